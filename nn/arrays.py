@@ -10,6 +10,8 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = ["BATCH", "Array", "OwnMemory", "Scratch", "Shape", "as_array", "as_dtype", "empty", "zeros"]
+
 Array: TypeAlias = NDArray[Any]
 Shape: TypeAlias = tuple[int, ...]
 

@@ -5,6 +5,8 @@ from numbers import Integral
 
 import numpy as np
 
+__all__ = ["keyed"]
+
 
 def keyed(seed: int, purpose: str, *counters: int) -> np.random.Generator:
     """Return a generator that is a function of its key alone.

@@ -12,29 +12,31 @@ if TYPE_CHECKING:
     from nn.operation.attention import Attention
     from nn.operation.broadcasting import Broadcasting
     from nn.operation.comparison import Choice, Compare, Maximum, Minimum, Where
-    from nn.operation.elementwise import Absolute, Elementwise, Exp, Log, Negative, Sqrt, Square
+    from nn.operation.elementwise import Absolute, DropoutOperation, Elementwise, Exp, Log, Negative, Sqrt, Square
     from nn.operation.index import Entry, Index
     from nn.operation.lookup import Lookup
     from nn.operation.matmul import MatMul, TensorDot
     from nn.operation.normalization import BatchNormalize, LayerNormalize
     from nn.operation.operation import Mode, Operation, batch_leads
+    from nn.operation.pooling import PoolAverage, PoolMax
     from nn.operation.reduction import Extremum, Max, Mean, Min, Reduction, Sum
     from nn.operation.shape import Concatenate, Reshape, Transpose
 
 __all__ = [
     "Absolute", "Add", "Attention", "BatchNormalize", "Broadcasting", "Choice", "Compare", "Concatenate", "Divide",
-    "Elementwise", "Entry", "Exp", "Extremum", "Index", "LayerNormalize", "Log", "Lookup", "MatMul", "Max", "Maximum", "Mean",
-    "Min", "Minimum", "Mode", "Multiply", "Negative", "Operation", "Power", "Reduction", "Reshape", "Sqrt", "Square",
-    "Subtract", "Sum", "TensorDot", "Transpose", "Where", "batch_leads",
+    "DropoutOperation", "Elementwise", "Entry", "Exp", "Extremum", "Index", "LayerNormalize", "Log", "Lookup", "MatMul",
+    "Max", "Maximum", "Mean", "Min", "Minimum", "Mode", "Multiply", "Negative", "Operation", "PoolAverage", "PoolMax",
+    "Power", "Reduction", "Reshape", "Sqrt", "Square", "Subtract", "Sum", "TensorDot", "Transpose", "Where", "batch_leads",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
     "Add": "arithmetic", "Divide": "arithmetic", "Multiply": "arithmetic", "Power": "arithmetic", "Subtract": "arithmetic",
     "Attention": "attention", "Broadcasting": "broadcasting", "Choice": "comparison", "Compare": "comparison",
     "Maximum": "comparison", "Minimum": "comparison", "Where": "comparison", "Absolute": "elementwise",
-    "Elementwise": "elementwise", "Exp": "elementwise", "Log": "elementwise", "Negative": "elementwise",
-    "Sqrt": "elementwise", "Square": "elementwise", "Entry": "index", "Index": "index", "Lookup": "lookup",
-    "MatMul": "matmul", "TensorDot": "matmul", "BatchNormalize": "normalization", "LayerNormalize": "normalization",
-    "Mode": "operation", "Operation": "operation", "batch_leads": "operation", "Extremum": "reduction", "Max": "reduction",
-    "Mean": "reduction", "Min": "reduction", "Reduction": "reduction", "Sum": "reduction", "Concatenate": "shape",
-    "Reshape": "shape", "Transpose": "shape",
+    "DropoutOperation": "elementwise", "Elementwise": "elementwise", "Exp": "elementwise", "Log": "elementwise",
+    "Negative": "elementwise", "Sqrt": "elementwise", "Square": "elementwise", "Entry": "index", "Index": "index",
+    "Lookup": "lookup", "MatMul": "matmul", "TensorDot": "matmul", "BatchNormalize": "normalization",
+    "LayerNormalize": "normalization", "Mode": "operation", "Operation": "operation", "batch_leads": "operation",
+    "PoolAverage": "pooling", "PoolMax": "pooling", "Extremum": "reduction", "Max": "reduction", "Mean": "reduction",
+    "Min": "reduction", "Reduction": "reduction", "Sum": "reduction", "Concatenate": "shape", "Reshape": "shape",
+    "Transpose": "shape",
 })  # fmt: skip

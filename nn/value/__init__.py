@@ -1,7 +1,7 @@
 """What a graph is made of: placeholders, variables, constants and nodes."""
 
-from nn.value.graph import Placeholder
+from nn.value.graph import Graph, Placeholder
 from nn.value.store import Buffer, VariableStore
 from nn.value.value import Constant, Node, Operand, Value, Variable, as_value
 
-__all__ = ["Buffer", "Constant", "Node", "Operand", "Placeholder", "Value", "Variable", "VariableStore", "as_value"]
+__all__ = ["Buffer", "Constant", "Graph", "Node", "Operand", "Placeholder", "Value", "Variable", "VariableStore", "as_value"]

@@ -20,8 +20,7 @@ from nn.plan import Plan, stages
 from nn.random import keyed
 from nn.testing import check_gradients, check_loss_gradient
 from nn.threads import Team
-from nn.value import Node, Placeholder, Value, VariableStore
-from nn.value.graph import Graph
+from nn.value import Graph, Node, Placeholder, Value, VariableStore
 from tests.contract.nn_rows import (
     ACTIVATIONS,
     LAYERS,

@@ -11,8 +11,7 @@ import numpy as np
 from nn.arrays import Array
 from nn.operation import Mode
 from nn.plan import Plan
-from nn.value import Node, Placeholder, Value, VariableStore
-from nn.value.graph import Graph
+from nn.value import Graph, Node, Placeholder, Value, VariableStore
 
 
 class Compiled:

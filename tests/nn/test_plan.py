@@ -10,8 +10,7 @@ from nn.arrays import Array, Shape
 from nn.operation import Mode, Operation
 from nn.plan import Plan
 from nn.random import keyed
-from nn.value import Node, Placeholder, Value, Variable, VariableStore
-from nn.value.graph import Graph
+from nn.value import Graph, Node, Placeholder, Value, Variable, VariableStore
 
 FLOAT = np.dtype("float64")
 

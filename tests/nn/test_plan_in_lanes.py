@@ -14,8 +14,7 @@ from nn.operation import Mode
 from nn.plan import Plan, stages
 from nn.random import keyed
 from nn.threads import Team
-from nn.value import Placeholder, Value, Variable, VariableStore
-from nn.value.graph import Graph
+from nn.value import Graph, Placeholder, Value, Variable, VariableStore
 
 FLOAT = np.dtype("float64")
 

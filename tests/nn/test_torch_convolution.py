@@ -10,8 +10,7 @@ from nn.layer import AveragePool, Conv1D, Conv2D, Layer, MaxPool
 from nn.operation import Mode
 from nn.plan import Plan
 from nn.random import keyed
-from nn.value import Node, Placeholder, VariableStore
-from nn.value.graph import Graph
+from nn.value import Graph, Node, Placeholder, VariableStore
 from tests.nn.golden import DTYPES, SEEDS, Answer, Golden, drawn, each, one_of, optional, whole
 
 torch = optional("torch")

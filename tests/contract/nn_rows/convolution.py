@@ -9,8 +9,8 @@ import numpy as np
 
 from nn import activation, layer
 from nn.arrays import Array
+from nn.operation import PoolAverage, PoolMax
 from nn.operation.convolution import Convolution, RectifiedConvolution
-from nn.operation.pooling import PoolAverage, PoolMax
 from nn.value import Value, Variable
 from tests.contract.nn_rows.graph_row import GraphRow, with_variable
 

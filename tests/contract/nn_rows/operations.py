@@ -6,7 +6,7 @@ import numpy as np
 
 from nn import function, operation
 from nn.arrays import Array, Shape
-from nn.layer.dropout import DropoutOperation
+from nn.operation import DropoutOperation
 from nn.value import Buffer, Value, Variable
 from tests.contract.nn_rows.graph_row import GraphRow, Positive, positive, softmax, with_variable
 

@@ -6,8 +6,7 @@ import pytest
 
 import nn
 from nn.layer import Dense, Dropout, Flatten, Layer, Reshape
-from nn.layer.dropout import DropoutOperation
-from nn.operation import Mode
+from nn.operation import DropoutOperation, Mode
 from nn.value import Placeholder, Value
 
 

@@ -18,8 +18,7 @@ from nn.operation.recurrent.recurrence import COLUMNS, windows
 from nn.plan import Plan
 from nn.random import keyed
 from nn.testing import check_gradients
-from nn.value import Node, Placeholder, VariableStore
-from nn.value.graph import Graph
+from nn.value import Graph, Node, Placeholder, VariableStore
 
 KINDS = pytest.mark.parametrize("kind", [SimpleRNN, LSTM, GRU])
 
