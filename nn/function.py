@@ -26,31 +26,10 @@ from nn.operation.shape import Concatenate
 from nn.value.value import Axes, Node, Operand, Value, as_value
 
 __all__ = [
-    "absolute",
-    "average_pool",
-    "concatenate",
-    "convolution",
-    "equal",
-    "exp",
-    "log",
-    "lookup",
-    "max",
-    "max_pool",
-    "maximum",
-    "mean",
-    "min",
-    "minimum",
-    "not_equal",
-    "reshape",
-    "sqrt",
-    "square",
-    "stack",
-    "sum",
-    "swapaxes",
-    "tensordot",
-    "transpose",
-    "where",
-]
+    "absolute", "average_pool", "concatenate", "convolution", "equal", "exp", "log", "lookup", "max", "max_pool", "maximum",
+    "mean", "min", "minimum", "not_equal", "reshape", "sqrt", "square", "stack", "sum", "swapaxes", "tensordot",
+    "transpose", "where",
+]  # fmt: skip
 
 
 def exp(x: Operand) -> Node:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -10,10 +10,10 @@ import numpy as np
 
 from nn.arguments import Configurable
 from nn.arrays import BATCH, Array, Shape
-from nn.operation.operation import Operation
+from nn.operation.elementwise import Elementwise
 
 
-class Activation(Configurable, Operation, ABC):
+class Activation(Configurable, Elementwise, ABC):
     """A function that keeps the shape of its input, given to a layer (`Dense(10, activation=Tanh())`) or called on a value.
 
     To add one: give `forward` and `derive`, and say by `reads_inputs` and `reads_output` what `derive` looks at. One that
@@ -28,25 +28,12 @@ class Activation(Configurable, Operation, ABC):
     >>> nn.testing.check_gradients(Cube(), (4,))
     """
 
-    in_place: ClassVar[bool] = True
     reads_inputs: ClassVar[bool] = False
     reads_output: ClassVar[bool] = True
-
-    def infer(self, *shapes: Shape) -> Shape:
-        return shapes[0]
 
     def splits(self, shapes: Sequence[Shape]) -> bool:
         """Whether the batch axis leads: an activation looks at one element at a time, or at the last axis of a sample."""
         return shapes[0][0] == BATCH and len(shapes[0]) > 1
-
-    def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
-        """Write the gradient of the input, unless nobody wants it."""
-        if wanted[0] is not None:
-            self.derive(inputs[0], output, gradient, wanted[0])
-
-    @abstractmethod
-    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
-        """Write gradient * d output / d x into `out`, which may be the memory of `gradient`."""
 
 
 class Linear(Activation):

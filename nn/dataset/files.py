@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import gzip
+import math
 import os
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import IO, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from nn.dataset.interface import AbsDataset, Arrays
 from nn.tensor_files import write_file
 
-__all__ = ["PublishedDataset", "cache_directory", "chosen_directories", "find_file", "find_given"]
+__all__ = ["PublishedDataset", "cache_directory", "chosen_directories", "find_file", "find_given", "read_values"]
+
+_CHUNK = 1 << 20
 
 
 class PublishedDataset(AbsDataset, configured=True):
@@ -149,6 +156,22 @@ def find_file(directory: Path, name: str) -> Path | None:
             if path.is_file():
                 return path
     return None
+
+
+def read_values(file: IO[bytes] | gzip.GzipFile, where: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return the rest of a file as an array (values,) in the byte order of this machine.
+
+    In chunks: memory grows with what the file really holds, not with what its header claims. Raises ValueError where it
+    holds fewer values than its shape has, or more.
+    """
+    size = math.prod(shape) * dtype.itemsize
+    values = bytearray()
+    while len(values) < size and (chunk := file.read(min(_CHUNK, size - len(values)))):
+        values += chunk
+    if len(values) != size or file.read(1):
+        relation = "more" if len(values) == size else f"only {len(values)}"
+        raise ValueError(f"{where} must hold {size} bytes of values for its shape {shape}, it has {relation}")
+    return np.frombuffer(values, dtype).astype(dtype.newbyteorder("="), copy=False)
 
 
 def find_given(path: str | os.PathLike[str], owner: object) -> Path:

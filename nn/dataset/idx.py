@@ -14,6 +14,7 @@ from typing import BinaryIO
 import numpy as np
 
 from nn.arrays import Array
+from nn.dataset.files import read_values
 
 __all__ = ["read_idx"]
 
@@ -21,7 +22,6 @@ _DTYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: 
 _GZIP = b"\x1f\x8b"
 _MAX_AXES = 8
 _MAX_BYTES = 2 << 30  # a small compressed file may claim anything; data sets of this format are far smaller
-_CHUNK = 1 << 20
 
 
 def read_idx(path: str | os.PathLike[str]) -> Array:
@@ -63,11 +63,4 @@ def _read(file: BinaryIO | gzip.GzipFile, path: str | os.PathLike[str]) -> Array
     size = math.prod(shape) * dtype.itemsize
     if size > _MAX_BYTES:
         raise ValueError(f"{shown} must hold at most {_MAX_BYTES} bytes of values, its shape {shape} claims {size}")
-    # in chunks: memory grows with what the file really holds, not with what its header claims
-    values = bytearray()
-    while len(values) < size and (chunk := file.read(min(_CHUNK, size - len(values)))):
-        values += chunk
-    if len(values) != size or file.read(1):
-        relation = "more" if len(values) == size else f"only {len(values)}"
-        raise ValueError(f"{shown} must hold {size} bytes of values for its shape {shape}, it has {relation}")
-    return np.frombuffer(values, dtype).astype(dtype.newbyteorder("="), copy=False).reshape(shape)
+    return read_values(file, shown, shape, dtype).reshape(shape)

@@ -14,7 +14,7 @@ import numpy as np
 
 from nn import arguments
 from nn.arrays import Array
-from nn.dataset.files import find_given
+from nn.dataset.files import find_given, read_values
 from nn.dataset.interface import AbsDataset, Arrays, check_fraction, split
 
 __all__ = ["NpzDataset", "read_arrays"]
@@ -102,7 +102,6 @@ class NpzDataset(AbsDataset, configured=True):
 _MAX_BYTES = 2 << 30  # of all arrays that are read from one file
 _MAX_AXES = 32  # what NumPy 1.26 can hold
 _MAX_HEADER = 10_000  # bytes, as in NumPy
-_CHUNK = 1 << 20
 _MAGIC = b"\x93NUMPY"
 _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # what np.savez and np.savez_compressed write
 _ENCRYPTED = 1
@@ -154,14 +153,7 @@ def _read(file: IO[bytes], where: str, limit: int) -> Array:
     claimed = math.prod(axis or 1 for axis in shape) * dtype.itemsize  # NumPy counts empty arrays so, too
     if claimed > limit:
         raise ValueError(f"{where} must fit into {limit} bytes, its shape {shape} and dtype {dtype} claim {claimed}")
-    size = 0 if 0 in shape else claimed
-    values = bytearray()
-    while len(values) < size and (chunk := file.read(min(_CHUNK, size - len(values)))):
-        values += chunk
-    if len(values) != size or file.read(1):
-        relation = "more" if len(values) == size else f"only {len(values)}"
-        raise ValueError(f"{where} must hold {size} bytes of values for its shape {shape}, it has {relation}")
-    flat = np.frombuffer(values, dtype).astype(dtype.newbyteorder("="), copy=False)
+    flat = read_values(file, where, shape, dtype)
     return np.ascontiguousarray(flat.reshape(shape, order="F")) if fortran else flat.reshape(shape)
 
 

@@ -15,20 +15,9 @@ from numpy.typing import NDArray
 from nn import arguments
 
 __all__ = [
-    "CATEGORY",
-    "DATE",
-    "NUMBER",
-    "CellError",
-    "Column",
-    "DataFrame",
-    "Series",
-    "as_texts",
-    "check_columns",
-    "encode",
-    "fill",
-    "other_rows",
-    "plan_columns",
-]
+    "CATEGORY", "DATE", "NUMBER", "CellError", "Column", "DataFrame", "Series", "as_texts", "check_columns", "encode",
+    "fill", "other_rows", "plan_columns",
+]  # fmt: skip
 
 DataFrame: TypeAlias = Any
 Series: TypeAlias = Any

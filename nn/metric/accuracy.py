@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,7 +14,34 @@ from nn.metric.labels import class_numbers
 from nn.metric.metric import Metric, as_arrays, has_nan
 
 
-class CategoricalAccuracy(Metric):
+class Accuracy(Metric):
+    """The share of samples that are right; a subclass says how many of a batch are."""
+
+    def reset(self) -> None:
+        self._right: float = 0
+        self._samples = 0
+
+    def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
+        label, prediction = as_arrays(self, label, prediction)
+        true = class_numbers(self, label, prediction)
+        right = self.right(true, prediction)
+        self._right += math.nan if has_nan(prediction) else right
+        self._samples += true.size
+
+    @abstractmethod
+    def right(self, true: Array, prediction: Array) -> int:
+        """Return how many rows of predictions (batch, ..., classes) are right, given their classes (batch, ...)."""
+
+    def result(self) -> float:
+        return self._right / self._samples if self._samples else math.nan
+
+    def merge(self, other: Metric) -> None:
+        other = self.mergeable(other)
+        self._right += other._right
+        self._samples += other._samples
+
+
+class CategoricalAccuracy(Accuracy):
     """The share of samples whose largest output is at the label's class; of equal outputs the first counts.
 
     Predictions (batch, ..., classes), of which every row counts as a sample; labels class numbers (batch, ...) or one-hot
@@ -27,26 +55,11 @@ class CategoricalAccuracy(Metric):
 
     name = "accuracy"
 
-    def reset(self) -> None:
-        self._right: float = 0
-        self._samples = 0
-
-    def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
-        label, prediction = as_arrays(self, label, prediction)
-        true = class_numbers(self, label, prediction)
-        self._right += math.nan if has_nan(prediction) else int(np.count_nonzero(prediction.argmax(axis=-1) == true))
-        self._samples += true.size
-
-    def result(self) -> float:
-        return self._right / self._samples if self._samples else math.nan
-
-    def merge(self, other: Metric) -> None:
-        other = self.mergeable(other)
-        self._right += other._right
-        self._samples += other._samples
+    def right(self, true: Array, prediction: Array) -> int:
+        return int(np.count_nonzero(prediction.argmax(axis=-1) == true))
 
 
-class TopKAccuracy(Metric, configured=True):
+class TopKAccuracy(Accuracy, configured=True):
     """The share of samples whose class is among the k largest outputs; of equal outputs the first count.
 
     So k = 1 is `CategoricalAccuracy`, ties included, and a model that gives the same to all classes is not always right.
@@ -63,34 +76,16 @@ class TopKAccuracy(Metric, configured=True):
         self.name = f"top_{self.k}_accuracy"
         super().__init__(name)
 
-    def reset(self) -> None:
-        self._right: float = 0
-        self._samples = 0
-
-    def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
-        """Count one batch; raise ValueError for wrong shapes, fewer than k classes, and labels that are no class."""
-        label, prediction = as_arrays(self, label, prediction)
-        true = class_numbers(self, label, prediction).reshape(-1, 1)
+    def right(self, true: Array, prediction: Array) -> int:
+        """Raise ValueError for fewer than k classes."""
         classes = prediction.shape[-1]
         if classes < self.k:
             raise ValueError(f"TopKAccuracy 'k' of {self.k} needs at least {self.k} classes, got shape {prediction.shape}")
-        self._samples += len(true)
-        if has_nan(prediction):
-            self._right = math.nan
-            return
-        rows = prediction.reshape(-1, classes)
+        rows, true = prediction.reshape(-1, classes), true.reshape(-1, 1)
         chosen = np.take_along_axis(rows, true, axis=1)
         # before the class of the label stand the larger outputs and the equal ones of lower number
         before = np.where(np.arange(classes) < true, rows >= chosen, rows > chosen)
-        self._right += int(np.count_nonzero(np.count_nonzero(before, axis=1) < self.k))
-
-    def result(self) -> float:
-        return self._right / self._samples if self._samples else math.nan
-
-    def merge(self, other: Metric) -> None:
-        other = self.mergeable(other)
-        self._right += other._right
-        self._samples += other._samples
+        return int(np.count_nonzero(np.count_nonzero(before, axis=1) < self.k))
 
 
 class ConfusionMatrix(Metric):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,7 +13,34 @@ from nn.metric.labels import check_range
 from nn.metric.metric import Metric, as_arrays, number_pairs
 
 
-class MeanSquareError(Metric):
+class MeanError(Metric):
+    """The mean of an error over all elements, without rounding."""
+
+    def reset(self) -> None:
+        self._sum = ExactSum()
+        self._elements = 0
+
+    def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
+        label, prediction = as_arrays(self, label, prediction)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for true, predicted in number_pairs(self, label, prediction):
+                self._sum.add(self.errors(true, predicted).reshape(-1, 1))
+        self._elements += prediction.size
+
+    @abstractmethod
+    def errors(self, label: Array, prediction: Array) -> Array:
+        """Return the errors of some rows of float64, whose memory may be used."""
+
+    def result(self) -> float:
+        return self._sum.mean(self._elements) if self._elements else math.nan
+
+    def merge(self, other: Metric) -> None:
+        other = self.mergeable(other)
+        self._sum.merge(other._sum)
+        self._elements += other._elements
+
+
+class MeanSquareError(MeanError):
     """Mean of (p - y)^2 over all elements, each computed in double precision, their sum exact.
 
     Labels have the shape of the predictions, (batch,) and (batch, 1) being the same; class numbers (batch,) beside predictions
@@ -26,34 +54,21 @@ class MeanSquareError(Metric):
 
     name = "mse"
 
-    def reset(self) -> None:
-        self._sum = ExactSum()
-        self._elements = 0
-
     def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
         label, prediction = as_arrays(self, label, prediction)
         if label.ndim == 1 and prediction.ndim == 2 and prediction.shape[1] > 1 and label.dtype.kind in "iu":
             classes = check_range(self, label, prediction.shape[1])
             label = np.equal(classes.reshape(-1, 1), np.arange(prediction.shape[1]))
-        with np.errstate(over="ignore", invalid="ignore"):
-            for true, predicted in number_pairs(self, label, prediction):
-                difference = np.subtract(predicted, true, out=predicted)
-                self._sum.add(np.square(difference, out=difference).reshape(-1, 1))
-        self._elements += prediction.size
+        super().update(label, prediction)
 
-    def result(self) -> float:
-        return self._sum.mean(self._elements) if self._elements else math.nan
-
-    def merge(self, other: Metric) -> None:
-        other = self.mergeable(other)
-        self._sum.merge(other._sum)
-        self._elements += other._elements
+    def errors(self, label: Array, prediction: Array) -> Array:
+        return np.square(np.subtract(prediction, label, out=prediction), out=prediction)
 
 
 _LEAST = float(np.finfo(np.float64).eps)
 
 
-class RelativeError(Metric):
+class RelativeError(MeanError):
     """Mean of |p - y| / max(|y|, 2.2e-16) over all elements: 0.1 is a mistake of a tenth of the label.
 
     The bound stands in for a label of 0, as in scikit-learn's `mean_absolute_percentage_error`: a prediction of 0 is right
@@ -68,28 +83,11 @@ class RelativeError(Metric):
 
     name = "relative_error"
 
-    def reset(self) -> None:
-        self._sum = ExactSum()
-        self._elements = 0
-
-    def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
-        label, prediction = as_arrays(self, label, prediction)
-        with np.errstate(over="ignore", invalid="ignore"):
-            for true, predicted in number_pairs(self, label, prediction):
-                error = np.subtract(predicted, true, out=predicted)
-                np.abs(error, out=error)
-                size = np.abs(true, out=true)
-                np.divide(error, np.maximum(size, _LEAST, out=size), out=error)
-                self._sum.add(error.reshape(-1, 1))
-        self._elements += prediction.size
-
-    def result(self) -> float:
-        return self._sum.mean(self._elements) if self._elements else math.nan
-
-    def merge(self, other: Metric) -> None:
-        other = self.mergeable(other)
-        self._sum.merge(other._sum)
-        self._elements += other._elements
+    def errors(self, label: Array, prediction: Array) -> Array:
+        np.abs(np.subtract(prediction, label, out=prediction), out=prediction)
+        size = np.abs(label, out=label)
+        np.divide(prediction, np.maximum(size, _LEAST, out=size), out=prediction)
+        return prediction
 
 
 _SPLITTER = 2.0**27 + 1

@@ -14,7 +14,7 @@ from nn.random import keyed
 
 
 class Elementwise(Operation):
-    """y_i = f(a_i); a subclass gives f and its derivative and says by `reads_inputs` and `reads_output` what that looks at."""
+    """y_i = f(x_i); a subclass gives f and its derivative and says by `reads_inputs` and `reads_output` what that looks at."""
 
     in_place: ClassVar[bool] = True
 
@@ -30,8 +30,8 @@ class Elementwise(Operation):
             self.derive(inputs[0], output, gradient, wanted[0])
 
     @abstractmethod
-    def derive(self, a: Array, output: Array, gradient: Array, out: Array) -> None:
-        """Write gradient * f'(a) into `out`, which may be the memory of `gradient`."""
+    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        """Write gradient * f'(x) into `out`, which may be the memory of `gradient`."""
 
 
 class Absolute(Elementwise):
@@ -43,8 +43,8 @@ class Absolute(Elementwise):
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         np.absolute(inputs[0], out=out)
 
-    def derive(self, a: Array, output: Array, gradient: Array, out: Array) -> None:
-        np.sign(a, out=self._derivative)
+    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        np.sign(x, out=self._derivative)
         np.multiply(gradient, self._derivative, out=out)
 
 
@@ -57,7 +57,7 @@ class Exp(Elementwise):
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         np.exp(inputs[0], out=out)
 
-    def derive(self, a: Array, output: Array, gradient: Array, out: Array) -> None:
+    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
         np.multiply(gradient, output, out=out)
 
 
@@ -67,8 +67,8 @@ class Log(Elementwise):
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         np.log(inputs[0], out=out)
 
-    def derive(self, a: Array, output: Array, gradient: Array, out: Array) -> None:
-        np.divide(gradient, a, out=out)
+    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        np.divide(gradient, x, out=out)
 
 
 class Negative(Elementwise):
@@ -79,7 +79,7 @@ class Negative(Elementwise):
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         np.negative(inputs[0], out=out)
 
-    def derive(self, a: Array, output: Array, gradient: Array, out: Array) -> None:
+    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
         np.negative(gradient, out=out)
 
 
@@ -92,7 +92,7 @@ class Sqrt(Elementwise):
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         np.sqrt(inputs[0], out=out)
 
-    def derive(self, a: Array, output: Array, gradient: Array, out: Array) -> None:
+    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
         np.divide(gradient, output, out=out)
         np.multiply(out, 0.5, out=out)
 
@@ -103,23 +103,19 @@ class Square(Elementwise):
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         np.square(inputs[0], out=out)
 
-    def derive(self, a: Array, output: Array, gradient: Array, out: Array) -> None:
-        np.multiply(gradient, a, out=out)
+    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        np.multiply(gradient, x, out=out)
         np.multiply(out, 2, out=out)
 
 
-class DropoutOperation(Operation):
+class DropoutOperation(Elementwise):
     """x * mask, where the mask is 0 with probability `rate`, else 1 / (1 - rate)."""
 
-    in_place: ClassVar[bool] = True
     reads_inputs: ClassVar[bool] = False
 
     def __init__(self, rate: float) -> None:
         self.rate = rate
         self._active = False
-
-    def infer(self, *shapes: Shape) -> Shape:
-        return shapes[0]
 
     def splits(self, shapes: Sequence[Shape]) -> bool:
         """Whether the batch axis leads; a mask is drawn for the whole batch, so in training no plan makes use of it."""
@@ -143,10 +139,8 @@ class DropoutOperation(Operation):
         elif not np.may_share_memory(inputs[0], out):
             np.copyto(out, inputs[0])
 
-    def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
-        if wanted[0] is None:
-            return
+    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
         if self._active:
-            np.multiply(gradient, self._mask, out=wanted[0])
-        elif not np.may_share_memory(gradient, wanted[0]):
-            np.copyto(wanted[0], gradient)
+            np.multiply(gradient, self._mask, out=out)
+        elif not np.may_share_memory(gradient, out):
+            np.copyto(out, gradient)

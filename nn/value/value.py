@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from numbers import Real
 from typing import Any, Protocol, TypeAlias, Union
 
@@ -25,6 +26,19 @@ from nn.operation.shape import Reshape, Transpose
 
 Operand: TypeAlias = Union["Value", float, Array, Sequence[Any]]
 Axes: TypeAlias = int | Sequence[int] | None
+Operator: TypeAlias = Callable[["Value", Operand], "Node"]
+
+
+def _operator(kind: Callable[[], Operation]) -> tuple[Operator, Operator]:
+    """Return the methods of an operator that has a value on its left, and of one that has it on its right."""
+
+    def left(value: Value, other: Operand) -> Node:
+        return value.apply(kind(), as_value(other))
+
+    def right(value: Value, other: Operand) -> Node:
+        return as_value(other).apply(kind(), value)
+
+    return left, right
 
 
 class Value:
@@ -98,37 +112,14 @@ class Value:
     def __getitem__(self, key: Entry | tuple[Entry, ...]) -> Node:
         return self.apply(Index(key))
 
-    def __add__(self, other: Operand) -> Node:
-        return self.apply(Add(), as_value(other))
-
-    def __radd__(self, other: Operand) -> Node:
-        return as_value(other).apply(Add(), self)
-
-    def __sub__(self, other: Operand) -> Node:
-        return self.apply(Subtract(), as_value(other))
-
-    def __rsub__(self, other: Operand) -> Node:
-        return as_value(other).apply(Subtract(), self)
-
-    def __mul__(self, other: Operand) -> Node:
-        return self.apply(Multiply(), as_value(other))
-
-    def __rmul__(self, other: Operand) -> Node:
-        return as_value(other).apply(Multiply(), self)
-
-    def __truediv__(self, other: Operand) -> Node:
-        return self.apply(Divide(), as_value(other))
-
-    def __rtruediv__(self, other: Operand) -> Node:
-        return as_value(other).apply(Divide(), self)
+    __add__, __radd__ = _operator(Add)
+    __sub__, __rsub__ = _operator(Subtract)
+    __mul__, __rmul__ = _operator(Multiply)
+    __truediv__, __rtruediv__ = _operator(Divide)
+    _power, __rpow__ = _operator(Power)
 
     def __pow__(self, other: Operand) -> Node:
-        if isinstance(other, (int, float)) and other == 2:
-            return self.apply(Square())
-        return self.apply(Power(), as_value(other))
-
-    def __rpow__(self, other: Operand) -> Node:
-        return as_value(other).apply(Power(), self)
+        return self.apply(Square()) if isinstance(other, (int, float)) and other == 2 else self._power(other)
 
     def __matmul__(self, other: Operand) -> Node:
         return _product(self, as_value(other))
@@ -142,17 +133,10 @@ class Value:
     def __abs__(self) -> Node:
         return self.abs()
 
-    def __gt__(self, other: Operand) -> Node:
-        return self.apply(Compare(">"), as_value(other))
-
-    def __ge__(self, other: Operand) -> Node:
-        return self.apply(Compare(">="), as_value(other))
-
-    def __lt__(self, other: Operand) -> Node:
-        return self.apply(Compare("<"), as_value(other))
-
-    def __le__(self, other: Operand) -> Node:
-        return self.apply(Compare("<="), as_value(other))
+    __gt__, _ = _operator(partial(Compare, ">"))
+    __ge__, _ = _operator(partial(Compare, ">="))
+    __lt__, _ = _operator(partial(Compare, "<"))
+    __le__, _ = _operator(partial(Compare, "<="))
 
     def __bool__(self) -> bool:
         raise TypeError("a value has no truth: it is computed later; choose between values by masks or nn.function.where")

@@ -16,7 +16,7 @@ import nn
 from nn import registry
 from nn.arrays import Array
 from nn.operation import Mode, Operation
-from nn.plan import Plan, stages
+from nn.plan import Plan
 from nn.random import keyed
 from nn.testing import check_gradients, check_loss_gradient
 from nn.threads import Team
@@ -158,7 +158,7 @@ def test_in_parts_of_the_batch_nothing_changes(row: GraphRow, monkeypatch: pytes
 
     whole = [run(training) for training in (False, True)]
     for constant, value in {"LARGE": 1, "REREAD": 0, "PART_BYTES": 1, "LANE_PARTS": 1}.items():
-        monkeypatch.setattr(stages, constant, value)
+        monkeypatch.setattr(f"nn.plan.stages.{constant}", value)
     monkeypatch.setattr(Operation, "multiplies", True)  # else an operation is given to several threads only beside a product
     for expected, found in zip(whole, [run(training) for training in (False, True)], strict=True):
         for a, b in zip(expected, found, strict=True):

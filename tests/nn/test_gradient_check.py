@@ -8,7 +8,7 @@ import pytest
 
 import nn
 from nn.arrays import Array, Shape
-from nn.layer.layer import Layer
+from nn.layer import Layer
 from nn.testing import GradientError, check_gradients, check_loss_gradient
 from nn.value import Value, Variable
 

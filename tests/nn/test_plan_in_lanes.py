@@ -11,7 +11,7 @@ import pytest
 import nn
 from nn.arrays import Array, Shape
 from nn.operation import Mode
-from nn.plan import Plan, stages
+from nn.plan import Plan
 from nn.random import keyed
 from nn.threads import Team
 from nn.value import Graph, Placeholder, Value, Variable, VariableStore
@@ -56,7 +56,7 @@ def test_in_parts_and_threads_the_results_are_the_same(monkeypatch: pytest.Monke
 
     whole = run()
     for name, value in {"LARGE": 1, "REREAD": 0, "PART_BYTES": 200, "LANE_PARTS": 1}.items():
-        monkeypatch.setattr(stages, name, value)
+        monkeypatch.setattr(f"nn.plan.stages.{name}", value)
     cut = run()
     for expected, found in zip(whole[:-1], cut[:-1], strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
@@ -92,9 +92,9 @@ def test_threads_are_shared_out_where_products_can_be_cut_and_else_left_to_the_b
 
     for place in ("plan", "backward"):
         monkeypatch.setattr(f"nn.plan.{place}.limited_to_one_thread", limited)
-    monkeypatch.setattr(stages, "LARGE", 2000)
-    monkeypatch.setattr(stages, "HEAVY", 8 * 4 * 1024 * 32)
-    monkeypatch.setattr(stages, "JOIN", 4)
+    monkeypatch.setattr("nn.plan.stages.LARGE", 2000)
+    monkeypatch.setattr("nn.plan.stages.HEAVY", 8 * 4 * 1024 * 32)
+    monkeypatch.setattr("nn.plan.stages.JOIN", 4)
     # the rectifier could be cut, the products before it are too small for their variables
     assert lanes(nn.layer.Dense(64, activation=nn.activation.ReLU()), shape=(64,)) == [1, 1]
     assert not limits
@@ -105,7 +105,7 @@ def test_threads_are_shared_out_where_products_can_be_cut_and_else_left_to_the_b
     # the convolution, a product with many variables, its bias and activation, a product with few, its bias and activation
     assert lanes(*network(), shape=(16, 16, 4)) == [2, 2, 1, 1, 1, 1, 1]
     assert len(limits) > 2 if training else len(limits) == 1
-    monkeypatch.setattr(stages, "JOIN", 8)  # one lane's share of the batch costs less than its own gradient
+    monkeypatch.setattr("nn.plan.stages.JOIN", 8)  # one lane's share of the batch costs less than its own gradient
     assert lanes(*network(), shape=(16, 16, 4))[1] == (1 if training else 2)
 
 
@@ -126,7 +126,7 @@ def test_an_error_in_a_thread_reaches_the_caller_after_all_have_ended() -> None:
 def test_slices_of_two_lengths_have_work_space_enough(layer: nn.layer.Layer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Operations that work in blocks may need more for the shorter slice; the arena would say so."""
     for name, value in {"LARGE": 1, "REREAD": 0, "PART_BYTES": 3000, "LANE_PARTS": 1}.items():
-        monkeypatch.setattr(stages, name, value)
+        monkeypatch.setattr(f"nn.plan.stages.{name}", value)
     x = Placeholder([-1, 9, 4])
     graph = Graph(x, layer(x))
     VariableStore([v for v in graph.variables if v.trainable], [v for v in graph.variables if not v.trainable], FLOAT, 0)

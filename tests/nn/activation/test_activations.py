@@ -69,11 +69,6 @@ def test_hard_tanh_is_flat_from_its_bounds_on() -> None:
     assert gradient.tolist() == [0, 0, 1, 1, 0, 0]
 
 
-def test_slopes_to_the_left_are_exact() -> None:
-    assert evaluated(LeakReLU(0.3), [-3.0, 2.0], "float64")[1].tolist() == [0.3, 1]
-    assert evaluated(ELU(0.3), [-1e3, 2.0], "float64")[1].tolist() == [0, 1]
-
-
 @pytest.mark.parametrize(("dtype", "relative"), [("float32", 1e-5), ("float64", 1e-13)])
 def test_exact_gelu_keeps_its_precision_far_to_the_left(dtype: str, relative: float) -> None:
     x = np.linspace(-10, 10, 401).astype(dtype).astype(np.float64)
@@ -82,11 +77,6 @@ def test_exact_gelu_keeps_its_precision_far_to_the_left(dtype: str, relative: fl
     np.testing.assert_allclose(value, x * tail, rtol=relative, atol=1e-30)
     slope = tail + x * np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
     np.testing.assert_allclose(gradient, slope, rtol=10 * relative, atol=relative / 10)
-
-
-def test_approximate_gelu_is_close_to_the_exact_one() -> None:
-    x = np.linspace(-8, 8, 1601)
-    assert 1e-4 < np.abs(evaluated(GELU(), x)[0] - evaluated(GELU(approximate=True), x)[0]).max() < 5e-4
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -7,7 +7,7 @@ import pytest
 import nn
 from nn import gradient_descent as gd
 from nn.arrays import Array
-from nn.gradient_descent import ADAMOptimizer, Cosine, IGradientDescent, SGDOptimizer, numerics
+from nn.gradient_descent import ADAMOptimizer, Cosine, IGradientDescent, SGDOptimizer
 from nn.model import Model
 from tests.contract.nn_rows import RULES
 from tests.nn.model.models import classifier
@@ -163,7 +163,7 @@ def test_forgetting_what_has_faded_changes_no_bit(row: Any, dtype: type[Any], mo
         return parameters
 
     forgetful = trained()
-    monkeypatch.setattr(numerics, "FLUSH_EVERY", 1 << 30)
+    monkeypatch.setattr("nn.gradient_descent.numerics.FLUSH_EVERY", 1 << 30)
     assert np.array_equal(forgetful, trained())
 
 

@@ -157,17 +157,6 @@ def test_wrong_arguments_are_named(arguments: dict[str, int], message: str) -> N
         MultiHeadAttention(2, 3, causal=1)
 
 
-def test_a_model_with_attention_survives_saving() -> None:
-    model = nn.model.SequentialModel([-1, 4, 6], [MultiHeadAttention(2, 3, causal=True), nn.layer.Flatten(), nn.layer.Dense(2)])
-    model.setup(nn.loss.MSELoss())
-    model.compile(nn.gradient_descent.ADAMOptimizer)
-    x = np.random.default_rng(0).standard_normal((8, 4, 6)).astype(np.float32)
-    model.fit(x, np.zeros((8, 2)), epoch=2, verbose=0)
-    again = nn.model.Model.from_bytes(model.to_bytes())
-    assert np.array_equal(again.predict(x), model.predict(x))
-    assert "multiheadattention_1/query_kernel" in [variable.name for variable in again.trainable_variables()]
-
-
 def test_after_the_first_step_nothing_is_allocated_that_grows_with_the_batch() -> None:
     def build(x: Value) -> Value:
         y = nn.layer.Embedding(50, 32)(x)

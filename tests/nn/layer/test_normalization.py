@@ -4,7 +4,6 @@ import pytest
 import nn
 from nn.layer import BatchNorm, LayerNorm
 from nn.operation import Mode
-from nn.operation.normalization import WideRows
 from nn.testing import check_gradients
 from nn.value import Placeholder
 from tests.nn.graphs import Compiled
@@ -77,20 +76,6 @@ def test_a_large_mean_does_not_cancel(layer: type[nn.layer.Layer]) -> None:
 def test_constant_features_stay_finite() -> None:
     for layer in (BatchNorm(), LayerNorm()):
         np.testing.assert_allclose(Compiled(layer, (3,)).value(np.full((4, 3), 7.0), training=True), 0, atol=1e-10)
-
-
-@pytest.mark.parametrize("shape", [(1, 1), (7, 3), (64, 8, 8, 16), (5, 2000), (3, 40_000)])
-def test_wide_rows(shape: tuple[int, ...]) -> None:
-    wide = WideRows(shape, np.dtype(np.float64))
-    x = np.random.default_rng(0).standard_normal(shape)
-    total, folded, row = np.zeros(wide.width), np.zeros(shape[-1]), np.zeros(wide.width)
-    for block in wide.blocks:
-        wide.add_rows(wide.view(x)[block], total)
-    wide.fold(total, folded)
-    np.testing.assert_allclose(folded, x.reshape(-1, shape[-1]).sum(axis=0), rtol=1e-9, atol=1e-9)
-    tiled = wide.view(x) + wide.tile(np.arange(shape[-1]), row)
-    np.testing.assert_allclose(tiled.reshape(shape), x + np.arange(shape[-1]))
-    assert wide.blocks[-1].stop == wide.rows
 
 
 def test_layer_norm_over_several_blocks() -> None:

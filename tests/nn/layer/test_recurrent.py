@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 import nn
-from nn.arrays import Array, OwnMemory
+from nn.arrays import Array
 from nn.initializer import Constant, Zeros
 from nn.layer import GRU, LSTM, Recurrent, SimpleRNN
 from nn.operation import Mode, Operation
 from nn.operation.recurrent import GRUOperation, LSTMOperation
-from nn.operation.recurrent.recurrence import COLUMNS, windows
 from nn.plan import Plan
 from nn.random import keyed
 from nn.testing import check_gradients
@@ -226,17 +225,6 @@ def test_without_backward_there_is_no_history(kind: type[Recurrent]) -> None:
         operation.forward(inputs, output)
         results.append(output)
     assert np.array_equal(*results)
-
-
-def test_windows_cover_every_step_once_the_last_first() -> None:
-    found = windows(20, 64, 3, 5, np.dtype(np.float64), OwnMemory())
-    assert [(window.start, window.stop) for window in found] == [(16, 20), (8, 16), (0, 8)]
-    assert [window.gradients.shape for window in found] == [(5, 256), (5, 512), (5, 512)]
-    assert all(window.inputs.flags.c_contiguous for window in found)
-    assert [(window.start, window.stop) for window in windows(2, COLUMNS + 1, 3, 5, np.dtype(float), OwnMemory())] == [
-        (1, 2),
-        (0, 1),
-    ]
 
 
 class Square(nn.activation.Activation):

@@ -9,7 +9,6 @@ import pytest
 
 import nn
 from nn import tensor_files
-from nn.arguments import Configurable
 from nn.arrays import Array, Shape
 from nn.model import Model, ModelFileError
 from nn.value import Value
@@ -98,7 +97,7 @@ class Scale(nn.layer.Layer):
         return {"start": self.start, "name": self.given_name or None}
 
 
-class NoLayer(Configurable):
+class NoLayer(nn.initializer.Zeros):
     def __init__(self, start: float, name: str) -> None:
         """Takes the arguments of `Scale`."""
 

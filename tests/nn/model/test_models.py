@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import nn
-from nn import registry
 from nn.arrays import Array
 from nn.gradient_descent import ADAMOptimizer
 from nn.loss import Cross_Entropy_With_Softmax
@@ -74,7 +73,7 @@ def test_it_trains_and_a_file_of_it_goes_on_bit_for_bit(kind: str) -> None:
     first = model.evaluate(x, y)["Loss"]
     model.fit(x, y, epoch=2, batch_size=4, verbose=0)
     again = Model.from_bytes(model.to_bytes())
-    assert type(again) is type(model) and registry.class_name(type(again)) == f"model.{kind}"
+    assert type(again) is type(model)
     assert again.get_config().keys() == model.get_config().keys() and repr(again) == repr(model)
     for each in (model, again):
         each.fit(x, y, epoch=4, batch_size=4, verbose=0)

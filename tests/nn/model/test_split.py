@@ -6,7 +6,6 @@ import pytest
 import nn
 from nn.gradient_descent import ADAMOptimizer
 from nn.model import Fragment, Model
-from nn.plan import stages
 from nn.value import Value
 from tests.contract.nn_rows import RULES, RuleRow
 from tests.nn.model.models import classifier, samples
@@ -77,7 +76,7 @@ def test_both_halves_equal_the_whole_bit_for_bit(at: str | int) -> None:
 def test_also_where_the_whole_computes_in_parts_of_the_batch(at: str | int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The cut goes through stages; the halves add up the gradients of the same parts in the same order."""
     for constant, value in {"LARGE": 1, "REREAD": 0, "PART_BYTES": 300}.items():
-        monkeypatch.setattr(stages, constant, value)
+        monkeypatch.setattr(f"nn.plan.stages.{constant}", value)
     test_both_halves_equal_the_whole_bit_for_bit(at)
 
 

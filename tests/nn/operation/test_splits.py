@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from nn import function
-from nn.operation import Attention, BatchNormalize, LayerNormalize, Lookup, Operation
-from nn.operation.broadcasting import Broadcasting
+from nn.operation import Attention, BatchNormalize, Broadcasting, LayerNormalize, Lookup, Operation
 from nn.value import Constant, Node, Placeholder, Value, Variable
 from tests.contract.nn_rows import OPERATIONS, GraphRow
 from tests.nn.graphs import Compiled

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from nn.arrays import Array
-from nn.gradient_descent import ADAMOptimizer, Cosine, LAMBOptimizer, MomentumOptimizer, SGDOptimizer
-from nn.gradient_descent.interface import IGradientDescent
+from nn.gradient_descent import ADAMOptimizer, Cosine, IGradientDescent, LAMBOptimizer, MomentumOptimizer, SGDOptimizer
 from nn.optimizer import (
     DoubleBufferingOptimizer,
     FederatedOptimizer,

@@ -17,8 +17,7 @@ from nn.optimizer import (
     ParameterAveragingOptimizer,
     PSGDOptimizer,
 )
-from nn.value import Variable, VariableStore
-from nn.value.store import Buffer
+from nn.value import Buffer, Variable, VariableStore
 
 
 class Recorder:

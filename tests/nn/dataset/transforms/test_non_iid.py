@@ -12,7 +12,6 @@ from nn.layer import Dense
 from nn.loss import Cross_Entropy_With_Softmax
 from nn.model import SequentialModel
 from parallel_sgd import ParallelSGD, in_process
-from parallel_sgd.batches import Batches
 from parallel_sgd.codec import DummyCodec
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
 
@@ -31,13 +30,9 @@ def samples(count=SAMPLES, seed=0):
 
 def seen(x, assignment, size=SIZE):
     """Return the numbers of the samples that each worker computes in whole batches, ``(batches, its blocks * size)``."""
-    batches = Batches(len(x), size, assignment.block_count)
-    return [
-        np.array([[x[batches.rows(batch, block), 0] for block in blocks] for batch in range(batches.whole)]).reshape(
-            batches.whole, -1
-        )
-        for blocks in assignment.node_2_block
-    ]
+    whole = len(x) // (size * assignment.block_count)
+    dealt = x[: whole * size * assignment.block_count, 0].reshape(whole, assignment.block_count, size)
+    return [dealt[:, list(blocks)].reshape(whole, -1) for blocks in assignment.node_2_block]
 
 
 def transforms(blocks, **more):
@@ -56,7 +51,7 @@ def test_every_sample_is_kept_with_its_label_and_the_tail_stays(kind, assignment
     x, y, test_x, test_y = transform(*given, seed=1)
     assert sorted(x[:, 0]) == list(range(SAMPLES))
     assert np.array_equal(y, given[1][x[:, 0]])
-    used = SAMPLES - Batches(SAMPLES, SIZE, assignment.block_count).tail
+    used = SAMPLES - SAMPLES % (SIZE * assignment.block_count)
     assert x[used:, 0].tolist() == list(range(used, SAMPLES))
     assert test_x is given[2]
     assert test_y is given[3]
@@ -67,7 +62,7 @@ def test_true_non_iid_gives_each_block_its_part_of_the_sorted_set(assignment):
     given = samples()
     blocks = assignment.block_count
     x, *_ = True_Non_IID(blocks * SIZE)(*given)
-    used = SAMPLES - Batches(SAMPLES, SIZE, blocks).tail
+    used = SAMPLES - SAMPLES % (SIZE * blocks)
     parts = np.split(np.argsort(given[1][:used], kind="stable"), blocks)
     for worker, numbers in enumerate(seen(x, assignment)):
         expected = [parts[block] for block in assignment.node_2_block[worker]]
