@@ -6,7 +6,6 @@ import numpy as np
 
 import nn.dataset
 from nn.dataset import Digits
-from tests.nn.golden import optional
 
 FOLDER = Path(nn.dataset.__file__).parent
 
@@ -22,12 +21,6 @@ def test_split_and_types():
     assert (train_x.min(), train_x.max()) == (0, 255)
 
 
-def test_class_counts_are_those_that_uci_states():
-    _, train_y, _, test_y = Digits().load()
-    counts = np.bincount(np.concatenate([train_y, test_y]))
-    assert counts.tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
-
-
 def test_the_content_never_changes():
     assert Digits().checksum() == "f5f7554ec88c3b251ac863ec5176291a23734fe5c7766507dc98f853377bb762"
 
@@ -37,16 +30,3 @@ def test_the_file_is_small_and_its_licence_is_beside_it():
     licence = (FOLDER / "DIGITS-LICENCE.md").read_text()
     for needed in ("CC BY 4.0", "E. Alpaydin", "10.24432/C50P49", "Changes:"):
         assert needed in licence
-
-
-def test_equal_to_the_copy_that_scikit_learn_distributes(golden):
-    datasets = optional("sklearn.datasets")
-
-    def compute():
-        original = datasets.load_digits()
-        return [original.images, original.target]
-
-    images, target = golden(compute, needs=datasets)
-    train_x, train_y, test_x, test_y = Digits().load()
-    images.close(np.rint(np.concatenate([train_x, test_x]) / 255 * 16), rtol=0)
-    target.close(np.concatenate([train_y, test_y]), rtol=0)

@@ -75,14 +75,6 @@ def test_the_learning_rate_can_be_set_and_is_saved() -> None:
     assert model.rule.learn_rate == 0.25
 
 
-def test_schedules_and_limits_are_part_of_a_model_file() -> None:
-    model = classifier()
-    model.compile(ADAMOptimizer(gd.WarmUp(Cosine(0.1, 10), 5), weight_decay=0.5, clip_norm=2))
-    again = Model.from_bytes(model.to_bytes())
-    assert repr(again.rule) == repr(model.rule)
-    assert "WarmUp(then=Cosine(rate=0.1, steps=10, final=0.0), steps=5" in repr(again.rule)
-
-
 def test_state_is_plain_arrays() -> None:
     rule = ADAMOptimizer()
     assert rule.state_dict() == {"step": 0}
@@ -167,6 +159,16 @@ def test_forgetting_what_has_faded_changes_no_bit(row: Any, dtype: type[Any], mo
     assert np.array_equal(forgetful, trained())
 
 
+@pytest.mark.parametrize("scale", [1e-25, 1e-15, 1.0, 1e15, 1e20, 1e36])
+def test_gradients_are_clipped_whose_squares_float32_does_not_hold(scale: float) -> None:
+    parameters, gradient = np.zeros(400, np.float32), (scale * np.array([3, -4] * 200)).astype(np.float32)
+    SGDOptimizer(1.0, clip_norm=scale).update(parameters, gradient)
+    np.testing.assert_allclose(parameters / scale, np.array([-3, 4] * 200) / np.sqrt(5000), rtol=1e-5)
+    kept = np.zeros(400, np.float32)
+    SGDOptimizer(1.0, clip_norm=100 * scale).update(kept, gradient)
+    assert np.array_equal(kept, -gradient)
+
+
 def test_a_gradient_that_is_not_finite_shows() -> None:
     """Clipping does not hide it: parameters become NaN, which `fit` can stop at."""
     for limit in ({"clip_norm": 1.0}, {"clip_value": 1.0}):
@@ -182,27 +184,6 @@ def descend(rule: IGradientDescent, steps: int) -> Array:
     for _ in range(steps):
         rule.update(parameters, curvature * (parameters - target))
     return np.asarray(parameters - target)
-
-
-@pytest.mark.parametrize(
-    "rule",
-    [
-        SGDOptimizer(0.05),
-        SGDOptimizer(gd.WarmUp(Cosine(0.1, 200, 0.01), 10)),
-        gd.GradientDecay(0.1, 0.001),
-        gd.MomentumOptimizer(0.01),
-        gd.NesterovOptimizer(0.01),
-        ADAMOptimizer(0.05),
-        gd.ADAMWOptimizer(0.05, weight_decay=0),
-        gd.AdaGradOptimizer(0.5),
-        gd.AdaDeltaOptimizer(20),
-        gd.RMSPropOptimizer(Cosine(0.05, 1000)),
-        gd.LAMBOptimizer(Cosine(0.05, 1000), weight_decay=0),
-    ],
-    ids=repr,
-)
-def test_every_rule_finds_a_minimum(rule: IGradientDescent) -> None:
-    assert np.abs(descend(rule, 1000)).max() < 0.01
 
 
 def test_weight_decay_pulls_to_zero_in_every_rule() -> None:

@@ -1,6 +1,5 @@
 """Outputs of a convolution that see zeros only: exactly 0 plus the bias, whichever method computes them."""
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,8 @@ import nn
 from nn.arrays import Array, OwnMemory
 from nn.operation.convolution.im2col import Im2Col
 from nn.operation.convolution.problem import Problem
-from nn.operation.convolution.window import Padding, Window, place
-from nn.operation.convolution.winograd import BlankWindows, Winograd, lattice
+from nn.operation.convolution.window import Padding, place
+from nn.operation.convolution.winograd import BlankWindows, Winograd
 
 NUMBERS = np.random.default_rng(0)
 
@@ -89,18 +88,6 @@ def test_the_smallest_and_the_largest_numbers_are_none(number: float) -> None:
     expected = np.ones((10, 10), bool)
     expected[3:6, 4:7] = False
     assert np.array_equal(blank[0, :, :, 0], expected)
-
-
-def test_every_window_has_a_cell_of_the_lattice() -> None:
-    for length, size, before, after in itertools.product(range(1, 20), range(2, 6), range(5), range(5)):
-        if max(before, after) >= size or length + before + after < size:
-            continue
-        window = Window(length, size, 1, before, after)
-        chosen = np.zeros(length + before + after, bool)
-        chosen[before : before + length][lattice(window)] = True
-        assert all(chosen[first : first + size].any() for first in range(window.positions)), window
-        if before == after == 0 or (before, after) == ((size - 1) // 2, size // 2):
-            assert lattice(window).step == size or size > length, window
 
 
 def digits_network(channels: int) -> nn.model.SequentialModel:

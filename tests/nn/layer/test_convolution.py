@@ -10,9 +10,8 @@ import nn
 from nn.arrays import Array, OwnMemory, Shape
 from nn.layer import AveragePool, Conv1D, Conv2D, GlobalAveragePool, MaxPool
 from nn.operation.convolution.im2col import Im2Col
-from nn.operation.convolution.problem import Epilogue, Problem
-from nn.operation.convolution.tiles import matrices
-from nn.operation.convolution.window import Window, place
+from nn.operation.convolution.problem import Problem
+from nn.operation.convolution.window import place
 from nn.operation.convolution.winograd import Winograd
 from nn.random import keyed
 from nn.value import Placeholder
@@ -128,13 +127,6 @@ def test_of_equal_maxima_the_first_gets_the_gradient() -> None:
     assert gradient[0, :, :, 0].tolist() == [[0, 5, 5, 0], [0, 0, 0, 0]]
 
 
-def test_a_maximum_of_several_windows_gets_all_their_gradients() -> None:
-    x = np.array([0.0, 1, 0, 0, 2]).reshape(1, 5, 1)
-    result, gradient = run(MaxPool(3, 1), x)
-    assert result.ravel().tolist() == [1, 1, 2]
-    assert gradient.ravel().tolist() == [0, 2, 0, 0, 1]
-
-
 def test_padding_never_counts_in_a_pool() -> None:
     x = np.full((1, 3, 3, 1), -1.0)
     assert (run(MaxPool(2, padding="same"), x)[0] == -1).all()
@@ -145,24 +137,6 @@ def test_same_pads_below_and_to_the_right_first() -> None:
     layer = Conv2D(1, 2, padding="same", kernel_initializer=nn.initializer.Constant(1.0))
     result, _ = run(layer, np.arange(9.0).reshape(1, 3, 3, 1))
     assert result[0, :, :, 0].tolist() == [[8, 12, 7], [20, 24, 13], [13, 15, 8]]
-
-
-@pytest.mark.parametrize("padding", ["valid", "same", 2])
-def test_a_window_finds_the_same_cells_tap_by_tap(padding: str | int) -> None:
-    for length in range(3, 9):
-        for size in range(1, 4):
-            for stride in range(1, 4):
-                (window,) = place("test", [length], [size], [stride], padding)
-                found = {(p, c) for tap in range(size) for p, c in zip(*positions(window, tap), strict=True)}
-                starts = range(-window.before, length + window.after - size + 1, stride)
-                expected = {(n, c) for n, start in enumerate(starts) for c in range(start, start + size) if 0 <= c < length}
-                assert found == expected
-                assert window.positions == len(starts)
-
-
-def positions(window: Window, tap: int) -> tuple[list[int], list[int]]:
-    places, cells = window.reach(tap)
-    return list(range(window.positions))[places], list(range(window.length))[cells]
 
 
 @pytest.mark.parametrize(
@@ -182,18 +156,6 @@ def positions(window: Window, tap: int) -> tuple[list[int], list[int]]:
 )
 def test_the_method_depends_on_the_shapes(shape: Shape, kernel: Shape, padding: str | int, groups: int, expected: type) -> None:
     assert Winograd.suits(problem(4, shape, kernel, padding, groups)) is (expected is Winograd)
-
-
-def test_a_strided_kernel_is_not_for_winograd() -> None:
-    rows = Window(32, 3, 2, 1, 1)
-    assert not Winograd.suits(problem(4, (32, 32, 64), (3, 3, 64, 64), 1, rows=rows, columns=rows))
-
-
-@pytest.mark.parametrize("taps", [2, 3, 4, 5])
-def test_the_matrices_give_a_correlation(taps: int) -> None:
-    found = matrices(7 - taps, taps, FLOAT64)
-    x, w = keyed(0, "tile").standard_normal(6), keyed(1, "tile").standard_normal(taps)
-    np.testing.assert_allclose(found.gather @ ((found.taps @ w) * (found.inputs @ x)), np.correlate(x, w), rtol=1e-12)
 
 
 @pytest.mark.parametrize("images", [1, 5])
@@ -295,12 +257,3 @@ def small_network() -> nn.model.SequentialModel:
 def small_batch() -> tuple[Array, Array]:
     generator = keyed(0, "batch")
     return generator.standard_normal((64, 24, 24, 1)).astype(np.float32), generator.integers(0, 4, 64)
-
-
-def test_ends_without_bias_and_rectifier_copy() -> None:
-    task = problem(1, (3, 3, 1), (3, 3, 1, 2), 1, biased=False, rectified=False)
-    ends = Epilogue(task, 1, 9, OwnMemory())
-    value, out = np.ones(task.output), np.zeros(task.output)
-    ends.begin(None)
-    ends.finish(value, out)
-    assert (out == 1).all()

@@ -20,16 +20,6 @@ def test_vectors_of_ids() -> None:
     assert layer.embeddings.name == "embedding/embeddings"
 
 
-def test_gradients_of_repeated_ids_add_up() -> None:
-    compiled = Compiled(Embedding(500, 7), (6, 2))
-    generator = np.random.default_rng(0)
-    ids, weights = generator.integers(0, 500, (90, 6, 2)), generator.standard_normal((90, 6, 2, 7))
-    expected = np.zeros((500, 7))
-    np.add.at(expected, ids, weights)
-    _, (gradient,) = compiled.gradients(ids, weights)
-    np.testing.assert_allclose(gradient, expected, rtol=1e-12, atol=1e-12)
-
-
 def test_a_large_id_is_exact_in_float32() -> None:
     compiled = Compiled(Embedding(1_000_003, 1), (1,), np.float32)
     table = compiled.store.variables[0].value

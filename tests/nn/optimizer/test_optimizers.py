@@ -44,15 +44,6 @@ def store() -> VariableStore:
     return VariableStore([Variable([2]), Variable([1, 3])], [], np.dtype("float32"), 0)
 
 
-def test_gradient_descent_waits_for_nobody(store: VariableStore) -> None:
-    store.values[:], store.gradients[:] = 1, 2
-    optimizer = GDOptimizer(SGDOptimizer(0.5), store)
-    for variable in store.variables:
-        optimizer.gradient_ready(variable, 0)
-    assert list(optimizer.finish_batch()) == []
-    assert store.values.tolist() == [0] * 5
-
-
 def test_parallel_sgd_exchanges_raw_gradients_and_applies_the_rule_after(store: VariableStore) -> None:
     store.values[:], store.gradients[:] = 0, np.arange(5)
     exchange = Recorder()
@@ -72,18 +63,6 @@ def test_parallel_sgd_exchanges_raw_gradients_and_applies_the_rule_after(store: 
     assert next(waiting, None) is None
     assert store.values.tolist() == [0, -2, -4, -6, -8]
     assert store.gradients.tolist() == [0, 2, 4, 6, 8]
-
-
-def test_gradient_ascent_goes_up(store: VariableStore) -> None:
-    store.values[:] = np.arange(5)
-    for rule in (SGDOptimizer(0.25), ADAMOptimizer(0.1)):
-        optimizer = GAOptimizer(rule, store)
-        before = -np.sum((store.values - 1) ** 2)
-        store.gradients[:] = -2 * (store.values - 1)
-        gradients = store.gradients.copy()
-        assert list(optimizer.finish_batch()) == []
-        assert -np.sum((store.values - 1) ** 2) > before
-        assert np.array_equal(store.gradients, gradients)
 
 
 def test_ascent_is_descent_on_the_negative(store: VariableStore) -> None:
@@ -111,25 +90,6 @@ def test_ascent_on_many_workers_climbs_along_the_merged_gradient(store: Variable
     assert next(waiting, None) is None
     assert store.values.tolist() == [0, 2, 4, 6, 8]
     assert store.gradients.tolist() == [0, 2, 4, 6, 8]
-
-
-@pytest.mark.parametrize("kind", [GDOptimizer, GAOptimizer])
-def test_resumed_is_never_stopped(kind: type[IOptimizer], store: VariableStore) -> None:
-    straight, stopped = kind(ADAMOptimizer(0.1), store), kind(ADAMOptimizer(0.1), store)
-    found = []
-    for restarts in (False, True):
-        store.values[:] = 0
-        optimizer = stopped if restarts else straight
-        for step in range(4):
-            store.gradients[:] = np.cos(np.arange(5) + step)
-            list(optimizer.finish_batch())
-            if restarts:
-                state = optimizer.state_dict()
-                assert sorted(state) == ["rule:momentum", "rule:square", "rule:step"]
-                optimizer = kind(ADAMOptimizer(0.1), store)
-                optimizer.load_state_dict(state)
-        found.append(store.values.copy())
-    assert np.array_equal(*found)
 
 
 @pytest.mark.parametrize(
