@@ -58,24 +58,6 @@ def test_a_rule_reads_it_at_every_step_and_goes_on_after_a_pause(made: Schedule)
     assert parameters[0] == pytest.approx(sum(made(step) for step in range(12)))
 
 
-@pytest.mark.parametrize(
-    ("make", "error", "message"),
-    [
-        (lambda: Constant(-1), ValueError, "Constant 'rate' must be a number >= 0, got -1"),
-        (lambda: Cosine(0.1, 0), ValueError, "Cosine 'steps' must be a positive integer, got 0"),
-        (lambda: Cosine(0.1, 1.5), TypeError, r"Cosine 'steps' must be a positive integer, got 1\.5"),
-        (lambda: Cosine(0.1, 1, final=-1), ValueError, "Cosine 'final' must be a number >= 0, got -1"),
-        (lambda: StepDecay(0.1, 5, factor=2), ValueError, "StepDecay 'factor' must be a number from 0 to 1, got 2"),
-        (lambda: ExponentialDecay(0.1, 5, 2), ValueError, "ExponentialDecay 'factor' must be a number from 0 to 1, got 2"),
-        (lambda: WarmUp("fast", 5), TypeError, "WarmUp 'then' must be a number >= 0, got 'fast'"),
-        (lambda: WarmUp(1, 5, start=-1), ValueError, "WarmUp 'start' must be a number >= 0, got -1"),
-    ],
-)
-def test_wrong_arguments_are_named(make: Callable[[], object], error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        make()
-
-
 def test_a_schedule_of_ones_own_that_goes_below_zero_is_refused() -> None:
     class Sinking(Schedule):
         def __call__(self, step: int) -> float:

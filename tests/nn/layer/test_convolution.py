@@ -60,33 +60,6 @@ def test_variables_have_the_shapes_of_keras() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "error", "message"),
-    [
-        (lambda: Conv2D(0), ValueError, "Conv2D 'kernel' must be a positive integer, got 0"),
-        (lambda: Conv2D(2.0), TypeError, r"Conv2D 'kernel' must be a positive integer, got 2\.0"),
-        (lambda: Conv2D(2, [3]), ValueError, r"Conv2D 'kernel_size' must be one positive integer or 2 of them, got \[3\]"),
-        (lambda: Conv2D(2, [3, 0]), ValueError, r"Conv2D 'kernel_size' must be a list of positive integers, got \[3, 0\]"),
-        (lambda: Conv2D(2, "33"), TypeError, "Conv2D 'kernel_size' must be a positive integer, got '33'"),
-        (lambda: Conv2D(2, stride=0), ValueError, "Conv2D 'stride' must be a positive integer, got 0"),
-        (lambda: Conv2D(2, padding="full"), ValueError, "must be 'valid', 'same' or an integer of at least 0, got 'full'"),
-        (lambda: Conv2D(2, padding=-1), ValueError, "Conv2D 'padding' must be 'valid', 'same' or an integer .* got -1"),
-        (lambda: Conv2D(2, padding=0.5), TypeError, r"Conv2D 'padding' must be .* got 0\.5"),
-        (lambda: Conv2D(2, padding=True), TypeError, "Conv2D 'padding' must be .* got True"),
-        (lambda: Conv2D(4, groups=3), ValueError, "Conv2D 'groups' must divide the 4 filters, got 3"),
-        (lambda: Conv2D(4, activation=nn.activation.ReLU), TypeError, r"got the class; write ReLU\(\)"),
-        (lambda: Conv2D(4, use_bias=None), TypeError, "Conv2D 'use_bias' must be an instance of bool, got NoneType None"),
-        (lambda: Conv1D(2, [3, 3]), ValueError, "Conv1D 'kernel_size' must be one positive integer or 1 of them"),
-        (lambda: MaxPool(0), ValueError, "MaxPool 'size' must be a positive integer, got 0"),
-        (lambda: MaxPool(2, [1, 2, 3]), ValueError, "MaxPool 'stride' must be one positive integer or 2 of them"),
-        (lambda: AveragePool(2, padding=None), TypeError, "AveragePool 'padding' must be .* got None"),
-    ],
-)  # fmt: skip
-def test_bad_arguments(make: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        make()
-
-
-@pytest.mark.parametrize(
     ("layer", "shape", "message"),
     [
         (Conv2D(2), (-1, 9, 9), r"Conv2D: expected inputs of shape \(batch, height, width, channels\), got \(-1, 9, 9\)"),

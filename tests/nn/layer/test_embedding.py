@@ -1,5 +1,3 @@
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -76,19 +74,6 @@ def test_uniform() -> None:
     assert repr(Uniform()) == "Uniform(low=-0.05, high=0.05)"
     with pytest.raises(ValueError, match=r"Uniform 'high' must be a number >= 1, got 0"):
         Uniform(1, 0)
-
-
-@pytest.mark.parametrize(
-    ("make", "error", "message"),
-    [
-        (lambda: Embedding(0, 3), ValueError, "Embedding 'input_dim' must be a positive integer, got 0"),
-        (lambda: Embedding(3, 1.5), TypeError, r"Embedding 'output_dim' must be a positive integer, got 1\.5"),
-        (lambda: Embedding(3, 3, "uniform"), TypeError, "Embedding 'initializer' must be an instance of Initializer, got str"),
-    ],
-)
-def test_wrong_arguments_are_named(make: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        make()
 
 
 def test_single_ids() -> None:

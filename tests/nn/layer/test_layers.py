@@ -1,5 +1,4 @@
 import inspect
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,27 +19,6 @@ def test_shapes_of_dense() -> None:
     layer = Dense(3)
     assert layer(Placeholder([-1, 7, 5])).shape == (-1, 7, 3)
     assert [variable.shape for variable in layer.variables] == [(5, 3), (3,)]
-
-
-@pytest.mark.parametrize(
-    ("make", "error", "message"),
-    [
-        (lambda: Dense(0), ValueError, "Dense 'units' must be a positive integer, got 0"),
-        (lambda: Dense(2.0), TypeError, r"Dense 'units' must be a positive integer, got 2\.0"),
-        (lambda: Dense(True), TypeError, "Dense 'units' must be a positive integer, got True"),
-        (lambda: Dense(2, activation=nn.activation.Tanh), TypeError, r"got the class; write Tanh\(\)"),
-        (lambda: Dense(2, activation="tanh"), TypeError, "Dense 'activation' must be an instance of Activation, got str"),
-        (lambda: Dense(2, use_bias=1), TypeError, "Dense 'use_bias' must be an instance of bool, got int 1"),
-        (lambda: Dense(2, name="a/b"), ValueError, "Dense 'name' must be a non-empty text without '/', got 'a/b'"),
-        (lambda: Dropout(1), ValueError, "Dropout 'rate' must be a number >= 0 and < 1, got 1"),
-        (lambda: Dropout(-0.1), ValueError, r"Dropout 'rate' must be a number >= 0 and < 1, got -0\.1"),
-        (lambda: Reshape([2, 0]), ValueError, r"Reshape 'shape' must be .* got \[2, 0\]"),
-        (lambda: Reshape([-1, -1]), ValueError, "with at most one -1"),
-    ],
-)
-def test_wrong_arguments_are_named(make: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        make()
 
 
 def test_wrong_inputs_name_the_layer() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import nn
 from nn.arrays import Array
-from nn.initializer import Constant, Zeros
+from nn.initializer import Constant
 from nn.layer import GRU, LSTM, Recurrent, SimpleRNN
 from nn.operation import Mode, Operation
 from nn.operation.recurrent import GRUOperation, LSTMOperation
@@ -44,24 +44,6 @@ def test_variables_have_the_order_and_shapes_of_keras(kind: type[Recurrent], gat
     without = kind(5, use_bias=False)
     without(Placeholder([-1, 7, 3]))
     assert len(without.variables) == 2
-
-
-@pytest.mark.parametrize(
-    ("make", "error", "message"),
-    [
-        (lambda: LSTM(0), ValueError, "LSTM 'units' must be a positive integer, got 0"),
-        (lambda: GRU(2.5), TypeError, r"GRU 'units' must be a positive integer, got 2\.5"),
-        (lambda: GRU(2, return_sequences=1), TypeError, "GRU 'return_sequences' must be an instance of bool, got int 1"),
-        (lambda: LSTM(2, use_bias="no"), TypeError, "LSTM 'use_bias' must be an instance of bool, got str 'no'"),
-        (lambda: LSTM(2, unit_forget_bias=None), TypeError, "LSTM 'unit_forget_bias' must be an instance of bool"),
-        (lambda: LSTM(2, recurrent_initializer=Zeros), TypeError, r"got the class; write Zeros\(\)"),
-        (lambda: SimpleRNN(2, "tanh"), TypeError, "SimpleRNN 'activation' must be an instance of Activation, got str"),
-        (lambda: LSTM(2, name="a/b"), ValueError, "LSTM 'name' must be a non-empty text without '/'"),
-    ],
-)
-def test_wrong_arguments_are_named(make: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        make()
 
 
 @KINDS
