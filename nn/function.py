@@ -164,7 +164,6 @@ def tensordot(a: Operand, b: Operand, axes: int | Sequence[int | Sequence[int]] 
 
 
 def _named(value: Value, given: int | Sequence[int]) -> list[int]:
-    """Return the axes of a value that are named, counted from the front."""
     rank, found = len(value.shape), []
     for axis in given if isinstance(given, (list, tuple)) else [given]:
         if isinstance(axis, bool) or not isinstance(axis, int):

@@ -243,7 +243,6 @@ def _refuse_constant(name: str) -> object:
 
 
 def _read_metadata(value: object) -> dict[str, str]:
-    """Check that the metadata maps text to text."""
     if not isinstance(value, dict):
         raise ModelFileError(f"__metadata__ must be an object of strings, got {_shown(value)}")
     for key, text in value.items():
@@ -273,7 +272,6 @@ def _read_entry(name: str, value: object) -> _Entry:
 
 
 def _counts(value: object) -> bool:
-    """Tell whether `value` is a list of integers >= 0 (True and 1.0 are none)."""
     return isinstance(value, list) and all(type(item) is int and item >= 0 for item in value)
 
 
@@ -290,7 +288,6 @@ def _check_layout(entries: Mapping[str, _Entry], size: int) -> None:
 
 
 def _check_hash(view: memoryview, metadata: Mapping[str, str]) -> None:
-    """Compare the file with the hash it carries."""
     if "sha256" not in metadata:
         if metadata.get("format", "").startswith(_OWN_FORMAT):
             raise ModelFileError(f"a file of format {_shown(metadata['format'])} must carry its sha256")

@@ -241,7 +241,6 @@ class CSVDataset(AbsDataset, configured=True):
         return [part[:, 0].astype(kind) for part in values], None
 
     def _check_size(self, arrays: Arrays, columns: Sequence[Column]) -> None:
-        """Refuse numbers that are too large for float32."""
         names = [column.name for column in columns for _ in column.names]
         limit = float(np.finfo(np.float32).max)
         for x in (arrays[0], arrays[2]):

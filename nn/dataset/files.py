@@ -110,13 +110,11 @@ class PublishedDataset(AbsDataset, configured=True):
         return list(found.values())
 
     def _look(self, directory: Path) -> tuple[dict[str, Path], list[str]]:
-        """Return the files that `directory` holds, by name, and the names of those it lacks."""
         paths = {name: self.find(directory, name) for name in self.checksums}
         found = {name: path for name, path in paths.items() if path is not None}
         return found, [name for name in paths if name not in found]
 
     def _advice(self, cache: Path, reason: str) -> str:
-        """Say what is missing, why, and what to do about it."""
         searched = [f"'{path}'" for path in (*chosen_directories(self.name, self.directory), cache)]
         return (
             f"{type(self).__name__} is not on this machine and {reason}. It needs {self.needs}. Put {_listed(self.checksums)} "

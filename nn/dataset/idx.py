@@ -50,7 +50,6 @@ def read_idx(path: str | os.PathLike[str]) -> Array:
 
 
 def _read(file: BinaryIO | gzip.GzipFile, path: str | os.PathLike[str]) -> Array:
-    """Read header and values from an open file."""
     shown = repr(os.fspath(path))
     magic = file.read(4)
     if len(magic) != 4 or magic[:2] != b"\0\0" or magic[2] not in _DTYPES or not 1 <= magic[3] <= _MAX_AXES:

@@ -63,7 +63,6 @@ class MNIST(PublishedDataset):
 
 
 def _read_pair(images_path: Path, labels_path: Path) -> tuple[Array, Array]:
-    """Read one part and check that labels belong to images."""
     images, labels = read_idx(images_path), read_idx(labels_path)
     if images.ndim != 3 or labels.ndim != 1 or labels.dtype.kind not in "iu" or not 0 < len(images) == len(labels):
         raise ValueError(

@@ -100,7 +100,6 @@ class _AsMatrix(Initializer):
 
 
 def _three(given: Sequence[Any]) -> tuple[Any, Any, Any]:
-    """Return query, value and key of one to three inputs."""
     if len(given) > 3:
         raise ValueError(f"expected x, [query, value] or [query, value, key], got {len(given)} values")
     query = given[0]

@@ -149,7 +149,6 @@ def classes(owner: object, label: Array, shape: Shape, dtype: np.dtype[Any]) -> 
 
 
 def _whole(name: str, label: Array) -> Array:
-    """Return booleans and whole floats as integers."""
     numbers = label.astype(np.float64)
     # infinity is whole, but no integer
     wrong = ~((np.rint(numbers) == numbers) & (np.abs(numbers) < 2**53))

@@ -71,7 +71,6 @@ class LeNet5(Model, configured=True):
 
 
 def _frame(x: Value) -> int:
-    """Return how many zeros each side of the images needs."""
     if len(x.shape) != 4 or x.shape[1] != x.shape[2] or x.shape[1] > SIDE or x.shape[1] % 2:
         raise ValueError(
             f"LeNet5 takes square images (batch, side, side, channels) with an even side of at most {SIDE}, got {x.shape}"

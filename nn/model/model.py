@@ -116,7 +116,6 @@ class Model(TrainedNetwork, ABC):
         return self._history
 
     def _epochs(self, epoch: int | None, until_epoch: int | None) -> int:
-        """Return how many epochs to train."""
         if until_epoch is None:
             return arguments.integer("fit()", "epoch", EPOCHS if epoch is None else epoch, minimum=0)
         if epoch is not None:
@@ -132,7 +131,28 @@ class Model(TrainedNetwork, ABC):
         Raises ValueError where there is no such layer, where another value crosses the cut, naming it, where a variable
         would be on both sides, and for a rule that looks at all parameters at once (`clip_norm`).
         """
-        return split_model(self, at)
+        graph = self.graph
+        if isinstance(at, str):
+            name = at
+        else:
+            number = arguments.integer("split()", "at", at, minimum=1)
+            if number > len(graph.layers):
+                raise ValueError(f"split() 'at' must be at most {len(graph.layers)}, the number of layers, got {number}")
+            name = graph.layers[number - 1].name
+        if self.rule is not None and self.rule.clip_norm is not None:
+            raise ValueError(
+                f"split() needs a rule that the halves can apply apart; 'clip_norm' looks at both, got {self.rule}"
+            )
+        Section(graph, None, name)  # before anything is built: says what is wrong with the cut
+        whole, place = self.origin()
+        whole_shape, begin, end = (graph.placeholder.shape, None, None) if place is None else place.values()
+        front = Fragment(_untrained(whole), whole_shape, begin, name)
+        back = Fragment(_untrained(whole), whole_shape, name, end)
+        for half in (front, back):
+            half.take_over(self)
+        if self.has_loss:
+            back.setup(deepcopy(self.loss), *deepcopy(self.metrics))
+        return front, back
 
     def origin(self) -> tuple[Model, dict[str, Any] | None]:
         return self, None
@@ -165,7 +185,6 @@ class Model(TrainedNetwork, ABC):
 
 
 def _callbacks(given: Iterable[Callback] | None) -> list[Callback]:
-    """Return the callbacks as a list; raise TypeError naming what is none."""
     if given is None:
         return []
     if not isinstance(given, Iterable) or isinstance(given, str):
@@ -251,32 +270,7 @@ class Fragment(Model, configured=True):
             self.adopt(model.op_type, _part_of_rule(model.rule, model.store, sources))
 
 
-def split_model(model: Model, at: str | int) -> tuple[Fragment, Fragment]:
-    """Return both halves of a model that is built; see `Model.split`."""
-    graph = model.graph
-    if isinstance(at, str):
-        name = at
-    else:
-        number = arguments.integer("split()", "at", at, minimum=1)
-        if number > len(graph.layers):
-            raise ValueError(f"split() 'at' must be at most {len(graph.layers)}, the number of layers, got {number}")
-        name = graph.layers[number - 1].name
-    if model.rule is not None and model.rule.clip_norm is not None:
-        raise ValueError(f"split() needs a rule that the halves can apply apart; 'clip_norm' looks at both, got {model.rule}")
-    Section(graph, None, name)  # before anything is built: says what is wrong with the cut
-    whole, place = model.origin()
-    whole_shape, begin, end = (graph.placeholder.shape, None, None) if place is None else place.values()
-    front = Fragment(_untrained(whole), whole_shape, begin, name)
-    back = Fragment(_untrained(whole), whole_shape, name, end)
-    for half in (front, back):
-        half.take_over(model)
-    if model.has_loss:
-        back.setup(deepcopy(model.loss), *deepcopy(model.metrics))
-    return front, back
-
-
 def _untrained(whole: Model) -> Model:
-    """Return a model of the same structure that is not built."""
     made: Model = registry.construct(type(whole), registry.describe_arguments(whole), registry.custom_classes(whole))
     made.seed, made.dtype = whole.seed, whole.dtype
     return made

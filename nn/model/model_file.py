@@ -119,7 +119,6 @@ def _rebuild(
 
 
 def _structure(config: dict[str, Any], base: type[Any], custom_objects: Mapping[str, type[Any]]) -> TrainedNetwork:
-    """Return the model, or the part of a model, not built."""
     description = config["model"]
     if not isinstance(description, dict) or description.keys() != {"class", "config"}:
         raise ValueError(f"'model' must have 'class' and 'config', got {str(description)[:80]}")

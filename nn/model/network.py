@@ -157,7 +157,6 @@ class Network(Configurable, ABC):
         return {"nodes": [] if self._graph is None else self._graph.nodes, **vars(self)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take over what `__getstate__` gave."""
         vars(self).update((name, value) for name, value in state.items() if name != "nodes")
 
     def _missing(self) -> str:

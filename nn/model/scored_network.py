@@ -158,7 +158,6 @@ class ScoredNetwork(Network, ABC):
         return Batch(as_type(samples, self.dtype), labels, weights, samples)
 
     def _predict(self, samples: Array, first: int) -> Array:
-        """Return the output for some samples, of which the first has this number."""
         x = as_type(samples, self.dtype)
         if samples.dtype.kind == "f" and not all_finite(x):
             raise not_finite("predict() 'x'", x, samples, range(first, first + len(x)))

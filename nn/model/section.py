@@ -103,7 +103,6 @@ class FragmentRunner(Runner):
     _open: Plan | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what is open, too."""
         return {**super().__getstate__(), "_open": None}
 
     def forward(self, x: Array, key: tuple[int, ...]) -> Array:

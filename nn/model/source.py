@@ -119,7 +119,6 @@ def with_class_weights(
 
 
 def _table(class_weight: Mapping[int, float], classes: int | None, dtype: np.dtype[Any]) -> Array:
-    """Return the weights of all classes."""
     if not isinstance(class_weight, Mapping):
         raise TypeError(f"'class_weight' must map class numbers to weights, got {type(class_weight).__name__}")
     table = np.ones(classes or 0, dtype)

@@ -101,7 +101,6 @@ class Attention(Operation):
 
 
 def _check(name: str, shape: Shape, other: str, expected: Shape, axes: Sequence[int]) -> None:
-    """Raise ValueError unless two inputs are equally long along these axes."""
     for axis in axes:
         if shape[axis] != expected[axis]:
             raise ValueError(

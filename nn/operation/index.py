@@ -104,7 +104,6 @@ class Index(Operation):
 
 
 def _checked(entry: Entry) -> Any:
-    """Return an entry as int, slice, None, Ellipsis or array of integers."""
     if entry is None or entry is Ellipsis or isinstance(entry, slice):
         return entry
     if isinstance(entry, (list, tuple, range, np.ndarray)):

@@ -136,7 +136,6 @@ class BatchNormalize(Operation):
         np.divide(self._variance, wide.positions, out=self._variance)
 
     def _invert(self) -> None:
-        """Write 1 / sqrt(v + epsilon)."""
         np.add(self._variance, self.epsilon, out=self._scale)
         np.sqrt(self._scale, out=self._scale)
         np.divide(1, self._scale, out=self._scale)

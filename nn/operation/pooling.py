@@ -150,7 +150,6 @@ class PoolAverage(Pool):
 
 
 def _cells(window: Window) -> list[int]:
-    """Return how many cells of each position lie in the input."""
     counts = [0] * window.positions
     for tap in range(window.size):
         places, _ = window.reach(tap)

@@ -122,7 +122,6 @@ def is_frozen(node: Node) -> bool:
 
 
 def _infer(graph: Graph, shape: Shape) -> dict[Value, Shape]:
-    """Return the shapes of all values for an input of this shape."""
     shapes: dict[Value, Shape] = {graph.placeholder: shape}
     for node in graph.nodes:
         shapes.update((source, source.shape) for source in node.inputs if source not in shapes)

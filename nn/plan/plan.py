@@ -131,7 +131,6 @@ class Plan:
         return self._places[value]
 
     def _choose_place(self, node: Node) -> None:
-        """Decide where the output of a node lives."""
         layout = self._layout
         kind = layout.kind(node, kept_for_backward=layout.training)
         shared = None

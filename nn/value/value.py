@@ -197,7 +197,6 @@ def as_value(operand: Operand) -> Value:
 
 
 def _numbers(given: Sequence[Any]) -> Sequence[int]:
-    """Return the only argument where it is a list of all, else the arguments."""
     return given[0] if len(given) == 1 and isinstance(given[0], (list, tuple)) else given
 
 

@@ -69,7 +69,6 @@ class ImageCls(AbsTransformer, configured=True):
 
 
 def _numbers_classes(labels: Array) -> bool:
-    """Tell whether `labels` are class numbers, one per sample."""
     return labels.dtype.kind in "biu" and labels.size == len(labels) > 0
 
 
@@ -122,7 +121,6 @@ class Augment(AbsTransformer, configured=True):
         return images, np.concatenate([train_y] * (kept + self.copies)), test_x, test_y
 
     def _change(self, images: Array, out: Array, random: np.random.Generator) -> None:
-        """Write one changed copy of every image to `out`."""
         places = random.integers(0, 2 * self.crop + 1, (2, len(images)))
         mirrored = random.random(len(images)) < 0.5
         height, width = images.shape[1:3]

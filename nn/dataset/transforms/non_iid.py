@@ -146,7 +146,6 @@ class Dirichlet(AbsTransformer, configured=True):
         return *reordered(train_x, train_y, order), test_x, test_y
 
     def _parts(self, classes: NDArray[np.intp], size: int, random: np.random.Generator) -> Order:
-        """Return the sample numbers ``(blocks, size)`` of every part."""
         left = np.bincount(classes)
         weights = self.alpha * left / left.sum()
         shuffled = random.permutation(len(classes))

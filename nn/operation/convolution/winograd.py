@@ -144,7 +144,6 @@ class _Axis:
 
 
 def _step(window: Window) -> int:
-    """Return the outputs of a tile."""
     return SIZE + 1 - window.size
 
 
@@ -220,7 +219,6 @@ def lattice(window: Window) -> slice:
 
 
 def _holds(window: Window, position: int, chosen: range) -> bool:
-    """Whether a window holds one of the chosen cells."""
     first = position * window.stride - window.before
     return any(cell in chosen for cell in range(first, first + window.size))
 
