@@ -37,10 +37,6 @@ def rates(callback: Callback, epochs: int, rate: float = 1.0) -> list[float]:
     return noted.rates
 
 
-def test_the_function_of_the_epoch_is_the_rate() -> None:
-    assert rates(LearningRateScheduler(lambda epoch: 0.5**epoch), 4) == [1, 0.5, 0.25, 0.125]
-
-
 def test_a_function_of_epoch_and_rate_as_in_keras() -> None:
     def warm(epoch: int, rate: float) -> float:
         return rate if epoch < 2 else rate / 2
@@ -77,11 +73,6 @@ def test_the_rate_goes_down_on_a_plateau(arguments: dict[str, Any], expected: li
     assert rates(callback, 8) == expected
     drops = [number for number, (one, other) in enumerate(pairwise(expected), 1) if one > other]
     assert callback.reductions[: len(drops)] == drops
-
-
-def test_epochs_of_the_cooldown_do_not_count() -> None:
-    found = rates(Told([1] * 8, factor=0.5, patience=1, cooldown=2), 8)
-    assert found == [1, 1, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25]
 
 
 def test_the_reduced_rate_is_saved() -> None:

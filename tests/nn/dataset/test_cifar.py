@@ -65,13 +65,6 @@ def test_cifar100_has_two_kinds_of_labels(tmp_path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_directories_that_the_environment_names(kind, tmp_path, monkeypatch):
-    put(tmp_path / kind.__name__.lower(), {archive_name(kind): packed(members(kind), kind.folder)})
-    monkeypatch.setenv("PSGD_DATA", str(tmp_path))
-    assert_loaded(kind().load(download=False), kind, len(kind.label_bytes) - 1)
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_a_download_fills_the_cache_once(kind, tmp_path, monkeypatch):
     name, content = archive_name(kind), packed(members(kind), kind.folder)
     monkeypatch.setattr(kind, "checksums", {name: hashlib.md5(content).hexdigest()})
@@ -81,14 +74,6 @@ def test_a_download_fills_the_cache_once(kind, tmp_path, monkeypatch):
             assert_loaded(kind(mirrors=[nobody(), server.url]).load(), kind, len(kind.label_bytes) - 1)
         assert [asked for asked, _ in server.requests] == [name, name]
     assert [path.name for path in (tmp_path / "cache" / "psgd" / kind.__name__.lower()).iterdir()] == [name]
-
-
-def test_offline_the_error_says_what_to_do():
-    with pytest.raises(FileNotFoundError) as caught:
-        CIFAR10().load(download=False)
-    text = str(caught.value)
-    assert "CIFAR10 is not on this machine and a download was not allowed" in text
-    assert "the binary version, packed or unpacked. Put cifar-10-binary.tar.gz into one directory" in text
 
 
 def test_the_python_version_is_no_substitute(tmp_path):

@@ -46,23 +46,6 @@ def test_a_parallel_optimizer_survives() -> None:
     assert again.rule.learn_rate == 0.5
 
 
-def test_every_layer_with_arguments_comes_back() -> None:
-    layers = [
-        nn.layer.Reshape([2, -1]),
-        nn.layer.Flatten(),
-        nn.layer.Dense(5, nn.activation.ReLU(), kernel_initializer=nn.initializer.HeUniform(), name="first"),
-        nn.layer.Dropout(0.25),
-        nn.layer.Dense(2, nn.activation.Sigmoid(), use_bias=False, bias_initializer=nn.initializer.Constant(0.5)),
-    ]
-    model = nn.model.SequentialModel([-1, 8], layers)
-    model.setup(nn.loss.MSELoss(), nn.metric.MeanSquareError())
-    again = Model.from_bytes(model.to_bytes())
-    x, _ = samples()
-    assert np.array_equal(again.predict(x), model.predict(x))
-    assert isinstance(again, nn.model.SequentialModel)
-    assert [repr(layer) for layer in again.layers] == [repr(layer) for layer in layers]
-
-
 def test_the_file_is_a_safetensors_file(tmp_path: Path) -> None:
     safetensors = pytest.importorskip("safetensors.numpy")
     model = classifier()

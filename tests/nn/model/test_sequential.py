@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 import nn
-from nn.random import keyed
 from tests.nn.model.models import classifier, samples
 
 
@@ -66,22 +65,6 @@ def test_softmax_alone_is_a_model_too() -> None:
 class Only(nn.layer.Layer):
     def call(self, x: nn.Value) -> nn.Value:
         return nn.activation.Softmax()(x)
-
-
-def test_the_fused_gradient_equals_the_one_through_the_jacobian() -> None:
-    """Softmax, then the plain logarithm of its output, by operators, against the fused loss."""
-    x, y = samples(20)
-    model = classifier(dtype="float64")
-    model.compute_gradients(x, y)
-    step, direction = 1e-6, keyed(0, "direction").standard_normal(model.store.values.size)
-    start = model.store.values.copy()
-
-    def loss(offset: float) -> float:
-        model.store.values[:] = start + offset * direction
-        return float(-np.log(model.predict(x)[np.arange(len(y)), y]).mean())
-
-    numeric = (loss(step) - loss(-step)) / (2 * step)
-    assert model.store.gradients @ direction == pytest.approx(numeric, rel=1e-7)
 
 
 def test_float64_on_request() -> None:

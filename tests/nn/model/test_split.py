@@ -241,14 +241,6 @@ def test_mistakes_are_named() -> None:
         unbuilt.split(1)
 
 
-def test_float64() -> None:
-    whole = classifier(dtype="float64", dropout=0.2)
-    front, back = whole.split("dropout_1")
-    assert front.store.dtype == back.store.dtype == np.float64
-    assert train_whole(whole, range(4)) == train_parts([front, back], range(4))
-    assert same(weights(front, back), weights(whole))
-
-
 def test_half_without_variables() -> None:
     model = nn.model.SequentialModel([-1, 2, 4], [nn.layer.Flatten(), nn.layer.Dense(3)])
     model.setup(nn.loss.MSELoss())
@@ -262,32 +254,3 @@ def test_half_without_variables() -> None:
     model.compute_gradients(x, y)
     model.apply_gradients()
     assert same(weights(front, back), weights(model))
-
-
-def test_a_convolutional_model() -> None:
-    """Images small enough that no result is computed in parts, with statistics of batches on both sides of the cut."""
-    layers = [
-        nn.layer.Conv2D(4, [3, 3], activation=nn.activation.ReLU()),
-        nn.layer.BatchNorm(),
-        nn.layer.MaxPool(2),
-        nn.layer.Flatten(),
-        nn.layer.Dense(6),
-        nn.layer.BatchNorm(),
-        nn.layer.Dropout(0.2),
-        nn.layer.Dense(3, activation=nn.activation.Softmax()),
-    ]
-    whole = nn.model.SequentialModel([-1, 8, 8, 1], layers)
-    whole.setup(nn.loss.Cross_Entropy_With_Softmax())
-    whole.compile(ADAMOptimizer)
-    x = nn.random.keyed(0, "images").standard_normal((10, 8, 8, 1)).astype(np.float32)
-    y = np.arange(10) % 3
-    front, back = whole.split(4)
-    for step in range(4):
-        key = (0, 0, step, 0)
-        loss = whole.compute_gradients(x, y, key=key)[0]
-        assert back.compute_gradients(front.forward(x, key), y, key=key)[0] == loss
-        front.backward(back.input_gradient)
-        for model in (whole, front, back):
-            model.apply_gradients()
-    assert same(weights(front, back), weights(whole))
-    assert np.array_equal(back.predict(front.predict(x)), whole.predict(x))

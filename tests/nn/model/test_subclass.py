@@ -43,21 +43,6 @@ def test_trainable_variables_decides_the_order_of_ids() -> None:
     assert [variable.name for variable in model.store.variables[:2]] == ["dense_1/kernel", "dense_1/bias"]
 
 
-def test_the_gradient_of_a_shared_layer_is_right() -> None:
-    model = Twins()
-    model.dtype = np.dtype("float64")
-    model.setup(nn.loss.MSELoss())
-    x, y = np.ones((3, 4)), np.arange(12.0).reshape(3, 4)
-    model.compute_gradients(x, y)
-    direction = nn.random.keyed(0, "direction").standard_normal(model.store.values.size)
-    analytic, start = float(model.store.gradients @ direction), model.store.values.copy()
-    values = []
-    for step in (1e-6, -1e-6):
-        model.store.values[:] = start + step * direction
-        values.append(model.evaluate(x, y)["Loss"])
-    assert analytic == pytest.approx((values[0] - values[1]) / 2e-6, rel=1e-8)
-
-
 def test_a_variable_left_out_is_not_trained_but_saved() -> None:
     class Frozen(Line):
         def trainable_variables(self) -> list[Variable]:
