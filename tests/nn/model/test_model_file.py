@@ -65,7 +65,7 @@ class Cube(nn.activation.Activation):
         np.multiply(gradient, 3 * x * x, out=out)
 
 
-class Scale(nn.layer.Layer):
+class Scale(nn.layer.Layer, configured=True):
     def __init__(self, start: float = 1.0, name: str | None = None) -> None:
         super().__init__(name)
         self.start = start
@@ -75,9 +75,6 @@ class Scale(nn.layer.Layer):
 
     def call(self, x: Value) -> Value:
         return x * self.factor
-
-    def get_config(self) -> dict[str, Any]:
-        return {"start": self.start, "name": self.given_name or None}
 
 
 class NoLayer(nn.initializer.Zeros):
