@@ -17,6 +17,7 @@ from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment
 from parallel_sgd.testing.array_job import ArrayJob
 
 from ..statements import covers
+from .stub_channel import StubChannel
 
 
 @covers("SUB-40")
@@ -88,31 +89,10 @@ def test_what_is_in_flight_and_what_left_the_job_is_no_discrepancy() -> None:
     check_conserved({0: [entry(SENT, 1, packets=2), entry(SENT, 7)], 1: [entry(RECEIVED, 0)]}, {(0, 1, 0): 1})
 
 
-class Nowhere:
-    """A channel without peers."""
-
-    node_id = 0
-
-    def peers(self) -> set[int]:
-        return set()
-
-    def post(self, target: int, key: Key, content: object) -> None:
-        return None
-
-    def flush(self) -> None:
-        pass
-
-    def poll(self) -> None:
-        pass
-
-    def flushed(self) -> bool:
-        return True
-
-
 @covers("SUB-40")
 def test_what_goes_nowhere_is_not_counted() -> None:
     """a packet for a node that is gone; a rescue that reaches nobody is none."""
-    bank = copy_context().run(CodecBank, [Plain], JobSettings(IIDBlockAssignment(2)), Nowhere(), 0)
+    bank = copy_context().run(CodecBank, [Plain], JobSettings(IIDBlockAssignment(2)), StubChannel(size=None), 0)
     bank.update(0, 0, np.zeros(4, np.float32))
     assert bank.accounts.entries() == [] and bank.unsent == 0
     assert not bank.rescue(0)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from network.frames import Message
-from network.wire import Sent
 from parallel_sgd.batch_sync import SynchronizedSGD
 from parallel_sgd.channel import Key
 from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, MissingParameter
@@ -21,32 +20,7 @@ from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment, ISet
 from parallel_sgd.testing.array_job import ArrayJob, expected
 
 from ..statements import covers
-
-
-class Recorder:
-    """A channel that keeps what it is given; its wire takes bytes when the test says so."""
-
-    def __init__(self, node_id: int = 0) -> None:
-        self.node_id = node_id
-        self.posted: list[tuple[int, Key, object]] = []
-        self.flushes = 0
-        self.taken = True
-
-    def peers(self) -> set[int]:
-        return set()
-
-    def post(self, target: int, key: Key, content: object) -> Sent:
-        self.posted.append((target, key, content))
-        return Sent(100, 10)
-
-    def flush(self) -> None:
-        self.flushes += 1
-
-    def poll(self) -> None:
-        pass
-
-    def flushed(self) -> bool:
-        return self.taken
+from .stub_channel import StubChannel
 
 
 class Keeping(Codec):
@@ -65,7 +39,7 @@ class Keeping(Codec):
 
 
 def exchange_of(
-    kind: type[Codec], assignment: ISetting, channel: Recorder, variables: int = 1, attempt: int = 0, cork: int = 1 << 16
+    kind: type[Codec], assignment: ISetting, channel: StubChannel, variables: int = 1, attempt: int = 0, cork: int = 1 << 16
 ) -> tuple[BlockExchange, CodecBank]:
     settings = JobSettings(assignment)
     bank = copy_context().run(CodecBank, [kind] * variables, settings, channel, attempt, cork)  # settings stay in there
@@ -75,7 +49,7 @@ def exchange_of(
 
 def test_a_codec_may_keep_what_it_is_given_until_the_batch_ends() -> None:
     """The gradient vector is overwritten by the worker's next block; a codec must not notice."""
-    exchange, bank = exchange_of(Keeping, FixedBlockAssignment(1, 1, 3), Recorder())
+    exchange, bank = exchange_of(Keeping, FixedBlockAssignment(1, 1, 3), StubChannel())
     gradient = np.zeros(4, np.float32)
     exchange.begin(0, 0)
     for block in range(3):
@@ -85,7 +59,7 @@ def test_a_codec_may_keep_what_it_is_given_until_the_batch_ends() -> None:
 
 
 def test_content_is_read_only() -> None:
-    exchange, bank = exchange_of(Keeping, IIDBlockAssignment(2), Recorder())
+    exchange, bank = exchange_of(Keeping, IIDBlockAssignment(2), StubChannel())
     gradient = np.zeros(4, np.float32)
     exchange.begin(0, 0)
     exchange.put(0, 0, gradient)
@@ -97,7 +71,7 @@ def test_content_is_read_only() -> None:
 
 
 def test_the_key_is_attempt_epoch_batch_variable() -> None:
-    channel = Recorder()
+    channel = StubChannel()
     exchange, _ = exchange_of(Keeping, IIDBlockAssignment(2), channel, variables=3, attempt=4)
     exchange.begin(5, 6)
     exchange.put(2, 0, np.zeros(1, np.float32))
@@ -113,7 +87,7 @@ def test_the_key_is_attempt_epoch_batch_variable() -> None:
     ],
 )
 def test_when_packets_leave(variables: int, put: int, cork: int, flushes: int) -> None:
-    channel = Recorder()
+    channel = StubChannel()
     exchange, _ = exchange_of(Plain, IIDBlockAssignment(2), channel, variables=variables, cork=cork)
     exchange.begin(0, 0)
     for variable in range(put):
@@ -126,7 +100,7 @@ def test_when_packets_leave(variables: int, put: int, cork: int, flushes: int) -
 
 def test_no_result_before_the_wire_took_what_was_put() -> None:
     """design.md, the flow of one batch: nobody reuses a buffer before the kernel has taken its bytes."""
-    channel = Recorder()
+    channel = StubChannel()
     exchange, _ = exchange_of(Plain, IIDBlockAssignment(2), channel)
     channel.taken = False
     exchange.begin(0, 0)
@@ -142,7 +116,7 @@ def test_no_result_before_the_wire_took_what_was_put() -> None:
 @covers("SUB-23")
 def test_a_message_for_a_result_that_was_taken_is_late() -> None:
     """An optimizer may take one variable while it waits for another; who still asks gets the result."""
-    channel = Recorder()
+    channel = StubChannel()
     exchange, _ = exchange_of(Plain, IIDBlockAssignment(2), channel, variables=2)
     exchange.begin(0, 7)
     for variable in range(2):
@@ -161,7 +135,7 @@ def test_a_message_for_a_result_that_was_taken_is_late() -> None:
 
 def test_another_attempt_is_refused_and_counted() -> None:
     """design.md, names: frames of another attempt are refused and counted."""
-    exchange, bank = exchange_of(Plain, IIDBlockAssignment(2), Recorder(), attempt=1)
+    exchange, bank = exchange_of(Plain, IIDBlockAssignment(2), StubChannel(), attempt=1)
     exchange.begin(0, 0)
     exchange.put(0, 0, np.zeros(1, np.float32))
     for attempt in (0, 2):
@@ -173,7 +147,7 @@ def test_another_attempt_is_refused_and_counted() -> None:
 
 @pytest.mark.parametrize("key", [(), (0, 0, 0), (0, 0, 0, 7), (0, 0, 0, -1)])
 def test_a_malformed_key_is_refused(key: Key) -> None:
-    exchange, _ = exchange_of(Plain, IIDBlockAssignment(2), Recorder())
+    exchange, _ = exchange_of(Plain, IIDBlockAssignment(2), StubChannel())
     with pytest.raises(ValueError, match=r"must be \(attempt, epoch, batch, variable\) of this job"):
         exchange.deliver(1, Message(key, None, 0, 0))
 
@@ -215,7 +189,7 @@ def test_a_required_parameter_that_is_given_is_found() -> None:
 
 
 def test_a_result_is_valid_until_the_next_batch() -> None:
-    channel = Recorder()
+    channel = StubChannel()
     exchange, _ = exchange_of(Plain, IIDBlockAssignment(1), channel)
     gradient = np.arange(3, dtype=np.float32)
     exchange.begin(0, 0)

@@ -22,6 +22,7 @@ from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IID
 from parallel_sgd.testing.array_job import ArrayJob, expected, gradient
 
 from ..statements import covers
+from .stub_channel import StubChannel
 
 
 def exact(job: ArrayJob) -> None:
@@ -161,34 +162,14 @@ def test_a_codec_on_the_server_is_called_on_arrival_and_keeps_its_state() -> Non
     assert [len(job.results[node]) for node in (0, 1)] == [3, 3]
 
 
-class Stub:
-    """A channel whose wire takes bytes when the test says so; every packet has 40 MB."""
-
-    node_id = Parameter_Server
-
-    def __init__(self, peers: set[int]) -> None:
-        self.here = peers
-        self.posted: list[tuple[int, Key]] = []
-        self.taken = False
-
-    def peers(self) -> set[int]:
-        return self.here
-
-    def suspects(self) -> set[int]:
-        return set()
-
-    def post(self, target: int, key: Key, content: object) -> Sent:
-        self.posted.append((target, key))
-        return Sent(40 << 20, 0)
-
-    def flush(self) -> None:
-        pass
-
-    def flushed(self) -> bool:
-        return self.taken
+def stub(peers: set[int]) -> StubChannel:
+    """Of a server; every packet has 40 MB."""
+    channel = StubChannel(Parameter_Server, peers, Sent(40 << 20, 0))
+    channel.taken = False
+    return channel
 
 
-def server_on(channel: Stub, clock: VirtualClock) -> tuple[ParameterServer, Generator[Wait, None, Any], CodecBank]:
+def server_on(channel: StubChannel, clock: VirtualClock) -> tuple[ParameterServer, Generator[Wait, None, Any], CodecBank]:
     bank = copy_context().run(CodecBank, [Running], JobSettings(IIDBlockAssignment(2)), channel, 0)
     server = ParameterServer(bank, channel, 2.0, 60.0, clock.monotonic)
     return server, server.run(), bank
@@ -196,7 +177,7 @@ def server_on(channel: Stub, clock: VirtualClock) -> tuple[ParameterServer, Gene
 
 def test_workers_that_do_not_appear_are_named() -> None:
     """design.md decision 6: no wait without a limit."""
-    clock, channel = VirtualClock(), Stub({0})
+    clock, channel = VirtualClock(), stub({0})
     _, process, _ = server_on(channel, clock)
     wait = next(process)
     assert not wait.ready() and wait.deadline == 60.0
@@ -215,7 +196,7 @@ def test_workers_may_leave_before_the_server_has_its_turn() -> None:
 @covers("SUB-11")
 def test_it_ends_when_all_workers_have_left() -> None:
     """Not before the last packet is served."""
-    channel = Stub({0, 1})
+    channel = stub({0, 1})
     server, process, _ = server_on(channel, VirtualClock())
     wait = next(process)
     assert not wait.ready()
@@ -225,7 +206,7 @@ def test_it_ends_when_all_workers_have_left() -> None:
     channel.here = set()
     assert wait.ready()
     wait = next(process)
-    assert channel.posted == [(1, (0, 0, 0, 0))]
+    assert [posted[:2] for posted in channel.posted] == [(1, (0, 0, 0, 0))]
     assert wait.ready()
     with pytest.raises(StopIteration) as end:
         next(process)
@@ -233,7 +214,7 @@ def test_it_ends_when_all_workers_have_left() -> None:
 
 
 def test_answers_that_nobody_takes_stop_the_server_before_they_fill_the_memory() -> None:
-    clock, channel = VirtualClock(), Stub({0, 1})
+    clock, channel = VirtualClock(), stub({0, 1})
     for taken in (True, False):
         channel.posted, channel.taken = [], False
         server, process, _ = server_on(channel, clock)
@@ -256,7 +237,7 @@ def test_answers_that_nobody_takes_stop_the_server_before_they_fill_the_memory()
 
 
 def test_another_attempt_is_refused_and_counted() -> None:
-    server, _, bank = server_on(Stub({0, 1}), VirtualClock())
+    server, _, bank = server_on(stub({0, 1}), VirtualClock())
     server.deliver(0, Message((1, 0, 0, 0), (0, np.zeros(2)), 8, 0))
     assert bank.refused == 1 and bank.accounts.total(RECEIVED).raw == 8
     with pytest.raises(ValueError, match="must be"):

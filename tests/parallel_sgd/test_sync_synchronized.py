@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from network.frames import Message
-from network.wire import Sent
 from parallel_sgd.batch_sync import SynchronizedSGD
 from parallel_sgd.channel import Key
 from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, Plain, netEncapsulation
@@ -22,6 +21,7 @@ from parallel_sgd.testing.array_job import ArrayJob, expected
 from tests.parallel_sgd.test_codec_plain import check
 
 from ..statements import covers
+from .stub_channel import StubChannel
 
 
 class Sum(Codec):
@@ -334,23 +334,12 @@ def test_received_messages_reach_codecs_only_while_a_result_is_got() -> None:
 def test_what_a_flush_brings_counts_at_once() -> None:
     """A channel may read while it sends; the last message must not lie there while the worker waits for another one."""
 
-    class Reading:
-        node_id = 0
-
-        def peers(self) -> set[int]:
-            return {1}
-
-        def post(self, target: int, key: Key, content: object) -> Sent:
-            return Sent(4, 0)
-
+    class Reading(StubChannel):
         def flush(self) -> None:
             sync.receive(1, (0, 0), 0, (1, 2, np.ones(2, np.float32)))
 
         def poll(self) -> None:
             raise AssertionError("a synchronous worker waits instead")
-
-        def flushed(self) -> bool:
-            return True
 
     def in_job() -> None:
         bank = CodecBank([Plain], JobSettings(IIDBlockAssignment(2)), Reading(), 0)

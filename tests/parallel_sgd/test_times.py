@@ -25,6 +25,7 @@ from parallel_sgd.report import TrainingReport
 from tests.parallel_sgd.digits_job import mlp
 
 from ..statements import covers
+from .stub_channel import StubChannel
 
 
 class Time:
@@ -91,29 +92,19 @@ def test_a_process_that_is_closed_or_fails_is_timed_until_then() -> None:
     assert first.times().total == 3 and second.times().total == 3
 
 
-class SlowWire:
-    """A channel on which posting takes 1 s and flushing 10 s."""
-
-    node_id = 0
+class SlowWire(StubChannel):
+    """Posting takes 1 s and flushing 10 s."""
 
     def __init__(self, time: Time) -> None:
+        super().__init__(here={1}, size=Sent(1 << 20, 0))
         self.time = time
 
-    def peers(self) -> set[int]:
-        return {1}
-
-    def post(self, target: int, key: Key, content: object) -> Sent:
+    def post(self, target: int, key: Key, content: object) -> Sent | None:
         self.time.now += 1
-        return Sent(1 << 20, 0)
+        return super().post(target, key, content)
 
     def flush(self) -> None:
         self.time.now += 10
-
-    def poll(self) -> None:
-        pass
-
-    def flushed(self) -> bool:
-        return True
 
 
 def test_codecs_and_wire_are_told_apart() -> None:
