@@ -20,6 +20,7 @@ from __future__ import annotations
 import enum
 import struct
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgpack
@@ -35,7 +36,7 @@ HEADER = struct.Struct("!BBHIQ")
 MAX_HEAD = 8  # integers in the head of a message
 MOST_KNOWN = 512  # tails
 LONGEST = 256  # bytes of meta whose tail is worth keeping
-_THREE = b"\x93"  # msgpack: a list of three follows
+_HEADS = [bytes([0x93, 0x90 + count]) for count in range(MAX_HEAD + 1)]  # msgpack: a list of three, the first a list of so many
 _INT = frozenset({int})  # not bool
 _LONG_WAY = frozenset({dict, list, str, type(None)})  # operations and the like: no need to ask what an array is
 SEALED_BYTES = 1 << 20  # data of a frame we seal: what is hashed at both ends stays in their caches
@@ -61,7 +62,6 @@ class Limits(NamedTuple):
     message: int = 2 << 30
 
 
-_packer = msgpack.Packer()  # for heads: it makes as much effort to begin as to pack one
 _tails: dict[tuple[Any, ...], bytes] = {}  # of what was sent
 
 Frame = list[bytes | memoryview]  # header, meta and data, without the seal
@@ -107,7 +107,7 @@ def pack(
     known = tail_of(value)
     if known is not None:
         tail, array = known
-        meta, arrays = _THREE + _packer.pack(list(head)) + tail, [array]
+        meta, arrays = _HEADS[len(head)] + b"".join(map(_integer, head)) + tail, [array]
     else:
         tree, arrays = encode(value, classes)
         try:
@@ -117,25 +117,26 @@ def pack(
         check_sent(meta)
     raw = arrays[0].nbytes if len(arrays) == 1 else sum(a.nbytes for a in arrays)
     seal = MAC_SIZE if sealed else 0
-    if len(meta) > limits.meta:
-        raise ValueError(
-            f"A message may hold {limits.meta} bytes beside its arrays, got {len(meta)}: send large data as arrays."
-        )
+    size = len(meta)
+    if size > limits.meta:
+        raise ValueError(f"A message may hold {limits.meta} bytes beside its arrays, got {size}: send large data as arrays.")
     if raw > limits.message:
         raise ValueError(f"A message may hold {limits.message} bytes of arrays, got {raw}: send it in parts.")
     most = min(limits.data, SEALED_BYTES) if sealed else limits.data
+    parts: Frame
     if raw <= most:  # one frame, as almost always
-        parts: Frame = [HEADER.pack(kind, 0, 0, len(meta), raw) + meta]
+        parts = [HEADER.pack(kind, 0, 0, size, raw) + meta]
         for array in arrays:
             if array.nbytes:
-                parts.append(as_bytes(array) if array.dtype.kind == "c" else array.data.cast("B"))
-        return Packed([parts], raw, HEADER.size + len(meta) + seal)
+                parts.append(as_bytes(array))
+        return Packed([parts], raw, HEADER.size + size + seal)
     frames: list[Frame] = []
     overhead = 0
     for number, chunk in enumerate(_chunks([as_bytes(a) for a in arrays if a.nbytes], most)):
         first = b"" if number else meta
         header = HEADER.pack(Kind.MORE if number else kind, 0, 0, len(first), sum(len(c) for c in chunk))
-        frames.append([part for part in (header, first, *chunk) if len(part)])
+        parts = [header, first, *chunk]
+        frames.append([part for part in parts if len(part)])
         overhead += HEADER.size + len(first) + seal
     return Packed(frames, raw, overhead)
 
@@ -185,6 +186,12 @@ class Known(NamedTuple):
 
     def value(self, array: Array) -> Any:
         return (*self.integers, array) if self.integers else array
+
+
+@lru_cache(maxsize=1 << 12)
+def _integer(number: int) -> bytes:
+    """One of a head; a packer of msgpack makes more effort to begin than to pack all of them."""
+    return bytes(msgpack.packb(number))
 
 
 class KnownTails:

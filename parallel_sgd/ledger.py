@@ -135,7 +135,7 @@ def _holes(keys: Table, grid: Grid) -> list[str]:
 def _doubles(claims: Table, place: NDArray[np.int64], twice: NDArray[np.bool_]) -> list[str]:
     """The blocks that were applied more than once, and of whom."""
     said = []
-    for block in np.unique(place[twice]):
+    for block in sorted(set(place[twice].tolist())):  # `np.unique` would load numpy.ma
         rows = claims[place == block].tolist()
         copies = sorted({(attempt, node) for *_, node, attempt, _ in rows})
         copies = copies if len(copies) > 1 else copies * 2  # or even more often
