@@ -30,6 +30,12 @@ def parse(path: Path) -> ast.Module:
 
 
 @functools.cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """All nodes of a file: several tests look at each of them."""
+    return tuple(ast.walk(parse(path)))
+
+
+@functools.cache
 def is_public(path: Path) -> bool:
     """Whether users may import from it: it has an `__all__`, or is the face of a package."""
     face = path == ROOT / path.parent.name / "__init__.py"

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.sources import ROOT, library_files, parse
+from tests.sources import ROOT, library_files, nodes, parse
 from tests.wall import in_the_wall, leans_on_internals
 
 #: Words that say something else elsewhere, or nothing to whom they are not explained. Package: names of modules and folders
@@ -56,7 +56,7 @@ def old_words() -> list[str]:
             place = path.relative_to(ROOT)
             if place.as_posix() not in STANDARD_HERE:
                 called = path.parent.name if path.name == "__init__.py" else path.stem
-                defined = {node.name for node in ast.walk(parse(path)) if isinstance(node, ast.ClassDef)}
+                defined = {node.name for node in nodes(path) if isinstance(node, ast.ClassDef)}
                 if words := sorted({called} & names) + sorted(defined & kinds):
                     found.append(" ".join([place.as_posix(), *words]))
     return found
@@ -88,7 +88,7 @@ def public_names() -> set[str]:
     names: set[str] = set()
     bases: dict[str, set[str]] = {}
     for path in library_files():
-        for node in ast.walk(parse(path)):
+        for node in nodes(path):
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
                 names |= {
                     each.value for each in ast.walk(node) if isinstance(each, ast.Constant) and isinstance(each.value, str)
@@ -109,6 +109,8 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 def _functions(node: ast.AST, outer: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Function]]:
     """All functions, with the names of the classes around each."""
     for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            continue  # a great part of all nodes
         if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield outer, child
         yield from _functions(child, (*outer, child.name) if isinstance(child, ast.ClassDef) else outer)

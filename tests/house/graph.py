@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.sources import ROOT, is_public, library_files, parse
+from tests.sources import ROOT, is_public, library_files, nodes, parse
 
 ENTRANCES = ("psgd", "worker", "job_submit")  # programs beside the packages
 Graph = dict[str, frozenset[str]]
@@ -57,9 +57,11 @@ def imports(path: Path) -> Iterator[Import]:
 
 def _statements(node: ast.AST, when_loaded: bool) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
     for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            continue  # a great part of all nodes
         if isinstance(child, (ast.Import, ast.ImportFrom)):
             yield child, when_loaded
-        later = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        later = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef))
         types_only = isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING")
         yield from _statements(child, when_loaded and not later and not types_only)
 
@@ -153,11 +155,10 @@ def _packages_above(names: Iterable[str]) -> set[str]:
 
 
 def _named_in(path: Path) -> set[str]:
-    tree = parse(path)
-    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    docstrings = {id(node.value) for node in nodes(path) if isinstance(node, ast.Expr)}
     texts = (
         node.value
-        for node in ast.walk(tree)
+        for node in nodes(path)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings
     )
     return {name for text in texts for name in _DOTTED.findall(text)} & modules().keys()
