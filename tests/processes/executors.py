@@ -314,15 +314,6 @@ class Broadcasting(AbsSimpleExecutor):
         return mean, most, word
 
 
-class DiesInBarrier(AbsSimpleExecutor):
-    def run(self, com: Communication) -> Any:
-        com.barrier()
-        if com.rank == 1:
-            os.kill(os.getpid(), 9)
-        com.barrier()
-        return "unreachable"
-
-
 class LargeSum(AbsSimpleExecutor):
     def run(self, com: Communication) -> Any:
         total = com.allreduce(np.arange(1 << 20, dtype=np.float32) * (com.rank + 1), "sum")

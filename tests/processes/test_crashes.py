@@ -14,7 +14,6 @@ import pytest
 from ..statements import covers
 from .executors import (
     Alone,
-    DiesInBarrier,
     DiskFull,
     Escaping,
     Exiting,
@@ -155,14 +154,3 @@ def test_changed_directory(trio: Cluster, tmp_path: Path) -> None:
     outcome = trio.run(Wandering, tmp_path, nodes=trio.nodes(1))
     assert not outcome.error and outcome.results == {0: "home"}
     assert "report.csv" in {path.name for path in outcome.coordinator.files[0]}
-
-
-@pytest.mark.alone
-def test_death_within_a_group_operation(trio: Cluster, tmp_path: Path) -> None:
-    """Every other node of a barrier fails within a second with PeerLost."""
-    begin = time.monotonic()
-    outcome = trio.run(DiesInBarrier, tmp_path)
-    assert time.monotonic() - begin < 2.5
-    assert outcome.error and "SIGKILL" in outcome.failures[1][1]
-    assert any("PeerLost: Node(1)" in outcome.failures[node][1] for node in (0, 2))
-    assert all("PeerLost: Node(" in outcome.failures[node][1] for node in (0, 2))

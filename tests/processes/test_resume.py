@@ -26,7 +26,7 @@ from parallel_sgd.nodes import LocalNodes
 from parallel_sgd.progress import Position
 from rpc import SubmissionError
 from rpc.launch.local import LocalAgents, local_agents
-from tests.processes.training.jobs import digits_job, log_of, only_weights, weights
+from tests.processes.training.jobs import digits_job, log_of, only_weights, rows, weights
 
 from ..statements import covers
 
@@ -107,11 +107,6 @@ def nodes_on(started: LocalAgents, *agents: int, server: bool = False) -> LocalN
 
 def train(nodes: NodeAssignment, directory: Path, **settings: Any) -> JobResult:
     return digits_job().parallel(nodes, directory=directory, **{**SETTINGS, **settings})
-
-
-def rows(directory: Path, kind: str, node: int) -> list[list[str]]:
-    lines = (directory / f"Node-{node}-Retrieve" / f"{kind}-P-SGD-N({node}).csv").read_text("utf-8").splitlines()
-    return [line.split(",")[1 if kind == "TR" else 0 :] for line in lines]
 
 
 CASES: dict[str, dict[str, Any]] = {

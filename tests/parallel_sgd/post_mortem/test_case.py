@@ -19,7 +19,6 @@ from parallel_sgd.post_mortem.collect import write_archive
 from rpc.agent.files import RECORD_COPY
 from rpc.submit.diagnostics import Diagnostics, NodeDiagnostics
 from rpc.verdict import Verdict
-from tests.processes.training.test_failures import closed_port
 
 from ...statements import covers
 
@@ -112,7 +111,7 @@ def test_kept_states() -> None:
 
 
 def test_nobody_to_ask(tmp_path: Path) -> None:
-    address = closed_port()
+    address = "127.0.0.1:1"  # where nobody listens
     with pytest.raises(NetworkError, match=rf"No agent could be asked about job j-1: .*{address}"):
         collect_post_mortem(NodeAssignment().add(0, address), "j-1", tmp_path)
     with pytest.raises(ValueError, match=r"'job' must be the id of a job.*got '\.\./x'"):

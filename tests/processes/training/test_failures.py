@@ -6,10 +6,7 @@ import logging
 import os
 import re
 import signal
-import socket
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +25,8 @@ from parallel_sgd.profiles import DuplicateAssignment, IIDBlockAssignment
 from rpc.errors import NodeBusy
 from rpc.launch.local import local_agents
 from tests.parallel_sgd.digits_job import mlp
-from tests.processes.training.jobs import assert_serves, digits_job, here, line_job, only_weights, said, some
+from tests.processes.harness import start_job, wait_for
+from tests.processes.training.jobs import digits_job, here, line_job, only_weights, said, some
 
 from ...statements import covers
 
@@ -53,70 +51,39 @@ class Mortal(Plain):
 
 
 class Holder(rpc.AbsSimpleExecutor):
-    """Keeps its node for a while."""
-
-    seconds = 60.0
+    """Keeps its node until there is a file."""
 
     def run(self, com: rpc.Communication) -> None:
-        com.controller.wait_until(lambda: False, self.seconds, lambda: "the end")
+        wait_for(Path(self.shipped["free"]).exists, "the end", 60.0)
 
 
-class BriefHolder(Holder):
-    def run(self, com: rpc.Communication) -> None:
-        time.sleep(1.0)
+class Frees(logging.Handler):
+    """Lets the holder go when the submitter tries again."""
 
+    def __init__(self, file: Path) -> None:
+        super().__init__()
+        self._file = file
 
-@contextmanager
-def held(nodes: NodeAssignment, executor: type[Holder]) -> Iterator[None]:
-    """Another job, "Thesis", runs on these nodes."""
-    with Request().request(nodes) as com:
-        coordinator = rpc.Coordinator(com, title="Thesis")
-        coordinator.submit_group(executor)
-        coordinator.resources_dispatch(lambda node, request: None)
-        yield
-        coordinator.stop_executing()
-        coordinator.join()
-
-
-def closed_port() -> str:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{sock.getsockname()[1]}"
+    def emit(self, record: logging.LogRecord) -> None:
+        if "Trying again" in record.getMessage():
+            self._file.touch()
 
 
 @covers("SUB-3", "SUB-4")
-def test_a_busy_node_says_with_what(agents: LocalNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer names address, title and since when; the other nodes are free again."""
-    monkeypatch.chdir(tmp_path)
-    busy = NodeAssignment(agents.key_file).add(0, agents[1])
-    with held(busy, Holder):
-        start = time.monotonic()
-        with pytest.raises(NodeBusy, match=rf"The job was not started: .*{agents[1]}.*Thesis.*since") as info:
-            line_job().parallel(some(agents, 2), directory=tmp_path, **QUICK)
-        assert time.monotonic() - start < 5
-        assert str(agents[0]) not in str(info.value)
-        assert_serves(agents, 1, tmp_path)  # the node that was not busy
-
-
-def test_waiting_for_a_busy_node(agents: LocalNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`wait=` seconds of patience: enough here, and not enough there."""
-    monkeypatch.chdir(tmp_path)
-    nodes = some(agents, 1)
-    with held(nodes, BriefHolder):
-        with pytest.raises(NodeBusy):
+def test_waiting_for_a_busy_node(agents: LocalNodes, tmp_path: Path) -> None:
+    """`wait=` seconds of patience: none here, where the answer names address, title and since when, and enough there."""
+    nodes, free = some(agents, 1), tmp_path / "free"
+    with Request().request(nodes) as com:
+        holding = start_job(com, Holder, tmp_path, title="Thesis", objects={"free": str(free)})
+        with pytest.raises(NodeBusy, match=rf"The job was not started: .*{agents[0]}.*Thesis.*since"):
             line_job().parallel(nodes, wait=0.1, directory=tmp_path, **QUICK)
-        assert line_job().parallel(nodes, wait=30, directory=tmp_path, **QUICK)["Loss"] > 0
-
-
-@covers("SUB-3")
-def test_an_address_where_nobody_listens(agents: LocalNodes, tmp_path: Path) -> None:
-    """It is named, with its node; nothing starts on the others."""
-    address = closed_port()
-    nodes = some(agents, 1).add(1, address)
-    start = time.monotonic()
-    with pytest.raises(NetworkError, match=rf"{address}.*(refused|worker)"):
-        line_job().parallel(nodes, directory=tmp_path, **QUICK)
-    assert time.monotonic() - start < 5
+        handler = Frees(free)
+        logging.getLogger("P-SGD Submit").addHandler(handler)
+        try:
+            assert line_job().parallel(nodes, wait=60, directory=tmp_path, **QUICK)["Loss"] > 0
+        finally:
+            logging.getLogger("P-SGD Submit").removeHandler(handler)
+        holding.join()
 
 
 def test_a_wrong_key(agents: LocalNodes, tmp_path: Path) -> None:
@@ -131,25 +98,6 @@ def test_a_missing_data_set(agents: LocalNodes, tmp_path: Path) -> None:
     job = ParallelSGD(mlp(), nn.dataset.MNIST(directory=tmp_path), ImageCls())
     with pytest.raises(FileNotFoundError, match=r"MNIST needs 4 files in one directory.*train-images-idx3-ubyte"):
         job.parallel(some(agents, 1), directory=tmp_path)
-
-
-@covers("SUB-13")
-def test_a_killed_job_process(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Without redundancy the job has failed; the message names node and signal."""
-    caplog.set_level(logging.INFO)
-    start = time.monotonic()
-    with pytest.raises(JobFailed) as info:
-        digits_job().parallel(
-            some(agents, 3), codec=Mortal, codec_extra_parameters={"victim": 1}, epoch=100, directory=tmp_path
-        )
-    assert time.monotonic() - start < 10
-    failures = info.value.failures
-    assert sorted(failures) == [0, 1, 2] and next(iter(failures)) == 1
-    assert re.search(r"Node\(1\) .*SIGKILL", str(info.value))
-    assert all(re.search(r"PeerLost: Node\(\d\) .* is lost", failures[node][1]) for node in (0, 2))
-    log = next(path for path in info.value.files[1] if path.name.startswith("Fit-1"))
-    assert "Training begins" in log.read_text("utf-8")  # SUB-18: what it wrote before is still there
-    assert_serves(agents, 3, tmp_path)
 
 
 def test_a_killed_agent(tmp_path: Path) -> None:

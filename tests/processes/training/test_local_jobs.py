@@ -25,7 +25,7 @@ from rpc.submit.run_folder import runs_in
 from tests.processes.harness import processes_below, wait_for
 
 from ...statements import covers
-from .jobs import digits_job, weights
+from .jobs import digits_job, rows, weights
 
 SETTINGS: dict[str, Any] = {
     "block_size": 64,
@@ -46,12 +46,6 @@ def here(directory: Path, **settings: Any) -> JobResult:
     """The same job within this process, which has the same bits."""
     with parallel_sgd.in_process(2) as nodes:
         return digits_job().parallel(nodes, directory=directory, **{**SETTINGS, **settings})
-
-
-def rows(directory: Path, kind: str, node: int) -> list[list[str]]:
-    """A table, without the column of seconds in TR."""
-    lines = (directory / f"Node-{node}-Retrieve" / f"{kind}-P-SGD-N({node}).csv").read_text("utf-8").splitlines()
-    return [line.split(",")[1 if kind == "TR" else 0 :] for line in lines]
 
 
 def content(root: Path) -> dict[Path, bytes]:
