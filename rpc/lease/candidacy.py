@@ -8,7 +8,7 @@ import logging
 import os
 from collections.abc import Collection
 
-from network.clock import Clock, SystemClock
+from network.clock import SystemClock
 from network.controller import Controller
 from network.errors import NetworkError, PeerLost, ProtocolError
 from network.keys import Key
@@ -51,13 +51,12 @@ class Candidacy:
         *,
         lost: Collection[int] = (),
         known_dead: Collection[int] = (),
-        clock: Clock | None = None,
     ) -> None:
         self.election = Election(candidate, set(nodes), known_dead)
         self.early: list[tuple[int, Operation]] = []
         self._request, self._nodes, self._job, self._logger = request, nodes, candidate.job, logger
         self._lost = set(lost)
-        self._clock = clock or SystemClock()
+        self._clock = SystemClock()
         self._sessions: dict[int, Session] = {}
         self._key: Key | None = None
         self._names = {node: f"Node({node}) at {address}" for node, address in nodes.items()}

@@ -35,6 +35,18 @@ def test_who_never_comes_to_an_operation(caplog: pytest.LogCaptureFixture) -> No
 
 
 @covers("EL-29")
+def test_what_comes_late_is_no_stall(caplog: pytest.LogCaptureFixture) -> None:
+    """An operation that has ended is forgotten, though not everybody had waited in it."""
+    watching = StragglerDetector(10.0, 20.0)
+    watching.begin(0, MEMBERS)
+    watching.waits(0, A, "1. barrier")
+    watching.got(0, "1. barrier")
+    watching.waits(0, B, "2. barrier")
+    watching.end()
+    assert watching.look(time.monotonic() + 100.0) == [] and not caplog.records
+
+
+@covers("EL-29")
 def test_who_never_asks_for_the_next_round(caplog: pytest.LogCaptureFixture) -> None:
     """The barrier between two rounds has the same limits."""
     caplog.set_level(logging.WARNING)
