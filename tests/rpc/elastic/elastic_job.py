@@ -11,19 +11,22 @@ from typing import Any
 
 from network.nodes import Address
 from network.testing import VirtualClock
-from rpc.elastic import CoolDown, ElasticDriver, Host, Worker
-from rpc.elastic.driver import Stage
-from rpc.elastic.events import (
+from rpc.elastic import (
     CheckpointSeen,
+    CoolDown,
     DiscoveryFailed,
+    ElasticDriver,
     Finish,
+    Host,
     HostsSeen,
     Notified,
     NotifyRankZero,
     RemoveWorker,
+    Stage,
     StartRound,
     StopWorker,
     Tick,
+    Worker,
     WorkerEnded,
     WorkerReady,
     WorkerStuck,

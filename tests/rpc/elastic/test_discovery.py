@@ -18,16 +18,16 @@ from network.nodes import DEFAULT_PORT, Address
 from rpc.elastic import (
     Discovery,
     DiscoveryError,
+    DiscoveryFailed,
     FileDiscovery,
     FolderDiscovery,
     FunctionDiscovery,
     Host,
+    HostsSeen,
     Poller,
     ScriptDiscovery,
     discovery_of,
 )
-from rpc.elastic.discovery import CLOSE_SECONDS
-from rpc.elastic.events import DiscoveryFailed, HostsSeen
 from tests.proc import is_gone
 
 from ...statements import covers
@@ -224,7 +224,7 @@ def test_a_poller_with_a_hanging_script_closes_at_once(tmp_path: Path) -> None:
     wait_until((tmp_path / "pid").exists)
     before = time.monotonic()
     poller.close()
-    assert time.monotonic() - before < CLOSE_SECONDS
+    assert time.monotonic() - before < 2.0  # what closing waits for a function that hangs
     assert events == [] and is_gone(int((tmp_path / "pid").read_text()))
     with pytest.raises(DiscoveryError, match="is not run any more"):
         closed = ScriptDiscovery(path)

@@ -13,28 +13,31 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from network.nodes import Address
-from rpc.elastic import CoolDown, ElasticDriver, Host, Worker
-from rpc.elastic.driver import NO_SURVIVOR, Stage
-from rpc.elastic.events import (
+from rpc.elastic import (
     CheckpointSeen,
+    CoolDown,
     DiscoveryFailed,
+    ElasticDriver,
     Fail,
     Finish,
+    Host,
     HostsSeen,
     Notified,
     NotifyRankZero,
     Pause,
     RemoveWorker,
+    Stage,
     StartRound,
     StopWorker,
     Tick,
     Warn,
+    Worker,
     WorkerEnded,
     WorkerReady,
     WorkerStuck,
 )
-from rpc.elastic.hosts import Where
 
+NO_SURVIVOR = "No hosts from previous set remaining, unable to broadcast state."
 FIRST, LOW, HIGH, RESETS = 3, 2, 5, 12
 COOL = CoolDown(5.0, 20.0)
 TIMEOUT = 100.0
@@ -67,8 +70,8 @@ class Membership(RuleBasedStateMachine):
         self.alive: set[Worker] = set()
         self.fenced: set[Worker] = set()  # stopped, removed or given up: nothing they say counts
         self.settled: set[Worker] = set()  # have recorded something in this round
-        self.blamed: dict[Where, list[float]] = {}  # when a slot or a host has failed: one entry for each cool-down
-        self.asked: set[Where] = set()  # those that took nobody, and may or may not be used again: nobody knows when
+        self.blamed: dict[Any, list[float]] = {}  # when a slot or a host has failed: one entry for each cool-down
+        self.asked: set[Any] = set()  # those that took nobody, and may or may not be used again: nobody knows when
         self.returned = self.checkpoint = self.fell = self.gives_back = self.void = self.started = False
         self.rounds = self.resets = self.sequence = 0
         self.waits_since = self.now
