@@ -52,7 +52,7 @@ class Survivors(SameNodes):
 
     def settle(self, failed: JobFailed) -> str:
         """All but the culprits go on; workers keep their order and are numbered anew from 0."""
-        left = [address for node, address in _workers(self.nodes) if node not in failed.culprits]
+        left = [self.nodes[node] for node in self.nodes.worker_ids if node not in failed.culprits]
         if any(node < 0 for node in failed.culprits):
             return "nobody can do without the parameter server"
         if len(left) < self._fewest:
@@ -70,7 +70,3 @@ def with_workers(nodes: NodeAssignment, workers: Iterable[Address]) -> NodeAssig
         if node < 0:
             made.add(node, address)
     return made
-
-
-def _workers(nodes: NodeAssignment) -> list[tuple[int, Address]]:
-    return [(node, nodes[node]) for node in nodes.worker_ids]

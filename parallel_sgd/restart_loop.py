@@ -121,7 +121,7 @@ class RestartLoop:
         try:
             if self._attempt == 0:
                 self._check_resume(com)
-            coordinator = self._coordinator(com, self._attempt, nodes)
+            coordinator = self.coordinator(com, self._attempt, nodes)
             self._attempt += 1
             self._submit(coordinator, nodes)
         except BaseException:
@@ -152,7 +152,8 @@ class RestartLoop:
             state = AttemptState.of(running.coordinator.attempt, running.nodes, self.recovery)
             running.coordinator.hand_off(Handoff(self._driver, STANDBY, self._content, state.to_json(), running.term))
 
-    def _coordinator(self, com: Controller, attempt: int, nodes: NodeAssignment) -> Coordinator:
+    def coordinator(self, com: Controller, attempt: int, nodes: NodeAssignment) -> Coordinator:
+        """One for an attempt with `nodes`, whoever has started it."""
         manifest = self._manifest
         return Coordinator(
             com,
@@ -169,10 +170,6 @@ class RestartLoop:
             attempt_state=AttemptState.of(attempt, nodes, self.recovery).to_json() if self._driver else "",
             collects=self._collects,
         )
-
-    def adopted(self, com: Controller, attempt: int, nodes: NodeAssignment) -> Coordinator:
-        """A coordinator for an attempt that somebody else has started with `nodes`."""
-        return self._coordinator(com, attempt, nodes)
 
     def _submit(self, coordinator: Coordinator, nodes: NodeAssignment) -> None:
         manifest, workers = self._manifest, nodes.worker_ids

@@ -143,7 +143,7 @@ class StandbyDriver:
             begin=Begin(1 + max([state.attempt, *(answer.attempt for answer in granted.values())]), candidacy.election.term),
         )
         with candidacy.take_connections() as com:
-            coordinator = loop.adopted(com, state.attempt, nodes)
+            coordinator = loop.coordinator(com, state.attempt, nodes)
             groups = [[PARAMETER_SERVER]] if nodes.has_parameter_server else []
             coordinator.adopt([*groups, nodes.worker_ids], granted, missing, candidacy.early)
             loop.drive(RunningAttempt(com, coordinator, nodes, self._since[0], is_ours=False))
