@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures as cf
+import itertools
 import threading
 import weakref
 from collections.abc import Callable
@@ -16,16 +18,18 @@ from network import NodeAssignment
 from tests.processes.harness import wait_for
 
 from . import calls
-from .calls import LIMIT, Mistake, add, begin_and_await, divide, fail
+from .calls import LIMIT, Mistake, add, begin_and_await, divide, fail, own_pid
 from .kinds import KINDS, Make, maker, occupy
 
 pytestmark = pytest.mark.processes
+Occupied = tuple[cf.Executor, list[cf.Future[int]], Path]
 
 # ---- Executor.submit and Future
 
 
 def test_submit_calls_with_arguments_and_keywords(shared: cf.Executor) -> None:
     """'Schedules the callable, fn, to be executed as fn(*args, **kwargs) and returns a Future.'"""
+    assert isinstance(shared, cf.Executor) and isinstance(shared.submit(add, 1), cf.Future)
     future = shared.submit(calls.arguments, 1, "two", three=[3.0], fn=None)
     assert future.result(LIMIT) == ((1, "two"), {"three": [3.0], "fn": None})
     assert future.done()
@@ -96,20 +100,10 @@ def test_callbacks_are_called_in_order_with_the_future(shared: cf.Executor) -> N
     assert seen[-1] == ("at once", future)
 
 
-def test_wait_and_as_completed(shared: cf.Executor) -> None:
-    """The module's functions work on the futures: all completed, and the first exception."""
-    futures = [shared.submit(add, number) for number in range(20)]
-    done, pending = cf.wait(futures, LIMIT)
-    assert (done, pending) == (set(futures), set())
-    assert sorted(future.result() for future in cf.as_completed(futures, LIMIT)) == list(range(20))
-    done, _ = cf.wait([shared.submit(fail, 1)], LIMIT, cf.FIRST_EXCEPTION)
-    assert isinstance(done.pop().exception(), Mistake)
-
-
 # ---- tasks that run and wait
 
 
-def test_states_of_running_and_waiting_futures(occupied: tuple[cf.Executor, list[cf.Future[int]], Path]) -> None:
+def test_states_of_running_and_waiting_futures(occupied: Occupied) -> None:
     """running(), cancel() of a running call is False, of a waiting one True; result and exception raise TimeoutError."""
     executor, futures, gate = occupied
     assert futures[0].running()
@@ -132,7 +126,7 @@ def test_states_of_running_and_waiting_futures(occupied: tuple[cf.Executor, list
     assert all(type(future.result(LIMIT)) is int for future in futures)
 
 
-def test_waiters_hear_of_cancelled_futures(occupied: tuple[cf.Executor, list[cf.Future[int]], Path]) -> None:
+def test_waiters_hear_of_cancelled_futures(occupied: Occupied) -> None:
     """A storm of cancellations: each future is either cancelled or done, wait() returns, callbacks are called once."""
     executor, _, gate = occupied
     called: list[cf.Future[int]] = []
@@ -158,21 +152,6 @@ def test_shutdown_without_wait_lets_everything_end(make: Make, tmp_path: Path) -
         executor.submit(add, 1)
     (tmp_path / "gate").touch()
     assert all(type(future.result(LIMIT)) is int for future in futures)
-    executor.shutdown(wait=True)
-
-
-def test_shutdown_cancels_waiting_futures_on_request(make: Make, tmp_path: Path) -> None:
-    """'If cancel_futures is True, this method will cancel all pending futures that the executor has not started running.
-    Any futures that are completed or running won't be cancelled.'"""
-    executor = make()
-    with occupy(executor, tmp_path) as (futures, gate):
-        executor.shutdown(wait=False, cancel_futures=True)
-        wait_for(lambda: all(future.done() for future in futures[-2:]), "the waiting futures to be cancelled")
-        assert [future.cancelled() for future in futures[-2:]] == [True, True]
-        assert not futures[0].done()
-        gate.touch()
-        assert futures[0].result(LIMIT) > 0
-        assert futures[1].result(LIMIT) > 0
     executor.shutdown(wait=True)
 
 
@@ -221,9 +200,11 @@ def test_map_collects_at_once_and_raises_when_a_value_is_retrieved(shared: cf.Ex
     assert next(results) == 2
     with pytest.raises(ZeroDivisionError):
         next(results)
+    with pytest.raises(StopIteration):
+        next(results)
 
 
-def test_map_times_out_from_the_call_on(occupied: tuple[cf.Executor, list[cf.Future[int]], Path]) -> None:
+def test_map_times_out_from_the_call_on(occupied: Occupied) -> None:
     """'The returned iterator raises a TimeoutError if __next__() is called and the result isn't available after timeout
     seconds from the original call'"""
     executor, _, _ = occupied
@@ -246,3 +227,141 @@ def test_a_dying_worker_breaks_its_futures(kind: str, agents: NodeAssignment) ->
     with maker(kind, agents)() as executor:
         error = executor.submit(calls.die).exception(LIMIT)
         assert isinstance(error, cf.BrokenExecutor)
+
+
+# ---- waiting, callbacks, shutdown, and asyncio
+
+
+# ---- wait and as_completed
+
+
+def test_waiting_for_the_first_for_an_error_and_for_all(occupied: Occupied) -> None:
+    """wait(): 'FIRST_COMPLETED: when any future finishes or is cancelled. FIRST_EXCEPTION: when any future finishes by raising
+    an exception. If no future raises an exception then it is equivalent to ALL_COMPLETED'; 'timeout can be used to control the
+    maximum number of seconds to wait before returning'.
+
+    as_completed(): 'yields futures as they complete (finished or cancelled futures)', 'Any futures given by fs that are
+    duplicated will be returned once. Any futures that completed before as_completed() is called will be yielded first'; 'raises
+    a TimeoutError if __next__() is called and the result isn't available after timeout seconds from the original call'.
+    """
+    executor, futures, gate = occupied
+    failing, short, cancelled = executor.submit(fail, 3), executor.submit(add, 1), executor.submit(add, 2)
+    assert cancelled.cancel()
+    assert cf.wait([futures[0], futures[0], failing], timeout=0.01) == (set(), {futures[0], failing})
+    assert cf.wait(futures[:2], timeout=0, return_when=cf.FIRST_EXCEPTION).done == set()
+    with pytest.raises(cf.TimeoutError):
+        next(cf.as_completed(futures[:2], timeout=0.01))
+    ended = cf.as_completed([*futures[:2], short, cancelled, short], LIMIT)
+    gate.touch()
+    assert cf.wait([short, failing], LIMIT, cf.FIRST_COMPLETED).done
+    done, not_done = cf.wait([*futures, failing], LIMIT, cf.FIRST_EXCEPTION)
+    assert failing in done or not not_done
+    assert cf.wait([*futures, failing, cancelled], LIMIT) == ({*futures, failing, cancelled}, set())
+    assert cf.wait(futures, LIMIT, cf.FIRST_EXCEPTION).not_done == set()
+    found = list(ended)
+    assert set(found) == {*futures[:2], short, cancelled}
+    assert len(found) == 4
+    never: cf.Future[int] = cf.Future()
+    assert set(itertools.islice(cf.as_completed([never, *found], LIMIT), 4)) == set(found)
+
+
+def test_futures_of_different_executors_are_waited_for_together(shared: cf.Executor) -> None:
+    """'(possibly created by different Executor instances)'"""
+    with cf.ThreadPoolExecutor(1) as pool:
+        futures = [shared.submit(add, 1), pool.submit(add, 2), shared.submit(add, 3)]
+        assert sorted(future.result() for future in cf.as_completed(futures, LIMIT)) == [1, 2, 3]
+        assert cf.wait(futures, LIMIT).done == set(futures)
+
+
+# ---- callbacks
+
+
+def test_cancelled_futures(occupied: Occupied) -> None:
+    """'fn will be called, with the future as its only argument, when the future is cancelled or finishes running'; 'If the
+    future has already completed or been cancelled, fn will be called immediately.' asyncio cancels what it no longer awaits."""
+    executor, _, _ = occupied
+    called: list[cf.Future[int]] = []
+    future, awaited = executor.submit(add, 1), executor.submit(add, 2)
+    future.add_done_callback(called.append)
+    assert not called
+    assert future.cancel()
+    future.add_done_callback(called.append)
+    assert called == [future, future]
+
+    async def give_up() -> None:
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(asyncio.wrap_future(awaited), 0.01)
+
+    asyncio.run(give_up())
+    assert awaited.cancelled()
+
+
+def test_callbacks_run_in_this_process_and_may_submit(shared: cf.Executor) -> None:
+    """'Added callables are ... always called in a thread belonging to the process that added them.'"""
+    seen: list[int] = []
+    followed: cf.Future[int] = cf.Future()
+
+    def go_on(done: cf.Future[int]) -> None:
+        seen.append(own_pid())
+        shared.submit(add, done.result(), 1).add_done_callback(lambda last: followed.set_result(last.result()))
+
+    shared.submit(add, 1).add_done_callback(go_on)
+    assert followed.result(LIMIT) == 2
+    assert seen == [own_pid()]
+
+
+def test_many_threads_may_submit(shared: cf.Executor) -> None:
+    found: dict[int, list[int]] = {}
+
+    def work(base: int) -> None:
+        futures = [shared.submit(add, base, number) for number in range(50)]
+        found[base] = [future.result(LIMIT) for future in futures]
+
+    threads = [threading.Thread(target=work, args=(base,)) for base in (0, 1000, 2000, 3000)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LIMIT)
+    assert found == {base: [base + number for number in range(50)] for base in (0, 1000, 2000, 3000)}
+
+
+# ---- map and shutdown
+
+
+def test_map_waits_as_long_as_it_takes_without_a_limit(shared: cf.Executor) -> None:
+    """'timeout can be an int or a float. If timeout is not specified or None, there is no limit to the wait time.'"""
+    assert list(shared.map(add, [1], timeout=None)) == list(shared.map(add, [1], timeout=20)) == [1]
+
+
+def test_shutdown_with_wait_and_cancel(make: Make, tmp_path: Path) -> None:
+    """'If both cancel_futures and wait are True, all futures that the executor has started running will be completed prior to
+    this method returning. The remaining futures are cancelled.' 'Any futures that are completed or running won't be
+    cancelled.'"""
+    executor = make()
+    with occupy(executor, tmp_path) as (futures, gate):
+        thread = threading.Thread(target=executor.shutdown, kwargs={"cancel_futures": True})
+        thread.start()
+        wait_for(futures[-1].cancelled, "the last future to be cancelled")
+        assert thread.is_alive()
+        gate.touch()
+        thread.join(LIMIT)
+        assert not thread.is_alive()
+        assert all(future.done() for future in futures)
+        assert [future.cancelled() for future in futures[:2]] == [False, False]
+
+
+# ---- asyncio
+
+
+def test_asyncio_awaits_futures(shared: cf.Executor) -> None:
+    """asyncio.wrap_future and loop.run_in_executor, results and exceptions."""
+
+    async def work() -> tuple[int, int, type[BaseException]]:
+        loop = asyncio.get_running_loop()
+        wrapped = await asyncio.wait_for(asyncio.wrap_future(shared.submit(add, 1, 2)), LIMIT)
+        called = await asyncio.wait_for(loop.run_in_executor(shared, add, 3), LIMIT)
+        (failed,) = await asyncio.gather(asyncio.wrap_future(shared.submit(fail, 4)), return_exceptions=True)
+        assert isinstance(failed, BaseException)
+        return wrapped, called, type(failed)
+
+    assert asyncio.run(work()) == (3, 3, Mistake)
