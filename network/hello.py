@@ -222,20 +222,8 @@ def _is_version(value: Any) -> bool:
     return type(value) is int and 1 <= value <= 0xFFFF
 
 
-def _is_role(value: Any) -> bool:
-    return isinstance(value, str) and value in ROLES
-
-
-def _is_nonce(value: Any) -> bool:
-    return isinstance(value, bytes) and len(value) == NONCE_SIZE
-
-
-def _is_key_id(value: Any) -> bool:
-    return isinstance(value, bytes) and len(value) == KEY_ID_SIZE
-
-
-def _is_job(value: Any) -> bool:
-    return isinstance(value, str) and _JOB_NAME.fullmatch(value) is not None
+def _is_bytes(value: Any, size: int) -> bool:
+    return isinstance(value, bytes) and len(value) == size
 
 
 def _is_caps(value: Any) -> bool:
@@ -253,8 +241,8 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, (bool, int, str, bytes))
 
 
-_ROLE = (_is_role, f"one of {', '.join(sorted(ROLES))}")
-_NONCE = (_is_nonce, f"{NONCE_SIZE} bytes")
+_ROLE = (lambda value: isinstance(value, str) and value in ROLES, f"one of {', '.join(sorted(ROLES))}")
+_NONCE = (lambda value: _is_bytes(value, NONCE_SIZE), f"{NONCE_SIZE} bytes")
 _CAPS = (
     _is_caps,
     f"a dict of at most {_CAPS_LIMIT} names in lower case to None, bool, int, finite float, str or bytes",
@@ -263,10 +251,13 @@ _CAPS = (
 HELLO_CHECKS: Checks = {
     "v": (is_version_range, "two versions from 1 to 65535, the lower first"),
     "role": _ROLE,
-    "key_id": (_is_key_id, f"{KEY_ID_SIZE} bytes"),
+    "key_id": (lambda value: _is_bytes(value, KEY_ID_SIZE), f"{KEY_ID_SIZE} bytes"),
     "n": _NONCE,
     "caps": _CAPS,
-    "job": (_is_job, "at most 64 letters, digits, dots, underscores and hyphens"),
+    "job": (
+        lambda value: isinstance(value, str) and _JOB_NAME.fullmatch(value) is not None,
+        "at most 64 letters, digits, dots, underscores and hyphens",
+    ),
 }
 REPLY_CHECKS: Checks = {"v": (_is_version, "a version from 1 to 65535"), "role": _ROLE, "n": _NONCE, "caps": _CAPS}
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from executor import ClusterExecutor
+from executor.messages import PICKLED
 from executor.task_server import TaskServer
 from network import Controller, NodeAssignment, Request
 from network.dial import Target, dial
@@ -18,6 +21,7 @@ from rpc.identity import peer_key, process_name
 from tests.processes.harness import wait_for
 
 from ..statements import covers
+from .calls import LIMIT, add
 
 pytestmark = pytest.mark.processes
 
@@ -117,3 +121,33 @@ def test_silence_is_watched_for(
         assert options == [1, 3]
         assert twin.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
     end(coordinator, session, tmp_path)
+
+
+class Touch:
+    """Loading its pickle leaves a file."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return open, (self.path, "w")
+
+
+@covers("SEC-18")
+def test_a_pickle_that_nobody_asked_for_ends_the_line(agents: NodeAssignment, tmp_path: Path) -> None:
+    """It is not loaded; the node counts as lost."""
+    proof = tmp_path / "proof"
+
+    def forge() -> Any:
+        from executor import task_server
+        from executor.payload import pack_pickled
+
+        task_server._pack_result = lambda value, callee: (PICKLED, pack_pickled(Touch(str(proof)), ()))
+        return str(proof)
+
+    with ClusterExecutor(NodeAssignment(key_file=agents.key_file).add(0, agents[0])) as executor:
+        assert executor.submit(forge).result(LIMIT) == str(proof)
+        error = executor.submit(add, 1, 2).exception(LIMIT)
+        assert "sent a pickle to a submitter who does not trust it" in str(error)
+        wait_for(lambda: executor.live_nodes == [], "the node to count as lost, as it does after the future has its error")
+    assert not proof.exists()

@@ -8,7 +8,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,14 +16,10 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 from executor import ClusterExecutor, ConversionError, NotData, register_value
-from executor.functions import Functions
-from executor.messages import PICKLED
 from executor.values import REGISTRY
 from network import NodeAssignment
-from tests.processes.harness import wait_for
 from tests.sources import ROOT
 
-from ..statements import covers
 from .calls import LIMIT, add
 
 pytestmark = pytest.mark.processes
@@ -115,7 +110,7 @@ def test_a_mistake_in_a_converter_fails_its_task(executor: ClusterExecutor) -> N
     assert executor.live_nodes == [0, 1]
 
 
-def test_what_can_be_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_can_be_registered(executor: ClusterExecutor, monkeypatch: pytest.MonkeyPatch) -> None:
     """A class that does not travel by itself, with two callables that can go to the nodes."""
     monkeypatch.setattr(REGISTRY, "current", {})
     with pytest.raises(TypeError, match="register_value 'type' must be a class, got 3"):
@@ -128,7 +123,7 @@ def test_what_can_be_registered(monkeypatch: pytest.MonkeyPatch) -> None:
     lock = threading.Lock()
     register_value(Money, lambda money: lock.locked(), Money)
     with pytest.raises(TypeError, match="What register_value was given for Money cannot travel: cannot pickle"):
-        Functions(lambda _: None).of(add)
+        executor.submit(add, 1)
 
 
 PROGRAM = """
@@ -184,33 +179,3 @@ class Unloadable:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return divmod, (1, 0)
-
-
-@covers("SEC-18")
-def test_a_pickle_that_nobody_asked_for_ends_the_line(agents: NodeAssignment, tmp_path: Path) -> None:
-    """It is not loaded; the node counts as lost."""
-    proof = tmp_path / "proof"
-
-    def forge() -> Any:
-        from executor import task_server
-        from executor.payload import pack_pickled
-
-        task_server._pack_result = lambda value, callee: (PICKLED, pack_pickled(Touch(str(proof)), ()))
-        return str(proof)
-
-    with ClusterExecutor(NodeAssignment(key_file=agents.key_file).add(0, agents[0])) as executor:
-        assert executor.submit(forge).result(LIMIT) == str(proof)
-        error = executor.submit(add, 1, 2).exception(LIMIT)
-        assert "sent a pickle to a submitter who does not trust it" in str(error)
-        wait_for(lambda: executor.live_nodes == [], "the node to count as lost, as it does after the future has its error")
-    assert not proof.exists()
-
-
-class Touch:
-    """Loading its pickle leaves a file."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return open, (self.path, "w")
