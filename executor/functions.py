@@ -47,7 +47,6 @@ class Function:
 
     @property
     def is_unused(self) -> bool:
-        """Whether it is forgotten here, and its tasks have ended."""
         return self.forgotten and self.begun == self.ended
 
     @property
@@ -219,7 +218,6 @@ def name_of(item: Any) -> str:
 
 
 def user_classes(value: Any, level: int = 0) -> list[type]:
-    """The user's classes whose instances are in `value`."""
     kind = type(value)
     if level > _MOST_LEVELS or (kind.__module__ == "builtins" and kind not in (*_LISTS, *_DICTS)):
         return []

@@ -168,7 +168,6 @@ class Restarts:
 
     @property
     def deadline(self) -> float:
-        """When to call `look` (monotonic)."""
         return self._next_look
 
     def cut(self, node: int, reason: str) -> None:
@@ -221,7 +220,6 @@ class Restarts:
         return bool(self._results)
 
     def results(self) -> Iterator[tuple[int, Session | BaseException]]:
-        """The new sessions, or why there is none, since the last call."""
         while self._results:
             node, result = self._results.popleft()
             self._threads.pop(node).join()

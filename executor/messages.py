@@ -121,7 +121,6 @@ class TaskOutput(logging.Handler):
         self._begun = {STDOUT: "", STDERR: ""}  # lines without an end
 
     def install(self) -> None:
-        """Catch from now on what this process writes."""
         sys.stdout, sys.stderr = _Tee(sys.stdout, STDOUT, self.write), _Tee(sys.stderr, STDERR, self.write)
         logging.getLogger().addHandler(self)
         os.register_at_fork(after_in_child=self._leave_child)

@@ -52,7 +52,6 @@ class Inbox:
         self._wake()
 
     def order(self, message: list[Any], nodes: Iterable[int] | None = None) -> None:
-        """Send a message to `nodes` (default: all) before the tasks that are submitted later."""
         self._orders.append((nodes, message))
         self._wake()
 
@@ -62,7 +61,6 @@ class Inbox:
         self._wake()
 
     def cancel_waiting(self) -> None:
-        """Cancel all tasks that no node has begun on."""
         self._cancel = True
         self._wake()
 
@@ -142,13 +140,11 @@ class Cancellations:
         return len([answer for answer in waiting if answer.running() or answer.set_running_or_notify_cancel()]) > 0
 
     def settle(self, number: int, cancelled: bool) -> None:
-        """Answer those who wait for a task, if any."""
         for answer in self._open.pop(number, []):
             with contextlib.suppress(InvalidStateError):  # who does not wait any more
                 answer.set_result(cancelled)
 
     def note_question(self, node: int, tasks: tuple[int, ...]) -> None:
-        """A node was asked to give tasks back."""
         self._questions[node].append((time.monotonic(), tasks))
 
     def note_answer(self, node: int) -> None:

@@ -65,12 +65,10 @@ class Scheduler(Machine):
 
     @property
     def unfinished(self) -> int:
-        """How many tasks wait or run."""
         return len(self._infos)
 
     @property
     def running(self) -> int:
-        """How many nodes are at a task."""
         return sum(1 for node in list(self._nodes.values()) if node.at is not None)
 
     def holder(self, task: int) -> int | None:
@@ -78,7 +76,6 @@ class Scheduler(Machine):
         return next((number for number, node in self._nodes.items() if task in node.held), None)
 
     def held(self, node: int) -> list[int]:
-        """The tasks that a node holds, as far as is known."""
         return list(self._nodes[node].held) if node in self._nodes else []
 
     def may_try_again(self, task: int) -> bool:

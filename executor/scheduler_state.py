@@ -161,11 +161,9 @@ class PendingTasks:
 
     @property
     def has_bound(self) -> bool:
-        """Whether some unfinished task has nodes of its own."""
         return bool(self._near)
 
     def may_run(self, task: int, node: int) -> bool:
-        """Whether `node` is one of those where a task should run."""
         near = self._near.get(task)
         return near is None or node in near
 
@@ -193,7 +191,6 @@ class PendingTasks:
                 self._at.setdefault(node, deque()).appendleft(task)
 
     def first_at(self, node: int) -> int | None:
-        """The first task that waits for `node`."""
         line = self._at.get(node)
         while line and line[0] not in self._bound:
             line.popleft()
@@ -251,7 +248,6 @@ class DurationEstimates:
             self._seconds[kind] = max(seconds, 0.5 * (known + seconds))
 
     def of(self, kind: int) -> float | None:
-        """Seconds that a task is expected to take, None when nobody knows."""
         return self._seconds.get(kind)
 
 

@@ -92,7 +92,6 @@ class Tasks:
         return None
 
     def begin(self, number: int) -> None:
-        """A node is at this task."""
         task = self._tasks.get(number)
         if task is not None and task.options.timeout and task.begun is None:
             task.begun = time.monotonic()
@@ -105,7 +104,6 @@ class Tasks:
             self._tasks[number].future.come_home()
 
     def complete(self, number: int, value: Any = None, error: BaseException | None = None) -> None:
-        """End a task with its result, or with an error."""
         task = self._pop(number)
         if not task.started and not self._start(task):
             return
@@ -268,7 +266,6 @@ class Console:
         self._left: WeakKeyDictionary[TaskFuture[Any], int] = WeakKeyDictionary()
 
     def take(self, node: int, said: Said, name: str, future: TaskFuture[Any]) -> None:
-        """What a task that calls the function `name` has written on `node`."""
         left = self._left.get(future, self._limit)
         text = said.text[: max(0, left)]
         self._left[future] = left - len(text)

@@ -174,7 +174,6 @@ class _PendingConnection:
 
     @property
     def silent(self) -> bool:
-        """Whether it has not said a whole hello yet."""
         return self._reader.need > 0
 
     def step(self, policy: Policy, now: float, clock: Clock) -> Outcome | None:

@@ -97,7 +97,6 @@ class Dialing:
 
     @property
     def is_over(self) -> bool:
-        """Whether every target has answered, failed, or had its time."""
         return not self._attempts
 
     @property
@@ -109,7 +108,6 @@ class Dialing:
         return [attempt.sock for attempt in self._attempts.values() if attempt.connecting]
 
     def step(self) -> None:
-        """Go as far as the sockets let us."""
         for key, attempt in list(self._attempts.items()):
             try:
                 session = attempt.step()
@@ -170,7 +168,6 @@ class _Attempt:
         raise self._lost(f"{CANNOT_CONNECT}: {reason}")
 
     def step(self) -> Session | None:
-        """Go as far as the socket lets us; the session once it is confirmed."""
         try:
             if self._handshake is None:
                 self._on_connecting()

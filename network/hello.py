@@ -136,7 +136,6 @@ class HelloReader:
 
     @property
     def hello(self) -> Hello:
-        """The parsed message. Raises like `parse_hello`."""
         return parse_hello(self.data)
 
 
@@ -214,7 +213,6 @@ _JOB_NAME = re.compile(r"[A-Za-z0-9._-]{0,64}")
 
 
 def is_version_range(value: Any) -> TypeGuard[list[int]]:
-    """Whether `value` is [lowest, highest] version."""
     return isinstance(value, list) and len(value) == 2 and all(_is_version(number) for number in value) and value[0] <= value[1]
 
 

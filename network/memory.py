@@ -26,7 +26,6 @@ class SlabPool:
 
     @property
     def held(self) -> int:
-        """Bytes of all slabs, busy or idle."""
         return sum(len(slab) for slab in self._slabs)
 
     def empty(self, shape: Sequence[int], dtype: np.dtype[Any], size: int) -> np.typing.NDArray[Any]:

@@ -106,7 +106,6 @@ class SocketLink(Link):
         self._socket: socket.socket | None = sock
 
     def fileno(self) -> int:
-        """The descriptor, for poll; -1 once closed."""
         return -1 if self._socket is None else self._socket.fileno()
 
     def _open(self) -> socket.socket:

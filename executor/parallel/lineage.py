@@ -143,7 +143,6 @@ class Indexed(Lineage):
         self._parent = parent
 
     def before(self, runner: Runner, wanted: Sequence[int]) -> tuple[Lineage, Step] | None:
-        """The parent, if it is kept."""
         if self._parent.kept is None:
             return None
         counted = self._parent.compute(runner, range(max(wanted, default=0)), [count])

@@ -105,7 +105,6 @@ class PersistedOnNodes(Persisted):
         return found
 
     def note(self, number: int, node: int | None, there: bool, part: list[Any] | None) -> None:
-        """Remember where it is, and send out copies that are wanted."""
         if node is None:
             return
         self._asked.setdefault(number, set()).add(node)

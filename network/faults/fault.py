@@ -53,7 +53,6 @@ class Step:
         return f"e{self.epoch + 1}" if self.batch is None else f"e{self.epoch + 1}.b{self.batch + 1}"
 
     def is_at(self, epoch: int, batch: int) -> bool:
-        """Whether this place is meant."""
         return epoch == self.epoch and self.batch in (None, batch)
 
     def has_come(self, epoch: int, batch: int) -> bool:
@@ -110,7 +109,6 @@ class LinkFault:
         return f"{what} {link}{step}{_attempt(self.attempt)}{argument}{_lasting(self.seconds)}"
 
     def concerns(self, sender: int, receiver: int) -> bool:
-        """Whether it is about what `sender` sends to `receiver`."""
         link = (self.sender, self.receiver)
         return (sender, receiver) == link or (self.both and (receiver, sender) == link)
 

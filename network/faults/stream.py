@@ -133,7 +133,6 @@ class Stream:
 
     @property
     def room(self) -> int:
-        """How many bytes it takes now."""
         shape = self.shape
         if shape.stalls or self._finished:
             return 0
