@@ -32,7 +32,6 @@ __all__ = [
 __getattr__, __dir__ = lazily(__name__, {
     "activation": "activation", "callback": "callback", "data": "data", "dataset": "dataset", "function": "function",
     "gradient_descent": "gradient_descent", "initializer": "initializer", "layer": "layer", "loss": "loss",
-    "metric": "metric", "model": "model", "operation": "operation", "optimizer": "optimizer", "random": "random",
-    "testing": "testing", "IOptimizer": "optimizer", "Buffer": "value", "Placeholder": "value", "Value": "value",
-    "Variable": "value",
+    "metric": "metric", "model": "model", "operation": "operation", "optimizer": "IOptimizer optimizer", "random": "random",
+    "testing": "testing", "value": "Buffer Placeholder Value Variable",
 })  # fmt: skip

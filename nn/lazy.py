@@ -1,6 +1,6 @@
 """Packages whose public names are imported when they are first asked for: a job loads the layers that it uses, and no others.
 
-`network.lazy` does it for the other packages; `nn` imports none of them.
+`network.names` does it for the other packages; `nn` imports none of them.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from importlib import import_module
 from typing import Any
 
 
-def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` (PEP 562) of `package`; each name of `homes` comes from the module given there.
+def lazily(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` (PEP 562) of `package`: {module: names that come from it, with blanks between them}.
 
-    Those modules are attributes of the package, as if it had imported them; a module is its own home. Completion and `help()`
-    go by `__dir__`: they show those names, and of what is loaded only modules of the package. Type checkers do not see it: the
-    package imports the same names under `TYPE_CHECKING`.
+    Those modules are attributes of the package, as if it had imported them; one that is shown stands among its own names.
+    Completion and `help()` go by `__dir__`: they show those names, and of what is loaded only modules of the package. Type
+    checkers do not see it: the package imports the same names under `TYPE_CHECKING`.
     """
+    homes = {name: module for module, names in modules.items() for name in names.split()}
 
     def get(name: str) -> Any:
-        if name in homes.values():
+        if name in modules:
             return import_module(f"{package}.{name}")
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ELU", "GELU", "Activation", "HTanh", "LeakReLU", "Linear", "ReLU", "SiLU", "Sigmoid", "Softmax", "Softplus", "Tanh"]
 __getattr__, __dir__ = lazily(__name__, {
-    "Activation": "activation", "Linear": "activation", "GELU": "gelu", "ELU": "rectifiers", "LeakReLU": "rectifiers",
-    "ReLU": "rectifiers", "Softplus": "rectifiers", "HTanh": "sigmoids", "SiLU": "sigmoids", "Sigmoid": "sigmoids",
-    "Softmax": "sigmoids", "Tanh": "sigmoids",
+    "activation": "Activation Linear", "gelu": "GELU", "rectifiers": "ELU LeakReLU ReLU Softplus",
+    "sigmoids": "HTanh SiLU Sigmoid Softmax Tanh",
 })  # fmt: skip

@@ -12,6 +12,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CSVLogger", "Callback", "EarlyStopping", "LearningRateScheduler", "ModelCheckpoint", "ReduceOnPlateau"]
 __getattr__, __dir__ = lazily(__name__, {
-    "Callback": "callback", "CSVLogger": "csv_logger", "LearningRateScheduler": "learning_rate",
-    "ReduceOnPlateau": "learning_rate", "EarlyStopping": "monitor", "ModelCheckpoint": "monitor",
+    "callback": "Callback", "csv_logger": "CSVLogger", "learning_rate": "LearningRateScheduler ReduceOnPlateau",
+    "monitor": "EarlyStopping ModelCheckpoint",
 })  # fmt: skip

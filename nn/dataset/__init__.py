@@ -22,8 +22,7 @@ __all__ = [
     "FashionMNIST", "NpzDataset", "PublishedDataset", "SimData", "checksum_of", "idx", "transforms",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
-    "idx": "idx", "transforms": "transforms", "ArrayDataset": "array", "CharacterText": "character_text", "CIFAR": "cifar",
-    "CIFAR10": "cifar", "CIFAR100": "cifar", "CSVDataset": "csv_dataset", "PublishedDataset": "files",
-    "AbsDataset": "interface", "checksum_of": "interface", "FashionMNIST": "mnist", "KMNIST": "mnist", "MNIST": "mnist",
-    "NpzDataset": "npz", "Digits": "toy", "SimData": "toy",
+    "array": "ArrayDataset", "character_text": "CharacterText", "cifar": "CIFAR CIFAR10 CIFAR100",
+    "csv_dataset": "CSVDataset", "files": "PublishedDataset", "idx": "idx", "interface": "AbsDataset checksum_of",
+    "mnist": "KMNIST MNIST FashionMNIST", "npz": "NpzDataset", "toy": "Digits SimData", "transforms": "transforms",
 })  # fmt: skip

@@ -18,9 +18,7 @@ __all__ = [
     "SGDOptimizer", "Schedule", "StepDecay", "WarmUp", "schedule",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
-    "schedule": "schedule", "AdaDeltaOptimizer": "adagrad", "AdaGradOptimizer": "adagrad", "RMSPropOptimizer": "adagrad",
-    "ADAMOptimizer": "adam", "ADAMWOptimizer": "adam", "LAMBOptimizer": "adam", "IGradientDescent": "interface",
-    "Constant": "schedule", "Cosine": "schedule", "ExponentialDecay": "schedule", "Schedule": "schedule",
-    "StepDecay": "schedule", "WarmUp": "schedule", "GradientDecay": "sgd", "MomentumOptimizer": "sgd",
-    "NesterovOptimizer": "sgd", "SGDOptimizer": "sgd",
+    "adagrad": "AdaDeltaOptimizer AdaGradOptimizer RMSPropOptimizer", "adam": "ADAMOptimizer ADAMWOptimizer LAMBOptimizer",
+    "interface": "IGradientDescent", "schedule": "Constant Cosine ExponentialDecay Schedule StepDecay WarmUp schedule",
+    "sgd": "GradientDecay MomentumOptimizer NesterovOptimizer SGDOptimizer",
 })  # fmt: skip

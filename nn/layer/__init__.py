@@ -21,8 +21,7 @@ __all__ = [
     "SimpleRNN",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
-    "MultiHeadAttention": "attention", "Conv1D": "convolution", "Conv2D": "convolution", "Dense": "core", "Embedding": "core",
-    "Flatten": "core", "Reshape": "core", "Dropout": "dropout", "Layer": "layer", "Add": "merging", "Concatenate": "merging",
-    "BatchNorm": "normalization", "LayerNorm": "normalization", "AveragePool": "pooling", "GlobalAveragePool": "pooling",
-    "MaxPool": "pooling", "GRU": "recurrent", "LSTM": "recurrent", "Recurrent": "recurrent", "SimpleRNN": "recurrent",
+    "attention": "MultiHeadAttention", "convolution": "Conv1D Conv2D", "core": "Dense Embedding Flatten Reshape",
+    "dropout": "Dropout", "layer": "Layer", "merging": "Add Concatenate", "normalization": "BatchNorm LayerNorm",
+    "pooling": "AveragePool GlobalAveragePool MaxPool", "recurrent": "GRU LSTM Recurrent SimpleRNN",
 })  # fmt: skip

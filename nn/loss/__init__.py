@@ -16,7 +16,6 @@ __all__ = [
     "MAELoss", "MSELoss", "TanhLoss",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
-    "Binary_Cross_Entropy": "binary_cross_entropy", "Cross_Entropy": "cross_entropy",
-    "Cross_Entropy_With_Softmax": "cross_entropy", "Hinge": "hinge", "Loss": "loss", "DifferenceLoss": "regression",
-    "HuberLoss": "regression", "MAELoss": "regression", "MSELoss": "regression", "TanhLoss": "regression",
+    "binary_cross_entropy": "Binary_Cross_Entropy", "cross_entropy": "Cross_Entropy Cross_Entropy_With_Softmax",
+    "hinge": "Hinge", "loss": "Loss", "regression": "DifferenceLoss HuberLoss MAELoss MSELoss TanhLoss",
 })  # fmt: skip

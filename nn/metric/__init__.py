@@ -17,9 +17,7 @@ __all__ = [
     "TopKAccuracy", "TrueNegative", "TruePositive",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
-    "CategoricalAccuracy": "accuracy", "ConfusionMatrix": "accuracy", "TopKAccuracy": "accuracy", "BinaryAccuracy": "binary",
-    "F1": "binary", "FalseNegative": "binary", "FalsePositive": "binary", "Precision": "binary", "Recall": "binary",
-    "TrueNegative": "binary", "TruePositive": "binary", "Metric": "metric", "AreaUnderCurve": "ranking",
-    "EqualErrorRate": "ranking", "MeanSquareError": "regression", "RelativeError": "regression",
-    "RelativeMeanSquareError": "regression",
+    "accuracy": "CategoricalAccuracy ConfusionMatrix TopKAccuracy",
+    "binary": "F1 BinaryAccuracy FalseNegative FalsePositive Precision Recall TrueNegative TruePositive", "metric": "Metric",
+    "ranking": "AreaUnderCurve EqualErrorRate", "regression": "MeanSquareError RelativeError RelativeMeanSquareError",
 })  # fmt: skip

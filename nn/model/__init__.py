@@ -17,7 +17,6 @@ __all__ = [
     "Transformer",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
-    "ModelFileError": "model_file", "AlexNet": "convolutional", "LeNet5": "convolutional",
-    "ResNet20": "convolutional", "History": "history", "Fragment": "model", "Model": "model", "DNN": "sequential",
-    "SequentialModel": "sequential", "Transformer": "transformer",
+    "convolutional": "AlexNet LeNet5 ResNet20", "history": "History", "model": "Fragment Model",
+    "model_file": "ModelFileError", "sequential": "DNN SequentialModel", "transformer": "Transformer",
 })  # fmt: skip

@@ -29,14 +29,10 @@ __all__ = [
     "Power", "Reduction", "Reshape", "Sqrt", "Square", "Subtract", "Sum", "TensorDot", "Transpose", "Where", "batch_leads",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
-    "Add": "arithmetic", "Divide": "arithmetic", "Multiply": "arithmetic", "Power": "arithmetic", "Subtract": "arithmetic",
-    "Attention": "attention", "Broadcasting": "broadcasting", "Choice": "comparison", "Compare": "comparison",
-    "Maximum": "comparison", "Minimum": "comparison", "Where": "comparison", "Absolute": "elementwise",
-    "DropoutOperation": "elementwise", "Elementwise": "elementwise", "Exp": "elementwise", "Log": "elementwise",
-    "Negative": "elementwise", "Sqrt": "elementwise", "Square": "elementwise", "Entry": "index", "Index": "index",
-    "Lookup": "lookup", "MatMul": "matmul", "TensorDot": "matmul", "BatchNormalize": "normalization",
-    "LayerNormalize": "normalization", "Mode": "operation", "Operation": "operation", "batch_leads": "operation",
-    "PoolAverage": "pooling", "PoolMax": "pooling", "Extremum": "reduction", "Max": "reduction", "Mean": "reduction",
-    "Min": "reduction", "Reduction": "reduction", "Sum": "reduction", "Concatenate": "shape", "Reshape": "shape",
-    "Transpose": "shape",
+    "arithmetic": "Add Divide Multiply Power Subtract", "attention": "Attention", "broadcasting": "Broadcasting",
+    "comparison": "Choice Compare Maximum Minimum Where",
+    "elementwise": "Absolute DropoutOperation Elementwise Exp Log Negative Sqrt Square", "index": "Entry Index",
+    "lookup": "Lookup", "matmul": "MatMul TensorDot", "normalization": "BatchNormalize LayerNormalize",
+    "operation": "Mode Operation batch_leads", "pooling": "PoolAverage PoolMax",
+    "reduction": "Extremum Max Mean Min Reduction Sum", "shape": "Concatenate Reshape Transpose",
 })  # fmt: skip

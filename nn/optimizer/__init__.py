@@ -17,8 +17,7 @@ __all__ = [
     "ShardedPSGDOptimizer",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
-    "DoubleBufferingOptimizer": "double_buffering", "Exchange": "interface", "GDOptimizer": "interface",
-    "IOptimizer": "interface", "OpContainer": "interface", "FederatedOptimizer": "local_rule",
-    "LocalUpdateOptimizer": "local_rule", "ParameterAveragingOptimizer": "local_rule", "GAOptimizer": "parallel_sgd",
-    "GradientAveragingOptimizer": "parallel_sgd", "PSGDOptimizer": "parallel_sgd", "ShardedPSGDOptimizer": "sharded",
+    "double_buffering": "DoubleBufferingOptimizer", "interface": "Exchange GDOptimizer IOptimizer OpContainer",
+    "local_rule": "FederatedOptimizer LocalUpdateOptimizer ParameterAveragingOptimizer",
+    "parallel_sgd": "GAOptimizer GradientAveragingOptimizer PSGDOptimizer", "sharded": "ShardedPSGDOptimizer",
 })  # fmt: skip

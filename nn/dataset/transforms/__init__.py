@@ -17,7 +17,6 @@ __all__ = [
     "Shuffle", "True_Non_IID", "build", "describe",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
-    "AbsTransformer": "abstract", "Chain": "abstract", "build": "abstract", "describe": "abstract", "Augment": "images",
-    "ImageCls": "images", "OneHot": "labels", "Dirichlet": "non_iid", "Make_Non_IID": "non_iid", "True_Non_IID": "non_iid",
-    "Normalize": "normalize", "NormalizeLabels": "normalize", "Shuffle": "order",
+    "abstract": "AbsTransformer Chain build describe", "images": "Augment ImageCls", "labels": "OneHot",
+    "non_iid": "Dirichlet Make_Non_IID True_Non_IID", "normalize": "Normalize NormalizeLabels", "order": "Shuffle",
 })  # fmt: skip

@@ -8,4 +8,6 @@ if TYPE_CHECKING:
     from nn.operation.convolution.operation import Convolution, RectifiedConvolution
 
 __all__ = ["Convolution", "RectifiedConvolution"]
-__getattr__, __dir__ = lazily(__name__, {"Convolution": "operation", "RectifiedConvolution": "operation"})
+__getattr__, __dir__ = lazily(__name__, {
+    "operation": "Convolution RectifiedConvolution",
+})  # fmt: skip

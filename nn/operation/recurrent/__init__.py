@@ -11,5 +11,5 @@ if TYPE_CHECKING:
 
 __all__ = ["GRUOperation", "LSTMOperation", "Recurrence", "SimpleRNNOperation"]
 __getattr__, __dir__ = lazily(__name__, {
-    "GRUOperation": "gated", "LSTMOperation": "gated", "Recurrence": "recurrence", "SimpleRNNOperation": "simple_rnn",
+    "gated": "GRUOperation LSTMOperation", "recurrence": "Recurrence", "simple_rnn": "SimpleRNNOperation",
 })  # fmt: skip
