@@ -14,7 +14,7 @@ from executor.dispatcher import Dispatcher
 from executor.errors import NodeLost
 from executor.functions import Functions
 from executor.job import Ending
-from executor.messages import BROKEN, FAILURE, RESULT, parse_from_node
+from executor.messages import BROKEN, FAILURE, RESULT
 from executor.payload import pack_payload
 from executor.queues import Cancellations
 from executor.tasks import Task, TaskFuture
@@ -213,9 +213,3 @@ def hear_tasks(it: Lair, count: int) -> None:
     heard = it.hear("run")
     while sum(len(message[1]) for message in heard if message[0] == "run") < count:
         heard += it.hear("run")
-
-
-def test_what_nodes_may_say() -> None:
-    assert parse_from_node(["back", [3, 4]]) == (3, 4)
-    (done,) = parse_from_node(["done", [[3, FAILURE, 0.5, b"x", []]]])
-    assert (done.task, done.kind, done.seconds) == (3, FAILURE, 0.5)  # type: ignore[union-attr]

@@ -196,12 +196,6 @@ def test_a_name_whose_object_is_gone_has_changed() -> None:
     assert functions.of(held) is second
 
 
-def test_what_cannot_travel_is_named(functions: Functions) -> None:
-    lock = threading.Lock()
-    with pytest.raises(TypeError, match=r"cannot travel.*lock"):
-        functions.of(lambda: lock.locked())
-
-
 def test_the_part_that_cannot_travel_is_named(functions: Functions) -> None:
     lock = threading.Lock()
     scaler = Scaler(2)
