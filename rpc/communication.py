@@ -101,7 +101,6 @@ class Communication:
 
     @property
     def available_clients(self) -> list[int]:
-        """Ids of the nodes that can be talked to, ascending."""
         return self.controller.available_clients
 
     @property

@@ -67,17 +67,14 @@ class ProcessDialer:
 
     @property
     def deadline(self) -> float:
-        """When to call `step` at the latest."""
         return min([self._dialing.deadline, *self._again.values()])
 
     @property
     def reading(self) -> list[socket.socket | SocketLink]:
-        """What to poll for bytes."""
         return self._dialing.reading
 
     @property
     def writing(self) -> list[socket.socket | SocketLink]:
-        """What to poll for room."""
         return self._dialing.writing
 
     def step(self) -> dict[int, Session]:

@@ -31,7 +31,6 @@ class ReplyPackage:
 
 
 def content_of(package: Any) -> Any:
-    """What is in a package; anything else stands for itself."""
     return package.content() if isinstance(package, ReplyPackage) else package
 
 
@@ -117,21 +116,16 @@ class AbsSimpleExecutor(AbsExecutable):
         """Do the work; the returned value must be data that may travel."""
 
     def requests(self) -> Sequence[str]:
-        """Nothing."""
         return []
 
     def satisfy(self, replies: Sequence[Any]) -> Sequence[str]:
-        """Nothing."""
         return []
 
     def ready(self) -> bool:
-        """Always."""
         return True
 
     def start(self, com: Communication) -> None:
-        """Run and keep the result."""
         self._result = self.run(com)
 
     def done(self) -> ReplyPackage:
-        """What `run` returned."""
         return ReplyPackage(content_of(self._result))

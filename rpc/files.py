@@ -138,7 +138,6 @@ def append(path: Path, text: str, mode: int = PRIVATE) -> int:
 
 
 def is_full(error: OSError) -> bool:
-    """Whether there is no room on the disk, or for this user."""
     return error.errno in _FULL
 
 

@@ -150,12 +150,10 @@ def _shown(level: int) -> Iterator[None]:
 
 
 def is_quiet() -> bool:
-    """Whether no progress is shown."""
     return _VERBOSITY.get() == QUIET
 
 
 def in_notebook() -> bool:
-    """Whether this process is the kernel of a notebook."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return getattr(shell, "kernel", None) is not None
 
@@ -164,7 +162,6 @@ class ConsoleFilter(logging.Filter):
     """What the console shows of the log; files and handlers of the application get all of it."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether it shows a record."""
         level = _VERBOSITY.get()
         if record.levelno >= logging.WARNING or level == VERBOSE:
             return True

@@ -34,7 +34,6 @@ class Monitor:
         self._achieved = 0
 
     def attach(self, recorder: Recorder) -> None:
-        """From now on the signals go into `recorder`."""
         self._recorder = recorder
 
     def batch_begin(self, epoch: int | None = None, batch: int | None = None) -> None:

@@ -24,7 +24,6 @@ _CLOEXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)  # recv_fds would leave descri
 
 
 def make_channel() -> tuple[socket.socket, socket.socket]:
-    """Two connected sockets that keep message boundaries."""
     return socket.socketpair(socket.AF_UNIX, _TYPE)
 
 
@@ -39,7 +38,6 @@ class ProcessChannel:
             sock.setsockopt(socket.SOL_SOCKET, option, MAX_PACKET * 4)
 
     def fileno(self) -> int:
-        """For poll."""
         return self.sock.fileno()
 
     def send(self, operation: Operation, descriptor: int | None = None) -> None:
@@ -80,6 +78,5 @@ class ProcessChannel:
         return operation, socket.socket(fileno=descriptors[0]) if descriptors else None
 
     def close(self) -> None:
-        """Let go; idempotent."""
         with contextlib.suppress(OSError):
             self.sock.close()

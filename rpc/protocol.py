@@ -56,7 +56,6 @@ JobState = Annotated[str, ("starting", "running", "done", "failed", "stopped", "
 
 
 def is_node(value: object) -> TypeGuard[int]:
-    """Whether `value` may be the id of a node."""
     return _fits(value, Node)
 
 
@@ -65,7 +64,6 @@ class Operation:
     """Base of all messages."""
 
     def to_value(self) -> dict[str, Any]:
-        """The message as data."""
         return {"op": type(self).__name__, **{f.name: getattr(self, f.name) for f in fields(self)}}
 
 

@@ -221,7 +221,6 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         self._names = names
 
     def reducer_override(self, item: Any) -> Any:
-        """How to rebuild `item`."""
         if isinstance(item, types.ModuleType) and item.__name__ != "__main__" and is_user_module(item.__name__):
             wanted = sorted(set(self._names) & vars(item).keys())
             return types.ModuleType, (item.__name__,), {name: vars(item)[name] for name in wanted if _travels(vars(item)[name])}
@@ -283,7 +282,6 @@ class _ResultPickler(cloudpickle.Pickler):  # type: ignore[misc]
         self._classes = {cls: number for number, cls in enumerate(classes)}
 
     def reducer_override(self, item: Any) -> Any:
-        """How to rebuild `item`."""
         if isinstance(item, type) and item in self._classes:
             return _class_of_result, (self._classes[item],)
         return super().reducer_override(item)

@@ -59,7 +59,6 @@ class Verdict(Operation):
 
     @property
     def headline(self) -> str:
-        """The verdict in one line."""
         return f"{self.summary} {clean(self.detail, _LONGEST_LINE)}".rstrip()
 
     @property
@@ -69,7 +68,6 @@ class Verdict(Operation):
 
     @property
     def place(self) -> str:
-        """Where in the cluster and in the work."""
         return describe_place(self.host, self.pid, self.attempt, self.phase, self.epoch, self.batch)
 
     @property
@@ -110,7 +108,6 @@ class Verdict(Operation):
         return "\n".join(parts)
 
     def to_json(self) -> str:
-        """All fields, by name."""
         return json.dumps(asdict(self))
 
 
@@ -123,7 +120,6 @@ def describe_place(host: str, pid: int, attempt: int, phase: str, epoch: int, ba
 
 
 def signal_name(number: int) -> str:
-    """SIGKILL for 9, and so on."""
     try:
         return signals.Signals(number).name
     except ValueError:
@@ -179,7 +175,6 @@ class Notice(Operation):
     seconds: float
 
     def describe(self) -> str:
-        """The notice in one sentence."""
         where = f"Node({self.node}), epoch {self.epoch}, batch {self.batch}"
         if self.kind == "recovered":
             return f"{where}: recovered after {self.seconds:.1f} s."

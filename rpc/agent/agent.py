@@ -287,7 +287,6 @@ class Cohort:
 
     @property
     def address(self) -> Address:
-        """Where it listens."""
         return self._agent.address
 
     def slave_forever(self) -> None:
@@ -298,5 +297,4 @@ class Cohort:
             self._agent.close()
 
     def stop(self) -> None:
-        """Make `slave_forever` return."""
         self._agent.stop()

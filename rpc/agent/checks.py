@@ -23,7 +23,6 @@ def python_version() -> str:
 
 
 def threads_of(order: CanCommit) -> int:
-    """BLAS threads of the job process."""
     return order.blas_threads or max(1, (os.cpu_count() or 1) // order.jobs_on_host)
 
 

@@ -81,12 +81,10 @@ _BLAS_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "
 
 
 def project_root() -> str:
-    """The folder from which this project's packages are imported."""
     return str(Path(network.__file__).resolve().parent.parent)
 
 
 def child_environment(environ: Mapping[str, str], blas_threads: int) -> dict[str, str]:
-    """The environment of a job process, made from the agent's `environ`."""
     kept = {name: environ[name] for name in _KEPT if name in environ}
     kept.update({name: value for name, value in environ.items() if name.startswith("LC_")})
     kept["PYTHONPATH"] = os.pathsep.join([project_root(), *filter(None, [environ.get("PYTHONPATH")])])

@@ -57,7 +57,6 @@ def log_sources(record: JobRecord, folder: Path, logs: Sequence[Path]) -> list[S
 
 
 def send_sources(record: JobRecord, sources: Sequence[Source]) -> Iterator[Operation]:
-    """The files at `sources`, and the end."""
     problems: list[str] = []
     seen: set[str] = set()
     total = 0
@@ -232,7 +231,6 @@ def _files(folder: Path, left_out: str) -> list[Path]:
 
 
 def _check(descriptor: int, kept: KeptFile) -> Generator[None, None, None]:
-    """Fill in `whole`, `why` and `about`."""
     begin = _LENGTH.size + len(_PREFIX)
     head = os.pread(descriptor, begin + _HASH_BYTES, 0)
     if head[_LENGTH.size : begin] != _PREFIX or len(head) < begin + _HASH_BYTES:
@@ -252,7 +250,6 @@ def _check(descriptor: int, kept: KeptFile) -> Generator[None, None, None]:
 
 
 def _about(header: bytes) -> dict[str, str]:
-    """The texts in the header, unless it is no JSON."""
     with contextlib.suppress(ValueError, RecursionError):
         content: Any = json.loads(header)
         texts = content.get("__metadata__") if isinstance(content, dict) else None

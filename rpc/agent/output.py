@@ -51,11 +51,9 @@ class JobOutput:
 
     @property
     def is_open(self) -> bool:
-        """Whether more may come."""
         return self._ours >= 0
 
     def fileno(self) -> int:
-        """What to poll for output."""
         return self._ours
 
     def started(self) -> None:
@@ -154,7 +152,6 @@ class Part(NamedTuple):
 
 
 def parts_of(log: Path) -> list[Part]:
-    """The parts that are there, in order."""
     found = [Part(0, log)] if os.path.lexists(log) else []
     with contextlib.suppress(OSError):
         for name in os.listdir(log.parent):
@@ -219,6 +216,5 @@ class JoinedParts:
         return b""
 
     def close(self) -> None:
-        """Close the parts."""
         for file in self._files:
             file.close()

@@ -52,7 +52,6 @@ class ProcessTable:
         return len(self._supervisors)
 
     def find(self, name: str) -> Supervisor | None:
-        """The run whose process goes by `name`."""
         return next((supervisor for supervisor in self._supervisors if supervisor.name == name), None)
 
     @property
@@ -145,14 +144,12 @@ class ProcessTable:
             self._logger.info("Removed old jobs: %s", ", ".join(removed))
 
     def end(self, job: str, event: job_state.AbortAsked | job_state.StopAsked) -> None:
-        """Let all processes of `job` here know that somebody wants it to end."""
         for supervisor in self._supervisors:
             if supervisor.order.job == job:
                 supervisor.events.note("ordered to end", reason=event.reason)
                 supervisor.handle(event, self._clock.monotonic())
 
     def end_node(self, job: str, node: int, reason: str) -> None:
-        """Let one process of `job` know that somebody wants it to end."""
         for supervisor in self._supervisors:
             if (supervisor.order.job, supervisor.order.node) == (job, node):
                 supervisor.events.note("ordered to end", reason=reason)
@@ -230,7 +227,6 @@ class ProcessTable:
         )
 
     def close(self) -> None:
-        """End all processes."""
         for supervisor in self._supervisors:
             supervisor.handle(job_state.AbortAsked("The worker was ended."), self._clock.monotonic())
             supervisor.end()

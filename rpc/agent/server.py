@@ -73,12 +73,10 @@ class RequestHandler:
 
     @property
     def reading(self) -> list[Link]:
-        """What to poll for bytes."""
         return [session.link for session in self._sessions]
 
     @property
     def writing(self) -> list[Link]:
-        """What to poll for room."""
         return [session.link for session in self._sessions if session.pending_bytes]
 
     @property

@@ -67,7 +67,6 @@ class AgentSettings:
 
     @property
     def level(self) -> int:
-        """The log level as logging's number."""
         return int(getattr(logging, self.log_level.upper()))
 
 

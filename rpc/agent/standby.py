@@ -28,7 +28,6 @@ _READ_BYTES = 1 << 20
 
 
 def log_name(node: int) -> str:
-    """The log of standby drivers in the folder of the job."""
     return f"Drive-{node}.log"
 
 
@@ -76,7 +75,6 @@ class Standby:
         return True
 
     def abandon_upload(self) -> None:
-        """Drop what has come of a manifest."""
         if self._upload is not None:
             self._upload.abandon()
             self._upload = None
@@ -88,7 +86,6 @@ class Standby:
         return self.process
 
     def close(self) -> None:
-        """Drop an upload, and end the standby driver."""
         self.abandon_upload()
         if self.process is not None:
             self.process.end()
@@ -144,7 +141,6 @@ class ManifestUpload:
 
 
 def _is_there(path: Path, sha256: str, size: int) -> bool:
-    """Whether the whole manifest is at `path` already."""
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
             if os.fstat(file.fileno()).st_size != size:
@@ -198,7 +194,6 @@ class StandbyProcess:
         return True
 
     def end(self) -> None:
-        """End it, and wait for that."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()

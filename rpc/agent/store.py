@@ -76,7 +76,6 @@ class JobRecord:
 
     @property
     def name(self) -> str:
-        """Name of its process and folder."""
         return process_name(self.job, self.node)
 
 
@@ -150,7 +149,6 @@ class JobFolders:
         return record
 
     def folder(self, record: JobRecord) -> Path:
-        """Where the files of a job are."""
         return (self._place(record.job) or self.root) / record.name
 
     def _place(self, job: str) -> Path | None:
@@ -171,7 +169,6 @@ class JobFolders:
 
     @property
     def deadline(self) -> float | None:
-        """When to call `save_again` (monotonic), or None."""
         return self._next_try if self._unsaved else None
 
     def save_again(self) -> None:
@@ -287,7 +284,6 @@ class WorkDirectory:
             raise NetworkError(f"The work directory {self.path} cannot be used: {error.strerror}.") from error
 
     def close(self) -> None:
-        """Let another agent have it; idempotent."""
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1

@@ -34,7 +34,6 @@ class Subscribers:
             self._subscriptions.append(subscription)
 
     def forget(self, session: Session) -> None:
-        """The session has ended."""
         self._subscriptions = [subscription for subscription in self._subscriptions if subscription.session is not session]
 
     def tell(self, job: str, node: int, operation: Operation) -> None:

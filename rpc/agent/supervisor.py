@@ -148,7 +148,6 @@ class Supervisor:
 
     @property
     def pid(self) -> int:
-        """Process id of the job process."""
         return self._process.pid
 
     @property
@@ -191,7 +190,6 @@ class Supervisor:
         return caller, peer_key(self._cluster, self.order.job, own, caller).secret
 
     def lose_peer(self, node: int, reason: str) -> None:
-        """Tell the process that another node of the job is lost."""
         self._send(LosePeer(node, reason))
 
     def suspect_peer(self, node: int, seconds: float) -> None:
@@ -268,7 +266,6 @@ class Supervisor:
             self.handle(job_state.Condemned(monitor.condemned), now)
 
     def handle(self, event: object, now: float) -> None:
-        """Let the slot decide on `event`, and do as it says."""
         if self.free:
             return
         for action in self.slot.handle(event, now):
@@ -340,7 +337,6 @@ def _start(
 
 
 def _told(order: CanCommit) -> dict[str, Any]:
-    """The order without what names it, for the event log."""
     return {name: value for name, value in asdict(order).items() if name not in ("job", "attempt")}
 
 

@@ -64,7 +64,6 @@ class JobAcceptor:
         self._thread = threading.Thread(target=self._run, name="acceptor", daemon=True)
 
     def start(self) -> None:
-        """Begin to take connections."""
         self._thread.start()
 
     def tell(self, operation: Operation) -> None:

@@ -87,7 +87,6 @@ class PeerConnector:
             raise
 
     def close(self) -> None:
-        """Nobody gets in any more."""
         self._pending.close()
 
     def _call(self, attempt: int, places: Mapping[int, Sequence[str]]) -> dict[int, Session]:
@@ -139,7 +138,6 @@ class PendingPeers:
                 self._waiting.pop(key).close()
 
     def take(self, attempt: int) -> dict[int, Session]:
-        """The sessions of all that have called for `attempt`; they belong to the caller."""
         with self._arrived:
             keys = [key for key in self._waiting if key[0] == attempt]
             return {key[1]: self._waiting.pop(key) for key in keys}
@@ -150,7 +148,6 @@ class PendingPeers:
             self._arrived.wait(seconds)
 
     def close(self) -> None:
-        """Refuse everybody."""
         self.begin(1 << 62)
 
 

@@ -254,7 +254,6 @@ class JobProcess:
 
 
 def main() -> None:
-    """Entry point of the interpreter that the agent starts."""
     faulthandler.enable()
     set_limits()
     adopt_orphans()

@@ -81,7 +81,6 @@ def on_slurm(where: str, key_file: KeyFile, wait: float | None) -> Offer:
 
 
 def on_mpi(where: str, key_file: KeyFile, wait: float | None) -> Offer:
-    """`mpi:DIR`."""
     return Offer(_batch("mpi", where, key_file, wait))
 
 

@@ -167,7 +167,6 @@ class DaskLauncher(Closing):
             _log.info("The agents end with their Dask workers: %s", error)
 
     def _ask(self, call: Callable[..., Any], *args: Any, seconds: float = ANSWER_SECONDS, **options: Any) -> Any:
-        """What the cluster answers, in time."""
         try:
             return self._client.sync(call, *args, callback_timeout=seconds, **options)
         except (OSError, RuntimeError, ValueError, CancelledError, asyncio.TimeoutError) as error:

@@ -78,7 +78,6 @@ class KubernetesLauncher(Closing):
         return [Address(pod, self._port) for pod in pods]
 
     def discover(self) -> list[str]:
-        """The addresses of all pods that are ready."""
         return [str(Address(ip, self._port)) for ip in self._resolve(self._service)]
 
 

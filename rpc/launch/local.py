@@ -116,7 +116,6 @@ class LocalLauncher(Closing):
         return [f"{address} slots={self._slots}" for address in self._addresses]
 
     def close(self) -> None:
-        """End the agents."""
         self._held.close()
 
 

@@ -100,11 +100,9 @@ class SSHLauncher(Closing):
             raise
 
     def discover(self) -> list[str]:
-        """Those whose connection stands."""
         return [f"{agent.address} slots={self._slots}" for agent in self._agents if agent.lives]
 
     def close(self) -> None:
-        """End all agents with their jobs."""
         self._held.close()
 
     def _key(self) -> str:
@@ -117,7 +115,6 @@ class SSHLauncher(Closing):
         return format_keyring(load_key_file(self.key_file))
 
     def _command(self, host: str, address: str) -> list[str]:
-        """The client, and what it has the other machine's shell do."""
         options = [
             "--listen",
             _listen_at(address),

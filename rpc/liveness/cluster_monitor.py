@@ -44,7 +44,6 @@ class ClusterMonitor:
 
     @property
     def causes(self) -> list[Verdict]:
-        """All verdicts, first causes before what followed from them."""
         return in_causal_order(self.verdicts)
 
     def follows(self, node: int) -> bool:
@@ -53,7 +52,6 @@ class ClusterMonitor:
 
     @property
     def deadline(self) -> float | None:
-        """When to call `missing` and `look` (monotonic), or None."""
         return self._starting.deadline if self._cluster is None else self._cluster.deadline
 
     def expect(self, nodes: Iterable[int], now: float) -> None:
@@ -252,7 +250,6 @@ class SilenceDetector(Machine):
 
     @property
     def deadline(self) -> float | None:
-        """When to look next."""
         return self._heartbeats.deadline
 
     def _decide(self, event: object, now: float) -> list[object]:
@@ -336,7 +333,6 @@ class HeartbeatTable:
         return self._looked + LOOK_SECONDS if self._heard else None
 
     def expect(self, nodes: Iterable[int], now: float) -> None:
-        """Listen to these nodes, too."""
         if not self._heard:
             self._looked = now
         self._heard.update(dict.fromkeys(nodes, now))
@@ -347,7 +343,6 @@ class HeartbeatTable:
             self._heard[node] = now
 
     def forget(self, node: int) -> None:
-        """Listen to the node no more."""
         self._heard.pop(node, None)
 
     def look(self, now: float) -> list[tuple[int, float]]:

@@ -135,13 +135,11 @@ class RecentSteps:
         self._step: float | None = None
 
     def add(self, seconds: float) -> None:
-        """A step took `seconds`."""
         self._durations.append(seconds)
         self._step = None
 
     @property
     def step(self) -> float:
-        """N as it is now."""
         if self._step is None:
             self._step = self._limits.step_limit(self._durations)
         return self._step

@@ -55,7 +55,6 @@ class ProcessMonitor:
         self.recent: deque[Signal] = deque(maxlen=_REMEMBERED)
 
     def begin(self, pid: int) -> None:
-        """The process has the id `pid`."""
         self._pid = pid
 
     def look_at_start(self, now: float) -> list[Operation]:
@@ -143,7 +142,6 @@ class ProcessMonitor:
 
     @property
     def _place(self) -> tuple[str, int, str, int, int]:
-        """Host, process, phase, epoch and batch."""
         return _host(), self._pid, self._watch.phase.value, self._watch.epoch, self._watch.batch
 
     def _heartbeat(self, now: float) -> Heartbeat:
@@ -197,13 +195,11 @@ class ProcessMonitor:
         return Verdict(order.job, order.node, order.attempt, kind, *how)
 
     def close(self) -> None:
-        """Let go of the recorder; idempotent."""
         self._reader.close()
 
 
 @cache
 def _host() -> str:
-    """The name of this host, for people."""
     return socket.gethostname()
 
 

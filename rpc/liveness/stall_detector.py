@@ -91,29 +91,24 @@ class StallDetector(Machine):
 
     @property
     def limit(self) -> float | None:
-        """Seconds of silence allowed now."""
         return None if self.declared else self._steps.of(self.phase)
 
     @property
     def step_limit(self) -> float:
-        """N as it is now."""
         return self._steps.step
 
     @property
     def warned(self) -> bool:
-        """Whether a warning stands."""
         return self._warned_of is not None
 
     @property
     def deadline(self) -> float | None:
-        """When to look next."""
         limit = self.limit
         if limit is None:
             return None
         return max(self._not_before, self.silent_since + limit * (1.0 if self.warned else WARN_AT))
 
     def seconds(self, now: float) -> float:
-        """How long the phase has lasted."""
         return max(0.0, now - self._since)
 
     def waiting(self, now: float) -> float:

@@ -152,7 +152,6 @@ class JobStatus:
         self.detail = ""
 
     def take(self, node: int, told: Operation) -> None:
-        """Take in what the agent of a node says."""
         if isinstance(told, State):
             self.states[node] = (told.state, told.detail)
         elif isinstance(told, Standing):
@@ -165,7 +164,6 @@ class JobStatus:
             self._logger.warning("%s", told.describe())
 
     def lose(self, node: int, reason: str) -> None:
-        """The agent of a node is gone."""
         self.states[node] = ("lost", reason)
         self._standings.pop(node, None)
 
@@ -196,7 +194,6 @@ class JobStatus:
 
     @property
     def outcome(self) -> str:
-        """How the whole job has ended; "" for a job that goes on."""
         newest = self._newest
         told = next((told for told in self._standings.values() if told.outcome in _OVER and _age(told) == newest), None)
         if told is not None:
@@ -230,7 +227,6 @@ class JobStatus:
         return self.outcome != "" and ended
 
     def close(self) -> None:
-        """Leave the display as it is."""
         self._display.close()
 
 

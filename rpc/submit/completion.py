@@ -31,12 +31,10 @@ class JobOutcome:
 
     @property
     def failures(self) -> dict[int, tuple[str, str]]:
-        """State and detail of the nodes that did not end well."""
         return self._loop.failures
 
     @property
     def connected(self) -> list[int]:
-        """The nodes whose agents can be told something."""
         return self._com.available_clients
 
     @property
@@ -51,7 +49,6 @@ class JobOutcome:
 
     @property
     def done(self) -> set[int]:
-        """The nodes that have ended well."""
         return {node for machine in self._loop.machines for node, (state, _) in machine.ended.items() if state == "done"}
 
     @property
@@ -62,12 +59,10 @@ class JobOutcome:
 
     @property
     def restarts(self) -> int:
-        """How often the job was started again."""
         return self._restarts.count
 
     @property
     def files(self) -> dict[int, list[Path]]:
-        """Paths of the saved files of each node."""
         return self._loop.downloads.files
 
     @property
@@ -78,12 +73,10 @@ class JobOutcome:
 
     @property
     def bytes_sent(self) -> int:
-        """Bytes sent to agents and job processes so far."""
         return self._com.bytes_sent + self._connections.process_bytes[0]
 
     @property
     def bytes_read(self) -> int:
-        """Bytes read from agents and job processes so far."""
         return self._com.bytes_read + self._connections.process_bytes[1]
 
 

@@ -68,12 +68,10 @@ class Connections:
         weakref.finalize(self, _close, self._processes)  # for a program that submits and never dispatches
 
     def tell_agent(self, node: int, operation: Operation) -> None:
-        """Send to the agent of `node`, if it is still there."""
         if node in self._agents:
             _tell(self._agents[node], operation)
 
     def tell_process(self, node: int, operation: Operation) -> None:
-        """Send to the job process of `node`, if it is still there."""
         if node in self._processes:
             _tell(self._processes[node], operation)
 
@@ -110,7 +108,6 @@ class Connections:
         return events + self._call()
 
     def _call(self) -> list[Event]:
-        """Go on calling job processes."""
         dialer = self._dialer
         if dialer is None:
             return []
@@ -138,7 +135,6 @@ class Connections:
         self._agents[node].close()
 
     def close_processes(self) -> None:
-        """The job processes need us no more."""
         if self._dialer is not None:
             self._dialer.close()
             self._dialer = None
@@ -146,7 +142,6 @@ class Connections:
 
     @property
     def process_bytes(self) -> tuple[int, int]:
-        """Bytes sent to and read from job processes so far."""
         sessions = self._processes.values()
         return sum(s.bytes_sent for s in sessions), sum(s.bytes_read for s in sessions)
 
@@ -177,7 +172,6 @@ class JobMessages:
         self._roster: dict[int, list[str]] = {}  # of the nodes that have accepted
 
     def can_commit(self, node: int, group: Sequence[int], prepare_limit: float) -> CanCommit:
-        """The question to the agent of `node`."""
         host = self._addresses[node].host
         return replace(
             self._question,

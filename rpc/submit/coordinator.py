@@ -345,7 +345,6 @@ class Coordinator(JobOutcome):
             self._loop.stop(self._stopped)
 
     def _look_around(self, look: Callable[[], str]) -> None:
-        """Ask `look` whether the job is to end."""
         if not self.ended_for:
             self.ended_for = look()
             if self.ended_for:

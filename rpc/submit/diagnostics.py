@@ -77,7 +77,6 @@ class _Gatherer:
                 self._gathered.unreached[str(self._nodes[place])] = clean(str(error))
 
     def _jobs(self, place: int) -> list[int]:
-        """The nodes of the job that an agent knows."""
         jobs = self._next(place, (Jobs,))
         entries: list[Mapping[str, object]] = list(jobs.entries) if isinstance(jobs, Jobs) else []
         self._gathered.known += [known for entry in entries if isinstance(known := entry.get("job"), str)]
@@ -144,5 +143,4 @@ def list_jobs(com: Controller) -> dict[int, list[Entry]]:
 
 
 def jobs_known(com: Controller, jobs: Sequence[str]) -> list[int]:
-    """The nodes whose agents know one of `jobs`."""
     return [node for node, entries in list_jobs(com).items() if any(entry.get("job") in jobs for entry in entries)]

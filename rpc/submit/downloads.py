@@ -55,14 +55,12 @@ class Downloads:
         self._again: dict[int, float] = {}  # when to request it once more
 
     def expect(self, node: int) -> None:
-        """Request the files of `node`."""
         self._downloads[node] = Download(self._directory / RUNS, node, lambda end: self._run_of(end).path)
         self._heard[node] = self._clock.monotonic()
         self._ask(node)
 
     @property
     def open(self) -> list[int]:
-        """The nodes whose files are still on their way."""
         return list(self._downloads)
 
     @property
@@ -144,12 +142,10 @@ class Downloads:
             self.give_up(node, f"it has sent nothing for {DOWNLOAD_SECONDS:g} s")
 
     def close(self) -> None:
-        """Give up what is still on its way."""
         for node in self.open:
             self.give_up(node, "the program does not wait for them")
 
     def report(self, node: int) -> None:
-        """Log which files of `node` were saved."""
         files = self.files.get(node, [])
         if files:
             lines = "".join(f"\n\t\t--> {shown(path)}" for path in files)

@@ -72,17 +72,14 @@ class EventLoop:
 
     @property
     def machines(self) -> list[Submission]:
-        """The groups of the job."""
         return self.groups.machines
 
     @property
     def nodes(self) -> list[int]:
-        """The nodes of all groups."""
         return [node for machine in self.machines for node in machine.nodes]
 
     @property
     def running(self) -> list[int]:
-        """The nodes that have not ended."""
         return [node for machine in self.machines for node in machine.nodes if node not in machine.ended]
 
     @property
@@ -91,7 +88,6 @@ class EventLoop:
         return not self.downloads.open and not self.running
 
     def show(self) -> None:
-        """Display progress."""
         self._display = ProgressDisplay([node for node in self.nodes if node >= 0], self._logger)
         for node, told in self._progress.items():
             self._display.update(node, told.percent, told.note)
@@ -133,7 +129,6 @@ class EventLoop:
             self.downloads.close()
 
     def stop(self, reason: str) -> None:
-        """Tell every node that runs to end the job."""
         for node in self.running:
             self.connections.tell_agent(node, Stop(self._job, reason))
 

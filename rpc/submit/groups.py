@@ -155,24 +155,19 @@ class GroupSubmission:
     # ---- events
 
     def machine_of(self, node: int) -> sub.Submission | None:
-        """The machine of the group that `node` belongs to."""
         return next((machine for machine in self.machines if node in machine.nodes), None)
 
     def classes_of(self, node: int) -> Sequence[type]:
-        """The classes that the results of `node` may be of."""
         return self._bundles[node].classes if node in self._bundles else ()
 
     def bundle_of(self, node: int) -> Bundle:
-        """What `node` was sent, or will be."""
         return self._bundles[node]
 
     @property
     def deadlines(self) -> list[float | None]:
-        """When to call `tick`."""
         return [machine.deadline for machine in self.machines]
 
     def tick(self) -> None:
-        """Let every machine see the time."""
         for machine in self.machines:
             self.feed(machine, sub.Tick())
 
@@ -183,7 +178,6 @@ class GroupSubmission:
             self.feed(machine, sub.HasWorked(node))
 
     def lose(self, machine: sub.Submission, gone: Gone) -> None:
-        """An agent cannot be reached any more."""
         self.feed(machine, sub.IsLost(gone.node, gone.reason))
 
     def take_call(self, call: Opened | Unreached) -> None:
@@ -195,7 +189,6 @@ class GroupSubmission:
             self.feed(machine, sub.IsLost(call.node, call.reason))
 
     def take(self, machine: sub.Submission, node: int, operation: Operation) -> None:
-        """Take in what an agent or a job process says before the start."""
         if isinstance(operation, Accepted):
             self._messages.note(node, operation)
             self.feed(machine, sub.HasAccepted(node))
@@ -212,7 +205,6 @@ class GroupSubmission:
             self._logger.info("Node(%s) is ready, {%s} is ready.", node, ", ".join(map(str, sorted(machine.prepared))))
 
     def feed(self, machine: sub.Submission, event: object) -> None:
-        """Let the machine decide on `event`, and do as it says."""
         to_call: list[int] = []
         for action in machine.handle(event, self._clock.monotonic()):
             if isinstance(action, sub.AskCanCommit):

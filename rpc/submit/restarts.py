@@ -67,7 +67,6 @@ class Restarts:
 
     @property
     def count(self) -> int:
-        """How often the job was started again."""
         return 0 if self._recovery is None else self._recovery.restarts
 
     def give_up(self, verdicts: Sequence[Verdict]) -> str:
@@ -77,7 +76,6 @@ class Restarts:
         return self._recovery.give_up(places_of(verdicts))
 
     def describe(self) -> str:
-        """Which restart this is, for people."""
         return "" if self._recovery is None else f"restart {self.count} of at most {self._recovery.max_restarts}"
 
 

@@ -32,12 +32,10 @@ _log = get_logger(SUBMIT_LOGGER)
 
 
 def node_folder(node: int) -> str:
-    """The name of the folder of a node's files."""
     return f"Node-{node}-Retrieve"
 
 
 def run_name(title: str, number: int = 1) -> str:
-    """The name of the folder of a run."""
     return f"{title}-{number}"
 
 
@@ -83,7 +81,6 @@ def runs_in(directory: Path, known: dict[Path, Run] | None = None) -> list[Run]:
 
 
 def find_run(directory: Path, job: str) -> Run | None:
-    """The run of `job` in `directory`, if it is here."""
     return next((run for run in runs_in(directory) if run.job == job), None)
 
 
@@ -210,5 +207,4 @@ def _set_link(link: Path, target: str) -> None:
 
 
 def shown(path: Path) -> str:
-    """A path as the log shows it."""
     return str(path) if path.is_absolute() else f"./{path}"

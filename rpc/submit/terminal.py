@@ -47,13 +47,11 @@ class ProgressDisplay:
         return node in self._state
 
     def update(self, node: int, percent: int, note: str = "") -> None:
-        """Show that `node` is at `percent`."""
         if node in self._state and self._state[node][0] != percent:
             self._state[node] = (percent, clean(note))
             self._view.show(self._state, node)
 
     def close(self) -> None:
-        """Leave the display as it is."""
         self._view.close()
 
 
@@ -74,7 +72,6 @@ class _PlainLines:
         self._logger = logger
 
     def show(self, state: Mapping[int, tuple[int, str]], changed: int) -> None:
-        """All workers on one line."""
         shown = " ".join(f"Worker({node}):{percent:3d}%" for node, (percent, _) in state.items())
         self._logger.info("Current progress: %s | Running", shown)
 
@@ -119,7 +116,6 @@ class _Bars:
                 bar.start_t, bar.initial = before[node].start_t, before[node].initial
 
     def close(self) -> None:
-        """Leave the bars where they are."""
         for bar in self._bars.values():
             bar.close()
         self._bars.clear()
