@@ -16,6 +16,7 @@ import secrets
 import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -52,22 +53,9 @@ def write_private(path: Path, text: str, *, lasting: bool = False) -> None:
 
     Raises: OSError when the disk refuses; then the one before is still there.
     """
-    draft = path.with_suffix(".new")
-    try:
-        descriptor = _open(draft, os.O_TRUNC)
-        try:
-            _write(descriptor, text)
-            if lasting:
-                os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        os.replace(draft, path)
-        if lasting:
-            _sync_folder(path.parent)
-    except OSError:
-        with contextlib.suppress(OSError):
-            draft.unlink(missing_ok=True)
-        raise
+    _replace(path, path.with_suffix(".new"), text, os.O_TRUNC, PRIVATE, lasting)
+    if lasting:
+        _sync_folder(path.parent)
 
 
 def publish(path: Path, text: str, mode: int = PRIVATE) -> None:
@@ -76,11 +64,16 @@ def publish(path: Path, text: str, mode: int = PRIVATE) -> None:
     Raises: OSError; then nothing is left behind.
     """
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")  # which nobody can have made before us
+    _replace(path, draft, text, os.O_EXCL, mode, lasting=True)  # also where the folder is on another machine
+
+
+def _replace(path: Path, draft: Path, text: str, flags: int, mode: int, lasting: bool) -> None:
     try:
-        descriptor = _open(draft, os.O_EXCL, mode)
+        descriptor = open_to_write(draft, flags, mode)
         try:
             _write(descriptor, text)
-            os.fsync(descriptor)  # before it has its name, also where the folder is on another machine
+            if lasting:
+                os.fsync(descriptor)  # before it has its name
         finally:
             os.close(descriptor)
         os.replace(draft, path)
@@ -108,6 +101,28 @@ def read_regular(path: Path, most: int = MOST_BYTES) -> str:
         return _text(file.read(most + 1), most)
 
 
+def open_unlinked(path: Path | str, folder: int | None = None) -> BufferedReader:
+    """A regular file that others may have replaced by a link, a pipe or a device: none of these is followed or waited for.
+
+    With `folder`, a descriptor, the path begins there. Raises: OSError, also for what is no regular file.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(0, "it is no regular file of its own")
+    return open(descriptor, "rb")
+
+
+def open_to_write(path: Path, flags: int, mode: int = PRIVATE) -> int:
+    """A descriptor of a file that is made if need be, but not through a link, and that children do not inherit."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | flags, mode)
+
+
+def private(path: str, flags: int) -> int:
+    """The `opener` of `open` for a file that its owner alone can read."""
+    return open_to_write(Path(path), flags)
+
+
 def parsed(parse: Callable[[str], Result], text: str) -> Result:
     """`parse(text)`, for the parsers of JSON and TOML, which follow nested brackets until the stack ends.
 
@@ -124,7 +139,7 @@ def append(path: Path, text: str, mode: int = PRIVATE) -> int:
 
     Raises: OSError when the disk refuses; then nothing has been added.
     """
-    descriptor = _open(path, os.O_APPEND, mode)
+    descriptor = open_to_write(path, os.O_APPEND, mode)
     try:
         size = os.fstat(descriptor).st_size
         try:
@@ -175,10 +190,6 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _open(path: Path, flags: int, mode: int = PRIVATE) -> int:
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | flags, mode)
-
-
 def _write(descriptor: int, text: str) -> int:
     """Write all of it; a disk that becomes full takes a part first. Returns the number of bytes."""
     data = text.encode("utf-8", "backslashreplace")
@@ -222,15 +233,4 @@ def keep_configuration(folder: Path, content: Mapping[str, Any]) -> None:
 
     Raises: OSError when the disk refuses; what was there before is there still.
     """
-    draft = folder / f".{secrets.token_hex(6)}.new"
-    try:
-        with open(draft, "x", encoding="utf-8", opener=_private_text) as file:
-            json.dump(content, file, indent=1, default=str)
-        os.replace(draft, folder / CONFIGURATION)
-    finally:
-        with contextlib.suppress(OSError):
-            draft.unlink(missing_ok=True)
-
-
-def _private_text(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    publish(folder / CONFIGURATION, json.dumps(content, indent=1, default=str))

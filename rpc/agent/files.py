@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import os
-import stat
 import struct
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -14,7 +13,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from ..files import CONFIGURATION, is_safe_name
+from ..files import CONFIGURATION, is_safe_name, open_unlinked
 from ..logs import clean
 from ..messages import MAX_BYTES, MAX_FILES, FetchEnd, FileBegin, FileChunk, FileEnd, Operation
 from .event_log import EVENT_LOG
@@ -24,7 +23,6 @@ from .store import JobRecord
 
 CHUNK = 1 << 20
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Source(NamedTuple):
@@ -117,14 +115,13 @@ def _open(root: Path, path: Sequence[str]) -> BufferedReader:
         for name in path[:-1]:
             outer, folder = folder, os.open(name, _FOLDER, dir_fd=folder)
             os.close(outer)
-        descriptor = os.open(path[-1], _FILE, dir_fd=folder)
+        file = open_unlinked(path[-1], folder)
     finally:
         os.close(folder)
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
-        os.close(descriptor)
+    if os.fstat(file.fileno()).st_nlink != 1:
+        file.close()
         raise OSError(0, "it is no regular file of its own")
-    return open(descriptor, "rb")
+    return file
 
 
 # What an agent sends to whoever looks for the cause of a failure: all that it knows of one job on one node.
@@ -203,21 +200,15 @@ def kept_files(folder: Path, left_out: str) -> Generator[None, None, list[KeptFi
     found: list[KeptFile] = []
     checked = 0
     for path in _files(folder, left_out):
-        with contextlib.suppress(OSError):  # it has been replaced meanwhile
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-            try:
-                status = os.fstat(descriptor)
-                kept = KeptFile(path.parent.name, path.name, status.st_size, status.st_mtime)
-                if not stat.S_ISREG(status.st_mode):
-                    continue
-                checked += status.st_size
-                if checked > MOST_CHECKED:
-                    kept.why = f"it was not read: the files of this job here exceed {MOST_CHECKED >> 30} GiB"
-                else:
-                    yield from _check(descriptor, kept)
-                found.append(kept)
-            finally:
-                os.close(descriptor)
+        with contextlib.suppress(OSError), open_unlinked(path) as file:  # it may have been replaced meanwhile
+            status = os.fstat(file.fileno())
+            kept = KeptFile(path.parent.name, path.name, status.st_size, status.st_mtime)
+            checked += status.st_size
+            if checked > MOST_CHECKED:
+                kept.why = f"it was not read: the files of this job here exceed {MOST_CHECKED >> 30} GiB"
+            else:
+                yield from _check(file.fileno(), kept)
+            found.append(kept)
     return found
 
 

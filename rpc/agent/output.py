@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import stat
 from collections.abc import Sequence
 from io import BufferedReader
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from ..files import open_to_write, open_unlinked
 
 DEFAULT_LIMIT: Final = 64 << 20
 _PIPE_BYTES: Final = 1 << 20  # so much a job may print while its agent is busy
@@ -47,7 +48,7 @@ class JobOutput:
 
     def _open(self, begin: int) -> int:
         path = self._path if not begin else self._path.with_name(f"{self._path.name}.{begin}")
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        return open_to_write(path, os.O_APPEND)
 
     @property
     def is_open(self) -> bool:
@@ -165,17 +166,11 @@ def last_bytes(log: Path, most: int) -> tuple[bytes, bool]:
     """The end of a log, over its newest parts, and whether that is all of it; nothing of what is no regular file."""
     data = b""
     for part in reversed(parts_of(log)):
-        with contextlib.suppress(OSError):
-            descriptor = os.open(part.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-            try:
-                status = os.fstat(descriptor)
-                if stat.S_ISREG(status.st_mode):
-                    begin = max(0, status.st_size - (most - len(data)))
-                    data = os.pread(descriptor, most - len(data), begin) + data
-                    if begin:
-                        return data, False
-            finally:
-                os.close(descriptor)
+        with contextlib.suppress(OSError), open_unlinked(part.path) as file:
+            begin = max(0, os.fstat(file.fileno()).st_size - (most - len(data)))
+            data = os.pread(file.fileno(), most - len(data), begin) + data
+            if begin:
+                return data, False
     return data, True
 
 

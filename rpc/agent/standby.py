@@ -16,7 +16,7 @@ from network.errors import ProtocolError
 from network.keys import Key
 from network.session import Session
 
-from ..files import parsed, read_regular, write_private
+from ..files import open_to_write, open_unlinked, parsed, read_regular, write_private
 from ..job.hardening import REFUSE_INSPECTION
 from ..lease.lease import DriverLease, Promise
 from ..messages import Denied, KeepManifest
@@ -107,8 +107,7 @@ class ManifestUpload:
         self._path, self._sha256, self._left = path, sha256, size
         self._draft = path.with_suffix(".new")
         self._digest = hashlib.sha256()
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._file = open(os.open(self._draft, flags, 0o600), "wb")  # noqa: SIM115  see `take`, `abandon`
+        self._file = open(open_to_write(self._draft, os.O_TRUNC), "wb")  # noqa: SIM115  see `take`, `abandon`
 
     def take(self, data: bytes) -> bool:
         """Take the next bytes; whether it is complete now, and in its place.
@@ -142,7 +141,7 @@ class ManifestUpload:
 
 def _is_there(path: Path, sha256: str, size: int) -> bool:
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+        with open_unlinked(path) as file:
             if os.fstat(file.fileno()).st_size != size:
                 return False
             digest = hashlib.sha256()
@@ -161,7 +160,7 @@ class StandbyProcess:
 
     def __init__(self, module: str, folder: Path, node: int, cache: Path, key: Key, children: ChildProcesses) -> None:
         with contextlib.ExitStack() as held:
-            log = os.open(folder / log_name(node), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            log = open_to_write(folder / log_name(node), os.O_APPEND)
             held.callback(os.close, log)
             # not a pipe: until the process refuses inspection, a pipe could be opened through /proc, and the key read from it
             self._line, theirs = socket.socketpair()

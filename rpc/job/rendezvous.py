@@ -19,24 +19,22 @@ class Satisfied:
 
 
 @dataclass(frozen=True)
-class Met:
+class _OfPeer:
+    peer: int
+
+
+class Met(_OfPeer):
     """A peer is connected."""
 
-    peer: int
 
-
-@dataclass(frozen=True)
-class HeardReady:
+class HeardReady(_OfPeer):
     """A peer said READY."""
 
-    peer: int
-
 
 @dataclass(frozen=True)
-class PeerGone:
+class PeerGone(_OfPeer):
     """A peer is lost or has left."""
 
-    peer: int
     reason: str
 
 
@@ -45,11 +43,8 @@ class Tick:
     """Time has passed."""
 
 
-@dataclass(frozen=True)
-class SayReady:
+class SayReady(_OfPeer):
     """Tell `peer` that this node is READY."""
-
-    peer: int
 
 
 @dataclass(frozen=True)

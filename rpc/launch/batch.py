@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
-from network.errors import NetworkError, TimedOut
+from network.errors import NetworkError
 from network.nodes import Address
 
 from ..agent.registration import Registration, shared_folder
 from ..elastic.discovery import DiscoveryError
 from ..elastic.discovery_sources import FolderDiscovery
 from ..logs import SUBMIT_LOGGER, clean, get_logger
-from .launcher import Closing, KeyFile, Offer, checked_count
+from .launcher import KeyFile, Launcher, Offer, await_agents, checked_count, checked_limit
 
 START_SECONDS = 300.0  # a scheduler starts the machines of a job one after the other
 _LOOK_SECONDS = 0.1
@@ -22,7 +21,7 @@ _NAMED = 5  # registrations that do not answer, in an error
 _log = get_logger(SUBMIT_LOGGER)
 
 
-class BatchLauncher(Closing):
+class BatchLauncher(Launcher):
     """Waits for agents in `folder`; whoever is registered there and does not answer is left out.
 
     `key_file` is the key that they were started with; `limit`, how many seconds they may take to come.
@@ -31,11 +30,9 @@ class BatchLauncher(Closing):
     lasting = True
 
     def __init__(self, folder: str | os.PathLike[str], *, key_file: KeyFile = None, limit: float = START_SECONDS) -> None:
-        if not limit > 0:
-            raise ValueError(f"BatchLauncher 'limit' must be a number of seconds > 0, got {limit!r}.")
+        self._limit = checked_limit("BatchLauncher", limit)
         self.key_file = key_file
         self._folder = FolderDiscovery(folder, key_file)
-        self._limit = limit
 
     def start(self, count: int) -> list[Address]:
         """Wait until `count` agents are there; those of the lowest ranks.
@@ -43,15 +40,14 @@ class BatchLauncher(Closing):
         Raises: TimedOut with how many there are, and who does not answer; NetworkError when the key cannot be used.
         """
         checked_count("batch launcher", count)
-        deadline = time.monotonic() + self._limit
-        living = self._look()
-        if len(living) < count:
-            _log.info("Waiting for %s workers in %s; %s are there.", count, self._folder.folder, len(living))
-        while len(living) < count:
-            if time.monotonic() >= deadline:
-                raise TimedOut(f"{count} workers in {self._folder.folder}; {self._described(len(living))}", self._limit)
-            time.sleep(_LOOK_SECONDS)
-            living = self._look()
+        there = len(self._look())
+        if there < count:
+            _log.info("Waiting for %s workers in %s; %s are there.", count, self._folder.folder, there)
+
+        def late(living: list[Registration]) -> str:
+            return f"{count} workers in {self._folder.folder}; {self._described(len(living))}"
+
+        living = await_agents(self._look, lambda living: len(living) >= count, late, self._limit, _LOOK_SECONDS)
         return [Address.parse(one.address) for one in living[:count]]
 
     def discover(self) -> list[str]:

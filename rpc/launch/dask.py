@@ -14,13 +14,13 @@ from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any
 
-from network.errors import NetworkError, TimedOut
+from network.errors import NetworkError
 from network.key_files import create_key_file, load_key_file
 from network.nodes import Address
 
 from ..logs import get_logger
 from .dask_worker import AgentKeeper, agent_of
-from .launcher import Closing, KeyFile, Offer, checked_count
+from .launcher import KeyFile, Launcher, Offer, await_agents, checked_count, checked_limit
 
 START_SECONDS = 60.0  # for the workers that are asked for, and for their agents
 ANSWER_SECONDS = 5.0  # for the cluster to answer one question
@@ -30,7 +30,7 @@ _GONE = ("closing", "closing_gracefully", "closed", "failed")
 _log = get_logger(__name__)
 
 
-class DaskLauncher(Closing):
+class DaskLauncher(Launcher):
     """Starts an agent on every worker of a Dask cluster, those that come later included; each ends with its worker.
 
     The agents listen on free ports of the hosts at which their Dask workers are reached. Their key travels as a path, under
@@ -52,22 +52,14 @@ class DaskLauncher(Closing):
     def __init__(
         self, cluster: Any, *, key_file: str | Path | None = None, slots: int = 1, limit: float = START_SECONDS
     ) -> None:
-        if isinstance(slots, bool) or not isinstance(slots, int) or slots < 1:
-            raise ValueError(f"DaskLauncher 'slots' must be a positive integer, got {slots!r}.")
-        if not limit > 0:
-            raise ValueError(f"DaskLauncher 'limit' must be a number of seconds > 0, got {limit!r}.")
-        self._cluster, self._slots, self._limit = cluster, slots, limit
-        self._key_file = None if key_file is None else Path(key_file).absolute()
+        self._cluster, self._limit = cluster, checked_limit("DaskLauncher", limit)
+        self._slots = checked_count("DaskLauncher", slots, "slots")
+        self.key_file: Path | None = None if key_file is None else Path(key_file).absolute()
         self._name = f"psgd-agent-{secrets.token_hex(4)}"
         self._agents: dict[str, Address] = {}  # by Dask worker; an agent keeps its address for life
         self._problems: dict[str, str] = {}  # by Dask worker: why it has no agent
         self._client: Any = None
         self._held = contextlib.ExitStack()
-
-    @property
-    def key_file(self) -> Path | None:
-        """Where the key of the agents is on this machine while they run."""
-        return self._key_file
 
     def start(self, count: int) -> list[Address]:
         """Start the agents, and return where `count` of them listen: all of them, or an error and none.
@@ -78,19 +70,22 @@ class DaskLauncher(Closing):
         checked_count("DaskLauncher", count)
         if self._client is not None:
             raise ValueError("This DaskLauncher has been started already.")
-        deadline = time.monotonic() + self._limit
         try:
             self._client = self._held.enter_context(_client_of(self._cluster, self._limit))
             key = self._held.enter_context(self._key())
             self._held.callback(self._unregister)
-            plugin = _plugin(str(self._key_file), key, self._slots)
+            plugin = _plugin(str(self.key_file), key, self._slots)
             self._ask(self._client.register_plugin, plugin, self._name, seconds=self._limit)
-            while len(self._look()) < count:
-                for worker, problem in self._problems.items():
+
+            def enough(agents: dict[str, Address]) -> bool:
+                for worker, problem in self._problems.items() if len(agents) < count else ():
                     raise NetworkError(f"The Dask worker {worker} has no agent: {problem}")
-                if time.monotonic() >= deadline:
-                    raise TimedOut(f"{count} agents on the Dask cluster, which has {len(self._agents)}", self._limit)
-                time.sleep(_LOOK_SECONDS)
+                return len(agents) >= count
+
+            def late(agents: dict[str, Address]) -> str:
+                return f"{count} agents on the Dask cluster, which has {len(agents)}"
+
+            await_agents(self._look, enough, late, self._limit, _LOOK_SECONDS)
         except BaseException:
             self.close()
             raise
@@ -145,13 +140,13 @@ class DaskLauncher(Closing):
     @contextlib.contextmanager
     def _key(self) -> Iterator[str]:
         """The text of the key if it may travel, else nothing; the file is there meanwhile."""
-        folder = None if self._key_file is not None else Path(tempfile.mkdtemp(prefix="psgd-"))
-        path = self._key_file or Path(str(folder), "key")
+        folder = None if self.key_file is not None else Path(tempfile.mkdtemp(prefix="psgd-"))
+        path = self.key_file or Path(str(folder), "key")
         try:
             if folder is not None:
                 create_key_file(path)
             load_key_file(path)  # what is wrong with it is told here, not by every worker
-            self._key_file = path
+            self.key_file = path
             addresses = [self._client.scheduler.address, *self._workers()]
             yield path.read_text("ascii") if all(address.startswith(_TLS) for address in addresses) else ""
         finally:

@@ -7,13 +7,12 @@ import contextlib
 import os
 import secrets
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from network.nodes import is_loopback
 
-from .local import agent_environment
+from .launcher import agent_options, end_agents, start_agent
 
 END_SECONDS = 2.5  # for the agent to leave; Dask kills a worker that takes longer to close
 GRACE_SECONDS = 2.0  # of these, for its jobs to save their state
@@ -51,7 +50,7 @@ class AgentKeeper:
     async def teardown(self, worker: Any) -> None:
         """End the agent, with its jobs; the worker goes on meanwhile."""
         if self._agent is not None:
-            await asyncio.to_thread(end_agent, self._agent)
+            await asyncio.to_thread(end_agents, [self._agent], END_SECONDS)
 
     def told(self) -> Told:
         """Where the agent listens, or what has happened to it."""
@@ -64,20 +63,11 @@ class AgentKeeper:
 
     def _start(self, host: str) -> subprocess.Popen[bytes]:
         self._folder.mkdir(mode=0o700)
-        command = [sys.executable, "-m", "rpc.agent.cli", "--listen", host, "--port", "0", "--end-with-parent"]
-        command += ["--work-dir", str(self._folder / "agent"), "--announce", str(self._folder / "address")]
-        command += ["--slots", str(self._slots), "--log-level", "WARNING", "--grace", str(GRACE_SECONDS)]
-        command += ["--key-stdin"] if self._key else ["--key-file", self._key_file]
+        options = agent_options(host, self._slots, "WARNING", "--grace", str(GRACE_SECONDS))
+        options += ["--work-dir", str(self._folder / "agent"), "--announce", str(self._folder / "address")]
+        options += ["--key-stdin"] if self._key else ["--key-file", self._key_file]
         with open(self._folder / "console", "wb") as console:
-            agent = subprocess.Popen(
-                command,
-                cwd=self._folder,
-                env=agent_environment(),
-                stdin=subprocess.PIPE,  # its end tells the agent that the worker is gone
-                stdout=subprocess.DEVNULL,
-                stderr=console,
-                start_new_session=True,
-            )
+            agent = start_agent(options, self._folder, console)
         if self._key and agent.stdin is not None:
             with contextlib.suppress(BrokenPipeError):  # it has ended already, and `told` says why
                 os.write(agent.stdin.fileno(), self._key.encode("ascii") + b"\n\n")
@@ -95,18 +85,6 @@ def agent_of(name: str, dask_worker: Any) -> Told:
     """What the keeper that is registered as `name` tells; Dask runs this in the worker and fills in the last argument."""
     keeper = dask_worker.plugins.get(name)
     return Told("", "") if keeper is None else keeper.told()
-
-
-def end_agent(agent: subprocess.Popen[bytes]) -> None:
-    """Ask the agent to leave, and kill it when it does not; a job process ends with its agent."""
-    agent.terminate()
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        agent.wait(END_SECONDS)
-    if agent.poll() is None:
-        agent.kill()
-        agent.wait()
-    if agent.stdin is not None:
-        agent.stdin.close()
 
 
 def _host_of(address: str) -> str:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import socket
-import time
 from collections.abc import Callable
 
-from network.errors import NetworkError, TimedOut
+from network.errors import NetworkError
 from network.nodes import DEFAULT_PORT, Address
 
 from ..logs import SUBMIT_LOGGER, get_logger
-from .launcher import Closing, KeyFile, Offer, checked_count
+from .launcher import KeyFile, Launcher, Offer, await_agents, checked_count, checked_limit
 
 START_SECONDS = 300.0  # an image may have to be fetched first
 _LOOK_SECONDS = 0.5
@@ -34,7 +33,7 @@ def resolve(name: str) -> list[str]:
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
-class KubernetesLauncher(Closing):
+class KubernetesLauncher(Launcher):
     """Waits for the pods of a StatefulSet behind its headless service, which has the same name.
 
     `service` is `psgd`, or `psgd.other-namespace`. DNS has a pod as long as it is ready. A job is given the names of pods,
@@ -54,10 +53,8 @@ class KubernetesLauncher(Closing):
     ) -> None:
         if not _SERVICE.fullmatch(service):
             raise ValueError(f"KubernetesLauncher 'service' must be a name as in psgd or psgd.namespace, got {service!r}.")
-        if not limit > 0:
-            raise ValueError(f"KubernetesLauncher 'limit' must be a number of seconds > 0, got {limit!r}.")
-        self.key_file = key_file
-        self._service, self._port, self._limit, self._resolve = service, port, limit, resolve
+        self.key_file, self._limit = key_file, checked_limit("KubernetesLauncher", limit)
+        self._service, self._port, self._resolve = service, port, resolve
 
     def start(self, count: int) -> list[Address]:
         """Wait until the first `count` pods are ready.
@@ -65,16 +62,17 @@ class KubernetesLauncher(Closing):
         Raises: TimedOut with those that are not; NetworkError when DNS does not answer.
         """
         checked_count("kubernetes launcher", count)
-        deadline = time.monotonic() + self._limit
         pods = [f"{self._service.partition('.')[0]}-{number}.{self._service}" for number in range(count)]
         missing = [pod for pod in pods if not self._resolve(pod)]
         if missing:
             _log.info("Waiting for the pods %s.", ", ".join(missing))
-        while missing:
-            if time.monotonic() >= deadline:
-                raise TimedOut(f"the pods {', '.join(missing)} to be ready", self._limit)
-            time.sleep(_LOOK_SECONDS)
-            missing = [pod for pod in missing if not self._resolve(pod)]
+            await_agents(
+                lambda: [pod for pod in missing if not self._resolve(pod)],
+                lambda left: not left,
+                lambda left: f"the pods {', '.join(left)} to be ready",
+                self._limit,
+                _LOOK_SECONDS,
+            )
         return [Address(pod, self._port) for pod in pods]
 
     def discover(self) -> list[str]:

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Protocol, TypeVar
+from typing import IO, NamedTuple, Protocol, TypeVar
 
+import network
+from network.errors import TimedOut
 from network.nodes import Address
 
 L = TypeVar("L", bound="Launcher")
-C = TypeVar("C", bound="Closing")
+Found = TypeVar("Found")
 KeyFile = str | Path | None
 
 
 class Launcher(Protocol):
-    """Used as `with launcher: addresses = launcher.start(4)`."""
+    """Used as `with launcher: addresses = launcher.start(4)`.
 
-    @property
-    def key_file(self) -> KeyFile:
-        """Where the key of its agents is on this machine, once `start` has returned; None for the usual places."""
+    Attributes: `key_file`, where the key of its agents is on this machine, once `start` has returned; None for the usual
+    places. `lasting`, whether its agents live on after `close`, so that a job may outlive its submitter.
+    """
 
-    @property
-    def lasting(self) -> bool:
-        """Whether its agents live on after `close`, so that a job may outlive its submitter."""
+    lasting: bool
+    key_file: KeyFile
 
     def start(self, count: int) -> list[Address]:
         """Where `count` agents listen: all of them, or an error and none. To be called once.
@@ -38,12 +44,13 @@ class Launcher(Protocol):
 
     def close(self) -> None:
         """Let go of everything, and end the agents unless they are `lasting`; idempotent."""
+        return
 
     def __enter__(self: L) -> L:
-        """The launcher itself."""
+        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Close."""
+        self.close()
 
 
 class Offer(NamedTuple):
@@ -53,24 +60,85 @@ class Offer(NamedTuple):
     agents: int | None = None
 
 
-class Closing:
-    """The `with` statement of a launcher: `close` at the end."""
-
-    def __enter__(self: C) -> C:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Nothing is held."""
-
-
-def checked_count(launcher: str, count: object) -> int:
+def checked_count(launcher: str, count: object, what: str = "count") -> int:
     """The count itself.
 
     Raises: ValueError unless it is a positive integer.
     """
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise ValueError(f"{launcher} 'count' must be a positive integer, got {count!r}.")
+        raise ValueError(f"{launcher} '{what}' must be a positive integer, got {count!r}.")
     return count
+
+
+def checked_limit(launcher: str, limit: float) -> float:
+    """The limit itself, in seconds.
+
+    Raises: ValueError unless it is above 0.
+    """
+    if not limit > 0:
+        raise ValueError(f"{launcher} 'limit' must be a number of seconds > 0, got {limit!r}.")
+    return limit
+
+
+def await_agents(
+    look: Callable[[], Found], enough: Callable[[Found], bool], late: Callable[[Found], str], limit: float, pause: float
+) -> Found:
+    """What `look` finds, once that is enough; it is called again and again, with a pause in between.
+
+    Raises: TimedOut after `limit` seconds, with what `late` says of it; what `look` raises.
+    """
+    deadline = time.monotonic() + limit
+    while not enough(found := look()):
+        if time.monotonic() >= deadline:
+            raise TimedOut(late(found), limit)
+        time.sleep(pause)
+    return found
+
+
+def agent_options(listen: str, slots: int, log_level: str, *more: str) -> list[str]:
+    """Options of `worker.py` for an agent on a free port of `listen` that ends with whoever has started it."""
+    return ["--listen", listen, "--port", "0", "--end-with-parent", "--slots", str(slots), "--log-level", log_level, *more]
+
+
+def start_agent(options: Sequence[str], folder: Path, stderr: IO[bytes] | None = None) -> subprocess.Popen[bytes]:
+    """An agent beside this process, which works in `folder`; the end of its standard input tells it that we are gone.
+
+    Raises: OSError.
+    """
+    return subprocess.Popen(
+        [sys.executable, "-m", "rpc.agent.cli", *options],
+        cwd=folder,
+        env=agent_environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=stderr,
+        start_new_session=True,  # Ctrl-C at the terminal is for the program, which then ends its agents
+    )
+
+
+def agent_environment() -> dict[str, str]:
+    """Ours without settings meant for other agents; this project can be imported from wherever it is."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PSGD_") or name == "PSGD_DATA"}
+    root = Path(network.__file__).resolve().parent.parent
+    paths = [os.path.abspath(path) for path in kept.get("PYTHONPATH", "").split(os.pathsep) if path]
+    kept["PYTHONPATH"] = os.pathsep.join([str(root), *paths])
+    return kept
+
+
+def end_agents(agents: Sequence[subprocess.Popen[bytes]], seconds: float) -> None:
+    """Ask all to leave, and kill who has not after `seconds`; a job process ends with its agent."""
+    try:
+        for agent in agents:
+            agent.terminate()
+        deadline = time.monotonic() + seconds
+        while any(agent.poll() is None for agent in agents) and time.monotonic() < deadline:
+            time.sleep(_END_LOOK_SECONDS)
+    finally:  # Ctrl-C may come here too
+        for agent in agents:
+            agent.kill()  # does nothing to one that has ended
+            agent.wait()
+            if agent.stdin is not None:
+                agent.stdin.close()
+
+
+_END_LOOK_SECONDS = 0.005

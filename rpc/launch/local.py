@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
-import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import network
 from network.errors import NetworkError
 from network.key_files import create_key_file
 from network.nodes import Address
@@ -22,7 +18,7 @@ from network.nodes import Address
 from ..agent.store import PLACED
 from ..logs import SUBMIT_LOGGER, get_logger
 from ..submit.terminal import telling
-from .launcher import Closing, KeyFile, Offer, checked_count
+from .launcher import KeyFile, Launcher, Offer, agent_options, checked_count, end_agents, start_agent
 
 START_SECONDS = 20.0  # for all agents to listen, on the slowest machine
 END_SECONDS = 5.0  # for all agents to end their jobs and leave
@@ -71,8 +67,7 @@ def local_agents(
 
     Raises: ValueError for a wrong count or a `work_dir` that cannot be written to, NetworkError when an agent does not come up.
     """
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise ValueError(f"local_agents 'count' must be a positive integer, got {count!r}.")
+    checked_count("local_agents", count)
     works = None if work_dir is None else _checked_work_dir(work_dir)
     directory = Path(tempfile.mkdtemp(prefix="psgd-"))
     agents: list[subprocess.Popen[bytes]] = []
@@ -81,15 +76,24 @@ def local_agents(
         create_key_file(key_file)
         with telling("The start of local workers", get_logger(SUBMIT_LOGGER)):
             for number in range(count):
-                agents.append(_start(directory, _work_dir(works or directory, number), number, key_file, slots, log_level))
+                agents.append(
+                    start_agent(
+                        [
+                            *agent_options("127.0.0.1", slots, log_level, "--key-file", str(key_file)),
+                            *("--work-dir", str(_work_dir(works or directory, number))),
+                            *("--announce", str(_announcement(directory, number))),
+                        ],
+                        directory,
+                    )
+                )
             addresses = _await_addresses(directory, agents)
         yield LocalAgents(addresses, key_file, [agent.pid for agent in agents], works or directory, works is not None)
     finally:
-        _end(agents)
+        end_agents(agents, END_SECONDS)
         shutil.rmtree(directory, ignore_errors=True)
 
 
-class LocalLauncher(Closing):
+class LocalLauncher(Launcher):
     """`local_agents` as a launcher: on this machine, with a key of their own; they end with it, or with this process."""
 
     lasting = False
@@ -102,10 +106,6 @@ class LocalLauncher(Closing):
         self.agents: LocalAgents | None = None
 
     def start(self, count: int) -> list[Address]:
-        """Start `count` agents.
-
-        Raises: as `local_agents`.
-        """
         checked_count("local launcher", count)
         self.agents = agents = self._held.enter_context(local_agents(count, slots=self._slots, log_level=self._log_level))
         self.key_file, self._addresses = agents.key_file, agents.addresses
@@ -149,31 +149,8 @@ def _checked_work_dir(work_dir: str | Path) -> Path:
     return path
 
 
-def _start(directory: Path, work: Path, number: int, key_file: Path, slots: int, log_level: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "rpc.agent.cli", "--listen", "127.0.0.1", "--port", "0", "--end-with-parent"]
-    command += ["--key-file", str(key_file), "--work-dir", str(work)]
-    command += ["--announce", str(_announcement(directory, number)), "--slots", str(slots), "--log-level", log_level]
-    return subprocess.Popen(
-        command,
-        cwd=directory,
-        env=agent_environment(),
-        stdin=subprocess.PIPE,  # its end tells the agent that we are gone
-        stdout=subprocess.DEVNULL,
-        start_new_session=True,  # Ctrl-C at the terminal is for the program, which then ends its agents
-    )
-
-
 def _announcement(directory: Path, number: int) -> Path:
     return directory / f"address-{number}"
-
-
-def agent_environment() -> dict[str, str]:
-    """Ours without settings meant for other agents; this project can be imported from wherever it is."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PSGD_") or name == "PSGD_DATA"}
-    root = Path(network.__file__).resolve().parent.parent
-    paths = [os.path.abspath(path) for path in kept.get("PYTHONPATH", "").split(os.pathsep) if path]
-    kept["PYTHONPATH"] = os.pathsep.join([str(root), *paths])
-    return kept
 
 
 def _await_addresses(directory: Path, agents: list[subprocess.Popen[bytes]]) -> list[Address]:
@@ -191,21 +168,3 @@ def _await_addresses(directory: Path, agents: list[subprocess.Popen[bytes]]) -> 
                 raise NetworkError(f"Local worker {number} did not listen within {START_SECONDS:g} s.") from None
             time.sleep(_LOOK_SECONDS)
     return addresses
-
-
-def _end(agents: list[subprocess.Popen[bytes]]) -> None:
-    """Ask all to leave, and kill who does not; a job process ends with its agent."""
-    try:
-        for agent in agents:
-            agent.terminate()
-        deadline = time.monotonic() + END_SECONDS
-        for agent in agents:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                agent.wait(max(0.0, deadline - time.monotonic()))
-    finally:  # Ctrl-C may come here too
-        for agent in agents:
-            if agent.poll() is None:
-                os.kill(agent.pid, signal.SIGKILL)
-                agent.wait()
-            if agent.stdin is not None:
-                agent.stdin.close()

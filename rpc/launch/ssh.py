@@ -20,8 +20,9 @@ from network.key_files import create_key_file, load_key_file
 from network.keys import format_keyring
 from network.nodes import Address, is_loopback
 
+from ..files import private
 from ..logs import SUBMIT_LOGGER, clean, get_logger
-from .launcher import Closing, KeyFile, Offer, checked_count
+from .launcher import KeyFile, Launcher, Offer, agent_options, checked_count, checked_limit
 
 START_SECONDS = 60.0  # for all machines to be reached, and for their agents to listen
 MOST_SAID = 64 << 10  # bytes on the way to the address
@@ -33,7 +34,7 @@ _OPTIONS = ("-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=5", "-o", "S
 _log = get_logger(SUBMIT_LOGGER)
 
 
-class SSHLauncher(Closing):
+class SSHLauncher(Launcher):
     """Starts an agent on each of `hosts`, as `[user@]host`; who stands there twice gets two.
 
     An agent listens on a free port, works in a temporary directory, and ends when its connection does, however that happens.
@@ -66,10 +67,8 @@ class SSHLauncher(Closing):
                 raise ValueError(f"A host of SSHLauncher must be 'host' or 'user@host', got {host!r}.")
         if not hosts or not ssh_command:
             raise ValueError(f"SSHLauncher needs hosts and a client, got {list(hosts)} and {list(ssh_command)}.")
-        if not limit > 0:
-            raise ValueError(f"SSHLauncher 'limit' must be a number of seconds > 0, got {limit!r}.")
-        self.key_file = key_file
-        self._hosts, self._slots, self._limit, self._logs = list(hosts), slots, limit, Path(logs)
+        self.key_file, self._limit = key_file, checked_limit("SSHLauncher", limit)
+        self._hosts, self._slots, self._logs = list(hosts), slots, Path(logs)
         self._worker_command, self._ssh_command = worker_command, list(ssh_command)
         self._held = contextlib.ExitStack()
         self._agents: list[_RemoteAgent] = []
@@ -115,18 +114,7 @@ class SSHLauncher(Closing):
         return format_keyring(load_key_file(self.key_file))
 
     def _command(self, host: str, address: str) -> list[str]:
-        options = [
-            "--listen",
-            _listen_at(address),
-            "--port",
-            "0",
-            "--key-stdin",
-            "--announce",
-            "-",
-            "--end-with-parent",
-            "--temporary",
-        ]
-        options += ["--slots", str(self._slots), "--log-level", "INFO"]
+        options = agent_options(_listen_at(address), self._slots, "INFO", "--key-stdin", "--announce", "-", "--temporary")
         return [*self._ssh_command, *_OPTIONS, host, f"{self._worker_command} {shlex.join(options)}"]
 
     def _end(self) -> None:
@@ -144,7 +132,7 @@ class _RemoteAgent:
     def __init__(self, host: str, address: str, log: Path, command: Sequence[str], key: str) -> None:
         self._host, self._resolved, self._log, self._listen = host, address, log, _listen_at(address)
         self.address: Address | None = None
-        with open(log, "wb", opener=_private) as file:
+        with open(log, "wb", opener=private) as file:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=file, start_new_session=True
             )
@@ -233,10 +221,6 @@ def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
     if stream is None:
         raise ValueError("The process was started without this pipe.")
     return stream
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def offer(where: str, key_file: KeyFile, wait: float | None) -> Offer:

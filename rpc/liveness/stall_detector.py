@@ -36,8 +36,8 @@ class Tick:
 
 
 @dataclass(frozen=True)
-class Warn:
-    """Half of the limit has passed in silence; epoch and batch count from 1, 0 before the first."""
+class _Silence:
+    """Epoch and batch count from 1, 0 before the first."""
 
     phase: Phase
     epoch: int
@@ -45,24 +45,18 @@ class Warn:
     silent: float
 
 
-@dataclass(frozen=True)
-class Withdraw:
+class Warn(_Silence):
+    """Half of the limit has passed in silence."""
+
+
+class Withdraw(_Silence):
     """Who was warned of has recovered, after `silent` seconds."""
 
-    phase: Phase
-    epoch: int
-    batch: int
-    silent: float
-
 
 @dataclass(frozen=True)
-class Declare:
+class Declare(_Silence):
     """The process is stuck."""
 
-    phase: Phase
-    epoch: int
-    batch: int
-    silent: float
     limit: float
 
 

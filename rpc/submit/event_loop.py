@@ -193,7 +193,7 @@ class EventLoop:
             self._end_others(gone.node)
             for node in self.running:  # a host that vanishes leaves connections behind on which others would wait
                 self.connections.tell_agent(node, Lose(self._job, gone.node, gone.reason))
-        self.monitor.ended(gone.node, False, self._clock.monotonic())
+        self.monitor.ended(gone.node, False)
         self.downloads.give_up(gone.node, gone.reason)
 
     def hear(self, node: int, operation: Operation) -> None:
@@ -235,7 +235,7 @@ class EventLoop:
             self.groups.feed(machine, IsRunning(node))
         elif state.state not in _UNFINISHED and node not in machine.ended:
             lines = state.detail.strip().splitlines()
-            self.monitor.ended(node, state.state == "done", self._clock.monotonic())
+            self.monitor.ended(node, state.state == "done")
             if state.state != "done":
                 self.failures[node] = (state.state, state.detail)
             last = clean(lines[-1]) if lines else "no reason given"

@@ -13,9 +13,11 @@ Until all nodes run, any refusal, loss, failure or expired limit aborts the job 
 
 from __future__ import annotations
 
+import enum
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from ..errors import ROLLED_BACK
 from ..liveness.limits import (
@@ -28,29 +30,128 @@ from ..liveness.limits import (
     WORKED_SECONDS,
 )
 from ..machine import Machine
-from .phases import Answer as Answer
-from .phases import AskCanCommit as AskCanCommit
-from .phases import Cancelled as Cancelled
-from .phases import Dispatched as Dispatched
-from .phases import HasAccepted as HasAccepted
-from .phases import HasAsked as HasAsked
-from .phases import HasEnded as HasEnded
-from .phases import HasLoaded as HasLoaded
-from .phases import HasPrepared as HasPrepared
-from .phases import HasRefused as HasRefused
-from .phases import HasWorked as HasWorked
-from .phases import IsLost as IsLost
-from .phases import IsRunning as IsRunning
-from .phases import OpenCodeSession as OpenCodeSession
-from .phases import Phase as Phase
-from .phases import SendAbort as SendAbort
-from .phases import Settled as Settled
-from .phases import Started as Started
-from .phases import Tick as Tick
+
+
+class Phase(enum.Enum):
+    """Where the group is."""
+
+    CAN_COMMIT = "canCommit"
+    LOADED = "loaded"
+    PRE_COMMIT = "preCommit"
+    DO_COMMIT = "doCommit"
+    RUNNING = "running"
+    ENDED = "ended"
+    FAILED = "failed"
+
+
+# ---- events
+
+
+@dataclass(frozen=True)
+class Started:
+    """The submission begins."""
+
+
+@dataclass(frozen=True)
+class Dispatched:
+    """The program begins to answer requests; `limit` seconds are given to all of them."""
+
+    limit: float
+
+
+@dataclass(frozen=True)
+class Cancelled:
+    """The program gives up."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Settled:
+    """After a failure: the nodes that were told to give the job up have confirmed it, or have had their time for that."""
+
+
+@dataclass(frozen=True)
+class Tick:
+    """Time has passed."""
+
+
+@dataclass(frozen=True)
+class _OfNode:
+    node: int
+
+
+@dataclass(frozen=True)
+class _WithReason(_OfNode):
+    reason: str
+
+
+@dataclass(frozen=True)
+class _WithRequests(_OfNode):
+    requests: tuple[str, ...]
+
+
+class HasAccepted(_OfNode):
+    """An agent has accepted the job."""
+
+
+class HasRefused(_WithReason):
+    """An agent refuses the job."""
+
+
+class HasLoaded(_OfNode):
+    """A job process has made its executor."""
+
+
+class HasAsked(_WithRequests):
+    """An executor asks for resources."""
+
+
+class HasPrepared(_OfNode):
+    """An executor has all it needs."""
+
+
+class IsRunning(_OfNode):
+    """An executor has started."""
+
+
+@dataclass(frozen=True)
+class HasEnded(_OfNode):
+    """A node has ended: done, failed, stopped or aborted."""
+
+    state: str
+    detail: str
+
+
+class IsLost(_WithReason):
+    """The connection with a node's agent, or before the start with its job process, is gone."""
+
+
+class HasWorked(_OfNode):
+    """The job process of a node has used processor time since its agent last said something of it."""
+
+
+# ---- actions
+
+
+class AskCanCommit(_OfNode):
+    """Send canCommit to the node's agent."""
+
+
+class OpenCodeSession(_OfNode):
+    """Connect to the node's job process and send it the bundle."""
+
+
+class Answer(_WithRequests):
+    """Reply to the node's requests."""
+
+
+class SendAbort(_WithReason):
+    """Tell the node's agent to give the job up."""
+
 
 _NAMED = re.compile(r"node (-?\d+)")
 _AWAITED = re.compile(r"waiting for node (-?\d+)|Node\((-?\d+)\) at \S+ (?:is lost|did not end well)")
-# the nodes roll back by themselves at the start limit; the submitter gives them this long to say so
 
 
 class Submission(Machine):
@@ -166,6 +267,7 @@ class Submission(Machine):
         elif self.phase is Phase.CAN_COMMIT and len(self.loaded) == everybody:
             self.phase, self.deadline = Phase.LOADED, None
         elif self.phase is Phase.PRE_COMMIT and len(self.prepared) == everybody:
+            # the nodes roll back by themselves at the start limit, and have so much longer to say so
             self.phase, self.deadline = Phase.DO_COMMIT, now + self._start_limit + ROLL_BACK_SECONDS
 
     def _on_dispatch(self, event: Dispatched, now: float) -> list[object]:

@@ -4,18 +4,17 @@ silent and return, signals that are lost, beats that come twice or from an earli
 
 from __future__ import annotations
 
-from typing import Any
+import logging
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from rpc.liveness.cluster_monitor import Deadlock, HasEnded, SilenceDetector, Silent
-from rpc.liveness.cluster_monitor import Tick as Look
+from rpc import ClusterMonitor
 from rpc.liveness.limits import LOOK_SECONDS, SILENT_SECONDS, WAITING_SECONDS, WARN_AT, Limits, Phase
 from rpc.liveness.recorder import Kind, Signal
 from rpc.liveness.stall_detector import Declare, Signs, StallDetector, Tick, Warn, Withdraw
-from rpc.messages import Heartbeat
+from rpc.messages import Heartbeat, Verdict
 
 NODES, ATTEMPT = 3, 2
 STEP, START, BETWEEN, SAVE = 5.0, 6.0, 8.0, 7.0
@@ -50,8 +49,9 @@ class Detector(RuleBasedStateMachine):
     def begin(self) -> None:
         self.now = 100.0
         self.nodes = [Node(self.now) for _ in range(NODES)]
-        self.cluster = SilenceDetector(range(NODES), ATTEMPT, self.now)
-        self.deadlock: Deadlock | None = None
+        self.cluster = ClusterMonitor("job", ATTEMPT, logging.getLogger(__name__))
+        self.cluster.begin(range(NODES), self.now)
+        self.deadlock: Verdict | None = None
         self.settled = False  # somebody's failure is known
         for node in self.nodes:
             self._give(node, Kind.STARTED)
@@ -96,7 +96,7 @@ class Detector(RuleBasedStateMachine):
         node = self.nodes[number]
         if not node.over and not node.known_silent:
             node.over, self.settled = True, self.settled or not well
-            self._hear(HasEnded(number, well))
+            self.cluster.ended(number, well)
 
     @rule(seconds=st.one_of(st.floats(0.01, 1.0), st.floats(1.0, 12.0)))
     def pass_time(self, seconds: float) -> None:
@@ -110,7 +110,7 @@ class Detector(RuleBasedStateMachine):
             self.now = min(end, max(known, self.now + MOMENT))
             for number, node in enumerate(self.nodes):
                 self._look_at(number, node)
-            for found in self.cluster.handle(Look(), self.now):
+            for found in self.cluster.look(self.now):
                 self._judge_cluster(found)
             self._nobody_is_overlooked()
 
@@ -146,8 +146,8 @@ class Detector(RuleBasedStateMachine):
         place = (watch.phase.value, watch.epoch, watch.batch, 0.0)
         self._hear(Heartbeat("job", number, ATTEMPT, "host", 1, *place, watch.waiting(self.now), watch.step_limit))
 
-    def _hear(self, event: Any) -> None:
-        assert self.cluster.handle(event, self.now) == []
+    def _hear(self, heartbeat: Heartbeat) -> None:
+        self.cluster.take(heartbeat.node, heartbeat, self.now)
 
     # ---- what must hold
 
@@ -170,18 +170,18 @@ class Detector(RuleBasedStateMachine):
             assert node.warned and silent == 0.0
             node.warned = False
 
-    def _judge_cluster(self, found: object) -> None:
+    def _judge_cluster(self, found: Verdict) -> None:
         """FD-2, FD-9: a silent host has not beaten for more than 2.5 s and at most 3 s. In a deadlock all that train have
         waited longer than a step may take, and no failure explains it."""
-        if isinstance(found, Silent):
+        if found.kind == "silent":
             node = self.nodes[found.node]
             assert not node.over and not node.known_silent
             assert SILENT_SECONDS < self.now - node.beaten <= 3.0
             node.known_silent = self.settled = True
             return
-        assert isinstance(found, Deadlock) and self.deadlock is None and not self.settled
+        assert found.kind == "deadlock" and self.deadlock is None and not self.settled
         self.deadlock = found
-        for number in found.nodes:
+        for number in map(int, found.detail.rpartition("nodes ")[2].rstrip(".").split(", ")):
             assert self.nodes[number].beaten - self.nodes[number].begun_to_wait > STEP - WAITING_SECONDS
 
     def _nobody_is_overlooked(self) -> None:
