@@ -27,5 +27,9 @@ class JobAborted(Exception):
         super().__init__(f"This job has been aborted. {reason}".rstrip())
 
 
+class SettingsError(ValueError):
+    """A setting of an agent is wrong, or cannot be followed; the message names it, the expectation and what came."""
+
+
 class InvalidTransition(RuntimeError):
     """A state machine got an event that its state does not allow: a mistake in this program; the last events are attached."""

@@ -19,6 +19,7 @@ from network import VERSION
 from network.errors import NetworkError
 from network.key_files import create_key_file, default_key_path
 
+from ..errors import SettingsError
 from ..job.hardening import refuse_inspection
 from ..logs import attach_console
 from ..messages import ANY_CODE, NO_CODE
@@ -26,7 +27,7 @@ from ..option_parser import OptionParser
 from .agent import Agent
 from .registration import SYSTEMS
 from .scheduler_env import announced, read_keys, scheduler_environment, temporary_directory
-from .settings import LEVELS, SettingsError, gather
+from .settings import LEVELS, gather
 
 EXIT_OK, EXIT_USAGE = 0, 2
 COMMAND = "psgd-worker"

@@ -14,7 +14,20 @@ from network.session import Session
 
 from ..identity import host_name, process_name
 from ..logs import clean
-from ..messages import Accepted, CanCommit, Lose, Notice, Operation, Progress, Refused, State, Suspect, Verdict
+from ..messages import (
+    Accepted,
+    Advanced,
+    CanCommit,
+    Lose,
+    Notice,
+    Operation,
+    Progress,
+    Refused,
+    SecurityEvent,
+    State,
+    Suspect,
+    Verdict,
+)
 from . import job_state
 from .checks import objection, too_few_slots
 from .event_log import SecurityLog
@@ -81,11 +94,7 @@ class ProcessTable:
             holder = (before or self._supervisors[0]).record
             since = time.strftime("%H:%M:%S", time.localtime(holder.started))
             reason = f"busy with job '{clean(holder.title)}' since {since}"
-            mates = [
-                supervisor.order.node
-                for supervisor in self._supervisors
-                if (supervisor.order.job, supervisor.order.attempt) == (order.job, order.attempt)
-            ]
+            mates = [each.order.node for each in self._of(order.job) if each.order.attempt == order.attempt]
             if before is None and mates:
                 reason = f"{reason}, which is this one: {too_few_slots(self._surroundings.slots, [*mates, order.node])}"
             return Refused(order.job, order.node, reason, holder.started)
@@ -112,8 +121,8 @@ class ProcessTable:
                 submitter,
                 cluster,
                 self._surroundings,
-                self,
                 self._clock.monotonic(),
+                self._tell,
             )
         except OSError as error:
             record.state, record.detail, record.ended = "failed", str(error), time.time()
@@ -143,17 +152,15 @@ class ProcessTable:
             self._leases.let_go(removed)
             self._logger.info("Removed old jobs: %s", ", ".join(removed))
 
-    def end(self, job: str, event: job_state.AbortAsked | job_state.StopAsked) -> None:
-        for supervisor in self._supervisors:
-            if supervisor.order.job == job:
-                supervisor.events.note("ordered to end", reason=event.reason)
-                supervisor.handle(event, self._clock.monotonic())
+    def _of(self, job: str, node: int | None = None) -> list[Supervisor]:
+        """Those of `job`, or of one node of it."""
+        return [each for each in self._supervisors if each.order.job == job and node in (None, each.order.node)]
 
-    def end_node(self, job: str, node: int, reason: str) -> None:
-        for supervisor in self._supervisors:
-            if (supervisor.order.job, supervisor.order.node) == (job, node):
-                supervisor.events.note("ordered to end", reason=reason)
-                supervisor.handle(job_state.StopAsked(reason), self._clock.monotonic())
+    def end(self, job: str, event: job_state.AbortAsked | job_state.StopAsked, node: int | None = None) -> None:
+        """Let all processes of `job` here, or that of one node, know that somebody wants it to end."""
+        for supervisor in self._of(job, node):
+            supervisor.events.note("ordered to end", reason=event.reason)
+            supervisor.handle(event, self._clock.monotonic())
 
     def leave(self, reason: str, seconds: float) -> None:
         """Take no more jobs, and tell those that run to save their state and stop within `seconds`: the agent leaves."""
@@ -164,19 +171,14 @@ class ProcessTable:
 
     def write_down(self, job: str) -> None:
         """Put what the processes of a job here have signalled last into their event logs."""
-        for supervisor in self._supervisors:
-            if supervisor.order.job == job:
-                supervisor.write_down()
+        for supervisor in self._of(job):
+            supervisor.write_down()
 
     def pass_on(self, message: Lose | Suspect) -> None:
         """Let the processes of a job here know that another node is lost, or late."""
-        for supervisor in self._supervisors:
-            if supervisor.order.job == message.job and supervisor.order.node != message.node:
-                if isinstance(message, Lose):
-                    supervisor.events.note("lost", node=message.node, reason=message.reason)
-                    supervisor.lose_peer(message.node, message.reason)
-                else:
-                    supervisor.suspect_peer(message.node, message.seconds)
+        for supervisor in self._of(message.job):
+            if supervisor.order.node != message.node:
+                supervisor.tell_of_peer(message)
 
     def forget(self, session: Session) -> None:
         """A session has ended: a job that it was starting is taken back."""
@@ -184,8 +186,26 @@ class ProcessTable:
             if supervisor.submitter is session:
                 supervisor.handle(job_state.SubmitterGone(), self._clock.monotonic())
 
-    def on_tell(self, supervisor: Supervisor, tell: job_state.Tell) -> None:
-        """Record a state of a job and tell it to everybody who watches."""
+    def _tell(self, supervisor: Supervisor, said: Operation | job_state.Tell) -> None:
+        """Tell everybody who watches where a job is, and that it is alive, late, well again or dead."""
+        job, node = supervisor.record.job, supervisor.record.node
+        if isinstance(said, SecurityEvent):
+            self._audit.write(said.event, f"job {supervisor.name}: {said.detail}")
+            return
+        if isinstance(said, job_state.Tell):
+            self._record(supervisor, said)
+            said = State(job, node, said.state, said.detail)
+        elif isinstance(said, Advanced):
+            said = Progress(job, node, said.percent, said.note)
+        elif isinstance(said, (Notice, Verdict)):
+            text = said.headline if isinstance(said, Verdict) else said.describe()
+            self._logger.warning("Job %s: %s", supervisor.name, clean(text))
+            supervisor.events.note(type(said).__name__.lower(), **asdict(said))
+            if isinstance(said, Verdict):
+                self._leases.note(supervisor.record, said)
+        self._subscribers.tell(job, node, said)
+
+    def _record(self, supervisor: Supervisor, tell: job_state.Tell) -> None:
         record = supervisor.record
         record.state, record.detail = tell.state, tell.detail
         if tell.state != "running":
@@ -197,34 +217,12 @@ class ProcessTable:
             lines = tell.detail.strip().splitlines()
             self._logger.log(level, "Job %s: %s. %s", supervisor.name, tell.state, clean(lines[-1] if lines else ""))
         self._save(record)
-        self._subscribers.tell(record.job, record.node, State(record.job, record.node, tell.state, tell.detail))
 
     def _save(self, record: JobRecord) -> None:
         try:
             self._folders.save(record)
         except OSError as error:
             self._logger.error("The record of job %s cannot be written, and will be tried again: %s", record.name, error)
-
-    def on_event(self, supervisor: Supervisor, operation: Operation) -> None:
-        """Tell everybody who watches that a job is alive, late, well again or dead."""
-        if isinstance(operation, (Notice, Verdict)):
-            text = operation.headline if isinstance(operation, Verdict) else operation.describe()
-            self._logger.warning("Job %s: %s", supervisor.name, clean(text))
-            supervisor.events.note(type(operation).__name__.lower(), **asdict(operation))
-        if isinstance(operation, Verdict):
-            self._leases.note(supervisor.record, operation)
-        self._subscribers.tell(supervisor.record.job, supervisor.record.node, operation)
-
-    def on_security_event(self, event: str, detail: str) -> None:
-        """Write it down."""
-        self._audit.write(event, detail)
-
-    def on_progress(self, supervisor: Supervisor, percent: int) -> None:
-        self._subscribers.tell(
-            supervisor.record.job,
-            supervisor.record.node,
-            Progress(supervisor.record.job, supervisor.record.node, percent, supervisor.note),
-        )
 
     def close(self) -> None:
         for supervisor in self._supervisors:

@@ -13,16 +13,13 @@ from typing import NamedTuple
 
 from network.nodes import Address
 
+from ..errors import SettingsError
 from ..files import parsed, publish, read_regular
 
 MAX_SLOTS = 4096  # of one host; more is a slip of the pen
 _SUFFIX = ".agent.json"
 _MOST_BYTES = 4096
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-
-
-class RegistrationError(ValueError):
-    """A registration cannot be written or read; the message says which and why."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +43,9 @@ class Registration:
         whole = all(type(number) is int for number in (self.rank, self.size, self.slots)) and type(self.started) is float
         texts = all(type(text) is str for text in (self.system, self.run, self.address, self.host))
         if not (whole and texts and 0 <= self.rank < (self.size or self.rank + 1) and 1 <= self.slots <= MAX_SLOTS):
-            raise RegistrationError(
-                f"A registration needs texts, 0 <= rank < size and 1 to {MAX_SLOTS} slots, got {self!r:.300}."
-            )
+            raise SettingsError(f"A registration needs texts, 0 <= rank < size and 1 to {MAX_SLOTS} slots, got {self!r:.300}.")
         if not _NAME.fullmatch(self.name):
-            raise RegistrationError(f"The name of a run must be letters, digits, '.', '_' and '-', got {self.run[:80]!r}.")
+            raise SettingsError(f"The name of a run must be letters, digits, '.', '_' and '-', got {self.run[:80]!r}.")
         Address.parse(self.address)
 
     @property
@@ -69,7 +64,7 @@ def registered(folder: Path, registration: Registration) -> Iterator[None]:
     """Keep `registration` in `folder`, which is made if it is missing, for as long as the block lasts.
 
     Whoever replaces the file meanwhile (the same rank, started anew) keeps it.
-    Raises: RegistrationError when it cannot be written.
+    Raises: SettingsError when it cannot be written.
     """
     path = folder / f"{registration.name}{_SUFFIX}"
     content = json.dumps(asdict(registration)) + "\n"
@@ -77,7 +72,7 @@ def registered(folder: Path, registration: Registration) -> Iterator[None]:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         publish(path, content, 0o644)
     except OSError as error:
-        raise RegistrationError(f"The agent cannot be registered in {folder}: {error.strerror or error}.") from error
+        raise SettingsError(f"The agent cannot be registered in {folder}: {error.strerror or error}.") from error
     try:
         yield
     finally:
@@ -120,10 +115,6 @@ _MPI_RANKS = (
 _MPI_RUNS = ("PMIX_NAMESPACE", "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")
 
 
-class AllocationError(ValueError):
-    """The environment is not that of a process which the batch system has started; the message names the variables."""
-
-
 class Allocation(NamedTuple):
     """The `rank` of this process among `size` (0: unknown) of one `run` of `system`; `host` is how others reach its machine.
 
@@ -146,10 +137,10 @@ class Allocation(NamedTuple):
 def allocation_of(system: str, environ: Mapping[str, str], hostname: str) -> Allocation:
     """The place of this process; `hostname` is the name that the machine has for itself.
 
-    Raises: AllocationError naming the variable, the expectation and what came.
+    Raises: SettingsError naming the variable, the expectation and what came.
     """
     if system not in SYSTEMS:
-        raise AllocationError(f"--from must be one of {', '.join(SYSTEMS)}, got {system!r}.")
+        raise SettingsError(f"--from must be one of {', '.join(SYSTEMS)}, got {system!r}.")
     return SYSTEMS[system](environ, hostname)
 
 
@@ -178,9 +169,7 @@ def _mpi(environ: Mapping[str, str], hostname: str) -> Allocation:
             run = _STRANGE.sub("-", run).strip("-")
             return _checked(Allocation("mpi", run, _rank(environ, rank, "mpi"), _number(environ, size, 0), hostname))
     names = ", ".join(rank for rank, _ in _MPI_RANKS)
-    raise AllocationError(
-        f"--from mpi needs one of {names}, which mpiexec sets: start with 'mpiexec -n 4 python worker.py ...'."
-    )
+    raise SettingsError(f"--from mpi needs one of {names}, which mpiexec sets: start with 'mpiexec -n 4 python worker.py ...'.")
 
 
 def _kubernetes(environ: Mapping[str, str], hostname: str) -> Allocation:
@@ -188,7 +177,7 @@ def _kubernetes(environ: Mapping[str, str], hostname: str) -> Allocation:
     name, _, ordinal = hostname.partition(".")[0].rpartition("-")
     found = next((environ[key] for key in ("JOB_COMPLETION_INDEX", "POD_INDEX") if environ.get(key)), ordinal)
     if not (found.isascii() and found.isdigit()):
-        raise AllocationError(
+        raise SettingsError(
             "--from kubernetes needs JOB_COMPLETION_INDEX (an Indexed Job), POD_INDEX, or a host name that ends in the pod's "
             f"number (a StatefulSet), got the host name {hostname!r}."
         )
@@ -197,7 +186,7 @@ def _kubernetes(environ: Mapping[str, str], hostname: str) -> Allocation:
 
 def _rank(environ: Mapping[str, str], name: str, system: str) -> int:
     if name not in environ:
-        raise AllocationError(f"--from {system} needs {name}, which the scheduler sets for each process that it starts.")
+        raise SettingsError(f"--from {system} needs {name}, which the scheduler sets for each process that it starts.")
     return _number(environ, name, 0)
 
 
@@ -206,15 +195,13 @@ def _number(environ: Mapping[str, str], name: str, default: int) -> int:
     if not text:
         return default
     if not (text.isascii() and text.isdigit()):
-        raise AllocationError(f"{name} must be a number of 0 or more, got {text!r}.")
+        raise SettingsError(f"{name} must be a number of 0 or more, got {text!r}.")
     return int(text)
 
 
 def _checked(made: Allocation) -> Allocation:
     if made.size and made.rank >= made.size:
-        raise AllocationError(
-            f"The rank of a process of {made.system} must be below their number, {made.size}, got {made.rank}."
-        )
+        raise SettingsError(f"The rank of a process of {made.system} must be below their number, {made.size}, got {made.rank}.")
     return made
 
 

@@ -15,9 +15,10 @@ from typing import Any
 from network.keys import Keyring, parse_keyring
 from network.nodes import DEFAULT_PORT, Address
 
+from ..errors import SettingsError
 from ..files import publish
-from .registration import Allocation, AllocationError, Registration, RegistrationError, allocation_of, registered, shared_folder
-from .settings import SettingsError, state_directory
+from .registration import Allocation, Registration, allocation_of, registered, shared_folder
+from .settings import state_directory
 
 GRACE_SECONDS = 25.0  # of the 30 s that Slurm and Kubernetes wait by default before they kill
 _ANYWHERE = ("0.0.0.0", "::")  # noqa: S104  compared, not bound
@@ -55,12 +56,9 @@ class SchedulerEnvironment:
         place = self.allocation
         host = self.advertise or (place.host if address.host in _ANYWHERE else address.host)
         told = Address(host, address.port)
-        try:
-            one = Registration(place.system, place.run, place.rank, place.size, str(told), slots, hostname, time.time())
-            with registered(self.folder, one):
-                yield
-        except RegistrationError as error:
-            raise SettingsError(str(error)) from error
+        one = Registration(place.system, place.run, place.rank, place.size, str(told), slots, hostname, time.time())
+        with registered(self.folder, one):
+            yield
 
 
 def scheduler_environment(
@@ -83,10 +81,7 @@ def scheduler_environment(
             if value is not None:
                 raise SettingsError(f"{option} needs --from, which tells who this worker is, got {value!r} alone.")
         return SchedulerEnvironment(None, None, "", grace or 0.0)
-    try:
-        allocation = allocation_of(system, environ, hostname)
-    except AllocationError as error:
-        raise SettingsError(str(error)) from error
+    allocation = allocation_of(system, environ, hostname)
     found = Path(rendezvous) if rendezvous else shared_folder(system, environ, Path.home())
     if found is None and system != "kubernetes":  # whose DNS knows all pods
         raise SettingsError(f"--from {system} needs --rendezvous DIR, a folder that all machines and the submitter share.")

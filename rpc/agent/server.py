@@ -146,7 +146,7 @@ class RequestHandler:
             self._serve_driver(session, operation)
         elif isinstance(operation, StopNode):
             self._audit.write("stop", f"node {operation.node} of job {operation.job} by {session.link.peer}")
-            self._processes.end_node(operation.job, operation.node, operation.reason)
+            self._processes.end(operation.job, job_state.StopAsked(operation.reason), operation.node)
         elif isinstance(operation, (Lose, Suspect)):
             self._processes.pass_on(operation)
         elif isinstance(operation, Subscribe):
@@ -178,7 +178,8 @@ class RequestHandler:
         elif isinstance(operation, Conclude):
             self._audit.write("conclude", f"job {operation.job}: {operation.outcome}, by {session.link.peer}")
             for node in self._leases.conclude(operation, session):
-                self._processes.end_node(operation.job, node, f"The job goes on without this node. {operation.detail}".rstrip())
+                reason = f"The job goes on without this node. {operation.detail}".rstrip()
+                self._processes.end(operation.job, job_state.StopAsked(reason), node)
         if answer is not None:
             deliver(session, answer)
 

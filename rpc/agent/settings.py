@@ -13,6 +13,7 @@ from typing import Any
 from network.keys import Keyring
 from network.nodes import DEFAULT_PORT
 
+from ..errors import SettingsError
 from ..files import parsed, read_text
 from ..messages import ANY_CODE
 from .output import DEFAULT_LIMIT
@@ -24,10 +25,6 @@ else:  # pragma: no cover
 
 _FILE_KEYS = {"listen": str, "port": int, "key_file": str, "work_dir": str, "slots": int, "log_level": str, "output_mib": int}
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
-
-
-class SettingsError(ValueError):
-    """A setting is wrong; the message names it, the expectation and what came."""
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,11 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from network.acceptor import Forwarded
 from network.errors import ProtocolError
@@ -30,16 +32,19 @@ from ..messages import (
     Begin,
     CanCommit,
     Halt,
+    Lose,
     LosePeer,
     Operation,
     Reached,
     SecurityEvent,
+    Suspect,
     SuspectPeer,
     Took,
     Visitor,
 )
 from ..process_channel import ProcessChannel, make_channel
 from ..protocol import is_node
+from ..verdict import signal_name
 from . import job_state
 from .checks import threads_of
 from .children import ChildProcesses, child_environment
@@ -67,26 +72,12 @@ class Surroundings:
     children: ChildProcesses
 
 
-class Listener(Protocol):
-    """Whom a supervisor tells what happens."""
-
-    def on_tell(self, supervisor: Supervisor, tell: job_state.Tell) -> None:
-        """The job process has come to another state."""
-
-    def on_progress(self, supervisor: Supervisor, percent: int) -> None:
-        """It has come so far."""
-
-    def on_event(self, supervisor: Supervisor, operation: Operation) -> None:
-        """Subscribers are to be told this besides."""
-
-    def on_security_event(self, event: str, detail: str) -> None:
-        """The security log is to have this."""
-
-
 class Supervisor:
     """A job process and its slot. `submitter` is the session that started it; `percent` and `note` are its progress.
 
-    `cluster` is the key that the submitter has proven. Raises: OSError when it cannot be started.
+    `cluster` is the key that the submitter has proven. `tell(supervisor, said)` is called as things happen, with a new state,
+    or what the process or its monitor says: progress, heartbeats, notices, a verdict, something for the audit log.
+    Raises: OSError when it cannot be started.
     """
 
     def __init__(
@@ -97,8 +88,8 @@ class Supervisor:
         submitter: Session,
         cluster: Key,
         surroundings: Surroundings,
-        listener: Listener,
         now: float,
+        tell: Callable[[Supervisor, Operation | job_state.Tell], None],
     ) -> None:
         self.order = order
         self.record = record
@@ -106,7 +97,7 @@ class Supervisor:
         self.percent, self.note = 0, ""
         self.slot = job_state.JobStateMachine(order.prepare_limit + order.start_limit, now)
         self.free = False
-        self._listener, self._children = listener, surroundings.children
+        self._tell, self._children = partial(tell, self), surroundings.children
         self._reaped: float | None = None
         self._untaken = 0
         self._order_to_halt: str | None = None
@@ -189,12 +180,13 @@ class Supervisor:
             return own, b""
         return caller, peer_key(self._cluster, self.order.job, own, caller).secret
 
-    def lose_peer(self, node: int, reason: str) -> None:
-        self._send(LosePeer(node, reason))
-
-    def suspect_peer(self, node: int, seconds: float) -> None:
-        """Tell the process that another node of the job is late, and how soon it will be lost or well; 0: it is well."""
-        self._send(SuspectPeer(node, seconds))
+    def tell_of_peer(self, message: Lose | Suspect) -> None:
+        """Tell the process that another node of the job is lost, or late."""
+        if isinstance(message, Lose):
+            self.events.note("lost", node=message.node, reason=message.reason)
+            self._send(LosePeer(message.node, message.reason))
+        else:
+            self._send(SuspectPeer(message.node, message.seconds))
 
     def write_down(self) -> None:
         """Put what the process has signalled last into the event log, once."""
@@ -241,11 +233,10 @@ class Supervisor:
     def _take(self, operation: Operation) -> list[object]:
         if isinstance(operation, Took):
             self._untaken = max(0, self._untaken - 1)
-        elif isinstance(operation, Advanced):
-            self.percent, self.note = operation.percent, operation.note
-            self._listener.on_progress(self, operation.percent)
-        elif isinstance(operation, SecurityEvent):
-            self._listener.on_security_event(operation.event, f"job {self.name}: {operation.detail}")
+        elif isinstance(operation, (Advanced, SecurityEvent)):
+            if isinstance(operation, Advanced):
+                self.percent, self.note = operation.percent, operation.note
+            self._tell(operation)
         elif isinstance(operation, Reached):
             state, detail, self._exit_code = operation.state, operation.detail, operation.exit_code
             if self._order_to_halt is not None and state == "failed":
@@ -261,7 +252,7 @@ class Supervisor:
         monitor = self._monitor
         leaving = self.slot.stage is job_state.Stage.LEAVING
         for operation in monitor.look(now, leaving=leaving) if self._has_run else monitor.look_at_start(now):
-            self._listener.on_event(self, operation)
+            self._tell(operation)
         if monitor.condemned:
             self.handle(job_state.Condemned(monitor.condemned), now)
 
@@ -275,23 +266,23 @@ class Supervisor:
                 self._order_to_halt = action.reason
                 self._send(Halt(action.reason))
             elif isinstance(action, job_state.Tell):
-                self._tell(action, now)
+                self._pass_on_state(action, now)
             elif isinstance(action, job_state.Free):
                 self.free = True
                 self._monitor.close()
 
-    def _tell(self, tell: job_state.Tell, now: float) -> None:
+    def _pass_on_state(self, tell: job_state.Tell, now: float) -> None:
         """Pass a state on; a failure of a job that has run goes with a verdict."""
         if tell.state == "failed" and self._has_run and self._monitor.verdict is None:
             code = self._process.returncode
-            self._listener.on_event(self, self._monitor.failed(now, tell.detail, code, self._exit_code))
+            self._tell(self._monitor.failed(now, tell.detail, code, self._exit_code))
         elif tell.state == "done" and self._has_run:
             for operation in self._monitor.farewell(now):
-                self._listener.on_event(self, operation)
+                self._tell(operation)
         elif tell.state != "running" and self._has_run:
             self._monitor.catch_up(now)
         self._has_run = self._has_run or tell.state == "running"
-        self._listener.on_tell(self, tell)
+        self._tell(tell)
 
     def _kill(self) -> None:
         """End the process and all it has started."""
@@ -341,9 +332,4 @@ def _told(order: CanCommit) -> dict[str, Any]:
 
 
 def _how(code: int) -> str:
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return f"killed by signal {-code} ({signal.Signals(-code).name})"
-    except ValueError:
-        return f"killed by signal {-code}"
+    return f"exit code {code}" if code >= 0 else f"killed by signal {-code} ({signal_name(-code)})"

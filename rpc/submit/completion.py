@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from network.clock import Clock
 from network.controller import Controller
 
 from ..errors import Deposed
@@ -84,20 +83,10 @@ LOOK_SECONDS = 1.0
 
 
 class EndOfJob:
-    """`step(seconds)` handles what happens next, `is_over()` says whether all is home, `stop(reason)` ends the job."""
+    """Waits for what `loop` brings until all is home."""
 
-    def __init__(
-        self,
-        job: str,
-        step: Callable[[float | None], None],
-        is_over: Callable[[], bool],
-        stop: Callable[[str], None],
-        handoffs: HandoffTracker,
-        logger: logging.Logger,
-        clock: Clock,
-    ) -> None:
-        self._job, self._step, self._is_over, self._stop = job, step, is_over, stop
-        self._handoffs, self._logger, self._clock = handoffs, logger, clock
+    def __init__(self, job: str, loop: EventLoop, logger: logging.Logger) -> None:
+        self._job, self._loop, self._handoffs, self._logger = job, loop, loop.handoffs, logger
 
     def wait(self, interrupts: Interrupts, stop_on_interrupt: bool, look: Callable[[], None] | None) -> None:
         """Until it is over; `look` is called once a second.
@@ -105,8 +94,8 @@ class EndOfJob:
         Raises: KeyboardInterrupt when the program leaves, or has stopped the job; Deposed when somebody else drives it.
         """
         stopping = False
-        while not self._is_over():
-            self._step(None if look is None else LOOK_SECONDS)
+        while not self._loop.all_home:
+            self._loop.step(None if look is None else LOOK_SECONDS)
             if self._handoffs.deposed:
                 raise Deposed(f"The job is not driven from here any more: {clean(self._handoffs.deposed)}.")
             if look is not None:
@@ -117,24 +106,25 @@ class EndOfJob:
                     raise interrupted()
                 stopping = True
                 self._handoffs.halted = "It was interrupted."
-                self._stop(self._handoffs.halted)
+                self._loop.stop(self._handoffs.halted)
         if stopping:
             raise interrupted()
 
     def _second_interrupt(self, interrupts: Interrupts) -> bool:
         self._logger.warning("Leaving in %g s; the job goes on. Press Ctrl-C again to stop it on all nodes.", LEAVE_SECONDS)
-        deadline = self._clock.monotonic() + LEAVE_SECONDS
-        while not self._is_over() and (left := deadline - self._clock.monotonic()) > 0:
-            self._step(left)
-            if interrupts.take():
-                return True
-        return False
+        pressed = False
+
+        def over() -> bool:
+            nonlocal pressed
+            pressed = pressed or interrupts.take()
+            return pressed or self._loop.all_home
+
+        self._loop.step_until(over, LEAVE_SECONDS)
+        return pressed
 
     def _leave(self) -> None:
         """Wait until the agents have what they need to go on without us, and say how to come back."""
-        deadline = self._clock.monotonic() + HANDOFF_SECONDS
-        while self._handoffs.lacking and not self._is_over() and (left := deadline - self._clock.monotonic()) > 0:
-            self._step(left)
+        self._loop.step_until(lambda: not self._handoffs.lacking or self._loop.all_home, HANDOFF_SECONDS)
         if self._handoffs.lacking:
             lacking = ", ".join(map(str, self._handoffs.lacking))
             self._logger.warning("Nodes ({%s}) do not have all they need to start the job again without us.", lacking)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -132,7 +131,7 @@ class Coordinator(JobOutcome):
             com, self._messages, self._logger, clock, run=run, start_limit=start_limit, collects=collects
         )
         self._groups, self._connections, self._handoffs = loop.groups, loop.connections, loop.handoffs
-        self._end = EndOfJob(self.job, loop.step, lambda: loop.all_home, loop.stop, self._handoffs, self._logger, clock)
+        self._end = EndOfJob(self.job, loop, self._logger)
         self._early: list[tuple[int, Operation]] = []  # of an attempt that was taken over
         self._missing: dict[int, str] = {}
         self._restarts = Restarts()
@@ -370,7 +369,5 @@ class Coordinator(JobOutcome):
 
     def await_end(self, seconds: float) -> list[int]:
         """Wait until all nodes have ended, at most so long, without fetching anything; returns those that have not."""
-        deadline = time.monotonic() + seconds
-        while self._loop.running and (left := deadline - time.monotonic()) > 0:
-            self._loop.step(left)
+        self._loop.step_until(lambda: not self._loop.running, seconds)
         return self._loop.running

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from network.clock import Clock
@@ -169,6 +169,12 @@ class EventLoop:
         for node, reason in self.downloads.missing.items():
             told = reason if reason.startswith("its files") else f"{reason.rstrip('.')}. Its files have not come."
             self.failures.setdefault(node, ("lost", told))
+
+    def step_until(self, is_over: Callable[[], bool], seconds: float) -> None:
+        """Go on until `is_over()` says so, at most for so long."""
+        deadline = self._clock.monotonic() + seconds
+        while not is_over() and (left := deadline - self._clock.monotonic()) > 0:
+            self.step(left)
 
     def _mates(self, node: int) -> Iterator[int]:
         """The nodes of the agent that has `node`: it speaks for all of them."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from time import monotonic
 from types import FrameType, TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 from tqdm import tqdm
 
@@ -20,12 +20,14 @@ from network.transport import Waker
 from ..logs import clean, in_notebook, is_quiet
 
 
-class _View(Protocol):
-    """Shows the (percent, note) of each worker."""
+class _View:
+    """Shows the (percent, note) of each worker; this one does not."""
 
-    def show(self, state: Mapping[int, tuple[int, str]], changed: int) -> None: ...
+    def show(self, state: Mapping[int, tuple[int, str]], changed: int) -> None:
+        """Worker `changed` is further than before, or new."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Leave the display as it is."""
 
 
 class ProgressDisplay:
@@ -33,7 +35,7 @@ class ProgressDisplay:
 
     def __init__(self, nodes: list[int], logger: logging.Logger) -> None:
         self._state: dict[int, tuple[int, str]] = {}
-        self._view: _View = _Nothing() if is_quiet() else _Bar() if in_notebook() else _lines_or_bars(logger)
+        self._view: _View = _View() if is_quiet() else _Bar() if in_notebook() else _lines_or_bars(logger)
         for node in nodes:
             self.add(node, 0)
 
@@ -59,15 +61,7 @@ def _lines_or_bars(logger: logging.Logger) -> _View:
     return _Bars() if sys.stderr.isatty() else _PlainLines(logger)
 
 
-class _Nothing:
-    def show(self, state: Mapping[int, tuple[int, str]], changed: int) -> None:
-        """Show nothing."""
-
-    def close(self) -> None:
-        """Nothing to close."""
-
-
-class _PlainLines:
+class _PlainLines(_View):
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
 
@@ -75,11 +69,8 @@ class _PlainLines:
         shown = " ".join(f"Worker({node}):{percent:3d}%" for node, (percent, _) in state.items())
         self._logger.info("Current progress: %s | Running", shown)
 
-    def close(self) -> None:
-        """Nothing to close."""
 
-
-class _Bars:
+class _Bars(_View):
     """On a terminal, one per worker, in their order; log lines scroll above them."""
 
     def __init__(self) -> None:
@@ -122,7 +113,7 @@ class _Bars:
         self._above.close()
 
 
-class _Bar:
+class _Bar(_View):
     """In a notebook: one for all workers in the output of the cell, drawn anew as they go on. It needs no widgets."""
 
     def __init__(self) -> None:
@@ -152,9 +143,6 @@ class _Bar:
             self._handle = display(content, raw=True, display_id=True)
         else:
             self._handle.update(content, raw=True)
-
-    def close(self) -> None:
-        """Leave it as it is."""
 
 
 class Interrupts:

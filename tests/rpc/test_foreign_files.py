@@ -13,9 +13,10 @@ import pytest
 from parallel_sgd import parse_worker
 from rpc.agent.registration import registrations
 from rpc.agent.scheduler_env import announced
-from rpc.agent.settings import SettingsError, gather
+from rpc.agent.settings import gather
 from rpc.agent.store import JobRecord
 from rpc.elastic.discovery import DiscoveryError, FileDiscovery
+from rpc.errors import SettingsError
 from rpc.files import MOST_BYTES, publish
 from rpc.submit.run_folder import Run
 

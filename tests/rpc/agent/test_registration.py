@@ -11,14 +11,13 @@ import pytest
 
 from rpc.agent.registration import (
     Allocation,
-    AllocationError,
     Registration,
-    RegistrationError,
     allocation_of,
     registered,
     registrations,
     shared_folder,
 )
+from rpc.errors import SettingsError
 
 ONE = Registration("slurm", "7.0", 0, 2, "10.0.0.1:4000", 1, "a", 100.0)
 TWO = replace(ONE, rank=1, address="10.0.0.2:4000", host="b")
@@ -83,7 +82,7 @@ def test_what_is_no_registration_is_left_out(tmp_path: Path, text: str) -> None:
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.touch()
-    with pytest.raises(RegistrationError, match=r"The agent cannot be registered in .*/file: "), registered(path, ONE):
+    with pytest.raises(SettingsError, match=r"The agent cannot be registered in .*/file: "), registered(path, ONE):
         pass
 
 
@@ -139,7 +138,7 @@ def test_names_of_work_directories() -> None:
     ],
 )
 def test_mistakes(system: str, environ: dict[str, str], message: str) -> None:
-    with pytest.raises(AllocationError, match=message):
+    with pytest.raises(SettingsError, match=message):
         allocation_of(system, environ, "h")
 
 

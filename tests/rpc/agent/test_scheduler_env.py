@@ -13,7 +13,8 @@ from network.nodes import DEFAULT_PORT, Address
 from rpc.agent.cli import main
 from rpc.agent.registration import registrations
 from rpc.agent.scheduler_env import GRACE_SECONDS, announced, read_keys, scheduler_environment, temporary_directory
-from rpc.agent.settings import SettingsError, gather
+from rpc.agent.settings import gather
+from rpc.errors import SettingsError
 
 SLURM = {"SLURM_JOB_ID": "7", "SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURMD_NODENAME": "node3"}
 

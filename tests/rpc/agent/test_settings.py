@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from network.nodes import DEFAULT_PORT
-from rpc.agent.settings import AgentSettings, SettingsError, default_work_dir, gather
+from rpc.agent.settings import AgentSettings, default_work_dir, gather
+from rpc.errors import SettingsError
 
 
 def write(path: Path, text: str) -> Path:
