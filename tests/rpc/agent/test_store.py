@@ -81,6 +81,7 @@ def test_a_later_attempt_goes_on_in_the_same_folder(root: Path, clock: VirtualCl
             folders.create("a", 0, "title of a", attempt)
     assert folders.create("a", 0, "title of a", 3) is again
     assert folders.create("a", 1, "title of a", 3).attempt == 3  # a node that was not part of it before
+    assert names(folders) == ["a", "a"]
 
 
 @covers("SUB-18")
@@ -114,6 +115,8 @@ def test_broken_records_are_ignored(root: Path, clock: VirtualClock, content: st
     (root / "a.0" / "job.json").write_text(content, encoding="utf-8", errors="surrogatepass")
     again = JobFolders(root, 20, clock)
     assert list(again) == [good]
+    (root / "good.0" / "job.new").write_text(content[:5], encoding="utf-8", errors="surrogatepass")  # nor does half a draft
+    assert list(JobFolders(root, 20, clock)) == [good]
     os.utime(root / "a.0", (clock.time(), clock.time()))
     clock.advance(KEEP_SECONDS - 1)
     assert again.clean_up() == []
@@ -122,58 +125,43 @@ def test_broken_records_are_ignored(root: Path, clock: VirtualClock, content: st
     assert list(root.iterdir()) == []
 
 
+DAY = 86400.0
+RUN, NEW = ("run", "running", 2048, 0.0), ("new", "starting", 0, 0.0)
+
+
+def ended(name: str, mib: int = 0, then: float = 0.0, state: str = "done") -> tuple[str, str, int, float]:
+    """A job of so many MiB, and the seconds that pass after it."""
+    return name, state, mib, then
+
+
 @covers("SUB-15")
-def test_kept_by_number(root: Path, clock: VirtualClock) -> None:
-    """The last k jobs that have ended; running ones do not count and stay, however old."""
-    folders = JobFolders(root, 2, clock)
-    for name, state in (("run", "running"), ("a", "done"), ("b", "failed"), ("c", "stopped"), ("new", "starting")):
-        add(folders, clock, name, state)
-    assert folders.clean_up() == ["a.0"]
-    assert names(folders) == ["run", "b", "c", "new"]
-    assert sorted(p.name for p in root.iterdir()) == ["b.0", "c.0", "new.0", "run.0"]
-    assert folders.clean_up() == []
-
-
-def test_kept_by_age(root: Path, clock: VirtualClock) -> None:
-    """Security 8: 14 days after the end; a job that has run for a month is not touched."""
-    folders = JobFolders(root, 20, clock)
-    add(folders, clock, "run", "running")
-    add(folders, clock, "a")
-    clock.advance(86400.0)
-    add(folders, clock, "b")
-    clock.advance(KEEP_SECONDS - 86400.0)
-    assert folders.clean_up() == ["a.0"]
-    clock.advance(30 * 86400.0)
-    assert folders.clean_up() == ["b.0"]
-    assert names(folders) == ["run"]
-
-
-def test_kept_by_size(root: Path, clock: VirtualClock) -> None:
-    """Security 8: 1 GiB in all, oldest first; the newest stays even if it is larger, and so does a running one."""
-    folders = JobFolders(root, 20, clock)
-    for name, state, size in (
-        ("a", "done", 1 << 20),
-        ("b", "done", 600 << 20),
-        ("run", "running", 2 << 30),
-        ("c", "done", 500 << 20),
-    ):
-        add(folders, clock, name, state, size)
-    assert folders.clean_up() == ["b.0", "a.0"]
-    assert names(folders) == ["run", "c"]
-    add(folders, clock, "d", size=3 << 30)
-    assert folders.clean_up() == ["c.0"]
-    assert names(folders) == ["run", "d"]
-
-
-def test_what_a_job_needs_that_will_be_started_again(root: Path, clock: VirtualClock) -> None:
-    """Between two attempts neither number nor size of newer jobs costs it its checkpoints; age does."""
-    folders = JobFolders(root, 2, clock)
-    for name, size in (("driven", 2 << 30), ("a", 0), ("b", 0), ("c", 0)):
-        add(folders, clock, name, size=size)
-    assert folders.clean_up({"driven"}) == ["a.0"]
-    assert names(folders) == ["driven", "b", "c"]
-    clock.advance(KEEP_SECONDS)
-    assert "driven.0" in folders.clean_up({"driven"})
+@pytest.mark.parametrize(
+    ("keep", "jobs", "needed", "removed"),
+    [
+        # the last k jobs that have ended; running ones do not count and stay, however old
+        (2, [("run", "running", 0, 0.0), ended("a"), ended("b", state="failed"), ended("c", state="stopped"), NEW], "", "a"),
+        # Security 8: 14 days after the end; a job that has run for a month is not touched
+        (20, [("run", "running", 0, 0.0), ended("a", then=DAY), ended("b", then=KEEP_SECONDS - DAY)], "", "a"),
+        (20, [("run", "running", 0, 0.0), ended("a", then=DAY), ended("b", then=KEEP_SECONDS + 30 * DAY)], "", "ba"),
+        # Security 8: 1 GiB in all, oldest first; the newest stays even if it is larger, and so does a running one
+        (20, [ended("a", 1), ended("b", 600), RUN, ended("c", 500)], "", "ba"),
+        (20, [RUN, ended("c", 500), ended("d", 3072)], "", "c"),
+        # between two attempts neither number nor size of newer jobs costs a job its checkpoints; age does
+        (2, [ended("x", 2048), ended("a"), ended("b"), ended("c")], "x", "a"),
+        (2, [ended("x", 2048), ended("a"), ended("b"), ended("c", then=KEEP_SECONDS + 1)], "x", "cbax"),
+    ],
+)
+def test_what_is_kept(
+    root: Path, clock: VirtualClock, keep: int, jobs: list[tuple[str, str, int, float]], needed: str, removed: str
+) -> None:
+    folders = JobFolders(root, keep, clock)
+    for name, state, mib, then in jobs:
+        add(folders, clock, name, state, mib << 20)
+        clock.advance(then)
+    assert folders.clean_up(needed) == [f"{name}.0" for name in removed]
+    left = [name for name, *_ in jobs if name not in removed]
+    assert names(folders) == left and sorted(path.name for path in root.iterdir()) == sorted(f"{name}.0" for name in left)
+    assert folders.clean_up(needed) == []
 
 
 @covers("INV-8")
@@ -213,15 +201,6 @@ def test_saving_does_not_follow_links(root: Path, clock: VirtualClock, tmp_path:
     with pytest.raises(OSError, match="symbolic links"):
         folders.save(record)
     assert (tmp_path / "precious").read_text() == "precious"
-
-
-def test_a_job_comes_once(root: Path, clock: VirtualClock) -> None:
-    folders = JobFolders(root, 20, clock)
-    add(folders, clock, "a")
-    with pytest.raises(FileExistsError):
-        folders.create("a", 0, "again")
-    assert names(folders) == ["a"]
-    folders.create("a", 1, "another node of it")
 
 
 @pytest.fixture
@@ -295,15 +274,6 @@ def test_logs_of_events_have_whole_lines_only(root: Path, clock: VirtualClock, d
         note("event", f"number {number}")
     told = [json.loads(line)["detail"] for line in path.read_text().splitlines()]
     assert told == ["number 0", "number 3"]
-
-
-@covers("INV-5")
-def test_half_a_draft_is_no_record(root: Path, clock: VirtualClock) -> None:
-    """a crash while the record is written leaves the old one."""
-    folders = JobFolders(root, 20, clock)
-    record = add(folders, clock, "a")
-    (root / "a.0" / "job.new").write_text(json.dumps({"job": "a"})[:5])
-    assert list(JobFolders(root, 20, clock)) == [record]
 
 
 @covers("SUB-44")
