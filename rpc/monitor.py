@@ -20,6 +20,16 @@ from __future__ import annotations
 
 from .liveness.recorder import Kind, Recorder
 
+__all__ = [
+    "monitor_alive",
+    "monitor_batch_begin",
+    "monitor_batch_end",
+    "monitor_epoch_end",
+    "monitor_save_begin",
+    "monitor_save_end",
+    "monitor_train_end",
+]
+
 _BEGIN, _END = int(Kind.BEGIN), int(Kind.END)  # plain numbers cost half as much to write as members
 
 
