@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from .clock import Clock, SystemClock
@@ -50,14 +50,17 @@ def dial(target: Target, limit: float = CONNECT_SECONDS, clock: Clock | None = N
 
 
 def dial_all(
-    targets: Mapping[int, Target], limit: float = CONNECT_SECONDS, clock: Clock | None = None
+    targets: Mapping[int, Target],
+    limit: float = CONNECT_SECONDS,
+    clock: Clock | None = None,
+    kind: Callable[[Mapping[int, Target], float, Clock], Dialing] | None = None,
 ) -> tuple[dict[int, Session], dict[int, NetworkError]]:
-    """Open a session to every target at the same time; what fails is returned beside what works."""
+    """Open a session to every target at the same time; what fails is returned beside what works. `kind` may call again."""
     clock = clock or SystemClock()
-    dialing = Dialing(targets, limit, clock)
+    dialing = (kind or Dialing)(targets, limit, clock)
     try:
         while not dialing.is_over:
-            wait_sockets(dialing.reading, dialing.writing, max(0.0, dialing.deadline - clock.monotonic()))
+            wait_sockets(dialing.reading, dialing.writing, max(0.0, dialing.next_step - clock.monotonic()))
             dialing.step()
     except BaseException:
         for session in dialing.sessions.values():
@@ -71,8 +74,8 @@ def dial_all(
 class Dialing:
     """Connections to several targets while they are opened, for an event loop that has other connections, too.
 
-    Poll what is `reading` and `writing`, then `step`, at `deadline` at the latest, until it `is_over`. `sessions` are open,
-    and belong to the caller; `errors` tell why others are not.
+    Poll what is `reading` and `writing`, then `step`, at `next_step` at the latest, until it `is_over`. `sessions` are open,
+    and belong to the caller; `errors` tell why others are not. After `deadline` nobody is called any more.
     """
 
     def __init__(self, targets: Mapping[int, Target], limit: float, clock: Clock) -> None:
@@ -93,7 +96,14 @@ class Dialing:
         try:
             self._attempts[key] = _Attempt(target, max(0.05, self.deadline - self._clock.monotonic()), self._clock)
         except NetworkError as error:
-            self.errors[key] = error
+            self._fail(key, error)
+
+    def _fail(self, key: int, error: NetworkError) -> None:
+        self.errors[key] = error
+
+    @property
+    def next_step(self) -> float:
+        return self.deadline
 
     @property
     def is_over(self) -> bool:
@@ -112,12 +122,12 @@ class Dialing:
             try:
                 session = attempt.step()
             except NetworkError as error:
-                self.errors[key] = error
+                del self._attempts[key]
+                self._fail(key, error)
             else:
-                if session is None:
-                    continue
-                self.sessions[key] = session
-            del self._attempts[key]
+                if session is not None:
+                    self.sessions[key] = session
+                    del self._attempts[key]
         if self._clock.monotonic() >= self.deadline:
             self.errors |= {key: TimedOut(f"{attempt.name} to answer", self._limit) for key, attempt in self._attempts.items()}
             self.close()

@@ -6,13 +6,13 @@ import os
 import socket
 from collections.abc import Mapping
 
-from network.clock import Clock, SystemClock
+from network.clock import Clock
 from network.controller import Controller
-from network.dial import CONNECT_SECONDS, Dialing, Target
+from network.dial import CONNECT_SECONDS, Dialing, Target, dial_all
 from network.errors import NetworkError, PeerLost, ProtocolError
 from network.nodes import SUBMITTER
 from network.session import Session
-from network.transport import SocketLink, wait_sockets
+from network.transport import SocketLink
 
 from .liveness.limits import PER_NODE_SECONDS, PROBE_AFTER_SECONDS, PROBE_SECONDS, PROBES, SUBMITTER_SECONDS, UNTAKEN_SECONDS
 
@@ -30,74 +30,46 @@ def dial_processes(
     targets: Mapping[int, Target], limit: float = CONNECT_SECONDS, clock: Clock | None = None
 ) -> tuple[dict[int, Session], dict[int, NetworkError]]:
     """As `network.dial.dial_all`, by `ProcessDialer`."""
-    clock = clock or SystemClock()
-    calling = ProcessDialer(targets, limit, clock)
-    sessions: dict[int, Session] = {}
-    try:
-        while not calling.is_over:
-            wait_sockets(calling.reading, calling.writing, max(0.0, calling.deadline - clock.monotonic()))
-            sessions |= calling.step()
-    except BaseException:
-        for session in sessions.values():
-            session.close()
-        raise
-    finally:
-        calling.close()
-    return sessions, calling.errors
+    return dial_all(targets, limit, clock, ProcessDialer)
 
 
-class ProcessDialer:
-    """Calls to `targets` within `limit` seconds in all; polled and stepped as `network.dial.Dialing`.
-
-    Whoever hangs up without a word is called again for about a second: an agent that has more visitors than it can hold turns
-    the oldest away, whoever that is. `errors` tell who is not called any more, and why.
+class ProcessDialer(Dialing):
+    """Calls again, for about a second, who hangs up without a word: an agent that has more visitors than it can hold turns the
+    oldest away, whoever that is. `errors` tell who is not called any more, and why.
     """
 
     def __init__(self, targets: Mapping[int, Target], limit: float, clock: Clock) -> None:
-        self.errors: dict[int, NetworkError] = {}
-        self._targets, self._clock = targets, clock
-        self._dialing = Dialing(targets, limit, clock)
+        self._targets = targets
         self._again: dict[int, float] = {}  # when those are called again that have hung up
         self._left = dict.fromkeys(targets, _ATTEMPTS)
+        super().__init__(targets, limit, clock)
+
+    def _fail(self, key: int, error: NetworkError) -> None:
+        when = self._clock.monotonic() + _PAUSE_SECONDS
+        if isinstance(error, PeerLost) and self._left[key] and when < self.deadline:
+            self._left[key] -= 1
+            self._again[key] = when
+        else:
+            super()._fail(key, error)
 
     @property
     def is_over(self) -> bool:
-        """Whether every target has answered, or is not called any more."""
-        return self._dialing.is_over and not self._dialing.errors and not self._again
+        return super().is_over and not self._again
 
     @property
-    def deadline(self) -> float:
-        return min([self._dialing.deadline, *self._again.values()])
+    def next_step(self) -> float:
+        return min([self.deadline, *self._again.values()])
 
-    @property
-    def reading(self) -> list[socket.socket | SocketLink]:
-        return self._dialing.reading
-
-    @property
-    def writing(self) -> list[socket.socket | SocketLink]:
-        return self._dialing.writing
-
-    def step(self) -> dict[int, Session]:
-        """Go as far as the sockets let us; returns the sessions that have opened since, for the caller to own."""
+    def step(self) -> None:
+        """Go as far as the sockets let us, and call those again for whom it is time."""
         now = self._clock.monotonic()
         for node in [node for node, when in self._again.items() if now >= when]:
             del self._again[node]
-            self._dialing.call(node, self._targets[node])
-        self._dialing.step()
-        for node, error in self._dialing.errors.items():
-            if isinstance(error, PeerLost) and self._left[node] and now + _PAUSE_SECONDS < self._dialing.deadline:
-                self._left[node] -= 1
-                self._again[node] = now + _PAUSE_SECONDS
-            else:
-                self.errors[node] = error
-        self._dialing.errors.clear()
-        opened = dict(self._dialing.sessions)
-        self._dialing.sessions.clear()
-        return opened
+            self.call(node, self._targets[node])
+        super().step()
 
     def close(self) -> None:
-        """Give up what is on its way; idempotent."""
-        self._dialing.close()
+        super().close()
         self._again.clear()
 
 

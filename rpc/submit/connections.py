@@ -94,7 +94,7 @@ class Connections:
             if self._dialer is not None:
                 reading += self._dialer.reading
                 writing += self._dialer.writing
-                limit = max(0.0, min(limit, self._dialer.deadline - self._clock.monotonic()))
+                limit = max(0.0, min(limit, self._dialer.next_step - self._clock.monotonic()))
             wait_sockets(reading, writing, limit)
         events: list[Event] = []
         for node, session in self._agents.items():
@@ -111,7 +111,8 @@ class Connections:
         dialer = self._dialer
         if dialer is None:
             return []
-        opened = dialer.step()
+        dialer.step()
+        opened, dialer.sessions = dialer.sessions, {}
         for session in opened.values():
             session.use_classes(self._classes)
         self._processes.update(opened)
