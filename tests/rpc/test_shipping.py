@@ -43,6 +43,9 @@ def forged(described: Any) -> bytes:
     return len(head).to_bytes(8, "big") + head + b"".join(a.tobytes() for a in arrays)
 
 
+PACKAGE = shipping._ByName("rpc.executable", "ReplyPackage")
+
+
 @covers("SUB-33")
 def test_what_every_node_has_needs_no_pickle() -> None:
     """Classes of this project go by name, their instances by fields, arrays and data as they are."""
@@ -143,30 +146,13 @@ def test_too_much() -> None:
 @pytest.mark.parametrize(
     ("module", "name"),
     [
-        ("os", "system"),
-        ("builtins", "eval"),
-        ("posix", "system"),
-        ("subprocess", "Popen"),
-        ("", "eval"),
-        ("nnx", "Model"),
-        ("rpc.shipping", "cloudpickle.loads"),
-        ("rpc.shipping", "cloudpickle.cloudpickle.subimport"),
-        ("rpc.shipping", "Path"),
-        ("rpc.shipping", "importlib.import_module"),
-        ("rpc.shipping", "pack.__globals__"),
-        ("rpc.shipping", "Bundle.__class__"),
-        ("rpc.shipping", "Bundle.__init__"),
-        ("rpc.shipping", "Bundle.__reduce_ex__"),
-        ("rpc.shipping", "types.FunctionType"),
-        ("rpc.shipping", "MAX_CODE_BYTES"),
-        ("rpc.shipping", "no_such"),
-        ("rpc.shipping", ""),
-        ("rpc.agent.supervisor", "subprocess.Popen"),
-        ("rpc.messages", "dataclass"),
-        ("rpc.shipping", "load"),
-        ("rpc.agent.supervisor", "Supervisor"),
-        ("network.request", "Request"),
-        ("parallel_sgd.nodes", "parse_worker"),
+        *(("os", "system"), ("builtins", "eval"), ("posix", "system"), ("subprocess", "Popen"), ("", "eval"), ("nnx", "Model")),
+        *(("rpc.shipping", f"cloudpickle.{name}") for name in ("loads", "cloudpickle.subimport")),
+        *(("rpc.shipping", f"Bundle.{name}") for name in ("__class__", "__init__", "__reduce_ex__")),
+        *(("rpc.shipping", name) for name in ("Path", "importlib.import_module", "pack.__globals__", "types.FunctionType")),
+        *(("rpc.shipping", name) for name in ("MAX_CODE_BYTES", "no_such", "", "load")),
+        *(("rpc.agent.supervisor", name) for name in ("subprocess.Popen", "Supervisor")),
+        *(("rpc.messages", "dataclass"), ("network.request", "Request"), ("parallel_sgd.nodes", "parse_worker")),
         ("rpc.executable", "dataclass"),
     ],
 )
@@ -193,12 +179,9 @@ def test_a_project_module_that_is_not_there_is_named() -> None:
         {"x": shipping._ByName(5, "x")},  # type: ignore[arg-type]
         {"x": shipping._ByName("rpc.executable", None)},  # type: ignore[arg-type]
         {"x": shipping._Instance("rpc.executable", {})},  # type: ignore[arg-type]
-        {"x": shipping._Instance(shipping._ByName("rpc.executable", "ReplyPackage"), [1])},  # type: ignore[arg-type]
         {"x": shipping._Instance(shipping._ByName("nn.tensor_files", "ModelFileError"), {"a": 1})},
         {"x": shipping._Instance(shipping._ByName("rpc.executable", "AbsExecutable"), {})},
-        {"x": shipping._Instance(shipping._ByName("rpc.executable", "ReplyPackage"), {"__class__": 1})},
-        {"x": shipping._Instance(shipping._ByName("rpc.executable", "ReplyPackage"), {"a b": 1})},
-        {"x": shipping._Instance(shipping._ByName("rpc.executable", "ReplyPackage"), {1: 1})},
+        *({"x": shipping._Instance(PACKAGE, state)} for state in ([1], {"__class__": 1}, {"a b": 1}, {1: 1})),  # type: ignore[arg-type]
     ],
     ids=repr,
 )
@@ -210,7 +193,7 @@ def test_malformed_objects(described: Any) -> None:
 def test_instances_run_no_code() -> None:
     """Security 5: no `__init__`, no property setter, no `__setstate__`."""
     state = {"content": b"no text", "other": 3}
-    restored = load(forged({"x": shipping._Instance(shipping._ByName("rpc.executable", "ReplyPackage"), state)}), b"")[0]["x"]
+    restored = load(forged({"x": shipping._Instance(PACKAGE, state)}), b"")[0]["x"]
     assert type(restored) is ReplyPackage
     assert vars(restored) == state
 
@@ -254,7 +237,7 @@ def test_reach() -> None:
 def test_which_modules_are_the_users() -> None:
     assert is_user_module("__main__")
     assert is_user_module(__name__)
-    for name in (
+    for name in [
         "rpc.shipping",
         "network",
         "nn",
@@ -266,7 +249,7 @@ def test_which_modules_are_the_users() -> None:
         "pytest",
         "_socket",
         "no.such",
-    ):
+    ]:
         assert not is_user_module(name), name
     names = [module.__name__ for module in user_modules()]
     assert __name__ in names

@@ -13,30 +13,40 @@ from rpc.liveness.limits import FAREWELL_SECONDS
 ASKED = LeaveAsked("Its time is up.", 20.0)
 
 
-def test_an_idle_agent_goes_at_once() -> None:
+STOP, LATE = [StopJobs("Its time is up.", 16.0)], 7.9 + FAREWELL_SECONDS
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        # an idle agent goes at once; what is said before it is asked to, or after it has gone, changes nothing
+        [(1.0, Seen(0, 0, False), []), (2.0, ASKED, STOP), (2.0, Seen(0, 0, False), [Exit()]), (2.1, Seen(0, 0, False), [])],
+        # jobs have most of the grace; then the submitter is told, may fetch, and does
+        [
+            *[(0.0, ASKED, STOP), (0.0, Seen(2, 1, False), 20.0), (5.0, Seen(0, 1, False), 5.0 + FAREWELL_SECONDS)],
+            *[(7.9, Seen(0, 1, True), LATE), (LATE - 0.1, Seen(0, 1, False), LATE), (LATE, Seen(0, 1, False), [Exit()])],
+        ],
+        # who leaves by himself is not waited for
+        [(0.0, ASKED, STOP), (1.0, Seen(0, 1, False), 1.0 + FAREWELL_SECONDS), (1.1, Seen(0, 0, False), [Exit()])],
+        # one signal may come on two ways: the second word changes nothing
+        [
+            *[(0.0, ASKED, STOP), (0.5, LeaveAsked("Once more.", 1.0), 20.0), (20.0, Seen(1, 0, False), [Exit()])],
+            (20.1, ASKED, []),
+        ],
+    ],
+)
+def test_stories(story: list[tuple[float, object, object]]) -> None:
+    """What is decided at each moment, or the deadline where that is nothing."""
     leaving = Drain()
-    assert leaving.deadline is None and leaving.handle(Seen(0, 0, False), 1.0) == []
-    assert leaving.handle(ASKED, 2.0) == [StopJobs("Its time is up.", 16.0)]
-    assert leaving.handle(Seen(0, 0, False), 2.0) == [Exit()]
-    assert leaving.deadline is None and leaving.handle(Seen(0, 0, False), 2.1) == []
-
-
-def test_jobs_have_most_of_the_grace_and_the_rest_is_for_their_files() -> None:
-    leaving = Drain()
-    leaving.handle(ASKED, 0.0)
-    assert leaving.handle(Seen(2, 1, False), 0.0) == [] and leaving.deadline == 20.0
-    assert leaving.handle(Seen(0, 1, False), 5.0) == []  # the submitter is told, and may fetch
-    assert leaving.deadline == 5.0 + FAREWELL_SECONDS
-    assert leaving.handle(Seen(0, 1, True), 7.9) == []  # it does
-    assert leaving.handle(Seen(0, 1, False), 7.9 + FAREWELL_SECONDS - 0.1) == []
-    assert leaving.handle(Seen(0, 1, False), 7.9 + FAREWELL_SECONDS) == [Exit()]
-
-
-def test_who_leaves_by_himself_is_not_waited_for() -> None:
-    leaving = Drain()
-    leaving.handle(ASKED, 0.0)
-    assert leaving.handle(Seen(0, 1, False), 1.0) == []
-    assert leaving.handle(Seen(0, 0, False), 1.1) == [Exit()]
+    for now, said, expected in story:
+        decided = leaving.handle(said, now)
+        if isinstance(expected, float):
+            assert decided == [] and leaving.deadline == expected
+        else:
+            assert decided == expected
+    assert leaving.deadline is None
+    with pytest.raises(InvalidTransition, match="Drain cannot take 5 now"):
+        leaving.handle(5, 100.0)
 
 
 @pytest.mark.parametrize("seen", [Seen(1, 0, False), Seen(0, 9, True)], ids=["a job that hangs", "a visitor without end"])
@@ -49,17 +59,6 @@ def test_nothing_lasts_longer_than_the_grace(seen: Seen) -> None:
         now = leaving.deadline if seen.jobs else min(leaving.deadline, now + FAREWELL_SECONDS / 2)
         gone = leaving.handle(seen, now)
     assert gone == [Exit()] and now == 20.0
-
-
-def test_the_second_word_changes_nothing() -> None:
-    """One signal may come on two ways."""
-    leaving = Drain()
-    leaving.handle(ASKED, 0.0)
-    assert leaving.handle(LeaveAsked("Once more.", 1.0), 0.5) == [] and leaving.deadline == 20.0
-    assert leaving.handle(Seen(1, 0, False), 20.0) == [Exit()]
-    assert leaving.handle(ASKED, 20.1) == []
-    with pytest.raises(InvalidTransition, match="Drain cannot take 5 now"):
-        leaving.handle(5, 1.0)
 
 
 @given(st.lists(st.tuples(st.floats(0, 3), st.integers(0, 2), st.integers(0, 2), st.booleans())))

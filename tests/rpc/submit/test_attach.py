@@ -30,17 +30,45 @@ def standing(
     return Standing(JOB, node, attempt, term, driver, outcome, detail)
 
 
-@covers("SUB-15")
-def test_a_job_that_nobody_drives_ends_with_its_processes() -> None:
-    """As with a job of plain executors, of which agents tell no more than the state of each process."""
-    following = JobStatus([0, 1], logger)
-    for node in (0, 1):
-        following.take(node, State(JOB, node, "running", ""))
-    following.take(0, State(JOB, 0, "done", ""))
-    assert not following.is_over
-    following.take(1, State(JOB, 1, "failed", "why"))
-    assert following.is_over and following.outcome == "failed"
-    assert following.states == {0: ("done", ""), 1: ("failed", "why")}
+STORIES = {
+    # as with plain executors, of which agents tell no more than the state of each process
+    "nobody drives it": (2, "0.running 1.running 0.done ? 1.failed", "failed", []),
+    "a node that was left behind": (2, "1@0/0:S=left 1.failed 0@1/0:S 0.running ? 0.done 0@1/0:=done", "done", [1]),
+    "lost agents": (2, "0@0/0:S 0.running ? 0- 1@0/0:S 1.running ? 1-", "failed", []),
+    "stopped, and its process is still there": (1, "0@0/0:=stopped ? 0.stopped", "stopped", []),
+    # node 0 was left with an attempt of its own driver; the others have gone on, which is what counts
+    "another driver": (
+        3,
+        "0@3/0:=failed 0.done 1@1/1:N 1.stopped 2@1/1:N 2.stopped ? 1.done 1@1/1:=done 2.done 2@1/1:=done",
+        "done",
+        [0],
+    ),
+}
+
+
+@covers("SUB-15", "INV-14")
+@pytest.mark.parametrize("name", STORIES)
+def test_how_it_ends(name: str) -> None:
+    """`0.done`: the process of node 0 has; `0@1/2:S=left`: its agent says that S drives attempt 1 of term 2, or how that ended;
+    `0-`: the agent is lost; `?`: it is not over yet."""
+    nodes, script, outcome, outdated = STORIES[name]
+    following = JobStatus(range(nodes), logger)
+    for word in script.split():
+        node, what, rest = int(word[0]) if word != "?" else 0, word[1:2], word[2:]
+        if what == ".":
+            following.take(node, State(JOB, node, rest, ""))
+        elif what == "-":
+            following.lose(node, "the connection was closed")
+        elif what == "@":
+            age, _, said = rest.partition(":")
+            driver, _, end = said.partition("=")
+            following.take(node, standing(node, int(age[0]), driver, end, "Enough.", int(age[2])))
+        else:
+            assert not following.is_over
+    assert following.is_over and following.outcome == outcome and following.outdated == outdated
+    assert following.detail == ("Enough." if "=" in script.split()[-1] or outcome == "stopped" else "")
+    if name == "nobody drives it":
+        assert following.states == {0: ("done", ""), 1: ("failed", "")}
 
 
 @covers("SUB-15")
@@ -74,53 +102,6 @@ def test_a_driven_job_ends_when_its_driver_says_so(caplog: pytest.LogCaptureFixt
         "Node(0) drives the job from now on.",
         "Current progress: Worker(0): 70% | Running",
     ]
-
-
-def test_a_node_that_was_left_behind_is_not_waited_for() -> None:
-    following = JobStatus([0, 1], logger)
-    following.take(1, standing(1, outcome="left"))
-    following.take(1, State(JOB, 1, "failed", "it died"))
-    following.take(0, standing(0, 1))
-    following.take(0, State(JOB, 0, "running", ""))
-    assert not following.is_over
-    following.take(0, State(JOB, 0, "done", ""))
-    following.take(0, standing(0, 1, "", "done"))
-    assert following.is_over and following.outcome == "done"
-
-
-def test_lost_agents_end_the_watch() -> None:
-    following = JobStatus([0, 1], logger)
-    for node in (0, 1):
-        following.take(node, standing(node))
-        following.take(node, State(JOB, node, "running", ""))
-        following.lose(node, "the connection was closed")
-    assert following.is_over and following.outcome == "failed"
-
-
-def test_a_stopped_job() -> None:
-    following = JobStatus([0], logger)
-    following.take(0, standing(0, 0, "", "stopped", "Enough."))
-    assert not following.is_over  # its process is still there
-    following.take(0, State(JOB, 0, "stopped", ""))
-    assert following.is_over and (following.outcome, following.detail) == ("stopped", "Enough.")
-
-
-@covers("INV-14")
-def test_a_result_of_another_driver_is_none_of_this_job() -> None:
-    """Node 0 was left with an attempt of its own driver; the others have gone on, which is what counts."""
-    following = JobStatus([0, 1, 2], logger)
-    following.take(0, standing(0, 3, "", "failed"))
-    following.take(0, State(JOB, 0, "done", ""))
-    assert following.outdated == []
-    for node in (1, 2):
-        following.take(node, standing(node, 1, "Node(1)", term=1))
-        following.take(node, State(JOB, node, "stopped", ""))
-    assert following.outcome == "" and not following.is_over
-    for node in (1, 2):
-        following.take(node, State(JOB, node, "done", ""))
-        following.take(node, standing(node, 1, "", "done", term=1))
-    assert following.is_over and following.outcome == "done"
-    assert following.outdated == [0]
 
 
 def fetch(directory: Path, told: FetchEnd, job: str | None = None) -> list[Path]:
