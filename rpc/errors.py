@@ -6,8 +6,6 @@ from network.errors import NetworkError
 
 __all__ = ["Deposed", "InvalidTransition", "JobAborted", "NodeBusy", "SettingsError", "SubmissionError"]
 
-__all__ = ["ROLLED_BACK", "Deposed", "InvalidTransition", "JobAborted", "NodeBusy", "SettingsError", "SubmissionError"]
-
 ROLLED_BACK = "Rolled back before the start"
 """How a job process says that it ends because it has lost another one."""
 

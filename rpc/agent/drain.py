@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from ..liveness.limits import FAREWELL_SECONDS
 from ..machine import Machine
 
-__all__ = ["Drain", "Exit", "LeaveAsked", "Seen", "Stage", "StopJobs"]
-
 _KEPT_BACK = 0.2  # the share of the grace that is kept for what follows the jobs' end
 
 

@@ -14,22 +14,6 @@ from dataclasses import dataclass, replace
 from ..liveness.limits import EXIT_SECONDS, HALT_SECONDS, ROLL_BACK_SECONDS
 from ..machine import Machine
 
-__all__ = [
-    "AbortAsked",
-    "Condemned",
-    "Free",
-    "JobStateMachine",
-    "Kill",
-    "OrderHalt",
-    "ProcessGone",
-    "Reported",
-    "Stage",
-    "StopAsked",
-    "SubmitterGone",
-    "Tell",
-    "Tick",
-]
-
 
 class Stage(enum.Enum):
     """Where the job is."""

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 from ..machine import Machine
 
-__all__ = ["HeardReady", "Met", "PeerGone", "Rendezvous", "RollBack", "Satisfied", "SayReady", "Start", "Tick"]
-
 
 @dataclass(frozen=True)
 class Satisfied:

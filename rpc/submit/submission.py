@@ -31,30 +31,6 @@ from ..liveness.limits import (
 )
 from ..machine import Machine
 
-__all__ = [
-    "Answer",
-    "AskCanCommit",
-    "Cancelled",
-    "Dispatched",
-    "HasAccepted",
-    "HasAsked",
-    "HasEnded",
-    "HasLoaded",
-    "HasPrepared",
-    "HasRefused",
-    "HasWorked",
-    "IsLost",
-    "IsRunning",
-    "OpenCodeSession",
-    "Phase",
-    "SendAbort",
-    "Settled",
-    "Started",
-    "Submission",
-    "Tick",
-    "failed_first",
-]
-
 
 class Phase(enum.Enum):
     """Where the group is."""
