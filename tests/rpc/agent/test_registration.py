@@ -52,18 +52,11 @@ def test_of_one_address_only_the_newest_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "{",
-        "[]",
-        "{}",
+        *("", "{", "[]", "{}"),
         json.dumps({"system": "slurm"}),
-        json.dumps({**vars(ONE), "rank": 2}),
-        json.dumps({**vars(ONE), "rank": True}),
-        json.dumps({**vars(ONE), "slots": 0}),
-        json.dumps({**vars(ONE), "started": "now"}),
-        json.dumps({**vars(ONE), "address": "a b"}),
+        *(json.dumps({**vars(ONE), "rank": rank}) for rank in (2, True)),
+        *(json.dumps({**vars(ONE), **odd}) for odd in ({"slots": 0}, {"started": "now"}, {"address": "a b"}, {"more": 1})),
         json.dumps({**vars(ONE), "run": "../.."}),
-        json.dumps({**vars(ONE), "more": 1}),
         "[" * 4000,
         " " * 5000,
         "\ud800".encode("utf-8", "surrogatepass").decode("latin-1"),
@@ -86,14 +79,8 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
         pass
 
 
-SLURM = {
-    "SLURM_JOB_ID": "4711",
-    "SLURM_STEP_ID": "2",
-    "SLURM_PROCID": "3",
-    "SLURM_NTASKS": "8",
-    "SLURM_STEP_NUM_TASKS": "4",
-    "SLURMD_NODENAME": "node17",
-}
+SLURM = {"SLURM_JOB_ID": "4711", "SLURM_STEP_ID": "2", "SLURM_PROCID": "3", "SLURM_NTASKS": "8", "SLURM_STEP_NUM_TASKS": "4"}
+SLURM |= {"SLURMD_NODENAME": "node17"}
 
 
 @pytest.mark.parametrize(

@@ -80,15 +80,8 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    made = Bench(tmp_path, PROGRAM)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def deaf(tmp_path: Path) -> Iterator[Bench]:
-    made = Bench(tmp_path, DEAF)
+def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path, *getattr(request, "param", (PROGRAM,)))
     yield made
     made.close()
 
@@ -111,29 +104,26 @@ def test_beats_tell_where_it_is(bench: Bench) -> None:
 
 
 @covers("FD-2")
-def test_a_process_that_is_stopped_by_a_signal(tmp_path: Path) -> None:
+@pytest.mark.parametrize("bench", [(PROGRAM, replace(ORDER, standstill=8.0))], indirect=True)
+def test_a_process_that_is_stopped_by_a_signal(bench: Bench) -> None:
     """Also one that gives no signals of its progress. One that is only silent may be so for ever."""
-    bench = Bench(tmp_path, PROGRAM, replace(ORDER, standstill=8.0))
-    try:
-        bench.monitor.work_begins(7)
-        bench.pass_time(100.0)
-        assert bench.of(Verdict) == []
-        os.kill(bench.process.pid, signal.SIGSTOP)
-        wait_for(lambda: process_status(bench.process.pid).state == "T", "the process to stop")
-        bench.pass_time(5.0)
-        os.kill(bench.process.pid, signal.SIGCONT)
-        wait_for(lambda: process_status(bench.process.pid).state != "T", "the process to go on")
-        bench.pass_time(5.0)
-        assert bench.of(Verdict) == []
-        os.kill(bench.process.pid, signal.SIGSTOP)
-        wait_for(lambda: process_status(bench.process.pid).state == "T", "the process to stop again")
-        bench.pass_time(10.0)
-        (verdict,) = bench.of(Verdict)
-        assert (verdict.kind, verdict.phase, verdict.work) == ("stuck", "unwatched", 7)
-        assert 8.0 <= verdict.seconds <= 9.0
-        assert "The limit was 8 s. It is stopped by a signal (state T)" in verdict.detail
-    finally:
-        bench.close()
+    bench.monitor.work_begins(7)
+    bench.pass_time(100.0)
+    assert bench.of(Verdict) == []
+    os.kill(bench.process.pid, signal.SIGSTOP)
+    wait_for(lambda: process_status(bench.process.pid).state == "T", "the process to stop")
+    bench.pass_time(5.0)
+    os.kill(bench.process.pid, signal.SIGCONT)
+    wait_for(lambda: process_status(bench.process.pid).state != "T", "the process to go on")
+    bench.pass_time(5.0)
+    assert bench.of(Verdict) == []
+    os.kill(bench.process.pid, signal.SIGSTOP)
+    wait_for(lambda: process_status(bench.process.pid).state == "T", "the process to stop again")
+    bench.pass_time(10.0)
+    (verdict,) = bench.of(Verdict)
+    assert (verdict.kind, verdict.phase, verdict.work) == ("stuck", "unwatched", 7)
+    assert 8.0 <= verdict.seconds <= 9.0
+    assert "The limit was 8 s. It is stopped by a signal (state T)" in verdict.detail
 
 
 @covers("FD-2")
@@ -177,11 +167,12 @@ def test_a_stopped_process_cannot_say_where_it_is(bench: Bench) -> None:
 
 
 @covers("FD-18")
-def test_a_process_that_does_not_answer(deaf: Bench) -> None:
+@pytest.mark.parametrize("bench", [(DEAF,)], indirect=True)
+def test_a_process_that_does_not_answer(bench: Bench) -> None:
     """After 0.3 s the verdict goes without a stack."""
-    deaf.monitor.batch_begin()
-    deaf.pass_time(3.0)
-    (verdict,) = deaf.of(Verdict)
+    bench.monitor.batch_begin()
+    bench.pass_time(3.0)
+    (verdict,) = bench.of(Verdict)
     assert "did not say where it is within 0.3 s (state S)" in verdict.trace
     assert N + STACK_SECONDS <= verdict.seconds <= N + 0.5
 

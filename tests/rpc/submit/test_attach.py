@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import logging
 import os
 from pathlib import Path
@@ -13,12 +12,13 @@ import pytest
 from network.controller import Controller
 from network.errors import NetworkError
 from network.nodes import Address
-from rpc.messages import FetchEnd, FileBegin, FileChunk, FileEnd, Notice, Progress, Standing, State
+from rpc.messages import FetchEnd, Notice, Progress, Standing, State
 from rpc.submit.attach import JobStatus, Reclaimer
 from rpc.submit.run_folder import RunFolder
 from tests.network.wires import talk
 
 from ...statements import covers
+from ..sent import file
 
 JOB = "job"
 logger = logging.getLogger("following test")
@@ -110,7 +110,7 @@ def fetch(directory: Path, told: FetchEnd, job: str | None = None) -> list[Path]
         com = Controller(-1, {0: end.client})
         at_end.callback(com.close, graceful=False)
         com.addresses = {0: Address("host", 1)}
-        for operation in (FileBegin("log", 4), FileChunk(b"text"), FileEnd(hashlib.sha256(b"text").hexdigest()), told):
+        for operation in (*file("log", b"text"), told):
             end.server.queue(operation.to_value())
         end.server.send()
         return Reclaimer(com).require_client_log(job, directory)[0]

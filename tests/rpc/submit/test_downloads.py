@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import logging
 import subprocess
 from collections.abc import Iterator
@@ -15,17 +14,14 @@ from network.errors import ProtocolError
 from network.testing import VirtualClock
 from rpc.files import PAUSE_SECONDS, ROOM_SECONDS
 from rpc.liveness.limits import DOWNLOAD_SECONDS
-from rpc.messages import FetchEnd, FileBegin, FileChunk, FileEnd, Operation
+from rpc.messages import FetchEnd, FileBegin, Operation
 from rpc.submit.downloads import Downloads
 from rpc.submit.run_folder import RunFolder
 
 from ...statements import covers
+from ..sent import file
 
 logger = logging.getLogger("collection test")
-
-
-def file(name: str, content: bytes) -> list[Operation]:
-    return [FileBegin(name, len(content)), FileChunk(content), FileEnd(hashlib.sha256(content).hexdigest())]
 
 
 def collection(folder: Path, asked: list[int] | None = None) -> tuple[Downloads, VirtualClock]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,7 +17,7 @@ from network.session import Session
 from network.testing import VirtualClock
 from network.transport import wait_sockets
 from rpc.files import RESULT_FILE, write_result
-from rpc.messages import FetchEnd, FileBegin, FileChunk, FileEnd, Heartbeat, Lose, Operation, State, Stop, Verdict, parse
+from rpc.messages import FetchEnd, Heartbeat, Lose, Operation, State, Stop, Verdict, parse
 from rpc.submit.connections import JobMessages
 from rpc.submit.event_loop import EventLoop
 from rpc.submit.run_folder import RunFolder
@@ -26,6 +25,7 @@ from tests.network.wires import talk
 from tests.rpc.orders import question
 
 from ...statements import covers
+from ..sent import file
 
 BEAT = Heartbeat("job", 1, 0, "alpha", 4711, "step", 3, 17, 0.5, 0.0, 10.0)
 PLACE = "on alpha, process 4711, attempt 1, phase 'step', epoch 3, batch 17"
@@ -90,9 +90,14 @@ def team(tmp_path: Path) -> Iterator[Team]:
         yield Team(com, {node: end.server for node, end in ends.items()}, tmp_path)
 
 
-@covers("INV-10")
-def test_an_agent_lost_by_its_connection_is_told_with_its_place(team: Team) -> None:
-    """Node, address and loss, and where it was by its last beat; the others hear the same."""
+@covers("SUB-13", "INV-10")
+@pytest.mark.parametrize("end_together", [False, True])
+def test_an_agent_lost_by_its_connection_is_told_with_its_place(
+    team: Team, end_together: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Node, address and loss, and where it was by its last beat; the others hear the same, and the log names it when it is
+    lost, not when the others have ended, too."""
+    team.loop.end_together = end_together
     team.beat_once()
     team.clock.advance(0.75)
     team.agents[1].link.close()
@@ -100,20 +105,10 @@ def test_an_agent_lost_by_its_connection_is_told_with_its_place(team: Team) -> N
     state, detail = team.loop.failures[1]
     assert state == "lost" and detail.startswith("Node(1) at ") and " is lost: " in detail
     assert detail.endswith(f". By its last beat, 0.8 s before, it was {PLACE}.")
-    assert team.loop.machines[0].ended[1] == ("lost", detail)
-    assert team.reason_told(0) == detail
-
-
-@covers("SUB-13", "INV-10")
-def test_a_lost_agent_is_named_at_once(team: Team, caplog: pytest.LogCaptureFixture) -> None:
-    """The log names it when it is lost, not when the others have ended, too."""
-    team.loop.end_together = True
-    team.beat_once()
-    team.agents[1].link.close()
-    team.step_until(lambda: bool(team.loop.failures))
-    (told,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
-    assert told == team.loop.failures[1][1] and told.startswith("Node(1) at ")
-    assert team.loop.running == [0]
+    assert team.loop.machines[0].ended[1] == ("lost", detail) and team.loop.running == [0]
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == [detail]
+    if not end_together:
+        assert team.reason_told(0) == detail
 
 
 @covers("INV-10")
@@ -192,10 +187,6 @@ def test_files_that_are_lost_with_an_agent_are_told_of(team: Team) -> None:
     detail = team.loop.failures[1][1]
     assert detail.startswith("Node(1) at ") and detail.endswith(". Its files have not come.")
     assert "By its last beat" not in detail
-
-
-def file(name: str, content: bytes) -> list[Operation]:
-    return [FileBegin(name, len(content)), FileChunk(content), FileEnd(hashlib.sha256(content).hexdigest())]
 
 
 @covers("SUB-48")
