@@ -9,7 +9,7 @@ import os
 import struct
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from io import BufferedReader
+from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -83,7 +83,7 @@ def send_sources(record: JobRecord, sources: Sequence[Source]) -> Iterator[Opera
     yield FetchEnd(record.job, record.state, " ".join(problems)[:4096], record.title)
 
 
-def _contents(file: JoinedParts, size: int) -> Iterator[Operation]:
+def _contents(file: JoinedParts | BytesIO, size: int) -> Iterator[Operation]:
     """Exactly `size` bytes; where the file has become shorter meanwhile, zeros take the place of what is gone."""
     digest = hashlib.sha256()
     while size > 0:
@@ -155,9 +155,7 @@ def send_diagnostics(record: JobRecord, folder: Path, logs: Sequence[Path]) -> I
 def _text(name: str, content: Any) -> Iterator[Operation]:
     data = json.dumps(content, indent=1).encode()
     yield FileBegin(name, len(data))
-    for start in range(0, len(data), CHUNK):
-        yield FileChunk(data[start : start + CHUNK])
-    yield FileEnd(hashlib.sha256(data).hexdigest())
+    yield from _contents(BytesIO(data), len(data))
 
 
 def _is_small(path: Path) -> bool:

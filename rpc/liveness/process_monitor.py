@@ -103,11 +103,8 @@ class ProcessMonitor:
 
     def _read(self, now: float) -> list[object]:
         watch = self._watch
-        actions: list[object] = []
         signs = self._reader.signs(now)  # before the signals: a sign is no older than the signal before it
-        for signal in self._reader.read(now, _MOST_READ):
-            self.recent.append(signal)
-            actions += watch.handle(signal, now)
+        actions = self.catch_up(now)
         actions += watch.handle(Signs(*signs), now)
         return actions + watch.handle(Tick(), now)
 
@@ -166,11 +163,13 @@ class ProcessMonitor:
         self.condemned = self.verdict.reason
         return self.verdict
 
-    def catch_up(self, now: float) -> None:
-        """The process has ended: read what it signalled before."""
+    def catch_up(self, now: float) -> list[object]:
+        """Read what the process has signalled, also one that has ended; returns what follows from that for one that has not."""
+        actions: list[object] = []
         for signal in self._reader.read(now, _MOST_READ):
             self.recent.append(signal)
-            self._watch.handle(signal, now)
+            actions += self._watch.handle(signal, now)
+        return actions
 
     def failed(self, now: float, detail: str, code: int | None, exit_code: int) -> Verdict:
         """The verdict on a process that has ended badly: `detail` is the traceback, or how it ended; `code` is its return code,

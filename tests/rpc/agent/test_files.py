@@ -6,6 +6,7 @@ import json
 import os
 import socket
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,13 +34,14 @@ class Job:
         (self.folder / self.record.log).write_text("a log")
         self.record.state, self.record.ended = "done", 1.0
 
-    def bring(self, directory: Path, *registered: str, logs: tuple[Path, ...] = ()) -> Download:
+    def bring(self, directory: Path, *registered: str, logs: tuple[Path, ...] = (), send: Any = send_files) -> Download:
         """Through the messages, to a submitter."""
         self.record.files = list(registered)
         directory.mkdir(exist_ok=True)
         download = Download(directory, 0)
-        for operation in send_files(self.record, self.folder, logs):
-            download.take(parse(operation.to_value(), FROM_AGENT))
+        for operation in send(self.record, self.folder, logs):
+            if operation is not None:  # None: others are served first
+                download.take(parse(operation.to_value(), FROM_AGENT))
         assert download.done
         return download
 
@@ -153,44 +155,29 @@ def test_the_end_tells_state_and_title(job: Job) -> None:
     assert end == FetchEnd("job", "done", "", "T")
 
 
-def bring(folders: JobFolders, directory: Path, logs: tuple[Path, ...] = ()) -> Download:
-    (record,) = folders
-    directory.mkdir()
-    download = Download(directory, record.node)
-    for operation in send_diagnostics(record, folders.folder(record), logs):
-        if operation is not None:
-            download.take(parse(operation.to_value(), FROM_AGENT))
-    assert download.done
-    return download
-
-
-def test_all_that_is_there(tmp_path: Path) -> None:
-    folders = JobFolders(tmp_path / "jobs", 20)
-    record = folders.create("job", 1, "T")
-    folder = folders.folder(record)
-    (folder / record.log).write_text("a log")
+def test_all_that_is_there(job: Job, tmp_path: Path) -> None:
     (tmp_path / "agent.log").write_text("another")
     for name, size in (("TR.csv", 10), ("large.model", 9 << 20)):
-        (folder / "out" / name).write_bytes(bytes(size))
-    EventLog(folder, 0).note("state", state="failed")
-    keep_configuration(folder, {"settings": {"epochs": 3, "odd": {1}}})
-    record.state, record.ended, record.files = "failed", 1.0, ["TR.csv", "large.model"]
-    download = bring(folders, tmp_path / "home", (tmp_path / "agent.log",))
-    names = {path.name for path in download.files}
-    assert names == {"record.json", "kept.json", "agent.log", record.log, "events.jsonl", "configuration.json", "TR.csv"}
-    assert download.problem == ""
+        (job.out / name).write_bytes(bytes(size))
+    EventLog(job.folder, 0).note("state", state="failed")
+    keep_configuration(job.folder, {"settings": {"epochs": 3, "odd": {1}}})
+    job.record.state = "failed"
+    home, logs = tmp_path / "home", (tmp_path / "agent.log",)
+    download = job.bring(home, "TR.csv", "large.model", logs=logs, send=send_diagnostics)
+    expected = {"record.json", "kept.json", "agent.log", job.record.log, "events.jsonl", "configuration.json", "TR.csv"}
+    assert set(names(download)) == expected and download.problem == ""
     texts = {path.name: path.read_text() for path in download.files}
     assert json.loads(texts["record.json"])["state"] == "failed"
     assert json.loads(texts["configuration.json"])["settings"] == {"epochs": 3, "odd": "{1}"}
     assert json.loads(texts["kept.json"]) == []
 
 
-def test_a_job_that_has_just_begun(tmp_path: Path) -> None:
+def test_a_job_that_has_just_begun(job: Job, tmp_path: Path) -> None:
     """What is not there yet is named, and the rest comes."""
-    folders = JobFolders(tmp_path / "jobs", 20)
-    folders.create("job", 0, "T")
-    download = bring(folders, tmp_path / "home")
-    assert {path.name for path in download.files} == {"record.json", "kept.json"}
+    (job.folder / job.record.log).unlink()
+    job.record.ended = 0.0
+    download = job.bring(tmp_path / "home", send=send_diagnostics)
+    assert set(names(download)) == {"record.json", "kept.json"}
     for missing in ("Fit-0", "events.jsonl", "configuration.json"):
         assert missing in download.problem
 
