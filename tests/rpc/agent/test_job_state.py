@@ -144,6 +144,7 @@ def live(*steps: Any) -> tuple[JobStateMachine, list[Any]]:
     ("steps", "actions"),
     [
         ((RUN, DONE, GONE), [TOLD_RUN, TOLD_DONE]),
+        ((RUN, RUN, DONE, GONE), [TOLD_RUN, TOLD_DONE]),  # it may say so twice
         ((GONE,), [Tell("failed", "The job process ended without a report: exit code 0.")]),
         ((SubmitterGone(), GONE), [Kill(), Tell("aborted", "The submitter left before the job had started.")]),
         ((RUN, SubmitterGone(), DONE, GONE), [TOLD_RUN, TOLD_DONE]),
