@@ -10,7 +10,6 @@ is dead.
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -45,7 +44,7 @@ class ClusterMonitor:
         self._starting = HeartbeatTable((), STARTING_SILENT_SECONDS, 0.0)  # until all run
         self._running: HeartbeatTable | None = None  # from then on
         self._nodes: frozenset[int] = frozenset()  # that run
-        self._begun = -math.inf  # heartbeats before it say nothing of who waits for whom
+        self._fresh: set[int] = set()  # heard since the round began and a node ended: then those that waited may go on
         self._settled = False  # somebody has failed: what the others wait for is known
         self._last_heartbeats: dict[int, Heartbeat] = {}  # the last of each node that has not ended, and
         self._heard_at: dict[int, float] = {}  # when it came
@@ -99,7 +98,7 @@ class ClusterMonitor:
         self._starting = HeartbeatTable((), STARTING_SILENT_SECONDS, now)
         self._running = HeartbeatTable(self._nodes, SILENT_SECONDS, now)
         if anew:
-            self._begun = now
+            self._fresh.clear()
             self._ended.clear()
         for node in self._ended:  # while others were starting: their agents send no heartbeats any more
             self._running.forget(node)
@@ -114,6 +113,7 @@ class ClusterMonitor:
         elif isinstance(told, Heartbeat):
             if node not in self._ended:  # else it was on its way when the end was told
                 self._last_heartbeats[node], self._heard_at[node] = told, now
+                self._fresh.add(node)
                 if self._running is not None:
                     self._running.hear(node, now)
         elif isinstance(told, Notice):
@@ -125,6 +125,7 @@ class ClusterMonitor:
         """The job has ended on `node`, or its agent is gone."""
         self._last_heartbeats.pop(node, None)
         self._ended[node] = well
+        self._fresh.clear()
         self._settled = self._settled or not well
         for table in (self._starting, self._running):
             if table is not None:
@@ -164,8 +165,7 @@ class ClusterMonitor:
 
     def _waits_in_vain(self) -> list[Verdict]:
         """The verdicts when all that still train wait, and nothing explains it."""
-        heard = self._last_heartbeats.items()
-        last = {node: told for node, told in heard if node in self._nodes and self._heard_at[node] >= self._begun}
+        last = {node: self._last_heartbeats[node] for node in self._nodes & self._fresh}
         training = [heartbeat for heartbeat in last.values() if heartbeat.phase in _TRAINING]
         unheard = self._nodes - self._ended.keys() - last.keys()
         if self._settled or unheard or not training or any(heartbeat.waiting <= heartbeat.limit for heartbeat in training):

@@ -243,6 +243,24 @@ def test_what_makes_it_no_deadlock(working: int | None) -> None:
     assert story.found == []
 
 
+@covers("INV-9")
+def test_who_was_waited_for_has_ended() -> None:
+    """The others have waited for long, and may go on: only what they say from then on counts."""
+    story = Story()
+    story.waiting_since = {1: 0.0, 2: 0.0}
+    story.pass_time(N + 1.1)
+    del story.alive[0]
+    story.monitor.ended(0, True)
+    assert story.look() == []
+    story.waiting_since = {1: story.now}
+    story.pass_time(N)
+    assert story.found == []
+    story.waiting_since = {1: 0.0, 2: 0.0}
+    story.pass_time(1.0)
+    ((_, found),) = story.found
+    assert found.kind == "deadlock" and found.detail.endswith(": nodes 1, 2.")
+
+
 @covers("FD-5")
 def test_nodes_that_do_not_train_are_in_no_deadlock() -> None:
     """Who has sent TRAIN END, or never signals, does not count."""
