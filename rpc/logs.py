@@ -65,7 +65,6 @@ def get_logger(name: str) -> logging.Logger:
 
 
 def cleaned(logger: logging.Logger) -> logging.Logger:
-    """The logger, which cleans its records from now on."""
     logger.addFilter(_CLEAN_FILTER)
     return logger
 

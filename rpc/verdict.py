@@ -157,7 +157,6 @@ class Heartbeat(Operation):
 
     @property
     def place(self) -> str:
-        """Where in the cluster and in the work, in the words of a verdict."""
         return describe_place(self.host, self.pid, self.attempt, self.phase, self.epoch, self.batch)
 
 

@@ -66,7 +66,6 @@ class ChildProcesses:
         self._spared |= pids
 
     def close(self) -> None:
-        """End what has been adopted, and wait for that."""
         deadline = time.monotonic() + _CLOSE_SECONDS
         while self.end_adopted() and time.monotonic() < deadline:
             time.sleep(_LOOK_SECONDS)

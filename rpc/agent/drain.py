@@ -65,7 +65,6 @@ class Drain(Machine):
 
     @property
     def deadline(self) -> float | None:
-        """The next moment at which something changes by itself."""
         if self.stage is not Stage.LEAVING:
             return None
         return self._end if self._farewell is None else min(self._end, self._farewell)

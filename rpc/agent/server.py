@@ -81,7 +81,6 @@ class RequestHandler:
 
     @property
     def sending(self) -> bool:
-        """Whether somebody is still being sent something."""
         return bool(self._streams) or bool(self.writing)
 
     @property

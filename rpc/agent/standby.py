@@ -132,7 +132,6 @@ class ManifestUpload:
         return True
 
     def abandon(self) -> None:
-        """Drop what has come; idempotent."""
         with contextlib.suppress(OSError):
             self._file.close()
         with contextlib.suppress(OSError):
@@ -227,5 +226,4 @@ def content_of(promise: Promise) -> tuple[int, int, bool, str, int, int, str]:
 
 
 def denied(job: str, node: int, lease: DriverLease, reason: str, outcome: str = "") -> Denied:
-    """The answer to somebody who does not drive."""
     return Denied(job, node, *content_of(lease.promise), lease.promise.term, lease.driver != "", reason, outcome)

@@ -37,7 +37,6 @@ class Subscribers:
         self._subscriptions = [subscription for subscription in self._subscriptions if subscription.session is not session]
 
     def tell(self, job: str, node: int, operation: Operation) -> None:
-        """Something has happened to a node of a job."""
         for subscription in self._subscriptions:
             others = subscription.node is None or subscription.node == node or not self._is_here(job, subscription.node)
             if subscription.job == job and others:

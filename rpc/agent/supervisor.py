@@ -285,7 +285,6 @@ class Supervisor:
         self._tell(tell)
 
     def _kill(self) -> None:
-        """End the process and all it has started."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 

@@ -143,7 +143,6 @@ class PendingPeers:
             return {key[1]: self._waiting.pop(key) for key in keys}
 
     def wait(self, seconds: float) -> None:
-        """Return when somebody arrives, or after `seconds`."""
         with self._arrived:
             self._arrived.wait(seconds)
 

@@ -98,7 +98,6 @@ class GroupSubmission:
                 )
 
     def adopt(self, nodes: Sequence[int]) -> None:
-        """A group that somebody else has started."""
         self.machines.append(sub.Submission.of_running(nodes, self._names))
         self._limits.append(0.0)
 

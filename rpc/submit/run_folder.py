@@ -148,7 +148,6 @@ class RunFolder:
         self._lead(node_folder(node))
 
     def close(self) -> None:
-        """Remove the folder of a run that has not begun."""
         if self._path is not None and not self._begun:
             shutil.rmtree(self._path, ignore_errors=True)
             self._path = None
