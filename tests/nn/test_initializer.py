@@ -7,10 +7,7 @@ from nn.initializer import Constant, GlorotUniform, HeUniform, Orthogonal, Zeros
 from nn.random import keyed
 
 
-@pytest.mark.parametrize(
-    ("shape", "expected"),
-    [((), (1, 1)), ((7,), (7, 7)), ((3, 5), (3, 5)), ((2, 3, 4, 5), (24, 30))],
-)
+@pytest.mark.parametrize(("shape", "expected"), [((), (1, 1)), ((7,), (7, 7)), ((3, 5), (3, 5)), ((2, 3, 4, 5), (24, 30))])
 def test_fans(shape: tuple[int, ...], expected: tuple[int, int]) -> None:
     assert fans(shape) == expected
 

@@ -49,14 +49,7 @@ def randomize(compiled: Compiled, seed: int) -> None:
     compiled.store.values[:] = keyed(seed, "values").standard_normal(compiled.store.values.shape)
 
 
-@drawn(
-    10,
-    batch=whole(2, 9),
-    inner=several(whole(1, 5), 0, 2),
-    features=whole(1, 17),
-    dtype=DTYPES,
-    seed=SEEDS,
-)
+@drawn(10, batch=whole(2, 9), inner=several(whole(1, 5), 0, 2), features=whole(1, 17), dtype=DTYPES, seed=SEEDS)
 def test_batch_norm(golden: Golden, batch: int, inner: list[int], features: int, dtype: str, seed: int) -> None:
     layer = nn.layer.BatchNorm(momentum=0.9, epsilon=0.01)
     compiled = Compiled(layer, (*inner, features), dtype)
@@ -79,14 +72,7 @@ def test_batch_norm(golden: Golden, batch: int, inner: list[int], features: int,
     variance.close(corrected, rtol=10 * PRECISION[dtype][0])
 
 
-@drawn(
-    10,
-    batch=whole(1, 9),
-    inner=several(whole(1, 5), 0, 2),
-    features=whole(2, 33),
-    dtype=DTYPES,
-    seed=SEEDS,
-)
+@drawn(10, batch=whole(1, 9), inner=several(whole(1, 5), 0, 2), features=whole(2, 33), dtype=DTYPES, seed=SEEDS)
 def test_layer_norm(golden: Golden, batch: int, inner: list[int], features: int, dtype: str, seed: int) -> None:
     compiled = Compiled(nn.layer.LayerNorm(epsilon=0.01), (*inner, features), dtype)
     randomize(compiled, seed)
@@ -94,15 +80,7 @@ def test_layer_norm(golden: Golden, batch: int, inner: list[int], features: int,
     compare(golden, compiled, x, lambda x, gamma, beta: torch.nn.functional.layer_norm(x, (features,), gamma, beta, 0.01))
 
 
-@drawn(
-    6,
-    batch=whole(1, 9),
-    length=whole(1, 7),
-    rows=whole(1, 20),
-    features=whole(1, 9),
-    dtype=DTYPES,
-    seed=SEEDS,
-)
+@drawn(6, batch=whole(1, 9), length=whole(1, 7), rows=whole(1, 20), features=whole(1, 9), dtype=DTYPES, seed=SEEDS)
 def test_embedding(golden: Golden, batch: int, length: int, rows: int, features: int, dtype: str, seed: int) -> None:
     compiled = Compiled(nn.layer.Embedding(rows, features), (length,), dtype)
     randomize(compiled, seed)
@@ -193,13 +171,7 @@ OPERATIONS: dict[str, tuple[Callable[[Value], Value], Callable[[Any], Any]]] = {
 }
 
 
-@drawn(
-    30,
-    name=one_of(*sorted(OPERATIONS)),
-    shape=each(whole(1, 6), whole(1, 5), whole(1, 7)),
-    dtype=DTYPES,
-    seed=SEEDS,
-)
+@drawn(30, name=one_of(*sorted(OPERATIONS)), shape=each(whole(1, 6), whole(1, 5), whole(1, 7)), dtype=DTYPES, seed=SEEDS)
 def test_operations(golden: Golden, name: str, shape: tuple[int, ...], dtype: str, seed: int) -> None:
     build, reference = OPERATIONS[name]
     compare(golden, Compiled(build, shape[1:], dtype), keyed(seed, "x").standard_normal(shape), reference)

@@ -55,12 +55,7 @@ ELEMENTWISE: dict[str, Case] = {
 
 
 def compare(
-    golden: Golden,
-    ours: loss.Loss,
-    label: Array,
-    output: Array,
-    weight: Array | None,
-    each: Callable[[Any, Any], Any],
+    golden: Golden, ours: loss.Loss, label: Array, output: Array, weight: Array | None, each: Callable[[Any, Any], Any]
 ) -> None:
     """Compare with what torch gives for `each(output, label)`, (batch,)."""
     prepared = ours.prepare(label, output.shape, output.dtype)
@@ -124,14 +119,7 @@ def test_cross_entropy_of_scores(
     compare(golden, loss.Cross_Entropy_With_Softmax(smoothing), label, output, weight, each)
 
 
-@drawn(
-    20,
-    shape=several(whole(2, 7), 2, 4),
-    rows=one_of(False, True),
-    dtype=DTYPES,
-    weighted=one_of(False, True),
-    seed=SEEDS,
-)
+@drawn(20, shape=several(whole(2, 7), 2, 4), rows=one_of(False, True), dtype=DTYPES, weighted=one_of(False, True), seed=SEEDS)
 def test_cross_entropy_of_probabilities(
     golden: Golden, shape: list[int], rows: bool, dtype: str, weighted: bool, seed: int
 ) -> None:

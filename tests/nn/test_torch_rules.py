@@ -22,10 +22,7 @@ RULES: list[tuple[gd.IGradientDescent, Callable[[Any], Any]]] = [
     (gd.SGDOptimizer(0.05), lambda w: torch.optim.SGD([w], lr=0.05)),
     (gd.SGDOptimizer(0.05, weight_decay=0.1), lambda w: torch.optim.SGD([w], lr=0.05, weight_decay=0.1)),
     (gd.MomentumOptimizer(0.05, 0.8), lambda w: torch.optim.SGD([w], lr=0.05, momentum=0.8)),
-    (
-        gd.MomentumOptimizer(weight_decay=0.1),
-        lambda w: torch.optim.SGD([w], lr=0.01, momentum=0.9, weight_decay=0.1),
-    ),
+    (gd.MomentumOptimizer(weight_decay=0.1), lambda w: torch.optim.SGD([w], lr=0.01, momentum=0.9, weight_decay=0.1)),
     (gd.NesterovOptimizer(), lambda w: torch.optim.SGD([w], lr=0.01, momentum=0.9, nesterov=True)),
     (gd.ADAMOptimizer(), lambda w: torch.optim.Adam([w])),
     (
@@ -38,10 +35,7 @@ RULES: list[tuple[gd.IGradientDescent, Callable[[Any], Any]]] = [
         lambda w: torch.optim.AdamW([w], lr=0.03, betas=(0.8, 0.99), eps=1e-5, weight_decay=0.2),
     ),
     (gd.AdaGradOptimizer(), lambda w: torch.optim.Adagrad([w])),
-    (
-        gd.AdaGradOptimizer(0.1, 1e-3, weight_decay=0.1),
-        lambda w: torch.optim.Adagrad([w], lr=0.1, eps=1e-3, weight_decay=0.1),
-    ),
+    (gd.AdaGradOptimizer(0.1, 1e-3, weight_decay=0.1), lambda w: torch.optim.Adagrad([w], lr=0.1, eps=1e-3, weight_decay=0.1)),
     (gd.AdaDeltaOptimizer(), lambda w: torch.optim.Adadelta([w])),
     (
         gd.AdaDeltaOptimizer(0.5, 0.95, 1e-4, weight_decay=0.1),

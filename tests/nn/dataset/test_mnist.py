@@ -55,14 +55,6 @@ def test_a_directory_with_plain_or_compressed_files_in_both_spellings(files, tmp
     assert_loaded(MNIST(directory=str(directory)).load(download=False), expected)
 
 
-@pytest.mark.parametrize("place", ["data/mnist", "data"])
-def test_directories_that_the_environment_names(place, tmp_path, monkeypatch, expected):
-    """Conventions: $PSGD_DATA/<name>, else $PSGD_DATA itself."""
-    put(tmp_path / place, FILES)
-    monkeypatch.setenv("PSGD_DATA", str(tmp_path / "data"))
-    assert_loaded(MNIST().load(download=False), expected)
-
-
 def test_the_argument_goes_before_the_environment_and_that_before_the_cache(tmp_path, monkeypatch):
     """Conventions: an argument, else $PSGD_DATA/<name>, else $PSGD_DATA itself, else the cache."""
     places = [tmp_path / place for place in ("mine", "data/mnist", "data", "cache/psgd/mnist")]
@@ -201,13 +193,3 @@ def test_each_has_a_directory_of_its_own(kind, tmp_path, monkeypatch):
     assert [array.shape for array in kind().load(download=False)] == [(12, 3, 2), (12,), (5, 3, 2), (5,)]
     with pytest.raises(FileNotFoundError, match="MNIST is not on this machine"):
         MNIST().load(download=False)
-
-
-@pytest.mark.parametrize("kind", RELATIVES)
-def test_a_download_goes_into_a_cache_of_its_own(kind, tmp_path, monkeypatch):
-    monkeypatch.setattr(kind, "checksums", checksums(PUBLISHED))
-    with serving(PUBLISHED) as server:
-        arrays = kind(mirrors=[server.url]).load()
-    assert np.array_equal(arrays[1], MNIST(put(tmp_path / "plain", FILES)).load()[1])
-    folder = tmp_path / "cache" / "psgd" / kind.__name__.lower()
-    assert sorted(path.name for path in folder.iterdir()) == sorted(PUBLISHED)

@@ -182,12 +182,7 @@ X, Y = samples(10)
         ((X, Y), {"class_weight": {"a": 1}}, ValueError, "'class_weight' must have class numbers as keys, got 'a'"),
         ((X, Y), {"class_weight": {5: 1.0}}, ValueError, "'class_weight' must name classes of the model, 0 to 2, got 5"),
         ((X, Y), {"class_weight": [1, 2]}, TypeError, "'class_weight' must map class numbers to weights, got list"),
-        (
-            (X,),
-            {},
-            TypeError,
-            r"fit\(\) 'x' must be an array with a label, or a DataFeeder or an iterable .* got ndarray",
-        ),
+        ((X,), {}, TypeError, r"fit\(\) 'x' must be an array with a label, or a DataFeeder or an iterable .* got ndarray"),
         ((Shuffled(X, Y, 5), Y), {}, ValueError, "a DataFeeder as 'x' takes no 'label'"),
         ((Shuffled(X, Y, 5),), {"sample_weight": Y}, ValueError, r"a feeder deals batches \(x, label, weight\)"),
         (([],), {}, ValueError, r"fit\(\) 'x' gave no batch"),

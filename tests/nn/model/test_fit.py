@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import nn
-from nn.dataset.transforms import ImageCls
 from tests.nn.model.models import classifier, samples
 
 
@@ -72,28 +71,6 @@ def test_a_seed_repeats_a_run_bit_for_bit_and_is_recorded() -> None:
     assert np.array_equal(weights(None), weights(0))
 
 
-def test_two_fits_are_one_long_fit() -> None:
-    x, y = samples()
-    whole, parts = classifier(dropout=0.3), classifier(dropout=0.3)
-    whole.fit(x, y, epoch=5, batch_size=16, verbose=0, seed=9)
-    parts.fit(x, y, epoch=2, batch_size=16, verbose=0, seed=9)
-    parts.fit(x, y, epoch=3, batch_size=16, verbose=0)
-    assert np.array_equal(whole.store.values, parts.store.values)
-    assert whole.fit_history().rows == parts.fit_history().rows
-
-
-def test_the_key_decides_what_dropout_drops() -> None:
-    model, (x, y) = classifier(dropout=0.5), samples()
-
-    def gradients(key: tuple[int, ...]) -> np.ndarray:
-        model.compute_gradients(x, y, key=key)
-        return model.store.gradients.copy()
-
-    assert np.array_equal(gradients((0, 1, 2, 3)), gradients((0, 1, 2, 3)))
-    for key in [(1, 1, 2, 3), (0, 0, 2, 3), (0, 1, 0, 3), (0, 1, 2, 0)]:
-        assert not np.array_equal(gradients(key), gradients((0, 1, 2, 3)))
-
-
 def test_samples_of_other_types_are_converted() -> None:
     model, (x, y) = classifier(), samples()
     pixels = (x * 20).astype(np.int16)
@@ -105,13 +82,6 @@ def test_samples_of_other_types_are_converted() -> None:
     again = classifier()
     again.fit(pixels.astype(np.float32), y, epoch=1, verbose=0)
     assert np.array_equal(again.store.values, first)
-
-
-def test_gradients_are_announced_last_layer_first() -> None:
-    model, (x, y) = classifier(), samples()
-    names: list[str] = []
-    model.compute_gradients(x, y, on_gradient=lambda variable: names.append(variable.name))
-    assert names == ["dense_2/bias", "dense_2/kernel", "dense_1/bias", "dense_1/kernel"]
 
 
 def test_more_shapes_than_plans_are_kept() -> None:
@@ -296,16 +266,3 @@ def test_parallel_training_is_refused_with_the_way_out() -> None:
         model.fit(x, y, verbose=0)
     model.compile(nn.optimizer.OpContainer(nn.optimizer.GDOptimizer, nn.gradient_descent.SGDOptimizer, gd_params=(0.5,)))
     model.fit(x, y, epoch=1, verbose=0)
-
-
-def test_digits() -> None:
-    """The embedded data set: the tutorial's network learns it in seconds."""
-    x, y, test_x, test_y = ImageCls()(*nn.dataset.Digits().load())
-    model = nn.model.SequentialModel([-1, 64])
-    for _ in range(2):
-        model.add(nn.layer.Dense(128, activation=nn.activation.Tanh()))
-    model.add(nn.layer.Dense(10, activation=nn.activation.Softmax()))
-    model.setup(nn.loss.Cross_Entropy_With_Softmax(), nn.metric.CategoricalAccuracy())
-    model.compile(nn.gradient_descent.ADAMOptimizer)
-    model.fit(x, y, epoch=12, verbose=0)
-    assert model.evaluate(test_x, test_y)["accuracy"] > 0.9

@@ -56,10 +56,7 @@ X_TEXT, Y_TEXT = "1 masked of 12 numbers", "3 masked of 6 numbers"
         (lambda: built().fit(feeder(X, MASKED_Y), verbose=0), f"'label' must not be masked, got {Y_TEXT}"),
         (lambda: built().fit(feeder(MASKED_X, Y), verbose=0), f"'x' must not be masked, got {X_TEXT}"),
         (lambda: built().compute_gradients(MASKED_X, Y), f"'x' must not be masked, got {X_TEXT}"),
-        (
-            lambda: built().set_weights([MASKED_X[3:5], [0, 0]]),
-            r"set_weights\(\) array 0 must not be masked, got 1",
-        ),
+        (lambda: built().set_weights([MASKED_X[3:5], [0, 0]]), r"set_weights\(\) array 0 must not be masked, got 1"),
         (lambda: built().layers[0].variables[0].set_value(MASKED_X[3:5]), "Variable 'dense_1/kernel' must not be masked"),
         (lambda: nn.Placeholder([-1, 2]) * MASKED_X[4], "an array in an expression must not be masked"),
         (lambda: ArrayDataset(MASKED_X, Y, X, Y), f"ArrayDataset 'x' must not be masked, got {X_TEXT}"),

@@ -64,11 +64,7 @@ def test_batch_normalisation_is_as_in_keras() -> None:
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        (
-            lambda w: w[:-1],
-            ValueError,
-            r"a list of 4 arrays \(dense_1/kernel \(8, 16\), dense_1/bias \(16,\), .*\), got 3",
-        ),
+        (lambda w: w[:-1], ValueError, r"a list of 4 arrays \(dense_1/kernel \(8, 16\), dense_1/bias \(16,\), .*\), got 3"),
         (lambda w: w[0], ValueError, "got one array"),
         (lambda w: [w[0], w[1][:-1], *w[2:]], ValueError, r"array 1, 'dense_1/bias', must have shape \(16,\), got \(15,\)"),
         (lambda w: [w[0].T, *w[1:]], ValueError, r"array 0, 'dense_1/kernel', must have shape \(8, 16\), got \(16, 8\)"),
