@@ -70,8 +70,9 @@ class Frees(logging.Handler):
 
 
 @covers("SUB-3", "SUB-4")
-def test_waiting_for_a_busy_node(agents: LocalNodes, tmp_path: Path) -> None:
+def test_waiting_for_a_busy_node(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """`wait=` seconds of patience: none here, where the answer names address, title and since when, and enough there."""
+    caplog.set_level(logging.INFO)
     nodes, free = some(agents, 1), tmp_path / "free"
     with Request().request(nodes) as com:
         holding = start_job(com, Holder, tmp_path, title="Thesis", objects={"free": str(free)})
@@ -83,7 +84,7 @@ def test_waiting_for_a_busy_node(agents: LocalNodes, tmp_path: Path) -> None:
             assert line_job().parallel(nodes, wait=60, directory=tmp_path, **QUICK)["Loss"] > 0
         finally:
             logging.getLogger("P-SGD Submit").removeHandler(handler)
-        holding.join()
+        assert not holding.join()[1]
 
 
 def test_a_wrong_key(agents: LocalNodes, tmp_path: Path) -> None:
