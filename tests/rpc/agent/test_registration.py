@@ -112,23 +112,6 @@ def test_names_of_work_directories() -> None:
     assert allocation_of("mpi", {"PMI_RANK": "1"}, "h").name == ""
 
 
-@pytest.mark.parametrize(
-    ("system", "environ", "message"),
-    [
-        ("pbs", {}, r"--from must be one of slurm, mpi, kubernetes, got 'pbs'"),
-        ("slurm", {}, r"--from slurm needs SLURM_PROCID"),
-        ("slurm", {"SLURM_PROCID": "x"}, r"SLURM_PROCID must be a number of 0 or more, got 'x'"),
-        ("slurm", {"SLURM_PROCID": "-1"}, r"SLURM_PROCID must be a number of 0 or more, got '-1'"),
-        ("mpi", {}, r"--from mpi needs one of OMPI_COMM_WORLD_RANK, PMI_RANK, .*: start with 'mpiexec"),
-        ("mpi", {"PMI_RANK": "4", "PMI_SIZE": "4"}, r"must be below their number, 4, got 4"),
-        ("kubernetes", {}, r"a host name that ends in the pod's number \(a StatefulSet\), got the host name 'h'"),
-    ],
-)
-def test_mistakes(system: str, environ: dict[str, str], message: str) -> None:
-    with pytest.raises(SettingsError, match=message):
-        allocation_of(system, environ, "h")
-
-
 def test_where_agents_register_if_nobody_says() -> None:
     home = Path("/home/me")
     assert shared_folder("slurm", SLURM, home) == home / ".local/state/psgd/rendezvous/slurm-4711"

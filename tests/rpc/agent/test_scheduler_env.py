@@ -20,8 +20,8 @@ SLURM = {"SLURM_JOB_ID": "7", "SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURMD_
 
 
 def origin(environ: dict[str, str] | None = None, **given: Any) -> Any:
-    options = {"system": None, "rendezvous": None, "advertise": None, "grace": None, **given}
-    return scheduler_environment(**options, environ=environ or {}, hostname="psgd-2")
+    options = {"system": None, "rendezvous": None, "advertise": None, "grace": None, "hostname": "psgd-2", **given}
+    return scheduler_environment(**options, environ=environ or {})
 
 
 def test_a_person_has_started_it() -> None:
@@ -68,7 +68,13 @@ def test_the_address_that_is_told(tmp_path: Path, listen: str, advertise: str | 
         ({"advertise": "h"}, r"--advertise needs --from, .*got 'h' alone"),
         ({"grace": -1.0}, r"--grace must be a number of seconds of 0 or more, got -1"),
         ({"grace": float("nan")}, r"--grace must be a number of seconds of 0 or more, got nan"),
+        ({"system": "pbs"}, r"--from must be one of slurm, mpi, kubernetes, got 'pbs'"),
         ({"system": "slurm"}, r"--from slurm needs SLURM_PROCID"),
+        ({"system": "slurm", "environ": {"SLURM_PROCID": "x"}}, r"SLURM_PROCID must be a number of 0 or more, got 'x'"),
+        ({"system": "slurm", "environ": {"SLURM_PROCID": "-1"}}, r"SLURM_PROCID must be a number of 0 or more, got '-1'"),
+        ({"system": "mpi"}, r"--from mpi needs one of OMPI_COMM_WORLD_RANK, PMI_RANK, .*: start with 'mpiexec"),
+        ({"system": "mpi", "environ": {"PMI_RANK": "4", "PMI_SIZE": "4"}}, r"must be below their number, 4, got 4"),
+        ({"system": "kubernetes", "hostname": "h"}, r"a host name that ends in the pod's number .*, got the host name 'h'"),
         ({"system": "slurm", "environ": {"SLURM_PROCID": "0"}}, r"--from slurm needs --rendezvous DIR"),
         ({"system": "mpi", "environ": {"PMI_RANK": "0"}}, r"--from mpi needs --rendezvous DIR"),
     ],

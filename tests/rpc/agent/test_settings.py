@@ -56,42 +56,38 @@ def test_command_line_before_environment_before_file(tmp_path: Path) -> None:
         ({"port": 65536}, "The port must be a number from 0 to 65535, got 65536."),
         ({"slots": 0}, "The number of slots must be 1 or more, got 0."),
         ({"keep_jobs": 0}, "The number of jobs to keep must be 1 or more, got 0."),
+        ({"output_mib": 0}, "The MiB of a job's output to keep must be 1 or more, got 0."),
         ({"log_level": "loud"}, "The log level must be one of DEBUG, INFO, WARNING, ERROR, got 'loud'."),
         ({"listen": ""}, "The address to listen on must be a host, got ''; for all of this machine's, say 0.0.0.0."),
+        # of the environment
+        *((port, f"PSGD_PORT must be a number from 0 to 65535, got '{port}'.") for port in ("x", "1.5", "0x10", "-")),
     ],
 )
-def test_bad_values(options: dict[str, Any], message: str) -> None:
+def test_bad_values(tmp_path: Path, options: dict[str, Any] | str, message: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        AgentSettings(**options)
+        if isinstance(options, str):
+            gather({}, {"PSGD_PORT": options}, tmp_path / "none")
+        else:
+            gather(options, {}, tmp_path / "none")
     assert str(caught.value) == message
-
-
-@pytest.mark.parametrize("port", ["x", "1.5", "0x10", "-"])
-def test_bad_environment(tmp_path: Path, port: str) -> None:
-    with pytest.raises(SettingsError) as caught:
-        gather({}, {"PSGD_PORT": port}, tmp_path / "none")
-    assert str(caught.value) == f"PSGD_PORT must be a number from 0 to 65535, got '{port}'."
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("port = 'x'", "port must be a int, got 'x'"),
-        ("port = true", "port must be a int, got True"),
-        ("port = 1.0", "port must be a int, got 1.0"),
+        *((f"port = {port}", f"port must be a int, got {port}") for port in ("'x'", "True", "1.0")),
         ("slots = '1'", "slots must be a int"),
         ("listen = 5", "listen must be a str, got 5"),
         ("key_file = ['a']", "key_file must be a str"),
         ("keyfile = 'a'", "may set listen, port, key_file, work_dir, slots, log_level, output_mib, got 'keyfile'"),
         ("code_policy = 'any'", "got 'code_policy'"),
-        ("port = ", "cannot be read: "),
-        ("\0", "cannot be read: "),
+        *((text, "cannot be read: ") for text in ("port = ", "\0")),
         ("port = 70000", "from 0 to 65535, got 70000"),
     ],
 )
 def test_bad_files(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        gather({}, {}, write(tmp_path, text))
+        gather({}, {}, write(tmp_path, text.replace("True", "true")))
     assert message in str(caught.value)
 
 
