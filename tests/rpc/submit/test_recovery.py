@@ -37,12 +37,13 @@ def test_the_same_place_three_times_is_deterministic() -> None:
     assert recovery.restarts == 6
 
 
-@pytest.mark.parametrize("number", [-1, 1.5, True, "3", None])
-def test_wrong_numbers(number: Any) -> None:
-    with pytest.raises(ValueError, match=r"'max_restarts' must be an integer of 0 or more, got "):
-        Recovery("restart", number)
-
-
-def test_unknown_policies() -> None:
-    with pytest.raises(ValueError, match=r"'on_failure' must be one of 'fail', .*'restart', 'wait', 'shrink', got 'hope'"):
-        Recovery("hope", 3)
+@pytest.mark.parametrize(
+    ("policy", "number", "words"),
+    [
+        *(("restart", number, "'max_restarts' must be an integer of 0 or more, got ") for number in (-1, 1.5, True, "3", None)),
+        ("hope", 3, r"'on_failure' must be one of 'fail', .*'restart', 'wait', 'shrink', got 'hope'"),
+    ],
+)
+def test_what_is_refused(policy: str, number: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Recovery(policy, number)

@@ -23,25 +23,21 @@ from tests.network.wires import talk
 
 
 @pytest.mark.parametrize(
-    ("policy", "number", "words"),
+    ("before", "policy", "number", "words"),
     [
-        ("shrink", 3, "'on_failure' of a group must be one of 'fail', 'restart', got 'shrink'"),
-        ("restart", -1, "'max_restarts' must be an integer of 0 or more, got -1"),
+        (None, "shrink", 3, "'on_failure' of a group must be one of 'fail', 'restart', got 'shrink'"),
+        (None, "restart", -1, "'max_restarts' must be an integer of 0 or more, got -1"),
+        # all groups of a job start again together
+        ("restart", "fail", 2, "the same 'on_failure' and 'max_restarts': 'restart' and 2 before, got 'fail' and 2"),
     ],
 )
-def test_wrong_policies(policy: str, number: Any, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        Restarts().agree(policy, number)
-
-
-def test_groups_agree() -> None:
-    """All groups of a job start again together."""
+def test_wrong_policies(before: str | None, policy: str, number: Any, words: str) -> None:
     restarts = Restarts()
-    restarts.agree("restart", 2)
-    restarts.agree("restart", 2)
-    with pytest.raises(ValueError, match="the same 'on_failure' and 'max_restarts': 'restart' and 2 before, got 'fail' and 2"):
-        restarts.agree("fail", 2)
-    assert restarts.wanted and restarts.count == 0
+    for _ in range(2 if before else 0):
+        restarts.agree(before or "", 2)
+    with pytest.raises(ValueError, match=words):
+        restarts.agree(policy, number)
+    assert restarts.wanted == (before is not None) and restarts.count == 0
 
 
 def test_by_default_nothing_follows() -> None:
