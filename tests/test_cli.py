@@ -26,7 +26,7 @@ from parallel_sgd import ParallelSGD, cli, in_process, local_workers
 from parallel_sgd.nodes import LocalNodes
 from parallel_sgd.profiles import FixedBlockAssignment
 from rpc.agent import cli as agent_cli
-from tests.parallel_sgd.digits_job import mlp
+from tests.parallel_sgd.networks import mlp
 
 from .programs import python
 from .statements import covers

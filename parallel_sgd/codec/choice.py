@@ -25,7 +25,7 @@ def choose_codecs(choice: CodecChoice, default: type[Codec], variables: int, nam
     if choice is not None and not isinstance(choice, Mapping):
         chosen = dict.fromkeys(range(variables), choice)
     for variable, kind in chosen.items():
-        if not (isinstance(kind, type) and issubclass(kind, Codec)) or isabstract(kind):
+        if not _is_codec(kind):
             raise TypeError(f"'{name}' must be a subclass of Codec or a dict of them by variable id, got {shown(kind)}")
         if variable not in range(variables):
             raise ValueError(f"'{name}' names variable {variable!r}, but the model has the variables 0..{variables - 1}")
@@ -41,24 +41,15 @@ def by_variable(choice: NamedChoice, names: Sequence[str], name: str = "codec") 
     if not isinstance(choice, Mapping):
         return choice
     chosen: dict[Any, type[Codec]] = {}
-    for rank in (_names_layer, _names_variable):
-        for key, kind in choice.items():
-            found = [variable for variable, own in enumerate(names) if isinstance(key, str) and rank(key, own)]
-            chosen.update(dict.fromkeys(found, kind))
-            if isinstance(key, str) and key not in names and not any(_names_layer(key, own) for own in names):
-                layers = dict.fromkeys(own.rpartition("/")[0] for own in names)
-                near = did_you_mean(key, [*layers, *names])
-                raise ValueError(f"'{name}' names {key!r}, but the model has the layers {', '.join(layers)}{near}")
-    chosen.update({key: kind for key, kind in choice.items() if not isinstance(key, str)})
-    return chosen
-
-
-def _names_layer(key: str, variable: str) -> bool:
-    return variable.startswith(f"{key}/")
-
-
-def _names_variable(key: str, variable: str) -> bool:
-    return variable == key
+    for key in (key for key in choice if isinstance(key, str)):
+        found = [variable for variable, own in enumerate(names) if own.startswith(f"{key}/")]
+        if not found and key not in names:
+            layers = dict.fromkeys(own.rpartition("/")[0] for own in names)
+            near = did_you_mean(key, [*layers, *names])
+            raise ValueError(f"'{name}' names {key!r}, but the model has the layers {', '.join(layers)}{near}")
+        chosen.update(dict.fromkeys(found, choice[key]))
+    chosen.update({variable: choice[own] for variable, own in enumerate(names) if own in choice})
+    return chosen | {key: kind for key, kind in choice.items() if not isinstance(key, str)}
 
 
 def choose_server_codecs(choice: CodecChoice, workers: CodecChoice, default: type[Codec], variables: int) -> list[type[Codec]]:
@@ -70,6 +61,10 @@ def choose_server_codecs(choice: CodecChoice, workers: CodecChoice, default: typ
         return choose_codecs(choice, default, variables, "ps_codec")
     own = enumerate(choose_codecs(workers, default, variables))
     return choose_codecs({**{i: kind for i, kind in own if kind.serves}, **(choice or {})}, default, variables, "ps_codec")
+
+
+def _is_codec(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Codec) and not isabstract(kind)
 
 
 def shown(kind: object) -> str:
@@ -95,8 +90,7 @@ class SizeAdaptive:
     def __post_init__(self) -> None:
         arguments.integer(self, "min", self.min, minimum=0)
         for name, kind in (("small", self.small), ("big", self.big)):
-            codec = isinstance(kind, type) and issubclass(kind, Codec) and not isabstract(kind)
-            if not codec and (kind is not None or name == "big"):
+            if not _is_codec(kind) and (kind is not None or name == "big"):
                 raise TypeError(f"SizeAdaptive '{name}' must be a subclass of Codec, got {kind!r}")
 
     def choose(self, size: int) -> type[Codec] | None:

@@ -14,6 +14,8 @@ from parallel_sgd.unusable import Like, Unusable
 from .interfaces import Array, BlockWeight, Codec, netEncapsulation
 from .settings import GlobalSettings
 
+__all__ = ["SyncPS"]
+
 #: To the server: `(round, low, high, sum over the blocks [low, high))`, rounds being the results so far. A fifth element is
 #: the worker that asks for an answer, because it misses the result.
 Sum = tuple[int, int, int, Array] | tuple[int, int, int, Array, int]

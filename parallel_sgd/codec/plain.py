@@ -13,6 +13,8 @@ from parallel_sgd.unusable import Unusable
 from .interfaces import Array, BlockWeight, Codec, netEncapsulation
 from .settings import GlobalSettings
 
+__all__ = ["DummyCodec", "Plain"]
+
 #: `(low, high, sum over the blocks [low, high))`. A fourth element is the worker that asks for an answer, because it misses
 #: something. `(0, 0, mean)` is the answer of one that is done.
 PlainContent = tuple[int, int, Array] | tuple[int, int, Array, int]

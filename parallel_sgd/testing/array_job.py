@@ -26,6 +26,8 @@ from parallel_sgd.profiles.interface import ISetting
 from parallel_sgd.unusable import Like
 from parallel_sgd.worker import Worker
 
+__all__ = ["SHAPES", "ArrayJob", "expected", "gradient", "start", "tree_mean"]
+
 SHAPES: Final = ((3, 4), (4,))
 Array = NDArray[np.float32]
 Shapes = Sequence[tuple[int, ...]]

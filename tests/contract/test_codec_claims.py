@@ -11,15 +11,14 @@ import pytest
 
 from network.errors import BadContent
 from nn.optimizer.sharded import shard_bounds
+from parallel_sgd import Parameter_Server
 from parallel_sgd import codec as codecs
-from parallel_sgd.channel import Parameter_Server
 from parallel_sgd.codec import ADPSGD, AsyncPS, Codec, GlobalSettings, GradCode, Plain, SyncPS, netEncapsulation
 from parallel_sgd.codec.compose import PS, AllToAll, Ring, Tree, Warmup
 from parallel_sgd.codec.compose.composed import Composed
 from parallel_sgd.codec.compose.packet import DENSE, PAST, RESULT, Packet
 from parallel_sgd.codec.compose.reduce import ROUND
-from parallel_sgd.codec.pipeline.low_rank import PowerSGD
-from parallel_sgd.codec.pipeline.sparsify import RandomK
+from parallel_sgd.codec.pipeline import PowerSGD, RandomK
 from parallel_sgd.in_process_scheduler import reliable
 from parallel_sgd.profiles import DuplicateAssignment, IIDBlockAssignment
 from parallel_sgd.sharded_exchange import GradientShard, ParameterShard

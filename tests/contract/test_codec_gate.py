@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from network.errors import BadContent
-from parallel_sgd.channel import Parameter_Server
+from parallel_sgd import Parameter_Server
 from parallel_sgd.codec import LAQ, Codec, GlobalSettings, netEncapsulation
 from parallel_sgd.testing.array_job import ArrayJob
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import parallel_sgd.codec
+from parallel_sgd import Parameter_Server
 from parallel_sgd import codec as codecs
 from parallel_sgd.batch_sync import AsynchronizedSGD, SyncChoice, SynchronizedSGD
-from parallel_sgd.channel import Key
 from parallel_sgd.codec import (
     DCASGD,
     AsyncPS,
@@ -31,6 +31,7 @@ from parallel_sgd.codec import (
 from parallel_sgd.profiles import CyclicAssignment, DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment, ISetting
 from parallel_sgd.testing.array_job import Array, ArrayJob, Shapes, gradient, start
 from tests.contract.kinds import public_kinds
+from tests.parallel_sgd import links
 
 from ..statements import covers
 
@@ -162,31 +163,24 @@ def test_content_is_never_changed(kind: type[Codec], assignment: ISetting) -> No
         assert content.tobytes() == gradient(0, block, 0).tobytes()
 
 
-def delayed() -> Callable[[int, int, Key], tuple[float, ...]]:
+def delayed() -> Callable[[int, int, tuple[int, ...]], tuple[float, ...]]:
     rng = np.random.default_rng(1)
     return lambda *_: (float(rng.random()),)
 
 
-def repeated() -> Callable[[int, int, Key], tuple[float, ...]]:
+def repeated() -> Callable[[int, int, tuple[int, ...]], tuple[float, ...]]:
     return lambda *_: (0.0, 0.0)
 
 
-def lost_once() -> Callable[[int, int, Key], tuple[float, ...]]:
-    seen: set[tuple[int, int, Key]] = set()
-
-    def link(sender: int, receiver: int, key: Key) -> tuple[float, ...]:
-        again = (sender, receiver, key) in seen
-        seen.add((sender, receiver, key))
-        return (0.0,) if again or key[2] != 1 or sender != 0 else ()
-
-    return link
+def lost_once() -> Callable[[int, int, tuple[int, ...]], tuple[float, ...]]:
+    return links.lost_once(lambda sender, _receiver, key: key[2] == 1 and sender == 0)
 
 
 @covers("SUB-22", "SUB-23")
 @each_exchanging
 @pytest.mark.parametrize("link", [delayed, repeated, lost_once])
 def test_the_way_of_packets_changes_nothing(
-    kind: type[Codec], assignment: ISetting, link: Callable[[], Callable[[int, int, Key], tuple[float, ...]]]
+    kind: type[Codec], assignment: ISetting, link: Callable[[], Callable[[int, int, tuple[int, ...]], tuple[float, ...]]]
 ) -> None:
     """Law 7: arrival order, duplicates, and a lost packet that a rescue replaces."""
     assert bits(job_of(kind, assignment, link=link())) == bits(calm(kind, assignment))
@@ -203,3 +197,12 @@ def test_a_codec_without_its_peers_says_so_or_is_done(kind: type[Codec], assignm
     assert codec.do_something_to_save_yourself() is None  # it has computed nothing that it could send
     codec.dispose()
     assert not codec.is_done()
+
+
+@pytest.mark.parametrize("kind", ROWS)
+def test_a_codec_runs_on_nodes_of_the_job_only(kind: type[Codec]) -> None:
+    nodes = (7, -1) if ROWS[kind].server else (7, -1, Parameter_Server)
+    for node in nodes:
+        wanted = rf"{kind.__name__} runs on the workers \[0, 1\].*, got node {node}$"
+        with GlobalSettings.use(IIDBlockAssignment(2)), pytest.raises(ValueError, match=wanted):
+            kind(node)

@@ -14,7 +14,7 @@ from network.key_files import create_key_file
 from nn.model import Model
 from parallel_sgd.profiles import FixedBlockAssignment
 from rpc.agent.children import project_root
-from tests.parallel_sgd.digits_job import mlp
+from tests.parallel_sgd.networks import mlp
 from tests.processes.training.jobs import digits_job, only_weights
 
 pytestmark = pytest.mark.processes

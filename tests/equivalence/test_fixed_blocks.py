@@ -15,7 +15,8 @@ from parallel_sgd.codec import DummyCodec
 from parallel_sgd.plan import WorkerPlan
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment, ISetting
 from tests.parallel_sgd.dealing import dealt, factors
-from tests.parallel_sgd.digits_job import ADAM, DigitsJob, digits, mlp, plan_of
+from tests.parallel_sgd.digits_job import ADAM, DigitsJob, digits, plan_of
+from tests.parallel_sgd.networks import mlp
 
 from ..statements import covers
 

@@ -12,7 +12,7 @@ from nn.dataset.transforms import ImageCls, Shuffle
 from parallel_sgd import JobResult, ParallelSGD, Parameter_Server, in_process
 from parallel_sgd.codec import Plain, SyncPS
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
-from tests.parallel_sgd.digits_job import mlp
+from tests.parallel_sgd.networks import mlp
 
 from ..statements import covers
 

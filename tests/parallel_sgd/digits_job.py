@@ -11,7 +11,7 @@ from network import NodeAssignment
 from network.testing import VirtualClock
 from nn.dataset.transforms import ImageCls, Shuffle
 from nn.gradient_descent import ADAMOptimizer
-from nn.model import Model, SequentialModel
+from nn.model import Model
 from nn.optimizer import OpContainer, PSGDOptimizer
 from parallel_sgd.batches import SHUFFLED
 from parallel_sgd.checkpoint.schedule import NEVER
@@ -45,17 +45,6 @@ def plan_of(
 
 def digits() -> Samples:
     return ImageCls()(*Shuffle()(*nn.dataset.Digits().load(), seed=3), seed=3)
-
-
-def mlp(dropout: float = 0.0, units: int = 32) -> Model:
-    model = SequentialModel(input_shape=[-1, 64], seed=5)
-    model.add(nn.layer.Dense(units, activation=nn.activation.Tanh()))
-    if dropout:
-        model.add(nn.layer.Dropout(dropout))
-    model.add(nn.layer.Dense(units, activation=nn.activation.Tanh()))
-    model.add(nn.layer.Dense(10, activation=nn.activation.Softmax()))
-    model.setup(nn.loss.Cross_Entropy_With_Softmax(), nn.metric.CategoricalAccuracy())
-    return model
 
 
 @dataclass

@@ -24,7 +24,7 @@ from parallel_sgd.codec import Codec
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
 from parallel_sgd.profiles.blockassignment.abstract import AbsBlockAssignment
-from tests.parallel_sgd.digits_job import mlp
+from tests.parallel_sgd.networks import mlp
 from tests.processes.training.jobs import digits_job
 
 from ..statements import covers

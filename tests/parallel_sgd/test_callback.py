@@ -17,7 +17,8 @@ from parallel_sgd.training import Hooks
 from parallel_sgd.worker import Worker, build_worker
 from rpc.liveness.recorder import Kind, Reader, Recorder, make_memory
 from rpc.monitor import Monitor
-from tests.parallel_sgd.digits_job import ADAM, digits, mlp, plan_of
+from tests.parallel_sgd.digits_job import ADAM, digits, plan_of
+from tests.parallel_sgd.networks import mlp
 
 from ..statements import covers
 

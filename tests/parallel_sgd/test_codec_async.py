@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nn.gradient_descent import ADAMOptimizer, LAMBOptimizer, MomentumOptimizer, SGDOptimizer
-from nn.gradient_descent.interface import IGradientDescent
-from parallel_sgd.accounts import RECEIVED, SENT
+from nn.gradient_descent import ADAMOptimizer, IGradientDescent, LAMBOptimizer, MomentumOptimizer, SGDOptimizer
+from parallel_sgd import Parameter_Server
 from parallel_sgd.batch_sync import AsynchronizedSGD, SynchronizedSGD
-from parallel_sgd.channel import Parameter_Server
 from parallel_sgd.codec import DCASGD, AsyncPS, BlockWeight, Codec, GlobalSettings
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
 from parallel_sgd.testing.array_job import SHAPES, ArrayJob, start, tree_mean
@@ -105,8 +103,8 @@ def test_bytes_up_and_down() -> None:
     size = 4 * (12 + 4)
     for node in range(3):
         books = job.exchanges[node].accounts
-        assert books.total(SENT).raw == (job.batches + 1) * size
-        assert books.total(RECEIVED).raw == job.batches * size
+        assert books.total("sent").raw == (job.batches + 1) * size
+        assert books.total("received").raw == job.batches * size
         assert {entry.peer for entry in books.entries()} == {Parameter_Server}
 
 

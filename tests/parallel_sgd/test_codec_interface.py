@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import logging
 from contextvars import copy_context
+from typing import Any
 
 import numpy as np
 import pytest
 
-from parallel_sgd.codec import REQUIRED, BlockWeight, Codec, DummyCodec, GlobalSettings, MissingParameter, netEncapsulation
+from parallel_sgd.codec import (
+    REQUIRED,
+    BlockWeight,
+    Codec,
+    DummyCodec,
+    GlobalSettings,
+    MissingParameter,
+    Plain,
+    netEncapsulation,
+)
 from parallel_sgd.codec.choice import choose_codecs
-from parallel_sgd.codec.interfaces import Packets
-from parallel_sgd.codec.plain import Plain
-from parallel_sgd.codec.settings import JobSettings
 from parallel_sgd.profiles import IIDBlockAssignment
 
 from ..statements import covers
@@ -21,10 +28,10 @@ from ..statements import covers
 class Keep(Codec):
     """Holds what it is given."""
 
-    def update_blocks(self, block_weight: BlockWeight) -> Packets:
+    def update_blocks(self, block_weight: BlockWeight) -> Any:
         return None
 
-    def receive_blocks(self, content: object) -> Packets:
+    def receive_blocks(self, content: object) -> Any:
         return None
 
 
@@ -93,15 +100,10 @@ def test_settings_give_assignment_and_parameters() -> None:
 
 
 def test_a_required_parameter_that_is_missing_names_codec_and_key() -> None:
-    settings = JobSettings(IIDBlockAssignment(2))
-    settings.codec = "QSGD"
-
-    def look_up() -> None:
-        GlobalSettings.install(settings)
+    wanted = pytest.raises(MissingParameter, match="QSGD needs the parameter 'bits': pass codec_extra_parameters=")
+    with GlobalSettings.use(IIDBlockAssignment(2)) as settings, wanted as caught:
+        settings.codec = "QSGD"
         GlobalSettings.get_params("bits", REQUIRED)
-
-    with pytest.raises(MissingParameter, match="QSGD needs the parameter 'bits': pass codec_extra_parameters=") as caught:
-        copy_context().run(look_up)
     assert (caught.value.key, caught.value.codec) == ("bits", "QSGD")
 
 
@@ -113,10 +115,13 @@ def test_settings_outside_a_job_say_where_they_are_valid() -> None:
 def test_two_contexts_do_not_share_settings() -> None:
     """Several workers may live in one process."""
     contexts = [copy_context() for _ in range(2)]
-    for value, context in enumerate(contexts):
-        context.run(GlobalSettings.install, JobSettings(IIDBlockAssignment(value + 1), {"value": value}))
+    uses = [GlobalSettings.use(IIDBlockAssignment(value + 1), {"value": value}) for value in range(2)]
+    for use, context in zip(uses, contexts, strict=True):
+        context.run(use.__enter__)
     assert [context.run(GlobalSettings.get_params, "value") for context in contexts] == [0, 1]
     assert [context.run(GlobalSettings.get_default).node_count for context in contexts] == [1, 2]
+    for use, context in zip(uses, contexts, strict=True):
+        context.run(use.__exit__, None, None, None)
 
 
 @covers("SUB-33")

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parallel_sgd.accounts import RECEIVED, SENT
 from parallel_sgd.codec import BlockWeight, DummyCodec, GlobalSettings, Plain
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment, ISetting
 from parallel_sgd.testing.array_job import SHAPES, ArrayJob, expected, gradient, tree_mean
 
 from ..statements import covers
+from .codec.compositions import check_exact
 
 ASSIGNMENTS = [
     IIDBlockAssignment(1),
@@ -31,28 +31,11 @@ ASSIGNMENTS = [
 ]
 
 
-def check(job: ArrayJob, nodes: object = None) -> None:
-    """Every worker has, in every batch, the bits of the recursive mean over all blocks."""
-    for node in job.assignment.nodes if nodes is None else nodes:  # type: ignore[attr-defined]
-        assert len(job.results[node]) == job.batches
-        for batch, results in enumerate(job.results[node]):
-            for got, wanted in zip(results, expected(batch, job.assignment.block_count), strict=True):
-                assert got.dtype == np.float32
-                assert got.tobytes() == wanted.tobytes()
-
-
 @covers("SUB-20")
 @pytest.mark.parametrize("assignment", ASSIGNMENTS, ids=lambda a: f"{type(a).__name__}-{a.node_count}-{a.redundancy}")
 def test_every_worker_gets_the_mean_over_all_blocks(assignment: ISetting) -> None:
     """The same bits everywhere, whoever holds which block."""
-    check(ArrayJob(assignment).run())
-
-
-@covers("SUB-23")
-@pytest.mark.parametrize("assignment", ASSIGNMENTS[1:], ids=lambda a: f"{type(a).__name__}-{a.node_count}-{a.redundancy}")
-def test_every_packet_twice_changes_nothing(assignment: ISetting) -> None:
-    """Duplicates change nothing."""
-    check(ArrayJob(assignment, link=lambda *_: (0.0, 0.0)).run())
+    check_exact(ArrayJob(assignment).run())
 
 
 @covers("SUB-22", "SUB-23")
@@ -61,13 +44,13 @@ def test_every_packet_twice_changes_nothing(assignment: ISetting) -> None:
 def test_delays_and_copies_in_any_combination_change_nothing(assignment: ISetting, data: st.DataObject) -> None:
     """Hypothesis chooses when each packet arrives and how often."""
     delays = st.lists(st.sampled_from([0.0, 0.1, 0.25, 3.0]), min_size=1, max_size=2)
-    check(ArrayJob(assignment, link=lambda *_: data.draw(delays)).run())
+    check_exact(ArrayJob(assignment, link=lambda *_: data.draw(delays)).run())
 
 
 def test_packets_of_whole_subtrees_are_their_sums() -> None:
     """Two workers with two blocks each send one sum per variable, and to each other only."""
     job = ArrayJob(FixedBlockAssignment(2, 1, 4), batches=1).run()
-    sent = [entry for entry in job.exchanges[0].accounts.entries() if entry.direction == SENT]
+    sent = [entry for entry in job.exchanges[0].accounts.entries() if entry.direction == "sent"]
     assert [(e.codec, e.variable, e.peer, e.packets, e.raw) for e in sent] == [
         ("Plain", 0, 1, 1, 4 * 12),
         ("Plain", 1, 1, 1, 4 * 4),
@@ -76,8 +59,8 @@ def test_packets_of_whole_subtrees_are_their_sums() -> None:
 
 def test_copies_of_a_block_are_not_sent_to_its_holders() -> None:
     job = ArrayJob(DuplicateAssignment(4, 2), batches=1).run()
-    assert {entry.peer for entry in job.exchanges[0].accounts.entries() if entry.direction == SENT} == {2, 3}
-    assert {entry.peer for entry in job.exchanges[0].accounts.entries() if entry.direction == RECEIVED} == {2, 3}
+    assert {entry.peer for entry in job.exchanges[0].accounts.entries() if entry.direction == "sent"} == {2, 3}
+    assert {entry.peer for entry in job.exchanges[0].accounts.entries() if entry.direction == "received"} == {2, 3}
 
 
 @covers("SUB-31")
@@ -87,7 +70,7 @@ def test_any_one_worker_may_die_with_two_copies(assignment: ISetting, dead: int)
     """The others go on without a time-out and with unchanged results."""
     job = ArrayJob(assignment, batches=4, ends_after={dead: 2}).run()
     assert len(job.results[dead]) == 2
-    check(job, nodes=set(range(4)) - {dead})
+    check_exact(job, nodes=set(range(4)) - {dead})
     assert job.clock.monotonic() == 0.0
 
 
@@ -95,7 +78,7 @@ def test_any_one_worker_may_die_with_two_copies(assignment: ISetting, dead: int)
 def test_a_slow_copy_is_not_waited_for() -> None:
     """What comes after its result was taken is dropped and counted."""
     job = ArrayJob(DuplicateAssignment(4, 2), batches=3, link=lambda sender, *_: (0.5,) if sender == 3 else (0.0,)).run()
-    check(job)
+    check_exact(job)
     assert job.clock.monotonic() == 0.0
     assert job.sync(0).late == 0  # nothing had arrived when the job ended, and it was accounted for as in flight
 
@@ -146,14 +129,6 @@ def test_dispose_lets_go_of_everything() -> None:
     codec.dispose()
     assert list(codec.missing_blocks()) == [0, 1]
     assert codec.do_something_to_save_yourself() is None
-
-
-def test_plain_does_not_run_on_a_parameter_server() -> None:
-    with (
-        GlobalSettings.use(IIDBlockAssignment(2)),
-        pytest.raises(ValueError, match=r"Plain runs on the workers \[0, 1\], got node -2"),
-    ):
-        Plain(-2)
 
 
 def test_dummy_codec_takes_the_mean_over_the_own_blocks() -> None:

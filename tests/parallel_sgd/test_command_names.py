@@ -15,7 +15,7 @@ from nn.dataset.transforms import Augment, ImageCls, Normalize, Shuffle
 from parallel_sgd.cli import EXIT_USAGE, main
 from parallel_sgd.commands.options import make_dataset, make_transform
 from parallel_sgd.names import UnknownName, literal, split_objects
-from tests.parallel_sgd.digits_job import mlp
+from tests.parallel_sgd.networks import mlp
 
 from ..statements import covers
 

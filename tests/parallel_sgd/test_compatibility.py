@@ -28,7 +28,7 @@ from parallel_sgd.codec.async_ps import AsyncPS
 from parallel_sgd.codec.compose import CodecWarning
 from parallel_sgd.compatibility import check_copies, check_meaning
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment, ISetting
-from tests.parallel_sgd.digits_job import mlp
+from tests.parallel_sgd.networks import mlp
 
 
 class Silent(Codec):

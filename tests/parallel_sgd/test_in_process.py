@@ -18,7 +18,7 @@ from parallel_sgd.in_process_scheduler import Deadlock, Fabric, MemoryChannel, S
 from parallel_sgd.profiles import DuplicateAssignment, IIDBlockAssignment
 from parallel_sgd.testing.array_job import ArrayJob
 from parallel_sgd.worker import Worker
-from tests.parallel_sgd.test_codec_plain import check
+from tests.parallel_sgd.codec.compositions import check_exact
 
 from ..statements import covers
 
@@ -131,4 +131,4 @@ def test_skipped_time_is_added_to_the_machines_time() -> None:
 def test_a_dead_worker_is_no_deadlock_for_the_others() -> None:
     """With two copies of every block."""
     job = ArrayJob(DuplicateAssignment(4, 2), batches=3, ends_after={3: 0}).run()
-    check(job, nodes=(0, 1, 2))
+    check_exact(job, nodes=(0, 1, 2))

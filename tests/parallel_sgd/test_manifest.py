@@ -19,7 +19,7 @@ from parallel_sgd.profiles import FixedBlockAssignment
 from parallel_sgd.socket_channel import can_do_without
 from parallel_sgd.spec import JobSpec
 from rpc.submit.recovery import DETERMINISTIC, Recovery
-from tests.parallel_sgd.digits_job import mlp
+from tests.parallel_sgd.networks import mlp
 
 
 class Mine(Plain):

@@ -12,7 +12,7 @@ from executor import ClusterExecutor
 from network import ClosedByUs, Request
 from nn.dataset.transforms import ImageCls
 from parallel_sgd import ParallelSGD, elastic, in_process, local_workers, nodes_from, parse_worker
-from tests.parallel_sgd.digits_job import mlp
+from tests.parallel_sgd.networks import mlp
 
 
 def test_the_name_of_a_file_in_the_place_of_ps_is_refused_with_the_call_that_is_meant() -> None:

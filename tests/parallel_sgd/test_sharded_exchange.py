@@ -20,7 +20,8 @@ from parallel_sgd.in_process_scheduler import Link, reliable
 from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment, ISetting
 from parallel_sgd.sharded_exchange import GradientShard, ParameterShard
 from parallel_sgd.unusable import Unusable
-from tests.parallel_sgd.digits_job import DigitsJob, mlp, plan_of
+from tests.parallel_sgd.digits_job import DigitsJob, plan_of
+from tests.parallel_sgd.networks import mlp
 from tests.processes.training.jobs import digits_job
 
 from ..statements import covers

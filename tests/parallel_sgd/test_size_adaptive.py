@@ -11,7 +11,7 @@ import nn
 from parallel_sgd import ParallelSGD, Parameter_Server, in_process
 from parallel_sgd.codec import Codec, DummyCodec, Plain, SizeAdaptive, SyncPS
 from parallel_sgd.codec.choice import by_size
-from tests.parallel_sgd.digits_job import mlp
+from tests.parallel_sgd.networks import mlp
 
 from ..statements import covers
 

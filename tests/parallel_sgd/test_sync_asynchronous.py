@@ -13,13 +13,12 @@ from network.frames import Message
 from nn.dataset.transforms import ImageCls, Shuffle
 from nn.gradient_descent import SGDOptimizer
 from nn.optimizer import GradientAveragingOptimizer, IOptimizer, ParameterAveragingOptimizer, PSGDOptimizer
-from parallel_sgd import JobResult, ParallelSGD, in_process
+from parallel_sgd import JobResult, ParallelSGD, Parameter_Server, in_process
 from parallel_sgd.batch_sync import AsynchronizedSGD, ISyncType, StaleSynchronous, SynchronizedSGD
-from parallel_sgd.channel import Key, Parameter_Server
 from parallel_sgd.codec import AsyncPS, BlockWeight, Codec, DummyCodec, GlobalSettings, Plain, SyncPS, netEncapsulation
 from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment
 from parallel_sgd.testing.array_job import ArrayJob, gradient, tree_mean
-from tests.parallel_sgd.digits_job import mlp
+from tests.parallel_sgd.networks import mlp
 from tests.parallel_sgd.paced_job import PacedJob, given
 
 from ..statements import covers
@@ -100,9 +99,9 @@ def test_messages_reach_codecs_on_arrival() -> None:
 @pytest.mark.parametrize("copies", [0, 2])
 def test_a_packet_that_is_lost_or_doubled_changes_nothing(sender: int, copies: int) -> None:
     """Law 7 of codecs.md holds here too: each gradient is applied once, and each answer taken once."""
-    seen: set[Key] = set()
+    seen: set[tuple[int, ...]] = set()
 
-    def link(source: int, _receiver: int, key: Key) -> tuple[float, ...]:
+    def link(source: int, _receiver: int, key: tuple[int, ...]) -> tuple[float, ...]:
         again = key in seen
         if source == sender:
             seen.add(key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextvars import copy_context
 from typing import Any
 
@@ -11,14 +11,13 @@ import pytest
 
 from network.frames import Message
 from parallel_sgd.batch_sync import SynchronizedSGD
-from parallel_sgd.channel import Key
 from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, Plain, netEncapsulation
 from parallel_sgd.codec.bank import CodecBank
-from parallel_sgd.codec.interfaces import Packets
 from parallel_sgd.codec.settings import JobSettings
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
 from parallel_sgd.testing.array_job import ArrayJob, expected
-from tests.parallel_sgd.test_codec_plain import check
+from tests.parallel_sgd.codec.compositions import check_exact
+from tests.parallel_sgd.links import lost_once
 
 from ..statements import covers
 from .stub_channel import StubChannel
@@ -31,15 +30,15 @@ class Sum(Codec):
         super().__init__(node_id)
         self.count = 0
 
-    def form(self, packet: netEncapsulation) -> Packets:
+    def form(self, packet: netEncapsulation) -> Any:
         return packet
 
-    def update_blocks(self, block_weight: BlockWeight) -> Packets:
+    def update_blocks(self, block_weight: BlockWeight) -> Any:
         self._add(block_weight.content)
         others = GlobalSettings.get_default().get_adversary(block_weight.block_id)
         return self.form(netEncapsulation(others, block_weight.content))
 
-    def receive_blocks(self, content: Any) -> Packets:
+    def receive_blocks(self, content: Any) -> Any:
         self._add(content)
         return None
 
@@ -56,24 +55,24 @@ class Sum(Codec):
 
 
 class Listed(Sum):
-    def form(self, packet: netEncapsulation) -> Packets:
+    def form(self, packet: netEncapsulation) -> Any:
         return [netEncapsulation(target, packet.content) for target in packet.targets]
 
 
 class Generated(Sum):
-    def form(self, packet: netEncapsulation) -> Packets:
+    def form(self, packet: netEncapsulation) -> Any:
         yield from (netEncapsulation(target, packet.content) for target in packet.targets)
 
 
 class Relay(Sum):
     """Worker 1 passes worker 0's block on to worker 2, from the receive path."""
 
-    def update_blocks(self, block_weight: BlockWeight) -> Packets:
+    def update_blocks(self, block_weight: BlockWeight) -> Any:
         self._add(block_weight.content)
         targets = {0: [1], 1: [0, 2], 2: [0, 1]}[self.node_id]
         return netEncapsulation(targets, (self.node_id, block_weight.content))
 
-    def receive_blocks(self, content: Any) -> Packets:
+    def receive_blocks(self, content: Any) -> Any:
         self._add(content[1])
         if self.node_id == 1 and content[0] == 0:
             yield netEncapsulation(2, content)
@@ -122,27 +121,27 @@ def test_a_codec_of_the_original_system_works() -> None:
 
 
 class Wrong(Sum):
-    def form(self, packet: netEncapsulation) -> Packets:
+    def form(self, packet: netEncapsulation) -> Any:
         return [packet, 7]  # type: ignore[list-item]
 
 
 class Number(Sum):
-    def form(self, packet: netEncapsulation) -> Packets:
+    def form(self, packet: netEncapsulation) -> Any:
         return 42  # type: ignore[return-value]
 
 
 class ToItself(Sum):
-    def form(self, packet: netEncapsulation) -> Packets:
+    def form(self, packet: netEncapsulation) -> Any:
         return netEncapsulation(GlobalSettings.get_default().nodes, packet.content)
 
 
 class ToNobody(Sum):
-    def form(self, packet: netEncapsulation) -> Packets:
+    def form(self, packet: netEncapsulation) -> Any:
         return netEncapsulation(9, packet.content)
 
 
 class Untransportable(Sum):
-    def form(self, packet: netEncapsulation) -> Packets:
+    def form(self, packet: netEncapsulation) -> Any:
         return netEncapsulation(packet.targets, {1.5: object()})
 
 
@@ -165,7 +164,7 @@ def test_what_cannot_be_sent_is_refused(codec: type[Codec], error: type[Exceptio
 def test_a_delayed_link_changes_nothing() -> None:
     """Three workers, one link delayed by 0.5 s; a message of batch k+1 never enters batch k and is never lost."""
     job = ArrayJob(IIDBlockAssignment(3), batches=6, link=lambda s, r, _: (0.5,) if (s, r) == (0, 2) else (0.0,)).run()
-    check(job)
+    check_exact(job)
     assert job.clock.monotonic() == 1.5  # a round trip takes 0.5 s for two batches: the delay was real
 
 
@@ -173,7 +172,7 @@ def test_a_delayed_link_changes_nothing() -> None:
 def test_reordered_messages_change_nothing() -> None:
     """Random delays reorder variables and batches."""
     rng = np.random.default_rng(5)
-    check(ArrayJob(IIDBlockAssignment(4), batches=8, link=lambda *_: (float(rng.random()),)).run())
+    check_exact(ArrayJob(IIDBlockAssignment(4), batches=8, link=lambda *_: (float(rng.random()),)).run())
 
 
 @covers("SUB-21")
@@ -188,19 +187,13 @@ def test_workers_never_differ_by_more_than_one_batch() -> None:
         lead.append(max(done) - min(done))
 
     link = lambda *_: (float(rng.random()),)  # noqa: E731
-    check(ArrayJob(IIDBlockAssignment(3), batches=10, link=link, on_batch=on_batch).run())
+    check_exact(ArrayJob(IIDBlockAssignment(3), batches=10, link=link, on_batch=on_batch).run())
     assert max(lead) == 1
 
 
-def drop_first(batch: int, times: int = 1) -> Callable[[int, int, Key], tuple[float, ...]]:
+def of_batch(batch: int) -> Any:
     """A link that loses the first packets of one batch, in both directions."""
-    seen: dict[tuple[int, int, Key], int] = {}
-
-    def link(sender: int, receiver: int, key: Key) -> tuple[float, ...]:
-        count = seen[sender, receiver, key] = seen.get((sender, receiver, key), 0) + 1
-        return () if key[2] == batch and count <= times else (0.0,)
-
-    return link
+    return lost_once(lambda _sender, _receiver, key: key[2] == batch)
 
 
 class Counted(Plain):
@@ -219,8 +212,8 @@ def test_a_lost_batch_is_rescued_after_one_period(timeout: float) -> None:
     """After T, exactly once per variable; the packets carry the batch tag, so success continues."""
     calls: list[tuple[int, str]] = []
     codec = type("Counted", (Counted,), {"calls": calls})
-    job = ArrayJob(IIDBlockAssignment(2), codec=codec, batches=3, timeout=timeout, link=drop_first(1)).run()
-    check(job)
+    job = ArrayJob(IIDBlockAssignment(2), codec=codec, batches=3, timeout=timeout, link=of_batch(1)).run()
+    check_exact(job)
     assert job.clock.monotonic() == timeout
     assert [node for node, _ in calls] == [0, 0]  # two variables; worker 1 was answered before it had to ask
 
@@ -232,7 +225,7 @@ class Hopeless(Sum):
 @covers("SUB-25")
 def test_without_rescue_it_fails_after_one_period() -> None:
     """The words of the original system, after exactly T; what is missing is named."""
-    job = ArrayJob(IIDBlockAssignment(2), codec=Hopeless, timeout=0.75, link=drop_first(1))
+    job = ArrayJob(IIDBlockAssignment(2), codec=Hopeless, timeout=0.75, link=of_batch(1))
     with pytest.raises(TimeoutError) as caught:
         job.run()
     text = str(caught.value)
@@ -258,15 +251,15 @@ def test_a_second_time_out_is_final() -> None:
 @covers("SUB-24")
 def test_a_late_answer_within_the_second_period_is_enough() -> None:
     """One more period T is waited; what the rescue sent comes late and is counted."""
-    seen: set[tuple[int, Key]] = set()
+    seen: set[tuple[int, tuple[int, ...]]] = set()
 
-    def link(sender: int, _receiver: int, key: Key) -> tuple[float, ...]:
+    def link(sender: int, _receiver: int, key: tuple[int, ...]) -> tuple[float, ...]:
         again = (sender, key) in seen
         seen.add((sender, key))
         return (0.75 if again else 1.5 if key[2] == 0 else 0.5,)
 
     job = ArrayJob(IIDBlockAssignment(2), timeout=1.0, link=link).run()
-    check(job)
+    check_exact(job)
     assert job.clock.monotonic() == 2.5
     assert (job.sync(0).late, job.sync(1).late) == (4, 4)  # two variables: rescue and answer
 
@@ -275,23 +268,21 @@ def test_a_late_answer_within_the_second_period_is_enough() -> None:
 @pytest.mark.parametrize("nodes", [2, 3])
 def test_a_packet_lost_one_way_is_replaced_by_the_result(lost: tuple[int, int], nodes: int) -> None:
     """codecs.md law 7: the sender is one batch ahead by then, so it answers with the result of the batch before."""
-    drop = drop_first(1)
-    job = ArrayJob(IIDBlockAssignment(nodes), link=lambda s, r, key: drop(s, r, key) if (s, r) == lost else (0.0,)).run()
-    check(job)
+    job = ArrayJob(IIDBlockAssignment(nodes), link=lost_once(lambda s, r, key: (s, r) == lost and key[2] == 1)).run()
+    check_exact(job)
     assert job.clock.monotonic() == 10.0
 
 
 @pytest.mark.parametrize("variable", [0, 1])
 def test_a_single_lost_packet_is_replaced(variable: int) -> None:
     """codecs.md law 7: the other variable of the batch was complete, or even taken."""
-    drop = drop_first(1)
-    job = ArrayJob(IIDBlockAssignment(2), link=lambda s, r, key: drop(s, r, key) if (s, key[3]) == (0, variable) else (0.0,))
-    check(job.run())
+    job = ArrayJob(IIDBlockAssignment(2), link=lost_once(lambda s, _, key: (s, *key[2:]) == (0, 1, variable)))
+    check_exact(job.run())
     assert job.clock.monotonic() == 10.0
 
 
 class Breaks(Sum):
-    def receive_blocks(self, content: Any) -> Packets:
+    def receive_blocks(self, content: Any) -> Any:
         raise ZeroDivisionError("in receive_blocks")
 
 

@@ -22,7 +22,7 @@ from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.settings import JobSettings
 from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment
 from parallel_sgd.report import TrainingReport
-from tests.parallel_sgd.digits_job import mlp
+from tests.parallel_sgd.networks import mlp
 
 from ..statements import covers
 from .stub_channel import StubChannel

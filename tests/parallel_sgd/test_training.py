@@ -14,7 +14,8 @@ from parallel_sgd.batches import ORDERS
 from parallel_sgd.channel import Key
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
 from tests.parallel_sgd.dealing import dealt
-from tests.parallel_sgd.digits_job import ADAM, DigitsJob, digits, mlp, plan_of
+from tests.parallel_sgd.digits_job import ADAM, DigitsJob, digits, plan_of
+from tests.parallel_sgd.networks import mlp
 
 from ..statements import covers
 

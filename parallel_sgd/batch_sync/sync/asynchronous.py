@@ -14,7 +14,7 @@ from nn.optimizer.parallel_sgd import ExchangingOptimizer
 from parallel_sgd.channel import Wait, await_verdict, until
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.interfaces import Array, Codec
-from parallel_sgd.merge import BlockMean
+from parallel_sgd.merge import OwnMean
 
 from .interface import ISyncType, Step, SyncSetting
 from .synchronized import TIMED_OUT, RescuingSync, SynchronizedSGD, listed
@@ -43,8 +43,7 @@ class AsynchronizedSGD(RescuingSync):
     def __init__(self, codecs: CodecBank, timeout: float, clock: Callable[[], float], names: tuple[str, ...]) -> None:
         super().__init__(codecs, timeout, clock, names)
         mine = codecs.assignment.node_2_block[codecs.node_id]
-        self._place = {block: place for place, block in enumerate(mine)}
-        self._own: list[BlockMean | None] = [None if c.awaits_answer else BlockMean(len(mine)) for c in codecs.codecs]
+        self._own = [None if codec.awaits_answer else OwnMean(mine) for codec in codecs.codecs]
         self._local: list[Array | None] = [None] * len(names)
         self._passes = False
         self._early: list[tuple[int, Step, int, object]] = []
@@ -60,9 +59,9 @@ class AsynchronizedSGD(RescuingSync):
             self.receive(*message)
 
     def put(self, variable: int, block_id: int, content: Array) -> None:
-        own, place = self._own[variable], self._place[block_id]
+        own = self._own[variable]
         if own is not None:
-            self._local[variable] = own.mean_with((place, place + 1), content, stays=place == len(self._place) - 1)
+            self._local[variable] = own.add(block_id, content)
         super().put(variable, block_id, content)
 
     def receive(self, sender: int, step: Step, variable: int, content: object) -> None:

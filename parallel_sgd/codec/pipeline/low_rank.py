@@ -13,6 +13,8 @@ from nn import arguments
 
 from .stage import Draw, LinearCode, Vector
 
+__all__ = ["PowerSGD"]
+
 Matrix = NDArray[np.float32]
 
 #: Elements of a matrix that are added and multiplied while they are in L2.

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from network.testing import VirtualClock
 from parallel_sgd.profiles import FixedBlockAssignment
-from tests.parallel_sgd.digits_job import ADAM, DigitsJob, mlp, plan_of
+from tests.parallel_sgd.digits_job import ADAM, DigitsJob, plan_of
+from tests.parallel_sgd.networks import mlp
 
 from ...statements import covers
 

@@ -18,7 +18,8 @@ from nn.optimizer import (
 )
 from parallel_sgd.profiles import FixedBlockAssignment
 from rpc.shipping import load, pack
-from tests.parallel_sgd.digits_job import DigitsJob, mlp, plan_of
+from tests.parallel_sgd.digits_job import DigitsJob, plan_of
+from tests.parallel_sgd.networks import mlp
 
 SEED, EPOCHS, BLOCK = 11, 2, 32
 BATCHES = EPOCHS * -(-1500 // (4 * BLOCK))

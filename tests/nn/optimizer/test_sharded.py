@@ -16,7 +16,8 @@ from nn.optimizer import IOptimizer, OpContainer, PSGDOptimizer, ShardedPSGDOpti
 from nn.optimizer.sharded import ALIGNMENT, shard_bounds
 from nn.value import Variable, VariableStore
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, ISetting
-from tests.parallel_sgd.digits_job import DigitsJob, mlp, plan_of
+from tests.parallel_sgd.digits_job import DigitsJob, plan_of
+from tests.parallel_sgd.networks import mlp
 
 BLOCK, EPOCHS = 32, 1
 

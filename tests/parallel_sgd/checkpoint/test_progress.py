@@ -37,7 +37,8 @@ from rpc.monitor import Monitor
 from tests.parallel_sgd.checkpoint.jobs import BATCHES, bits, network, positions, rows, run, throw_back
 from tests.parallel_sgd.checkpoint.test_store import FailingDisk
 from tests.parallel_sgd.checkpoint.test_writer import GatedDisk
-from tests.parallel_sgd.digits_job import digits, mlp, plan_of
+from tests.parallel_sgd.digits_job import digits, plan_of
+from tests.parallel_sgd.networks import mlp
 
 from ...statements import covers
 

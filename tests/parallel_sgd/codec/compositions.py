@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextvars import copy_context
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ import numpy as np
 from nn.gradient_descent import IGradientDescent
 from parallel_sgd import Parameter_Server
 from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, netEncapsulation
-from parallel_sgd.codec.settings import JobSettings
 from parallel_sgd.profiles import IIDBlockAssignment, ISetting
 from parallel_sgd.testing.array_job import ArrayJob, expected
 
@@ -26,13 +24,13 @@ def bits(job: ArrayJob) -> list[tuple[bytes, ...]]:
     return [tuple(value.tobytes() for batch in job.results[node] for value in batch) for node in job.assignment.nodes]
 
 
-def check_exact(job: ArrayJob) -> None:
-    """Every worker has got the mean over all blocks along the tree, to the bit."""
-    for node in job.assignment.nodes:
+def check_exact(job: ArrayJob, nodes: Iterable[int] | None = None) -> None:
+    """Every worker has got the mean over all blocks along the tree, to the bit, in every batch."""
+    for node in job.assignment.nodes if nodes is None else nodes:
         assert len(job.results[node]) == job.batches
         for batch, got in enumerate(job.results[node]):
-            wanted = expected(batch, job.assignment.block_count)
-            assert [value.tobytes() for value in got] == [value.tobytes() for value in wanted]
+            wanted = expected(batch, job.assignment.block_count, job.shapes)
+            assert [(value.dtype, value.tobytes()) for value in got] == [(value.dtype, value.tobytes()) for value in wanted]
 
 
 def codec_of(job: ArrayJob, node: int = 0, variable: int = 0) -> Any:
@@ -53,10 +51,8 @@ class ByHand:
     ) -> None:
         nodes = [*range(workers), *([Parameter_Server] if kind.needs_server else [])]
         value = np.zeros((5, 8), np.float32) if value is None else value
-        self.job = JobSettings(IIDBlockAssignment(workers), parameters, values=[value], rule=rule)
-        context = copy_context()
-        context.run(GlobalSettings.install, self.job)
-        self.codecs: dict[int, Any] = {node: context.run(kind, node) for node in nodes}
+        with GlobalSettings.use(IIDBlockAssignment(workers), parameters, values=[value], rule=rule) as self.job:
+            self.codecs: dict[int, Any] = {node: kind(node) for node in nodes}
         self.batch = self.payloads = 0
 
     def exchange(self, values: Sequence[np.ndarray]) -> list[np.ndarray]:

@@ -7,23 +7,20 @@ all, the first one does it for the others: that they would get the same bits is 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextvars import copy_context
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from nn.arrays import Array
-from nn.gradient_descent.interface import IGradientDescent
+from nn.gradient_descent import IGradientDescent
 from nn.model import Model
 from nn.optimizer import OpContainer
-from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings
-from parallel_sgd.codec.compose import AllToAll
-from parallel_sgd.codec.compose.parts import Composition
-from parallel_sgd.codec.interfaces import Packets, netEncapsulation
-from parallel_sgd.codec.pipeline.low_rank import PowerSGD
-from parallel_sgd.codec.settings import JobSettings
+from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, netEncapsulation
+from parallel_sgd.codec.compose import AllToAll, Composition
+from parallel_sgd.codec.pipeline import PowerSGD
 from parallel_sgd.profiles import IIDBlockAssignment
 
+Array = NDArray[Any]
 Samples = tuple[Array, Array]
 Dense = Codec.of(AllToAll(), name="Dense")
 SMALL = 1024
@@ -60,17 +57,19 @@ class Fleet:
         self._speaks = [one_speaks_for_all(kind), True]  # of large variables, of small ones
         self._results: dict[tuple[int, int], Array] = {}
         self._queue: list[tuple[int, int, object]] = []
-        self._jobs: list[JobSettings] = []
+        self._jobs: list[Any] = []
         self.codecs: list[list[Codec]] = []
         self.optimizers = []
         for node, model in enumerate(models):
             values = [variable.value for variable in model.store.variables]
             rule: type[IGradientDescent] | Any = container.rule
-            job = JobSettings(IIDBlockAssignment(len(models)), parameters, values=values, rule=rule, seed=seed)
-            self._jobs.append(job)
-            kinds = [kind if value.size >= SMALL else Dense for value in values]
             self._small = [value.size < SMALL for value in values]
-            self.codecs.append(copy_context().run(_made, kinds, node, job))
+            with GlobalSettings.use(IIDBlockAssignment(len(models)), parameters, values=values, rule=rule) as job:
+                job.seed = seed
+                self._jobs.append(job)
+                self.codecs.append([])
+                for job.variable, small in enumerate(self._small):
+                    self.codecs[-1].append((Dense if small else kind)(node))
             self.optimizers.append(container.build(model.store, Port(self, node)))
 
     def result(self, node: int, variable: int) -> Array | None:
@@ -83,7 +82,7 @@ class Fleet:
                 self._results[who, variable] = found
         return found
 
-    def post(self, variable: int, packets: Packets) -> None:
+    def post(self, variable: int, packets: Any) -> None:
         """Queue what a codec returns."""
         if packets is None:
             return
@@ -127,15 +126,6 @@ def one_speaks_for_all(kind: type[Codec]) -> bool:
     if not isinstance(composition, Composition) or not kind.agrees:
         return False
     return type(composition.exchange) is AllToAll and composition.local is None and not isinstance(composition.up, PowerSGD)
-
-
-def _made(kinds: Sequence[type[Codec]], node: int, job: JobSettings) -> list[Codec]:
-    GlobalSettings.install(job)
-    codecs = []
-    for variable, kind in enumerate(kinds):
-        job.variable = variable
-        codecs.append(kind(node))
-    return codecs
 
 
 def _frozen(part: Any) -> Any:

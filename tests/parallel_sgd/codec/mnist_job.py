@@ -16,14 +16,12 @@ import nn
 from nn.dataset import ArrayDataset
 from nn.dataset.idx import read_idx
 from nn.dataset.transforms import ImageCls
-from nn.gradient_descent import ADAMOptimizer, MomentumOptimizer, SGDOptimizer
-from nn.gradient_descent.interface import IGradientDescent
+from nn.gradient_descent import ADAMOptimizer, IGradientDescent, MomentumOptimizer, SGDOptimizer
 from nn.model import Model, SequentialModel
 from nn.optimizer import IOptimizer, LocalUpdateOptimizer, OpContainer, ParameterAveragingOptimizer, PSGDOptimizer
 from nn.random import keyed
 from nn.threads import limited_to_one_thread
 from parallel_sgd import JobResult, ParallelSGD, in_process
-from parallel_sgd.accounts import SENT
 from parallel_sgd.codec import Codec, SizeAdaptive
 from parallel_sgd.codec.compose import CodecWarning, check
 from tests.parallel_sgd.codec.fleet import SMALL, Dense, Fleet
@@ -141,7 +139,7 @@ def run(
             shuffle=False,
             directory=directory,
         )
-    sent = sum(entry.raw for rows in result.accounts.values() for entry in rows if entry.direction == SENT)
+    sent = sum(entry.raw for rows in result.accounts.values() for entry in rows if entry.direction == "sent")
     return Outcome(100 * _mean_model_accuracy(result), sent, tuple(str(one.message) for one in caught))
 
 

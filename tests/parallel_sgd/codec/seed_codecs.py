@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from parallel_sgd import Parameter_Server
-from parallel_sgd.codec import GlobalSettings
+from parallel_sgd.codec import Codec, GlobalSettings, netEncapsulation
 from parallel_sgd.codec.essential import BlockWeight
-from parallel_sgd.codec.interfaces import Codec, netEncapsulation
 
 
 class Client(Codec):

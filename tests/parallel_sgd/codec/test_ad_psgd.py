@@ -15,7 +15,7 @@ from nn.dataset.transforms import ImageCls
 from nn.optimizer import ParameterAveragingOptimizer
 from parallel_sgd import ParallelSGD, in_process
 from parallel_sgd.batch_sync import AsynchronizedSGD, StaleSynchronous, SyncChoice, SynchronizedSGD
-from parallel_sgd.channel import Key, Wait
+from parallel_sgd.channel import Wait
 from parallel_sgd.codec import ADPSGD, BlockWeight, GlobalSettings
 from parallel_sgd.codec.ad_psgd import PATIENCE
 from parallel_sgd.codec.bank import CodecBank
@@ -24,7 +24,7 @@ from parallel_sgd.exchange import BlockExchange
 from parallel_sgd.in_process_scheduler import Link, MemoryChannel, reliable, run_in_process
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
 from parallel_sgd.worker import Worker
-from tests.parallel_sgd.digits_job import mlp
+from tests.parallel_sgd.networks import mlp
 
 
 class Walk:
@@ -92,7 +92,7 @@ def uneven(seed: int) -> Callable[[int], float]:
     return lambda node: float(rng.uniform(0.05, 0.3) * (node + 1))
 
 
-def slow(seed: int, copies: int = 1) -> Callable[[int, int, Key], Sequence[float]]:
+def slow(seed: int, copies: int = 1) -> Callable[[int, int, tuple[int, ...]], Sequence[float]]:
     rng = np.random.default_rng(seed)
     return lambda *_: tuple(rng.uniform(0, 0.4, copies).tolist())
 

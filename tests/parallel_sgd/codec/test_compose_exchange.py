@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parallel_sgd.accounts import SENT
-from parallel_sgd.channel import Key, Parameter_Server
+from parallel_sgd import Parameter_Server
 from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, Plain
 from parallel_sgd.codec.compose import PS, AllToAll, Delay, Ring, ShardedPS, Tree, Warmup, WeightedMean
 from parallel_sgd.codec.pipeline import QSGD, ErrorFeedback, Int8, PayloadError, RandomK, Sign, TopK
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment, ISetting
 from parallel_sgd.testing.array_job import expected, gradient
 from tests.parallel_sgd.codec.compositions import bits, check_exact, codec_of, run
+from tests.parallel_sgd.links import lost_once, without
 
 ALONE = [IIDBlockAssignment(1), IIDBlockAssignment(3), FixedBlockAssignment(2, 1, 4), FixedBlockAssignment(5, 1, 8)]
 SHARED = [DuplicateAssignment(4, 2), IIDBlockAssignment(4, 2)]
@@ -37,7 +37,7 @@ def test_a_tree_refuses_shared_blocks() -> None:
         run(Codec.of(Tree(), name="Tree"), DuplicateAssignment(4, 2))
 
 
-def raw(job: Any, node: int, direction: str = SENT) -> int:
+def raw(job: Any, node: int, direction: str = "sent") -> int:
     """Bytes of arrays that a worker has sent per batch."""
     size: int = job.exchanges[node].accounts.total(direction).raw
     return size // job.batches
@@ -74,9 +74,9 @@ def test_bytes_of_a_tree() -> None:
 
 def test_what_a_packet_adds_to_its_payload() -> None:
     """codecs.md: at most 32 bytes beside the frame of an array; a Plain packet has the frame and two numbers."""
-    plain = run(Plain, IIDBlockAssignment(3)).exchanges[0].accounts.total(SENT)
+    plain = run(Plain, IIDBlockAssignment(3)).exchanges[0].accounts.total("sent")
     for kind in (Codec.of(AllToAll()), Codec.of(AllToAll(), up=Int8())):
-        total = run(kind, IIDBlockAssignment(3)).exchanges[0].accounts.total(SENT)
+        total = run(kind, IIDBlockAssignment(3)).exchanges[0].accounts.total("sent")
         assert (total.overhead - plain.overhead) / (2 * 2 * 3) <= 32
 
 
@@ -101,17 +101,6 @@ LOSSY = [
 ]
 
 
-def lost(sender: int, batch: int) -> Any:
-    seen: set[tuple[int, int, Key]] = set()
-
-    def link(source: int, receiver: int, key: Key) -> tuple[float, ...]:
-        again = (source, receiver, key) in seen
-        seen.add((source, receiver, key))
-        return (0.0,) if again or source != sender or key[2] != batch else ()
-
-    return link
-
-
 LOSSES = [(kind, node) for kind in LOSSY for node in (0, 1, 2, Parameter_Server) if node >= 0 or kind.needs_server]
 
 
@@ -119,7 +108,7 @@ LOSSES = [(kind, node) for kind in LOSSY for node in (0, 1, 2, Parameter_Server)
 def test_lost_packets_are_rescued_from_any_node(kind: type[Codec], sender: int) -> None:
     """Law 7: the same bits as without a loss, after one time-out."""
     assignment = IIDBlockAssignment(3)
-    job = run(kind, assignment, link=lost(sender, 1))
+    job = run(kind, assignment, link=lost_once(lambda source, _, key: source == sender and key[2] == 1))
     assert bits(job) == bits(run(kind, assignment))
     assert 10.0 <= job.clock.monotonic() <= 20.0
 
@@ -136,7 +125,7 @@ def test_repeated_packets_change_nothing_and_are_counted(kind: type[Codec]) -> N
 def test_a_time_out_names_the_blocks_that_are_missing() -> None:
     for kind in (Codec.of(AllToAll(), up=Int8()), Codec.of(PS(), up=Int8())):
         with pytest.raises(TimeoutError, match=r"the retry did not help.*missing block\(s\) 1 of node\(s\) 1\b"):
-            run(kind, IIDBlockAssignment(3), link=lambda sender, *_: () if sender == 1 else (0.0,))
+            run(kind, IIDBlockAssignment(3), link=without((1,)))
 
 
 def test_a_packet_of_another_composition_is_an_error() -> None:
@@ -188,12 +177,6 @@ def test_a_server_that_was_left_behind_says_so() -> None:
             server.receive_blocks(second.content)
         with pytest.raises(TypeError, match="Served on the parameter server computes no blocks"):
             server.update_blocks(BlockWeight(np.ones(3, np.float32), 0))
-
-
-def test_it_runs_on_nodes_of_the_job_only() -> None:
-    wanted = r"runs on the workers \[0, 1\], got node -2"
-    with GlobalSettings.use(IIDBlockAssignment(2)), pytest.raises(ValueError, match=wanted):
-        Codec.of(AllToAll())(Parameter_Server)
 
 
 @pytest.mark.parametrize("exchange", [AllToAll(), Ring(smallest=1), ShardedPS(smallest=1)], ids=repr)

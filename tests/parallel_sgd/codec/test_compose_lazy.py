@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parallel_sgd.channel import Parameter_Server
+from parallel_sgd import Parameter_Server
 from parallel_sgd.codec import LAQ, Codec
 from parallel_sgd.codec.compose import PS, AllToAll, Lazy
 from parallel_sgd.codec.pipeline import DiffRef, Grid

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from network.testing import VirtualClock
-from parallel_sgd.channel import Key, Wait
+from parallel_sgd.channel import Wait
 from parallel_sgd.codec import Codec
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.choice import choose_codecs
@@ -19,6 +19,7 @@ from parallel_sgd.codec.settings import JobSettings
 from parallel_sgd.in_process_scheduler import Link, MemoryChannel, reliable, run_in_process
 from parallel_sgd.profiles import IIDBlockAssignment
 from parallel_sgd.testing.array_job import ArrayJob, BlockExchange, SynchronizedSGD, Worker, gradient
+from tests.parallel_sgd.links import lost_once, without
 
 
 class Walk:
@@ -129,13 +130,7 @@ def test_pairs_are_the_same_for_all_variables_and_change() -> None:
 @pytest.mark.parametrize("up", [None, DiffRef(TopK(0.5))], ids=repr)
 def test_a_neighbour_s_lost_packet_is_rescued(up: Any) -> None:
     kind = Codec.of(Gossip("ring", gamma=0.5), up=up, send="weights")
-    seen: set[tuple[int, int, Key]] = set()
-
-    def link(source: int, receiver: int, key: Key) -> tuple[float, ...]:
-        again = (source, receiver, key) in seen
-        seen.add((source, receiver, key))
-        return (0.0,) if again or source != 0 or key[2] != 1 else ()
-
+    link = lost_once(lambda source, _, key: source == 0 and key[2] == 1)
     assert (Walk(kind, 4, 4, link=link).at(4) == Walk(kind, 4, 4).at(4)).all()
     with pytest.raises(TimeoutError, match=r"missing block\(s\) 1 of node\(s\) 1\b"):
-        Walk(kind, 4, 2, link=lambda sender, *_: () if sender == 1 else (0.0,))
+        Walk(kind, 4, 2, link=without((1,)))

@@ -14,8 +14,7 @@ import pytest
 from parallel_sgd import codec as codecs
 from parallel_sgd.codec import Codec
 from parallel_sgd.codec.compose import AllToAll, CodecWarning
-from parallel_sgd.codec.pipeline.memory import ErrorFeedback
-from parallel_sgd.codec.pipeline.sparsify import RandomK, TopK
+from parallel_sgd.codec.pipeline import ErrorFeedback, RandomK, TopK
 from tests.parallel_sgd.codec.fleet import Dense
 from tests.parallel_sgd.codec.mnist_job import (
     LOCAL_MOMENTUM,

@@ -17,7 +17,7 @@ from parallel_sgd.batch_sync import AsynchronizedSGD
 from parallel_sgd.codec import Codec
 from parallel_sgd.names import known_classes
 from parallel_sgd.profiles import CyclicAssignment
-from tests.parallel_sgd.digits_job import mlp
+from tests.parallel_sgd.networks import mlp
 
 ADAM: dict[str, Any] = {"gd_type": ADAMOptimizer, "gd_params": (1e-2,)}
 SLOW: dict[str, Any] = {"gd_type": SGDOptimizer, "gd_params": (0.2,), "epoch": 3}

@@ -17,9 +17,9 @@ from parallel_sgd import ParallelSGD, codec, in_process
 from parallel_sgd.codec import REQUIRED, Codec, GlobalSettings, Plain
 from parallel_sgd.codec import compose as parts
 from parallel_sgd.codec.parameters import reads
-from parallel_sgd.codec.pipeline.quantize import Int8
+from parallel_sgd.codec.pipeline import Int8
 from rpc.logs import SUBMIT_LOGGER
-from tests.parallel_sgd.digits_job import mlp
+from tests.parallel_sgd.networks import mlp
 from tests.sources import library_files
 
 from ...statements import covers

@@ -11,10 +11,10 @@ import nn
 from nn.gradient_descent import SGDOptimizer
 from nn.optimizer import GradientAveragingOptimizer, ParameterAveragingOptimizer, PSGDOptimizer
 from parallel_sgd import JobResult, ParallelSGD, in_process
+from parallel_sgd.codec import Codec, netEncapsulation
 from parallel_sgd.codec.interface import Codec as CodecOfTheReadme
-from parallel_sgd.codec.interfaces import Codec, netEncapsulation
 from tests.parallel_sgd.codec.seed_codecs import Client, Differences, FromTheStart, FromZero, Introduced
-from tests.parallel_sgd.digits_job import mlp
+from tests.parallel_sgd.networks import mlp
 
 MARK = "replaces the parameters under"
 

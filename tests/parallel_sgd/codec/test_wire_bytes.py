@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from parallel_sgd import codec as codecs
-from parallel_sgd.accounts import SENT
 from parallel_sgd.codec import Codec
 from parallel_sgd.codec.compose import PS, FirstCopy
 from parallel_sgd.profiles import CyclicAssignment, DuplicateAssignment, IIDBlockAssignment, ISetting
@@ -29,7 +28,7 @@ def sent(kind: type[Codec], assignment: ISetting, **parameters: Any) -> list[flo
         server=kind if kind.needs_server else None,
         parameters={"learn_rate": 0.1, **parameters},
     ).run()
-    return [job.exchanges[node].accounts.total(SENT).raw / BATCHES for node in assignment.nodes]
+    return [job.exchanges[node].accounts.total("sent").raw / BATCHES for node in assignment.nodes]
 
 
 @pytest.mark.parametrize("kind", [codecs.FedAvg, codecs.DiLoCoPS, codecs.FedProx])
@@ -74,3 +73,4 @@ def test_codes_cost_one_gradient_however_many_stragglers_they_bear(copies: int) 
     assert sent(codecs.SyncPS, DuplicateAssignment(8, copies)) == [4 * N] * 8
     assert sent(FirstCopyPS, DuplicateAssignment(8, copies)) == [4 * N] * 8
     assert sent(codecs.GradCode, CyclicAssignment(5, copies)) == [4 * N] * 5
+    assert sent(codecs.GradCodePeers, CyclicAssignment(5, copies)) == [4 * 4 * N] * 5

@@ -26,7 +26,8 @@ from parallel_sgd.report import TrainingReport
 from parallel_sgd.table import Earlier
 from parallel_sgd.training import Hooks
 from parallel_sgd.worker import Worker, build_worker
-from tests.parallel_sgd.digits_job import digits, mlp
+from tests.parallel_sgd.digits_job import digits
+from tests.parallel_sgd.networks import mlp
 
 JOB = "20260101-000000-abcdef"
 

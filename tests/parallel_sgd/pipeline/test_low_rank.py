@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from parallel_sgd.codec.pipeline.low_rank import PowerSGD
+from parallel_sgd.codec.pipeline import PowerSGD
 
 from .laws import DRAW, Array, gaussian
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from parallel_sgd.codec.pipeline import DGCMemory, DiffRef, Draw, ErrorFeedback, Pipeline, RandomK, TopK
-from parallel_sgd.codec.pipeline.quantize import Int8
+from parallel_sgd.codec.pipeline import DGCMemory, DiffRef, Draw, ErrorFeedback, Int8, Pipeline, RandomK, TopK
 
 from .laws import DRAW, Array, Make, gaussian
 from .stages import INNER, MEMORIES

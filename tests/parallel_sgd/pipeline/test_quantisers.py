@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parallel_sgd.codec.pipeline.quantize import QSGD, Cast, Grid, Int8, Levels, Natural, Sign, Tern, TwoMeans, tangent_levels
+from parallel_sgd.codec.pipeline import QSGD, Cast, Grid, Int8, Levels, Natural, Sign, Tern, TwoMeans, tangent_levels
 
 from .laws import DRAW, Array, Make, check_unbiased, encoded, error, gaussian, moments, sent, square
 

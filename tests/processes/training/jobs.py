@@ -17,7 +17,7 @@ from nn.model import Model, SequentialModel
 from parallel_sgd import JobResult, ParallelSGD
 from parallel_sgd.nodes import LocalNodes
 from parallel_sgd.profiles import FixedBlockAssignment
-from tests.parallel_sgd.digits_job import mlp
+from tests.parallel_sgd.networks import mlp
 
 FOUR_BLOCKS = FixedBlockAssignment.of(blocks=4)
 

@@ -13,7 +13,7 @@ from parallel_sgd import Parameter_Server
 from parallel_sgd.accounts import SENT
 from parallel_sgd.codec import Codec, Plain, Ring, SyncPS, TopKInt8
 from parallel_sgd.nodes import LocalNodes
-from tests.parallel_sgd.digits_job import mlp
+from tests.parallel_sgd.networks import mlp
 from tests.processes.training.jobs import FOUR_BLOCKS, digits_job, here, only_weights, some, weights
 
 from ...statements import covers

@@ -24,7 +24,7 @@ from parallel_sgd.nodes import LocalNodes
 from parallel_sgd.profiles import DuplicateAssignment, IIDBlockAssignment
 from rpc.errors import NodeBusy
 from rpc.launch.local import local_agents
-from tests.parallel_sgd.digits_job import mlp
+from tests.parallel_sgd.networks import mlp
 from tests.processes.harness import start_job, wait_for
 from tests.processes.training.jobs import digits_job, here, line_job, only_weights, said, some
 

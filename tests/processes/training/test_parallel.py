@@ -21,7 +21,7 @@ from parallel_sgd.accounts import SENT, Entry, check_conserved
 from parallel_sgd.codec import Codec, DummyCodec
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.nodes import LocalNodes
-from tests.parallel_sgd.digits_job import mlp
+from tests.parallel_sgd.networks import mlp
 from tests.processes.training.jobs import (
     FOUR_BLOCKS,
     digits_job,

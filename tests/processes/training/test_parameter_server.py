@@ -26,7 +26,7 @@ from parallel_sgd.nodes import LocalNodes
 from parallel_sgd.profiles import IIDBlockAssignment
 from rpc import SubmissionError
 from tests.parallel_sgd.codec.seed_codecs import Client, FromZero
-from tests.parallel_sgd.digits_job import mlp
+from tests.parallel_sgd.networks import mlp
 from tests.processes.training.jobs import (
     FOUR_BLOCKS,
     assert_serves,

@@ -18,7 +18,7 @@ from parallel_sgd import JobResult, ParallelSGD, Parameter_Server
 from parallel_sgd.codec import BlockWeight, GlobalSettings, Plain, SyncPS
 from parallel_sgd.nodes import LocalNodes
 from parallel_sgd.profiles import IIDBlockAssignment
-from tests.parallel_sgd.digits_job import mlp
+from tests.parallel_sgd.networks import mlp
 from tests.processes.training.jobs import assert_serves, digits_job, here, log_of, only_weights, said, some
 
 from ...statements import covers
