@@ -32,9 +32,14 @@ class Compiled:
         shape = (batch, *self.placeholder.shape[1:])
         return Plan(self.graph, shape, self.dtype, training=training, input_gradient=training)
 
+    # As in a training step, NumPy does not warn: what is not finite shows in the values, and BLAS may set the flag of an
+    # invalid number for lanes of a register that no result uses.
+
+    @np.errstate(all="ignore")
     def value(self, x: Array, training: bool = False) -> Array:
         return self.plan(len(x), training).forward(np.asarray(x, self.dtype), Mode(training=training)).copy()
 
+    @np.errstate(all="ignore")
     def gradients(self, x: Array, weights: Array | float = 1.0) -> tuple[Array, list[Array]]:
         """The gradient of the input and of every trained variable."""
         plan = self.plan(len(x))
