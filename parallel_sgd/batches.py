@@ -31,8 +31,6 @@ class Batches:
     """
 
     def __init__(self, samples: int, block_size: int, block_count: int) -> None:
-        if isinstance(block_size, bool) or not isinstance(block_size, int) or block_size < 1:
-            raise ValueError(f"'block_size' must be a positive integer, got {block_size!r}")
         self.samples = samples
         self.block_size = block_size
         self.block_count = block_count

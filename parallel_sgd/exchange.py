@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -47,14 +46,14 @@ class BlockExchange:
         self._copies: dict[tuple[int, int], Array] = {}
 
     @property
+    def bank(self) -> CodecBank:
+        """The codecs of this node, and what they count."""
+        return self._bank
+
+    @property
     def accounts(self) -> Accounts:
         """What was sent and received, exactly."""
         return self._bank.accounts
-
-    @property
-    def staleness(self) -> Counter[int]:
-        """How many gradients were how many steps old, of the codecs that count them."""
-        return self._bank.staleness
 
     @property
     def sync(self) -> ISyncType:
@@ -72,19 +71,9 @@ class BlockExchange:
         return self._bank.assignment.nodes.index(self._bank.node_id)
 
     @property
-    def takes_first_copy(self) -> bool:
-        """Whether every codec can do without a node whose blocks others hold too."""
-        return self._bank.takes_first_copy
-
-    @property
     def remark(self) -> str:
         """What the user should know of the first results; "" for nothing."""
         return "" if self._replaced is None else self._replaced.remark
-
-    @property
-    def unread_parameters(self) -> list[int]:
-        """The places of parameters that nothing on this node has looked up."""
-        return self._bank.unread_parameters
 
     @property
     def refused(self) -> int:
@@ -156,20 +145,8 @@ class Receiver(Protocol):
     """Takes what arrives at a node: the exchange of a worker, or a parameter server."""
 
     @property
-    def accounts(self) -> Accounts:
-        """What was sent and received."""
-
-    @property
-    def staleness(self) -> Mapping[int, int]:
-        """How many gradients were how many steps old."""
-
-    @property
-    def unread_parameters(self) -> list[int]:
-        """The places of parameters that nothing here has looked up."""
-
-    @property
-    def takes_first_copy(self) -> bool:
-        """Whether it can do without a node whose blocks others hold too."""
+    def bank(self) -> CodecBank:
+        """The codecs of the node, and what they count."""
 
     def deliver(self, sender: int, message: Message) -> None:
         """Take one arrived packet."""

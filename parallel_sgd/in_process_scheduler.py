@@ -208,7 +208,7 @@ def run_in_process(
     for scheduled in schedule:
         _deliver(scheduled, fabric)
     check_conserved(
-        {scheduled.node: scheduled.participant.exchange.accounts.entries() for scheduled in schedule}, fabric.in_flight()
+        {scheduled.node: scheduled.participant.exchange.bank.accounts.entries() for scheduled in schedule}, fabric.in_flight()
     )
     return {scheduled.node: scheduled.result for scheduled in schedule if scheduled.result is not None}
 

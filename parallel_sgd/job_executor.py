@@ -122,26 +122,26 @@ class JobExecutor(AbsExecutable):
 
         Raises: PeerLost at once when a node is lost and the job cannot do without; whatever the participant raises.
         """
-        exchange, controller = participant.exchange, com.controller
+        exchange, bank, controller = participant.exchange, participant.exchange.bank, com.controller
         for sender, message in self._begin.early:
             exchange.deliver(sender, message)
         com.on_block = exchange.deliver
 
         def can_go_on(lost: set[int]) -> bool:
-            return self._parts[MISC]["carries_on"] and exchange.takes_first_copy and can_do_without(plan.assignment, lost)
+            return self._parts[MISC]["carries_on"] and bank.takes_first_copy and can_do_without(plan.assignment, lost)
 
         result = run_process(participant.process, controller, SystemClock(), can_go_on)
         if self.node_id == Parameter_Server and controller.lost and not can_go_on(set(controller.lost)):
             raise controller.loss_of(min(controller.lost))  # the last worker did not leave, it was lost
         unheard = close_gracefully(controller, FAREWELL_SECONDS)
-        self._accounts = exchange.accounts.close(exchange.staleness)
+        self._accounts = bank.accounts.close(bank.staleness)
         self._result = {
             "result": result,
             "accounts": [list(entry) for entry in self._accounts],
             "times": list(self._accounts.times),
             "staleness": self._accounts.staleness,
             "unheard": unheard,
-            "unread": exchange.unread_parameters,
+            "unread": bank.unread_parameters,
             "begin": self._begin.said,
             "numerics": describe_blas(),
         }

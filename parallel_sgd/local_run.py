@@ -108,9 +108,10 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str) -> JobR
         results = run_in_process(builds, clock, classes=classes)
     figures = {node: results[node] for node in workers}
     accounts = {
-        node: participant.exchange.accounts.close(participant.exchange.staleness) for node, participant in participants.items()
+        node: participant.exchange.bank.accounts.close(participant.exchange.bank.staleness)
+        for node, participant in participants.items()
     }
-    unread = [participant.exchange.unread_parameters for participant in participants.values()]
+    unread = [participant.exchange.bank.unread_parameters for participant in participants.values()]
     warn_of_unread(spec.plan.codec_parameters, unread, spec.codecs())
     files: dict[int, list[Path]] = {node: [] for node in builds}
     for node, worker in workers.items():

@@ -15,6 +15,7 @@ from rpc.launch import Launcher, LocalAgents, LocalLauncher, Offer, launcher_of,
 from rpc.logs import attach_console
 
 from .channel import Parameter_Server
+from .option_fields import check_positive
 
 
 def parse_worker(worker_cnt: int, ps: bool = False, filename: str | Path = "worker.json") -> NodeAssignment:
@@ -23,7 +24,7 @@ def parse_worker(worker_cnt: int, ps: bool = False, filename: str | Path = "work
     The file holds `{"PS": address, "Worker": [address, ...]}`, an address being `host` or `host:port`.
     Raises: ValueError naming file, expectation and what it holds; FileNotFoundError; TypeError for a `ps` that is no bool.
     """
-    _check_count("worker_cnt", worker_cnt)
+    check_positive("worker_cnt", worker_cnt)
     _check_ps(ps, f"; write parse_worker({worker_cnt}, filename={str(ps)!r})" if isinstance(ps, (str, Path)) else "")
     path = Path(filename)
     content = _read(path)
@@ -102,7 +103,7 @@ def local_workers(count: int, ps: bool = False, *, work_dir: str | Path | None =
     >>> with parallel_sgd.local_workers(2) as nodes:  # doctest: +SKIP
     ...     job.parallel(nodes, codec=Plain)
     """
-    _check_count("count", count)
+    check_positive("count", count)
     _check_ps(ps)
     with contextlib.ExitStack() as at_end:
         nodes = LocalNodes()
@@ -152,7 +153,7 @@ def nodes_from(
         raise ValueError(f"local:{offered} and a count of {count} disagree.")
     if count is None:
         raise ValueError("'count' must say how many workers to use, got None")
-    _check_count("count", count)
+    check_positive("count", count)
     attach_console()  # it may wait for minutes, and says for what
     with contextlib.ExitStack() as at_end:
         nodes = NodeAssignment() if made.lasting else LocalNodes()
@@ -175,17 +176,12 @@ class InProcessNodes(NodeAssignment):
 @contextmanager
 def in_process(count: int, ps: bool = False) -> Iterator[InProcessNodes]:
     """Yield `count` nodes (and a parameter server) that run a job inside this process: for breakpoints, tests, teaching."""
-    _check_count("count", count)
+    check_positive("count", count)
     _check_ps(ps)
     nodes = InProcessNodes()
     for node_id in [*range(count), Parameter_Server] if ps else range(count):
         nodes.add(node_id, Address("in-process", node_id + 3))
     yield nodes
-
-
-def _check_count(name: str, count: object) -> None:
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise ValueError(f"'{name}' must be a positive integer, got {count!r}")
 
 
 def _check_ps(ps: object, instead: str = "") -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from network.frames import Message, unpacked
 
-from .accounts import Accounts
 from .channel import Channel, Key, Wait, await_verdict, until
 from .checkpoint.keeper import MARK, NO_CHECKPOINTS, Checkpointing, ServerKeeper
 from .checkpoint.state import restore_codecs
@@ -46,7 +45,7 @@ class ParameterServer:
         keeper: ServerKeeper | None = None,
         faults: Faults | None = None,
     ) -> None:
-        self._bank = bank
+        self.bank = bank
         self._channel = channel
         self._timeout = timeout
         self._start_limit = start_limit
@@ -63,26 +62,6 @@ class ParameterServer:
             if type(codec).answer is not Codec.answer
         }
 
-    @property
-    def accounts(self) -> Accounts:
-        """What was sent and received, exactly."""
-        return self._bank.accounts
-
-    @property
-    def takes_first_copy(self) -> bool:
-        """Whether every codec can do without a worker whose blocks others hold too."""
-        return self._bank.takes_first_copy
-
-    @property
-    def unread_parameters(self) -> list[int]:
-        """The places of parameters that no codec here has looked up."""
-        return self._bank.unread_parameters
-
-    @property
-    def staleness(self) -> Counter[int]:
-        """How many gradients were how many steps old when they were applied, over all variables; empty where none counts."""
-        return self._bank.staleness
-
     def deliver(self, sender: int, message: Message) -> None:
         """Take one arrived packet; called in the server's own context, never concurrently.
 
@@ -90,9 +69,9 @@ class ParameterServer:
         """
         key = message.head
         if key[-1:] == (MARK,) and self._keeper is not None:
-            self.accounts.received(MARK, sender, message)
+            self.bank.accounts.received(MARK, sender, message)
             self._arrived.append((sender, key, message.content))
-        elif self._bank.takes(sender, message):
+        elif self.bank.takes(sender, message):
             self._arrived.append((sender, key, message.content))
 
     def run(self) -> Serving:
@@ -120,22 +99,20 @@ class ParameterServer:
                     if self._faults is not None and (epoch, batch) > self._step:
                         self._step = (epoch, batch)
                         self._faults(epoch, batch)
-                    self._bank.begin((epoch, batch))
-                    self._bank.receive(variable, content, sender)
+                    self.bank.begin((epoch, batch))
+                    self.bank.receive(variable, content, sender)
                     if variable in self._gates:
                         self._gates[variable].arrived(sender, (epoch, batch))
                         self._answer(variable)
-                    if self._bank.unsent > MOST_UNSENT:
-                        self._bank.flush()
-                        yield from self._until(
-                            self._bank.flushed, self._timeout, lambda: "a worker to take what was sent to it"
-                        )
-                self._bank.flush()
+                    if self.bank.unsent > MOST_UNSENT:
+                        self.bank.flush()
+                        yield from self._until(self.bank.flushed, self._timeout, lambda: "a worker to take what was sent to it")
+                self.bank.flush()
         finally:
             if self._keeper is not None:
                 self._keeper.close()
-            self._bank.flush()
-            self._bank.dispose()
+            self.bank.flush()
+            self.bank.dispose()
 
     def _marked(self, node: int, position: Position, loss: object) -> None:
         if self._keeper is not None:
@@ -156,7 +133,7 @@ class ParameterServer:
     def _answer(self, variable: int) -> None:
         for _, node, step in self._gates[variable].open(self._present):
             if node in self._present:
-                self._bank.answer(variable, node, step)
+                self.bank.answer(variable, node, step)
 
     def _until(self, ready: Callable[[], bool], seconds: float, what: Callable[[], str]) -> Generator[Wait, None, None]:
         wait = Wait(ready, self._clock() + seconds, what)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from rpc.monitor import Monitor
 from .batches import Batches, BlockFeeder
 from .block_history import Recorder
 from .channel import Wait
+from .checkpoint.keeper import WorkerKeeper
 from .exchange import BlockExchange
 from .plan import WorkerPlan
 from .progress import History, Position, Progress
@@ -34,34 +35,6 @@ Samples = tuple[Array, Array, Array, Array]  # train_x, train_y, test_x, test_y
 Training = Generator[Wait, None, dict[str, float]]
 Faults = Callable[[int, int], bool]
 GradientReady = Callable[[Variable], None]
-
-
-class Checkpoints(Protocol):
-    """What the loop asks of whoever saves its state; see `checkpoint.keeper.WorkerKeeper`."""
-
-    def due(self, position: Position) -> bool:
-        """Whether the state is to be saved here; asked once after every batch."""
-
-    def gathers(self, position: Position) -> bool:
-        """Whether all workers save here, so that they may bring together first what is spread over them."""
-
-    def keep(self, progress: Progress) -> None:
-        """Save the state; returns when training may go on."""
-
-    def commits_at(self, position: Position) -> bool:
-        """Whether `leave` will need a copy of the state at this position, where nothing is saved."""
-
-    def commit(self, progress: Progress) -> None:
-        """Copy the state, in memory."""
-
-    def leave(self, progress: Progress) -> None:
-        """Training ends before its time: save the state after the last batch that was applied, if that can be done alone."""
-
-    def settled(self, position: Position) -> bool:
-        """Whether a state of this position or a later one is on the disk, or was refused by it."""
-
-    def close(self) -> None:
-        """Wait until everything is saved."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +65,7 @@ class Continuity:
     """Where training begins, who saves its state, and who is told of every batch that was applied."""
 
     start: Progress = field(default_factory=Progress)
-    checkpoints: Checkpoints | None = None
+    checkpoints: WorkerKeeper | None = None
     recorder: Recorder | None = None
 
 

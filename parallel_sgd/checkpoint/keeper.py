@@ -128,6 +128,7 @@ class WorkerKeeper:
         return self.schedule.due(position)
 
     def gathers(self, position: Position) -> bool:
+        """Whether all workers save here, so that they may bring together first what is spread over them."""
         return position.batch == 0 and self.schedule.fixed
 
     def keep(self, progress: Progress) -> None:
@@ -166,6 +167,7 @@ class WorkerKeeper:
         self.keeper.keep(progress, False, (arrays, counted))
 
     def settled(self, position: Position) -> bool:
+        """Whether a state of this position or a later one is on the disk, or was refused by it."""
         tried = self.keeper.writer.tried
         return tried is not None and tried >= position
 

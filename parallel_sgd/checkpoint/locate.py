@@ -18,7 +18,7 @@ from rpc.submit import RUNS, Run, runs_in
 from ..progress import Position
 from .choose import CheckpointOffer
 from .snapshot import CheckpointError, Snapshot
-from .store import Store, file_name, is_checkpoint, read_checkpoint
+from .store import Store, file_name, position_of, read_checkpoint
 
 FOLDER: Final = "checkpoints"
 WORK: Final = "work"
@@ -142,7 +142,7 @@ def held_at(path: Path) -> HeldCheckpoints:
             stores = stores or [Store(path / FOLDER, job)]
     elif path.is_dir():
         stores = stores_below(path)
-        if not stores and any(is_checkpoint(file) for file in path.iterdir()):
+        if not stores and any(position_of(file.name) is not None for file in path.iterdir()):
             stores = [Store(path)]
     held = HeldCheckpoints(stores)
     if not held.offers:

@@ -92,7 +92,13 @@ def checked_resume(
     if not isinstance(resume, (str, Path)) or not str(resume):
         raise TypeError(f"'resume' must be '{LAST}', a job id or a path, got {resume!r}")
     name, jobs, held = _locate(resume, directory, set())
-    return ResumePoint(name, tuple(jobs), None if held is None else local_checkpoint(held, model, workers, server))
+    if held is None:
+        return ResumePoint(name, tuple(jobs))
+    choice = choose({workers[0]: held.offers}, workers, server)
+    if choice is None:
+        raise CheckpointError("'resume' names only checkpoints of a parameter server; give one of a worker")
+    check_values(model, held.load(choice.sources[workers[0]].owner, choice.position))
+    return ResumePoint(name, tuple(jobs), LocalCheckpoint(held, choice))
 
 
 Located = tuple[str, list[str], HeldCheckpoints | None]
@@ -145,15 +151,3 @@ def _of_run(run: Run, directory: Path, seen: set[str]) -> Located:
         f"'checkpoint_every' was None. "
         + (f"The newest run here that has one is {other.path}" if other else "No run here has any")
     )
-
-
-def local_checkpoint(held: HeldCheckpoints, model: Model, workers: Sequence[int], server: int | None) -> LocalCheckpoint:
-    """The choice among checkpoints at the submitter.
-
-    Raises: CheckpointError where there is none of a worker, or it does not fit the model.
-    """
-    choice = choose({workers[0]: held.offers}, workers, server)
-    if choice is None:
-        raise CheckpointError("'resume' names only checkpoints of a parameter server; give one of a worker")
-    check_values(model, held.load(choice.sources[workers[0]].owner, choice.position))
-    return LocalCheckpoint(held, choice)

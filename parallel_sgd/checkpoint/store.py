@@ -34,10 +34,6 @@ def position_of(name: str) -> Position | None:
     return Position(int(match[1]), int(match[2])) if match else None
 
 
-def is_checkpoint(path: Path) -> bool:
-    return _NAME.fullmatch(path.name) is not None
-
-
 class Store:
     """Checkpoints below `folder`, of `job` (None: of any).
 
@@ -86,19 +82,16 @@ class Store:
     def snapshots(self, *, warns_of_others: bool = True) -> Iterator[Snapshot]:
         for position in self._positions():
             with contextlib.suppress(CheckpointError):
-                yield self._load(position, warns_of_others)
+                yield self.load(position, warns_of_others=warns_of_others)
 
     def newest(self) -> Snapshot | None:
         return next(self.snapshots(), None)
 
-    def load(self, position: Position) -> Snapshot:
+    def load(self, position: Position, *, warns_of_others: bool = True) -> Snapshot:
         """The checkpoint of a position.
 
         Raises: CheckpointError when it is not there or cannot be used; a warning tells that too, the first time.
         """
-        return self._load(position, warns_of_others=True)
-
-    def _load(self, position: Position, warns_of_others: bool) -> Snapshot:
         path = self.folder / file_name(position)
         try:
             return read_checkpoint(path, self._job, self._disk)
@@ -122,8 +115,7 @@ class Store:
         except OSError as error:
             _log.warning("The checkpoints in %s cannot be listed: %s.", self.folder, error.strerror)
             return []
-        found = (_NAME.fullmatch(name) for name in names)
-        return sorted((Position(int(match[1]), int(match[2])) for match in found if match), reverse=True)
+        return sorted((position for name in names if (position := position_of(name)) is not None), reverse=True)
 
     def _known(self) -> dict[Position, float]:
         """The losses of the valid ones; those of earlier attempts are read before the first save."""

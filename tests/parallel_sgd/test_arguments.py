@@ -90,7 +90,8 @@ NONSENSE: dict[str, list[tuple[Any, str]]] = {
         (OldOptimizer, "'op_type' must be .*OldOptimizer'>, which lacks finish_batch, gradient_ready"),
         (
             GDOptimizer,
-            "'op_type' must be an optimizer that exchanges something, e.g. PSGDOptimizer, got GDOptimizer; .*DummyCodec",
+            "'op_type' must be an optimizer that exchanges something, e.g. PSGDOptimizer, got GDOptimizer; to train every "
+            "worker alone use codec=DummyCodec",
         ),
     ],
     "gd_type": [
@@ -185,7 +186,7 @@ NONSENSE: dict[str, list[tuple[Any, str]]] = {
         (True, "'commit_every' must be a positive number of batches, got True"),
     ],
     "resume": [
-        (3, "'resume' must be 'last', a job id or a path, got 3"),
+        *((wrong, "'resume' must be 'last', a job id or a path, got") for wrong in (3, True, b"x", "")),
         ("no/where", "'resume' must be 'last', a job id or the path of a checkpoint, and there is nothing at no/where"),
     ],
     "shuffle": [(1, "'shuffle' must be True or False, got 1"), ("no", "'shuffle' must be True or False, got 'no'")],
@@ -256,10 +257,13 @@ def test_what_a_job_is_made_of() -> None:
         TypeError, match=r"ParallelSGD 'data' must be an instance of AbsDataset, got the class; write Digits\(\)"
     ):
         ParallelSGD(model, nn.dataset.Digits)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"ParallelSGD 'data' must be a data set, got tuple: give nn.dataset.ArrayDataset"):
+    with pytest.raises(
+        TypeError,
+        match=r"ParallelSGD 'data' must be a data set, got tuple: give nn.dataset.ArrayDataset\(x, y, test_x, test_y\)$",
+    ):
         ParallelSGD(model, digits.load())  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="ParallelSGD 'transform' must be an instance of AbsTransformer, got function"):
-        ParallelSGD(model, digits, lambda *arrays: arrays)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^ParallelSGD 'transform' must be an instance of AbsTransformer, got dict .{0,80}$"):
+        ParallelSGD(model, digits, {"x": np.zeros(9999)})  # type: ignore[arg-type]
 
 
 @covers("SUB-29")

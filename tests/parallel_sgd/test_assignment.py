@@ -1,4 +1,4 @@
-"""Block assignments: who computes what."""
+"""Block assignments: who computes what, beyond what `tests/contract` says of all."""
 
 from __future__ import annotations
 
@@ -7,18 +7,11 @@ from math import comb
 import pytest
 
 from parallel_sgd.merge import block_tree
-from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
+from parallel_sgd.options import AssignmentType
+from parallel_sgd.profiles import CyclicAssignment, DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
 from parallel_sgd.profiles.blockassignment import AbsBlockAssignment
 
 from ..statements import covers
-
-
-@covers("SUB-28")
-def test_iid_of_four_workers_with_two_copies() -> None:
-    """6 blocks, 3 per worker, worker 0 holds 0, 1, 2."""
-    assignment = IIDBlockAssignment(4, 2)
-    assert assignment.block_count == 6
-    assert assignment.node_2_block == [[0, 1, 2], [0, 3, 4], [1, 3, 5], [2, 4, 5]]
 
 
 @covers("SUB-28")
@@ -29,13 +22,6 @@ def test_iid_counts(nodes: int, copies: int) -> None:
     assert assignment.block_count == comb(nodes, copies)
     assert all(len(holders) == copies for holders in assignment.block_2_node)
     assert all(len(blocks) == comb(nodes - 1, copies - 1) for blocks in assignment.node_2_block)
-
-
-@covers("SUB-29")
-def test_duplicate_of_four_workers_with_two_copies() -> None:
-    """Groups of neighbours hold the same block."""
-    assert DuplicateAssignment(4, 2).node_2_block == [[0], [0], [1], [1]]
-    assert DuplicateAssignment(4, 2).block_2_node == [[0, 1], [2, 3]]
 
 
 @covers("SUB-29")
@@ -58,19 +44,26 @@ def test_impossible_numbers_are_refused(kind: type, nodes: int, copies: int, wor
         kind(nodes, copies)
 
 
+@covers("SUB-28", "SUB-29")
 @pytest.mark.parametrize(
-    ("blocks", "nodes", "dealt"),
+    ("kind", "nodes", "copies", "dealt"),
     [
-        (4, 1, [[0, 1, 2, 3]]),
-        (4, 2, [[0, 1], [2, 3]]),
-        (4, 3, [[0, 1], [2], [3]]),
-        (4, 4, [[0], [1], [2], [3]]),
-        (6, 4, [[0, 1], [2], [3, 4], [5]]),
-        (8, 3, [[0, 1], [2, 3, 4], [5, 6, 7]]),
+        (IIDBlockAssignment, 4, 2, [[0, 1, 2], [0, 3, 4], [1, 3, 5], [2, 4, 5]]),
+        (DuplicateAssignment, 4, 2, [[0], [0], [1], [1]]),
+        (CyclicAssignment, 4, 2, [[0, 1], [1, 2], [2, 3], [0, 3]]),
+        (CyclicAssignment, 5, 3, [[0, 1, 2], [1, 2, 3], [2, 3, 4], [0, 3, 4], [0, 1, 4]]),
+        (CyclicAssignment, 3, 1, [[0], [1], [2]]),
+        (FixedBlockAssignment.of(4), 1, 1, [[0, 1, 2, 3]]),
+        (FixedBlockAssignment.of(4), 2, 1, [[0, 1], [2, 3]]),
+        (FixedBlockAssignment.of(4), 3, 1, [[0, 1], [2], [3]]),
+        (FixedBlockAssignment.of(4), 4, 1, [[0], [1], [2], [3]]),
+        (FixedBlockAssignment.of(6), 4, 1, [[0, 1], [2], [3, 4], [5]]),
+        (FixedBlockAssignment.of(8), 3, 1, [[0, 1], [2, 3, 4], [5, 6, 7]]),
+        (FixedBlockAssignment.of(4), 4, 2, [[0, 1], [0, 1], [2, 3], [2, 3]]),
     ],
 )
-def test_fixed_blocks_are_dealt_evenly(blocks: int, nodes: int, dealt: list[list[int]]) -> None:
-    assert FixedBlockAssignment.of(blocks)(nodes, 1).node_2_block == dealt
+def test_who_computes_what(kind: AssignmentType, nodes: int, copies: int, dealt: list[list[int]]) -> None:
+    assert kind(nodes, copies).node_2_block == dealt
 
 
 @pytest.mark.parametrize("blocks", range(1, 20))
@@ -84,32 +77,19 @@ def test_fixed_blocks_keep_subtrees_whole_where_that_is_even(blocks: int) -> Non
             assert all(len(block_tree(blocks).cover(share)) == 1 for share in dealt)
 
 
-def test_fixed_blocks_with_copies() -> None:
-    assert FixedBlockAssignment.of(4)(4, 2).node_2_block == [[0, 1], [0, 1], [2, 3], [2, 3]]
-
-
 def test_an_assignment_type_with_arguments_is_plain_data() -> None:
     assert FixedBlockAssignment.of(8) == FixedBlockAssignment.of(blocks=8)
     assert FixedBlockAssignment.of(8).blocks == 8
 
 
-class Gap(AbsBlockAssignment):
-    """Forgets block 1."""
-
-    def deal(self, node_count: int, redundancy: int) -> list[list[int]]:
-        return [[0], [2]]
-
-
-class Idle(AbsBlockAssignment):
-    """Gives the second worker nothing."""
-
-    def deal(self, node_count: int, redundancy: int) -> list[list[int]]:
-        return [[0], []]
-
-
 @pytest.mark.parametrize(
-    ("kind", "words"), [(Gap, "every block from 0 to 2"), (Idle, "at least one block to each of 2 workers")]
+    ("dealt", "words"),
+    [([[0], [2]], "every block from 0 to 2"), ([[0], []], "at least one block to each of 2 workers")],
 )
-def test_an_assignment_of_ones_own_is_checked(kind: type[AbsBlockAssignment], words: str) -> None:
+def test_an_assignment_of_ones_own_is_checked(dealt: list[list[int]], words: str) -> None:
+    class Own(AbsBlockAssignment):
+        def deal(self, node_count: int, redundancy: int) -> list[list[int]]:
+            return dealt
+
     with pytest.raises(ValueError, match=words):
-        kind(2)
+        Own(2)

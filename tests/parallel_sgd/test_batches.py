@@ -90,9 +90,3 @@ def test_too_few_samples_are_refused_with_the_needed_number() -> None:
     """a data set smaller than a batch."""
     with pytest.raises(ValueError, match=r"at least one batch of 256 samples \(block_size 64 x 4 blocks\), got 255"):
         Batches(255, 64, 4)
-
-
-@pytest.mark.parametrize("size", [0, -1, 1.5, True])
-def test_a_block_size_must_be_positive(size: object) -> None:
-    with pytest.raises(ValueError, match="'block_size' must be a positive integer"):
-        Batches(100, size, 1)  # type: ignore[arg-type]

@@ -14,7 +14,6 @@ from nn.optimizer import (
     DoubleBufferingOptimizer,
     FederatedOptimizer,
     GAOptimizer,
-    GDOptimizer,
     GradientAveragingOptimizer,
     IOptimizer,
     LocalUpdateOptimizer,
@@ -22,7 +21,7 @@ from nn.optimizer import (
     PSGDOptimizer,
 )
 from parallel_sgd import ParallelSGD, in_process
-from parallel_sgd.batch_sync import AsynchronizedSGD, StaleSynchronous
+from parallel_sgd.batch_sync import StaleSynchronous
 from parallel_sgd.codec import REQUIRED, Codec, DummyCodec, GlobalSettings, MissingParameter, Plain, SyncPS, TopK
 from parallel_sgd.codec.async_ps import AsyncPS
 from parallel_sgd.codec.compose import CodecWarning
@@ -80,11 +79,6 @@ def submit(tmp_path: Path, workers: int = 2, ps: bool = False, **settings: Any) 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
     (
-        {"op_type": GDOptimizer},
-        "'op_type' must be an optimizer that exchanges something, e.g. PSGDOptimizer, got GDOptimizer; to train every worker "
-        "alone use codec=DummyCodec",
-    ),
-    (
         {"op_type": GradientAveragingOptimizer},
         "'codec' Plain gives back gradients, but 'op_type' GradientAveragingOptimizer takes results for parameters: use "
         "op_type=DoubleBufferingOptimizer or .*PSGDOptimizer",
@@ -101,7 +95,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     ({"codec": {3: Updating}}, "'codec' Updating takes updates, but .* PSGDOptimizer puts gradients: no optimizer that ships"),
     ({"codec": SyncPS}, r"'codec' SyncPS needs a parameter server among the nodes: parse_worker\(n, ps=True\)"),
-    ({"codec": Plain, "sync_type": AsynchronizedSGD}, "'sync_type' AsynchronizedSGD cannot run 'codec' Plain, "),
     ({"codec": Plain, "sync_type": StaleSynchronous(2)}, r"'sync_type' StaleSynchronous\(2\) cannot run 'codec' Plain, "),
     (
         {"op_type": LocalUpdateOptimizer, "redundancy": 2, "workers": 3},

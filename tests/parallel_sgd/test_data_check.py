@@ -174,16 +174,6 @@ def test_nothing_is_begun(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_arrays_are_no_data_set() -> None:
-    x, y, test_x, test_y = parts()
-    with pytest.raises(
-        TypeError, match=r"'data' must be a data set, got tuple: give nn.dataset.ArrayDataset\(x, y, test_x, test_y\)$"
-    ):
-        ParallelSGD(of([4]), (x, y, test_x, test_y))
-    with pytest.raises(TypeError, match=r"^ParallelSGD 'transform' must be an instance of AbsTransformer, got dict .{0,80}$"):
-        ParallelSGD(of([4]), ArrayDataset(x, y, test_x, test_y), {"x": ROWS})
-
-
 @pytest.mark.parametrize("order", ["fixed", "shuffled"])
 def test_a_sample_that_ends_training_is_named_in_the_training_set(order: str) -> None:
     """What becomes infinite on the way is told with its row of the training set, not of the block."""

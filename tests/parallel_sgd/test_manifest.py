@@ -10,15 +10,20 @@ import pytest
 import nn
 from network import NodeAssignment
 from nn.dataset.transforms import ImageCls
+from nn.gradient_descent import SGDOptimizer
+from nn.optimizer import OpContainer, PSGDOptimizer
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.job import ParallelSGD
-from parallel_sgd.job_executor import MISC, MODEL, SAMPLES, SETTING, TRANSFER
+from parallel_sgd.job_executor import MISC, MODEL, SAMPLES, SETTING, TRANSFER, describe_node, keep_description
 from parallel_sgd.manifest import AttemptState, JobManifest, attempt_resources, make_manifest
 from parallel_sgd.plan import reassigned
-from parallel_sgd.profiles import FixedBlockAssignment
+from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment
 from parallel_sgd.socket_channel import can_do_without
 from parallel_sgd.spec import JobSpec
+from rpc.files import CONFIGURATION
+from rpc.logs import get_logger
 from rpc.submit.recovery import DETERMINISTIC, Recovery
+from tests.parallel_sgd.digits_job import plan_of
 from tests.parallel_sgd.networks import mlp
 
 
@@ -83,3 +88,14 @@ def test_an_attempt_state_says_where_and_how_often() -> None:
     standby.load_state_dict(state.recovery)
     assert standby.restarts == DETERMINISTIC - 1
     assert "the same failure has come 3 times" in standby.give_up([(0, 1, 2)])
+
+
+def test_parameters_are_named(tmp_path: Path) -> None:
+    """Also those whose keys JSON does not know."""
+    parameters = {"bits": 4, ("x", 1): 2.5, None: 1}
+    plan = plan_of(IIDBlockAssignment(2), optimizer=OpContainer(PSGDOptimizer, SGDOptimizer), codec_extra_parameters=parameters)
+    described = describe_node(0, 0, {"misc_package": {"epochs": 1}, "extra_package": [4, 2.5, 1]}, plan)
+    assert described["codec_parameters"] == {"bits": 4, "('x', 1)": 2.5, "None": 1}
+    assert described["settings"] == {"misc_package": {"epochs": 1}}
+    keep_description(tmp_path, described, get_logger("test"))
+    assert "('x', 1)" in (tmp_path / CONFIGURATION).read_text()

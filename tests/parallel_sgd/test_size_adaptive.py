@@ -62,14 +62,6 @@ def test_nonsense_is_refused(given: dict[str, Any], message: str) -> None:
         SizeAdaptive(**given)
 
 
-def test_an_unknown_variable_is_refused(tmp_path: Path) -> None:
-    with (
-        in_process(1) as nodes,
-        pytest.raises(ValueError, match=r"'codec' names variable 99, but the model has the variables 0\.\.5"),
-    ):
-        ParallelSGD(mlp(), nn.dataset.Digits()).parallel(nodes, codec={99: SizeAdaptive(big=Large)}, directory=tmp_path)
-
-
 @covers("SUB-33")
 @pytest.mark.parametrize("ps", [False, True])
 def test_two_codecs_in_one_job(ps: bool, tmp_path: Path) -> None:

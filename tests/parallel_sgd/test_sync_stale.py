@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from nn.gradient_descent import SGDOptimizer
-from nn.optimizer import GradientAveragingOptimizer, PSGDOptimizer
 from parallel_sgd.batch_sync import AsynchronizedSGD, StaleSynchronous, SyncChoice, SynchronizedSGD
 from parallel_sgd.codec import AsyncPS, Codec, DummyCodec, Plain, SyncPS
 from parallel_sgd.in_process_scheduler import reliable
@@ -130,15 +129,6 @@ def test_nobody_waits_for_a_worker_that_has_left(codec: type[Codec]) -> None:
     job = job_of(codec, StaleSynchronous(1), batches=8, ends_after={3: 2}).run()
     assert [len(results) for results in job.results.values()] == [8, 8, 8, 2]
     assert job.clock.monotonic() == 8.0
-
-
-def test_refusals_name_both() -> None:
-    """With slack, codecs that need every worker's batch are refused; without, they are at home."""
-    for codec in (Plain, SyncPS):
-        with pytest.raises(ValueError, match=rf"'sync_type' StaleSynchronous\(2\) cannot run 'codec' {codec.__name__}"):
-            StaleSynchronous(2).admit(codec, PSGDOptimizer)
-        StaleSynchronous(0).admit(codec, PSGDOptimizer)
-    StaleSynchronous(2).admit(AsyncPS, GradientAveragingOptimizer)
 
 
 @pytest.mark.parametrize(("slack", "error"), [(-1, ValueError), (1.5, TypeError), (True, TypeError), ("2", TypeError)])

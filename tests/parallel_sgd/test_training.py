@@ -78,11 +78,6 @@ def test_the_result_is_the_last_evaluation_and_progress_goes_to_100() -> None:
     assert job.progress == {0: [33, 66, 100], 1: [33, 66, 100]}
 
 
-def test_training_learns() -> None:
-    job = DigitsJob(plan_of(IIDBlockAssignment(2), block_size=16, epoch=10, optimizer=ADAM), mlp(units=64)).run()
-    assert job.results[1]["accuracy"] > 0.9
-
-
 @covers("SUB-30")
 def test_a_set_smaller_than_a_batch_is_refused() -> None:
     """With the needed number."""
@@ -128,18 +123,9 @@ def test_an_optimizer_without_exchange_runs_alone() -> None:
     assert job.workers[0].exchange.accounts.entries() == []
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"epoch": 0}, "'epoch' must be a positive integer, got 0"),
-        ({"epoch": 1.5}, "'epoch' must be a positive integer, got 1.5"),
-        ({"order": "sorted"}, "'order' must be one of fixed, shuffled, shuffled in blocks, got 'sorted'"),
-        ({"ssgd_timeout_limit": 0}, "'ssgd_timeout_limit' must be a number > 0, got 0"),
-    ],
-)
-def test_a_wrong_plan_is_refused(changes: dict[str, object], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        plan_of(IIDBlockAssignment(1), **changes).options.checked()  # type: ignore[arg-type]
+def test_an_unknown_order_is_refused() -> None:
+    with pytest.raises(ValueError, match="'order' must be one of fixed, shuffled, shuffled in blocks, got 'sorted'"):
+        plan_of(IIDBlockAssignment(1), order="sorted")
 
 
 @pytest.mark.parametrize("sample", [0, 1499])

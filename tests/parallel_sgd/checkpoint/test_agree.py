@@ -51,9 +51,12 @@ def test_nobody_has_anything() -> None:
 
 
 def test_what_comes_too_early_is_kept_in_order() -> None:
-    """A node that is through already begins to train; its packets wait for the exchange."""
+    """A node that is through already begins to train; its packets wait for the exchange, also one that is there before the
+    offers."""
 
     def work(com: Communication) -> list[Any]:
+        if com.rank == 0:
+            com.controller.post(1, "early", (0, 0, 0, 5))
         agreement = Agreement(com, [1 - com.rank])
         agreement.agree(HeldCheckpoints(), com.group, None)
         if com.rank == 0:
@@ -63,23 +66,11 @@ def test_what_comes_too_early_is_kept_in_order() -> None:
             return []
         got: list[Any] = [message.value for _, message in agreement.early]
         com.on_block = lambda _, message: got.append(message.value)
-        com.controller.wait_until(lambda: len(got) == 3, 20, lambda: "the packets")
+        com.controller.wait_until(lambda: len(got) == 4, 20, lambda: "the packets")
         return got
 
     with group(2) as coms:
-        assert together(coms, work)[1] == [0, 1, 2]
-
-
-def test_a_packet_before_the_offers_is_kept() -> None:
-    def work(com: Communication) -> list[Any]:
-        if com.rank == 0:
-            com.controller.post(1, "early", (0, 0, 0, 5))
-        agreement = Agreement(com, [1 - com.rank])
-        agreement.agree(HeldCheckpoints(), com.group, None)
-        return [message.value for _, message in agreement.early]
-
-    with group(2) as coms:
-        assert together(coms, work)[1] == ["early"]
+        assert together(coms, work)[1] == ["early", 0, 1, 2]
 
 
 def test_a_lost_peer_ends_the_talk_at_once() -> None:

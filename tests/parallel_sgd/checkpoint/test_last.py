@@ -14,7 +14,6 @@ from rpc.submit.run_folder import RunFolder, node_folder
 
 from ...statements import covers
 from .jobs import bits, network, run
-from .test_progress import other
 
 
 def origin(directory: Path, resume: str | Path = "last") -> ResumePoint:
@@ -102,14 +101,6 @@ def test_a_run_that_was_moved(tmp_path: Path) -> None:
     shutil.move(tmp_path / "one", tmp_path / "two")
     assert origin(tmp_path / "two").local is not None
     assert origin(tmp_path, tmp_path / "two" / "runs").local is not None
-
-
-def test_another_model_is_not_continued(tmp_path: Path) -> None:
-    """By mistake: the message names the variable, and no run begins."""
-    run(tmp_path, epoch=1, checkpoint_every="epoch")
-    with pytest.raises(CheckpointError, match="Variable 'dense_1/kernel' must be"):
-        run(tmp_path, resume="last", model=other(10))
-    assert len(list((tmp_path / "runs").glob("P-SGD-*"))) == 1
 
 
 @pytest.mark.parametrize("place", ["file", "file/below"])
