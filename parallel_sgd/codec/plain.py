@@ -44,8 +44,7 @@ class Plain(Codec):
         self._last = mine[-1]
         self._holders = assignment.block_2_node
         targets = {span: {node for block in range(*span) for node in assignment.get_adversary(block)} for span in spans}
-        # one for each span and batch, whose targets are always the same
-        self._packets = {span: netEncapsulation(sorted(nodes), None) for span, nodes in targets.items() if nodes}
+        self._targets = {span: tuple(sorted(nodes)) for span, nodes in targets.items() if nodes}
         self._own = TreeSum(tree, tops=spans) if len(mine) > 1 else None  # where there is something to add up
         self._all = BlockMean(assignment.block_count)
         self._sent: dict[Span, Array] = {}
@@ -70,10 +69,8 @@ class Plain(Codec):
         mean = self._all.mean_with(span, total, stays=True, node=self._node_id, begins=begins)
         if mean is not None:
             self._finish(mean, tuple(self._all.copies))
-        packet = self._packets.get(span)
-        if packet is not None:
-            packet.content = (*span, total)
-        return packet
+        targets = self._targets.get(span)
+        return None if targets is None else netEncapsulation(targets, (*span, total))
 
     def receive_blocks(self, content: PlainContent) -> list[netEncapsulation] | None:
         low, high, value, *asking = content

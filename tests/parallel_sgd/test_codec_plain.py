@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parallel_sgd.codec import BlockWeight, DummyCodec, GlobalSettings, Plain
+from parallel_sgd.codec import BlockWeight, DummyCodec, GlobalSettings, Plain, netEncapsulation
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment, ISetting
 from parallel_sgd.testing.array_job import SHAPES, ArrayJob, expected, gradient, tree_mean
 
@@ -55,6 +55,21 @@ def test_packets_of_whole_subtrees_are_their_sums() -> None:
         ("Plain", 0, 1, 1, 4 * 12),
         ("Plain", 1, 1, 1, 4 * 4),
     ]
+
+
+def test_a_codec_may_keep_packets_beyond_their_batch() -> None:
+    """One that sends a batch later, say: the next batch changes none that was returned before."""
+    kept: list[tuple[netEncapsulation, object]] = []
+
+    class Keeping(Plain):
+        def update_blocks(self, block_weight: BlockWeight) -> netEncapsulation | None:
+            packet = super().update_blocks(block_weight)
+            assert packet is not None
+            kept.append((packet, packet.content))
+            return packet
+
+    check_exact(ArrayJob(IIDBlockAssignment(2), codec=Keeping, batches=3).run())
+    assert len(kept) == 2 * 3 * len(SHAPES) and all(packet.content is content for packet, content in kept)
 
 
 def test_copies_of_a_block_are_not_sent_to_its_holders() -> None:
