@@ -6,7 +6,6 @@ receiver's role and state allow, with exactly their fields, and raises ProtocolE
 
 from __future__ import annotations
 
-import functools
 import math
 import re
 import types
@@ -109,7 +108,6 @@ def parse(value: Any, allowed: typing.Iterable[type[Operation]]) -> Operation:
     return cls(**{field: value[field] for field in schema})
 
 
-@functools.cache
 def _schema(cls: type[Operation]) -> dict[str, Any]:
     hints = typing.get_type_hints(cls, include_extras=True)
     return {f.name: hints[f.name] for f in fields(cls)}

@@ -187,7 +187,7 @@ def test_a_delay_gives_the_results_of_the_batch_before(exchange: Any, link: Any)
         for node in assignment.nodes:
             exchange_ = job.exchanges[node]
             units = assignment.block_count  # dense sums are counted in blocks
-            assert exchange_.staleness == {1: 2 * 4 * units}, "two variables, four results, each one batch old"
+            assert exchange_.bank.staleness == {1: 2 * 4 * units}, "two variables, four results, each one batch old"
             assert not any(value.any() for value in job.results[node][0])
             for batch in range(1, 5):
                 wanted = expected(batch - 1, assignment.block_count)
