@@ -10,17 +10,23 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-computing test-processes test-alone check house long steady soak faults mutants golden audit bench clean
 
-$(VENV)/.base: pyproject.toml
+# modules are compiled when they are first imported, and most of what is installed never is
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+
+$(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.base
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+$(VENV)/.base: pyproject.toml $(VENV)/.made
+	$(INSTALL) -e .
 	@touch $@
+
+$(VENV)/.dev: pyproject.toml $(VENV)/.made
+	$(INSTALL) -e '.[dev]'
+	@touch $(VENV)/.base $@
 
 $(VENV)/.bench: $(VENV)/.dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
+	$(INSTALL) -e '.[bench]'
 	@touch $@
 
 # whether an advisory names a version that is installed: asks an online service, so it is no part of `make check`
@@ -28,7 +34,7 @@ audit: $(VENV)/.audit
 	$(BIN)/pip-audit --skip-editable
 
 $(VENV)/.audit: $(VENV)/.dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[audit]'
+	$(INSTALL) -e '.[audit]'
 	@touch $@
 
 demo: $(VENV)/.base
