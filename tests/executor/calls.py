@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,8 +73,12 @@ def begin_and_await(begun: str, path: str) -> int:
 
 
 def await_path(path: Path) -> None:
+    await_that(path.exists, f"{path} did not come")
+
+
+def await_that(condition: Callable[[], bool], otherwise: str) -> None:
     deadline = time.monotonic() + LIMIT
-    while not path.exists():
+    while not condition():
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{path} did not come")
+            raise TimeoutError(otherwise)
         time.sleep(0.002)

@@ -11,7 +11,7 @@ import pytest
 from executor import ClusterExecutor
 from network import NodeAssignment
 
-from .calls import LIMIT, add, await_path, begin_and_await
+from .calls import LIMIT, add, await_path, await_that, begin_and_await
 
 pytestmark = pytest.mark.processes
 COUNT = 60
@@ -31,6 +31,7 @@ def crowded(agents: NodeAssignment, tmp_path: Path) -> Iterator[tuple[ClusterExe
             futures = [executor.submit(quick_or_slow, str(path), str(tmp_path / "gate")) for path in paths]
             for path in paths[:2]:
                 await_path(path)
+            await_that(lambda: sum(future.running() for future in futures) == 2, "the nodes did not tell what they had begun")
             yield executor, futures, tmp_path
         finally:
             (tmp_path / "gate").touch()
@@ -43,7 +44,6 @@ def begun(folder: Path) -> int:
 def test_what_lies_in_a_line_can_be_cancelled(crowded: tuple[ClusterExecutor, list[Future[int]], Path]) -> None:
     """It is no more running than one that was not sent: cancel withdraws it from its node, and True is a promise."""
     executor, futures, folder = crowded
-    assert sum(future.running() for future in futures) == 2
     assert [future.cancel() for future in reversed(futures)] == [True] * (COUNT - 2) + [False] * 2
     assert all(future.cancelled() for future in futures[2:])
     (folder / "gate").touch()
