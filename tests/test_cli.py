@@ -285,7 +285,7 @@ def test_a_wrong_argument(place: Path, arguments: str, message: str, capsys: pyt
     Path("json.py").write_text("")
     assert submit(*arguments.split()) == cli.EXIT_USAGE
     printed = capsys.readouterr()
-    assert not printed.out
+    assert not printed.out and "Traceback" not in printed.err
     last = printed.err.splitlines()[-1]
     assert last.startswith("job_submit.py: ") and re.search(message, last), printed.err
 

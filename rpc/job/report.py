@@ -7,6 +7,7 @@ import os
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import FrameType
 
 from ..code_closure import OWN_PACKAGES, is_user_file
 from ..errors import JobAborted
@@ -42,9 +43,9 @@ def shown_to_submitter(state: str, detail: str, error: BaseException | None) -> 
 
 def users_traceback(error: BaseException) -> str:
     """The traceback of an error without the frames of Parallel-SGD, "" where none is of the user's own code."""
-    found = traceback.TracebackException.from_exception(error)
-    if not any(is_user_file(frame.filename) and not _is_own(frame) for frame in found.stack):
+    if not any(map(_is_users, traceback.walk_tb(error.__traceback__))):
         return ""
+    found = traceback.TracebackException.from_exception(error)
     for each in _chain(found):
         each.stack[:] = [frame for frame in each.stack if not _is_own(frame)]
     return "".join(found.format())
@@ -56,6 +57,13 @@ def _chain(error: traceback.TracebackException) -> Iterator[traceback.TracebackE
     for each in (error.__cause__, error.__context__, *(getattr(error, "exceptions", None) or ())):
         if each is not None:
             yield from _chain(each)
+
+
+def _is_users(step: tuple[FrameType, int]) -> bool:
+    """Whether the code is the user's. What dataclasses write for ours stands in no file; its module tells whose it is."""
+    frame, _ = step
+    module = str(frame.f_globals.get("__name__"))
+    return is_user_file(frame.f_code.co_filename) and module.partition(".")[0] not in OWN_PACKAGES
 
 
 def _is_own(frame: traceback.FrameSummary) -> bool:
