@@ -8,4 +8,4 @@ from tests.nn.golden import Golden
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Golden:
     """The answers of torch or scikit-learn to what this test asks."""
-    return Golden(request.node.nodeid.removeprefix("tests/nn/"))
+    return Golden(request.node.name)

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -154,15 +155,15 @@ def each(*draws: Draw) -> Draw:
 DTYPES, SEEDS = one_of("float32", "float64"), whole(0, 1000)
 
 
-def drawn(count: int, *, where: Callable[..., bool] = lambda **_: True, **draws: Draw) -> pytest.MarkDecorator:
-    """Run the test for `count` sets of arguments, drawn from a key, such that `where` holds."""
-    names, generator = list(draws), keyed(count, ",".join(draws))
-    cases: list[tuple[Any, ...]] = []
+def drawn(count: int, *, where: Callable[..., bool] = lambda _: True, **draws: Draw) -> pytest.MarkDecorator:
+    """Run the test for `count` cases that have these fields, drawn from a key, such that `where(case)` holds."""
+    generator = keyed(count, ",".join(draws))
+    cases: list[SimpleNamespace] = []
     while len(cases) < count:
-        case = {name: draw(generator) for name, draw in draws.items()}
-        if where(**case):
-            cases.append(tuple(case[name] for name in names))
-    return pytest.mark.parametrize(names, cases, ids=[str(number) for number in range(count)])
+        case = SimpleNamespace(**{name: draw(generator) for name, draw in draws.items()})
+        if where(case):
+            cases.append(case)
+    return pytest.mark.parametrize("case", cases, ids=[str(number) for number in range(count)])
 
 
 class _Plugin:

@@ -9,7 +9,6 @@ from nn import function
 from nn.operation import Compare, Lookup
 from nn.testing import check_gradients
 from nn.value import Node, Placeholder, Value, Variable
-from tests.nn.golden import Golden, optional
 from tests.nn.graphs import Compiled
 
 
@@ -204,43 +203,3 @@ def test_float32_tells_no_more_than_2_to_the_24_rows_apart() -> None:
         operation.allocate(shapes, (1, 1, 1), np.dtype(np.float32))
     operation.allocate(shapes, (1, 1, 1), np.dtype(np.float64))
     operation.allocate(((1, 1), (2**24, 1)), (1, 1, 1), np.dtype(np.float32))
-
-
-torch = optional("torch")
-BASES = np.array([0.0, 0.0, 0.0, 0.0, 1.0, 2.0, -2.0, 0.5])
-EXPONENTS = np.array([0.0, 1.0, 2.0, 3.5, 0.0, 0.5, 3.0, 0.0])
-
-
-@pytest.mark.parametrize(
-    "build",
-    [
-        lambda v, constant: v**0,
-        lambda v, constant: v**1.0,
-        lambda v, constant: v ** constant(EXPONENTS),
-        lambda v, constant: v ** ((v > 0) * constant(1.0)),
-        lambda v, constant: abs(v) ** abs(v) + 0.0 ** abs(v),
-        lambda v, constant: abs(v) ** constant(EXPONENTS * 0 + 2) + constant(BASES * 0) ** v**2,
-    ],
-)
-def test_powers_have_the_gradients_of_torch_where_the_formula_is_0_times_infinity(golden: Golden, build: Any) -> None:
-    def compute() -> list[Any]:
-        wanted = torch.tensor(BASES, requires_grad=True)
-        build(wanted, lambda array: torch.tensor(array, dtype=torch.float64)).sum().backward()
-        return [wanted.grad]
-
-    compiled = Compiled(lambda v: build(v, lambda array: array), BASES.shape)
-    [wanted] = golden(compute, BASES, EXPONENTS, needs=torch)
-    wanted.close(compiled.gradients(BASES[None])[0][0], rtol=1e-12)
-
-
-def test_powers_of_exponents_have_the_gradients_of_torch(golden: Golden) -> None:
-    numbers = np.stack([BASES[:6], EXPONENTS[:6]])
-
-    def compute() -> list[Any]:
-        wanted = torch.tensor(numbers, requires_grad=True)
-        (wanted[0] ** wanted[1]).sum().backward()
-        return [wanted.grad]
-
-    gradient, _ = Compiled(lambda v: v[:, 0] ** v[:, 1], numbers.shape).gradients(numbers[None])
-    [wanted] = golden(compute, numbers, needs=torch)
-    wanted.close(gradient[0], rtol=1e-12)
