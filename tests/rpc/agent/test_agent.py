@@ -1,21 +1,38 @@
-"""What an agent says when it starts."""
+"""An agent before its first job: where it listens, what it finds wrong with an order, and which children are its own."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import os
+import re
 import socket
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from network import transport
+from network import VERSION, transport
 from network.keys import Keyring, new_key
+from rpc.agent import children
 from rpc.agent.agent import Agent
+from rpc.agent.checks import MOST_NODES, objection, python_version
+from rpc.agent.children import project_root
 from rpc.agent.settings import AgentSettings
+from rpc.liveness.limits import LEAST_SILENCE, MOST_SECONDS
+from rpc.messages import CanCommit
+
+from ...statements import covers
+
+
+def agent(work: Path) -> contextlib.closing[Agent]:
+    return contextlib.closing(Agent(AgentSettings(port=0, work_dir=str(work), keyring=Keyring((new_key(),)))))
 
 
 @pytest.mark.parametrize(
@@ -34,9 +51,8 @@ def test_why_it_does_not_listen_on_ipv6(
         return make(family, *arguments)
 
     monkeypatch.setattr(transport.socket, "socket", refusing)
-    settings = AgentSettings(port=0, work_dir=str(tmp_path / "work"), keyring=Keyring((new_key(),)))
-    with contextlib.closing(Agent(settings)) as agent:
-        told = f"Cannot listen on [::1]:{agent.address.port}: {os.strerror(number)}. Who calls this worker by a name"
+    with agent(tmp_path / "work") as made:
+        told = f"Cannot listen on [::1]:{made.address.port}: {os.strerror(number)}. Who calls this worker by a name"
         assert any(message.startswith(told) for message in caplog.messages) == is_told
 
 
@@ -48,19 +64,86 @@ def short() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize(
-    ("long_name", "has_runtime", "expected"),
-    [(False, True, "work"), (False, False, "work"), (True, True, "run"), (True, False, "")],
+    ("name", "has_runtime", "expected"),
+    [("w", True, ["w"]), ("w", False, ["w"]), ("w" * 100, True, ["r"]), ("w" * 100, False, [])],
 )
 def test_where_its_unix_socket_is(
-    short: Path, monkeypatch: pytest.MonkeyPatch, long_name: bool, has_runtime: bool, expected: str
+    short: Path, monkeypatch: pytest.MonkeyPatch, name: str, has_runtime: bool, expected: list[str]
 ) -> None:
     """In the work directory; where its path is too long for a socket in the user's own folder for such, if there is one."""
-    work, run = short / ("w" * 100 if long_name else "w"), short / "r"
-    run.mkdir()
-    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
-    if has_runtime:
-        monkeypatch.setenv("XDG_RUNTIME_DIR", str(run))
-    with contextlib.closing(Agent(AgentSettings(port=0, work_dir=str(work), keyring=Keyring((new_key(),))))):
-        found = [name for name, folder in (("work", work), ("run", run)) if any(map(Path.is_socket, folder.rglob("*")))]
-    assert found == [expected] * bool(expected)
-    assert list(run.iterdir()) == []
+    (short / "r").mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(short / "r") if has_runtime else "")
+    with agent(short / name):
+        assert [path.relative_to(short).parts[0] for path in short.rglob("*") if path.is_socket()] == expected
+    assert list((short / "r").iterdir()) == []
+
+
+ORDER = CanCommit("20261120-173000-9f86d081", "title", 0, [0, 1], 0, python_version(), VERSION, 1, 1, 5.0, 5.0)
+
+
+@covers("FD-6", "FD-15")
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        # limits of silence are taken as they are given; 0 stands for the default
+        ({}, ""),
+        ({"stall": LEAST_SILENCE, "begin": 1.0, "between": 2.0, "save": MOST_SECONDS}, ""),
+        *(
+            ({name: limit}, f"the limit '{name}' of silence must be 0 or 0.1 to 86400 s, got {limit:g} s")
+            for name in ("stall", "begin", "between", "save")
+            for limit in (-1.0, LEAST_SILENCE / 2, 2 * MOST_SECONDS)
+        ),
+        ({"blas_threads": 10**6}, "'blas_threads' must be 0 to 4096, got 1000000"),
+        ({"others": list(range(2, MOST_NODES + 1))}, "a job may have at most 2048 nodes, got 2049"),
+        *(({"start_limit": limit}, f"a job may take at most 86400 s to start, got {limit:g} s") for limit in (0.0, math.nan)),
+        (
+            {"prepare_limit": 1e6},
+            "a job may take at most 86400 s to get its data (its size by 'network_bandwidth'), got 1e+06 s",
+        ),
+    ],
+)
+def test_what_is_wrong_with_an_order(changed: dict[str, Any], words: str) -> None:
+    assert objection(replace(ORDER, **changed)) == words
+
+
+# a process of its own, whose only children are these
+_PROGRAM = """
+import subprocess, sys
+from rpc.agent.children import ChildProcesses
+before = subprocess.Popen(["sleep", "60"])
+mine = ChildProcesses(adopts=sys.argv[1] != "leaves")
+own = mine.start(["sleep", "60"])
+shell = ["sh", "-c", "setsid sleep 60 >/dev/null 2>&1 & echo $!"]
+orphan = int(subprocess.run(shell, stdout=subprocess.PIPE, text=True).stdout)
+if sys.argv[1] == "gives up":
+    mine.give_up({orphan})
+while mine.end_adopted():
+    pass
+sys.stdout.write(f"{before.poll()} {own.poll()} {orphan}")
+for process in (before, own):
+    process.kill()
+    process.wait()
+"""
+
+
+@covers("SEC-25")
+def test_all_children_of_an_agent_are_known_to_it() -> None:
+    """a child that was started elsewhere would be taken for a job's, and killed with the next one."""
+    folder = Path(children.__file__).parent
+    starting = re.compile(r"Popen\(|os\.fork|os\.posix_spawn|subprocess\.(run|call)")
+    assert [path.name for path in folder.glob("*.py") if starting.search(path.read_text())] == ["children.py"]
+
+
+@covers("SEC-25")
+@pytest.mark.processes
+@pytest.mark.parametrize("how", ["adopts", "leaves", "gives up"])
+def test_what_is_not_of_a_job_stays(how: str) -> None:
+    """What a shell had started before it became the agent, and what the agent has started; in a program that is more
+    than an agent, nothing is taken for a job's. What has been given up holds up no later job."""
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": project_root()}
+    done = subprocess.run([sys.executable, "-c", _PROGRAM, how], env=environ, stdout=subprocess.PIPE, text=True, check=True)
+    before, own, orphan = done.stdout.split()
+    assert (before, own) == ("None", "None")
+    assert Path(f"/proc/{orphan}").exists() != (how == "adopts")
+    if how != "adopts":
+        subprocess.run(["kill", orphan], check=True)

@@ -1,10 +1,12 @@
-"""What an agent sends of a job: only what it may, and whether kept files are whole."""
+"""What an agent sends of a job: only what it may, and whether kept files are whole; and how much it keeps of its output."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,13 @@ from nn.tensor_files import dump
 from rpc.agent import files
 from rpc.agent.event_log import EventLog
 from rpc.agent.files import KeptFile, kept_files, send_diagnostics, send_files
+from rpc.agent.output import JobOutput, parts_of
 from rpc.agent.store import JobFolders, JobRecord
 from rpc.files import keep_configuration
+from rpc.liveness.process_monitor import log_tail
 from rpc.messages import FROM_AGENT, MAX_FILES, FetchEnd, FileBegin, parse
 from rpc.submit.downloads import Download
+from tests.fulldisk import FullDisk
 
 from ...statements import covers
 
@@ -27,22 +32,22 @@ class Job:
     """A job at an agent, with what its process has written and registered."""
 
     def __init__(self, base: Path) -> None:
-        self.folders = JobFolders(base / "jobs", 20)
-        self.record: JobRecord = self.folders.create("job", 0, "T")
-        self.folder = self.folders.folder(self.record)
-        self.out = self.folder / "out"
-        (self.folder / self.record.log).write_text("a log")
+        self.record: JobRecord = (folders := JobFolders(base / "jobs", 20)).create("job", 0, "T")
+        self.folder = folders.folder(self.record)
+        self.out, self.log = self.folder / "out", self.folder / self.record.log
+        self.log.write_text("a log")
         self.record.state, self.record.ended = "done", 1.0
+        self._home = base / "home"
 
-    def bring(self, directory: Path, *registered: str, logs: tuple[Path, ...] = (), send: Any = send_files) -> Download:
+    def bring(self, *registered: str, logs: tuple[Path, ...] = (), send: Any = send_files) -> Download:
         """Through the messages, to a submitter."""
         self.record.files = list(registered)
-        directory.mkdir(exist_ok=True)
-        download = Download(directory, 0)
+        self._home.mkdir(exist_ok=True)
+        download = Download(self._home, 0)
         for operation in send(self.record, self.folder, logs):
             if operation is not None:  # None: others are served first
                 download.take(parse(operation.to_value(), FROM_AGENT))
-        assert download.done
+        assert download.done and download.problem.isprintable()
         return download
 
 
@@ -57,49 +62,41 @@ def names(download: Download) -> list[str]:
 
 @covers("SUB-17", "SUB-18")
 def test_logs_first_and_reports_after_the_end(job: Job, tmp_path: Path) -> None:
-    """The agent's log, the job's log at any time, CSV files only after the end."""
+    """The agent's log, the job's log at any time, CSV files only after the end; then state and title."""
     agent_log = tmp_path / "Worker-127.0.0.1 2026-11-20 1200.log"
     agent_log.write_bytes(b"agent")
     (job.out / "EV.csv").write_bytes(b"1,2\n" * 1_000_000)  # more than one chunk
-    download = job.bring(tmp_path / "to", "EV.csv", logs=(agent_log,))
-    assert names(download) == [agent_log.name, job.record.log, "EV.csv"]
+    download = job.bring("EV.csv", logs=(agent_log,))
+    assert names(download) == [agent_log.name, job.log.name, "EV.csv"] and download.problem == ""
     assert download.files[-1].read_bytes() == b"1,2\n" * 1_000_000
-    assert download.problem == ""
     job.record.ended = 0.0
-    assert names(job.bring(tmp_path / "to", "EV.csv")) == [job.record.log]
+    assert names(job.bring("EV.csv")) == [job.log.name]
+    assert list(send_files(job.record, job.folder, ()))[-1] == FetchEnd("job", "done", "", "T")
 
 
-@covers("SEC-10")
+@covers("SEC-10", "SEC-17")
 def test_only_regular_files_of_its_own(job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Links, second names, pipes, sockets, devices and folders are left out and named; nobody waits for a pipe."""
+    """Links, second names, pipes, sockets, devices and folders are left out, as are names that lead elsewhere or were used; all
+    are named, without control characters. Nobody waits for a pipe."""
     (tmp_path / "secret").write_text("key")
-    (job.out / "link").symlink_to(tmp_path / "secret")
-    (job.out / "dangling").symlink_to("nowhere")
+    for name, target in (("link", str(tmp_path / "secret")), ("dangling", "nowhere"), ("zero", "/dev/zero")):
+        (job.out / name).symlink_to(target)
     (job.out / "second").hardlink_to(tmp_path / "secret")
     os.mkfifo(job.out / "pipe")
     (job.out / "folder").mkdir()
-    (job.out / "zero").symlink_to("/dev/zero")
     with socket.socket(socket.AF_UNIX) as listener:
         with monkeypatch.context() as there:
             there.chdir(job.out)  # its whole path may be too long for a socket
             listener.bind("socket")
         (job.out / "good").write_text("1")
         odd = ["link", "dangling", "second", "pipe", "folder", "zero", "socket", "absent"]
-        download = job.bring(tmp_path / "to", *odd, "good")
-    assert names(download) == [job.record.log, "good"]
-    for name in odd:
-        assert f"{name} cannot be read: " in download.problem
-
-
-@covers("SEC-10", "SEC-17")
-@pytest.mark.parametrize("name", ["../job.json", "/etc/passwd", "..", "", "a/b", "a\0b", "\x1b[2J", "x" * 200])
-def test_registered_names_cannot_lead_elsewhere(job: Job, tmp_path: Path, name: str) -> None:
-    """They are left out and named without control characters; the other files come."""
-    (job.out / "good").write_text("1")
-    download = job.bring(tmp_path / "to", name, "good", "good", "GOOD")
-    assert names(download) == [job.record.log, "good"]
-    assert "has no name that may travel, or one that was used before" in download.problem
-    assert download.problem.isprintable()
+        download = job.bring(*odd, "good")
+    assert names(download) == [job.log.name, "good"]
+    assert [name for name in odd if f"{name} cannot be read: " not in download.problem] == []
+    for name in ("../job.json", "/etc/passwd", "..", "", "a/b", "a\0b", "\x1b[2J", "x" * 200, "GOOD"):
+        download = job.bring("good", name, "good")
+        assert names(download) == [job.log.name, "good"]
+        assert "has no name that may travel, or one that was used before" in download.problem
 
 
 @covers("SEC-10")
@@ -110,13 +107,12 @@ def test_a_folder_swapped_for_a_link(job: Job, tmp_path: Path, swapped: str) -> 
     (other / "out").mkdir(parents=True)
     for place in (other, other / "out"):
         (place / "EV.csv").write_text("secret")
-        (place / job.record.log).write_text("secret")
+        (place / job.log.name).write_text("secret")
     target = job.folder / swapped
     target.rename(tmp_path / "moved")
     target.symlink_to(other / swapped)
-    download = job.bring(tmp_path / "to", "EV.csv")
-    assert "EV.csv cannot be read" in download.problem
-    assert all(path.read_text() != "secret" for path in download.files)
+    download = job.bring("EV.csv")
+    assert "EV.csv cannot be read" in download.problem and "secret" not in [path.read_text() for path in download.files]
 
 
 @covers("SUB-18")
@@ -135,58 +131,49 @@ def test_a_file_that_shrinks_while_it_is_read(job: Job, tmp_path: Path, monkeypa
 
 
 @covers("SEC-10")
-def test_too_many_and_too_large(job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_and_too_large(job: Job) -> None:
     """At most 256 files and 1 GiB leave; what was left out is named."""
-    for number in range(300):
-        (job.out / f"f{number}").touch()
-    download = job.bring(tmp_path / "to", *(f"f{number}" for number in range(300)))
-    assert len(download.files) == MAX_FILES
-    assert "more than 256; the rest was left out" in download.problem
-    with open(job.out / "big", "wb") as file:
-        file.truncate((1 << 30) + 1)  # sparse
-    (job.out / "small").write_text("1")
-    download = job.bring(tmp_path / "to2", "big", "small")
-    assert names(download) == [job.record.log, "small"]
+    many = [f"f{number}" for number in range(300)]
+    for name in (*many, "big", "small"):
+        (job.out / name).touch()
+    download = job.bring(*many)
+    assert len(download.files) == MAX_FILES and "more than 256; the rest was left out" in download.problem
+    os.truncate(job.out / "big", (1 << 30) + 1)  # sparse
+    download = job.bring("big", "small")
+    assert names(download) == [job.log.name, "small"]
     assert "exceed 1073741824 bytes; big was left out" in download.problem
 
 
-def test_the_end_tells_state_and_title(job: Job) -> None:
-    *_, end = send_files(job.record, job.folder, ())
-    assert end == FetchEnd("job", "done", "", "T")
-
-
-def test_all_that_is_there(job: Job, tmp_path: Path) -> None:
+def test_all_that_is_known_of_a_failure(job: Job, tmp_path: Path) -> None:
+    """At any time: what is not there yet is named, and the rest comes; large reports tell nothing."""
     (tmp_path / "agent.log").write_text("another")
     for name, size in (("TR.csv", 10), ("large.model", 9 << 20)):
         (job.out / name).write_bytes(bytes(size))
     EventLog(job.folder, 0).note("state", state="failed")
     keep_configuration(job.folder, {"settings": {"epochs": 3, "odd": {1}}})
     job.record.state = "failed"
-    home, logs = tmp_path / "home", (tmp_path / "agent.log",)
-    download = job.bring(home, "TR.csv", "large.model", logs=logs, send=send_diagnostics)
-    expected = {"record.json", "kept.json", "agent.log", job.record.log, "events.jsonl", "configuration.json", "TR.csv"}
+    download = job.bring("TR.csv", "large.model", logs=(tmp_path / "agent.log",), send=send_diagnostics)
+    expected = {"record.json", "kept.json", "agent.log", job.log.name, "events.jsonl", "configuration.json", "TR.csv"}
     assert set(names(download)) == expected and download.problem == ""
     texts = {path.name: path.read_text() for path in download.files}
-    assert json.loads(texts["record.json"])["state"] == "failed"
+    assert json.loads(texts["record.json"])["state"] == "failed" and json.loads(texts["kept.json"]) == []
     assert json.loads(texts["configuration.json"])["settings"] == {"epochs": 3, "odd": "{1}"}
-    assert json.loads(texts["kept.json"]) == []
-
-
-def test_a_job_that_has_just_begun(job: Job, tmp_path: Path) -> None:
-    """What is not there yet is named, and the rest comes."""
-    (job.folder / job.record.log).unlink()
     job.record.ended = 0.0
-    download = job.bring(tmp_path / "home", send=send_diagnostics)
+    for missing in (job.log, job.folder / "events.jsonl", job.folder / "configuration.json"):
+        missing.unlink()
+    download = job.bring(send=send_diagnostics)
     assert set(names(download)) == {"record.json", "kept.json"}
-    for missing in ("Fit-0", "events.jsonl", "configuration.json"):
-        assert missing in download.problem
+    assert all(missing in download.problem for missing in ("Fit-0", "events.jsonl", "configuration.json"))
 
 
 CONTENT = dump({"a": np.arange(600_000, dtype=np.float32)}, {"format": "psgd.test/1", "note": "hello"})
 
 
-def look(folder: Path) -> tuple[list[KeptFile], int]:
-    """What is found, and how often others could be served meanwhile."""
+def look(folder: Path, content: bytes | None = None, name: str = "checkpoint") -> tuple[list[KeptFile], int]:
+    """What is found, perhaps of a checkpoint with this content, and how often others could be served meanwhile."""
+    if content is not None:
+        (folder / "checkpoints").mkdir(exist_ok=True)
+        (folder / "checkpoints" / name).write_bytes(content)
     work, pauses = kept_files(folder, "out"), 0
     while True:
         try:
@@ -196,17 +183,23 @@ def look(folder: Path) -> tuple[list[KeptFile], int]:
         pauses += 1
 
 
-def place(folder: Path, content: bytes, name: str = "checkpoint") -> Path:
-    (folder / "checkpoints").mkdir(exist_ok=True)
-    (folder / "checkpoints" / name).write_bytes(content)
-    return folder
-
-
-def test_a_whole_file(tmp_path: Path) -> None:
-    (kept,), pauses = look(place(tmp_path, CONTENT))
+@covers("SEC-10")
+def test_kept_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A whole one is called so; no links, no special files, nothing of the reports, nothing half written; and what is too large
+    is not read."""
+    assert look(tmp_path / "nowhere") == ([], 0)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "report").write_bytes(CONTENT)
+    look(tmp_path, CONTENT, ".half.psgd-tmp")
+    (tmp_path / "checkpoints" / "link").symlink_to("/etc/passwd")
+    (tmp_path / "elsewhere").symlink_to("/etc")
+    (kept,), pauses = look(tmp_path, CONTENT)
     assert (kept.folder, kept.name, kept.size, kept.whole, kept.why) == ("checkpoints", "checkpoint", len(CONTENT), True, "")
     assert kept.about == {"format": "psgd.test/1", "note": "hello"}
     assert pauses >= 2  # the file has more than two steps
+    monkeypatch.setattr(files, "MOST_CHECKED", len(CONTENT) - 1)
+    (kept,), pauses = look(tmp_path)
+    assert (kept.whole, pauses) == (None, 0) and "not read" in kept.why
 
 
 @covers("FD-13")
@@ -224,24 +217,102 @@ def test_a_whole_file(tmp_path: Path) -> None:
 )
 def test_a_damaged_file(tmp_path: Path, content: bytes) -> None:
     """Whatever is wrong with it, it is listed and called so."""
-    (kept,), _ = look(place(tmp_path, content))
+    (kept,), _ = look(tmp_path, content)
     assert kept.whole is False and kept.why and kept.size == len(content)
 
 
-@covers("SEC-10")
-def test_what_is_no_file_of_the_job_is_left_out(tmp_path: Path) -> None:
-    """No links, no special files, nothing of the reports, nothing half written."""
-    place(place(tmp_path, CONTENT), CONTENT, ".half.psgd-tmp")
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "report").write_bytes(CONTENT)
-    (tmp_path / "checkpoints" / "link").symlink_to("/etc/passwd")
-    (tmp_path / "elsewhere").symlink_to("/etc")
-    found, _ = look(tmp_path)
-    assert [kept.name for kept in found] == ["checkpoint"]
-    assert look(tmp_path / "nowhere") == ([], 0)
+LIMIT = 64 << 10
+LINE = 19  # bytes, of which no power of two is a multiple
+ROOM = -(-LIMIT // 4 // LINE)  # lines of a part
+NOTE = re.compile(r"\n\[([\d,]+) bytes were left out here: .*\]\n")
 
 
-def test_what_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "MOST_CHECKED", len(CONTENT) - 1)
-    (kept,), pauses = look(place(tmp_path, CONTENT))
-    assert (kept.whole, pauses) == (None, 0) and "not read" in kept.why
+@pytest.fixture
+def output(job: Job) -> Iterator[JobOutput]:
+    job.log.unlink()
+    made = JobOutput(job.log, LIMIT)
+    yield made
+    made.close()
+
+
+def put(output: JobOutput, begin: int, end: int) -> None:
+    """Print numbered lines, as a job does that is read now and then."""
+    for number in range(begin, end):
+        os.write(output.theirs, f"line {number:0{LINE - 6}d}\n".encode())
+        if number % 50 == 0:
+            output.take()
+    output.take()
+
+
+def fetched(job: Job) -> str:
+    """The log as it comes to whoever fetches it."""
+    return job.bring().files[0].read_text()
+
+
+def numbers(text: str) -> list[int]:
+    return [int(line[5:]) for line in text.splitlines() if line.startswith("line ")]
+
+
+@covers("SUB-19", "FD-18")
+def test_the_first_and_the_newest_lines_are_kept(output: JobOutput, job: Job) -> None:
+    """Below the limit nothing is left out, whatever parts it lies in. Of 20 times as much as the log may hold the first and the
+    newest stay, with a line that says what is missing, to the byte; a later attempt goes on in the same log."""
+    put(output, 0, ROOM + 2)
+    assert len(parts_of(job.log)) == 2
+    assert numbers("\n".join(log_tail(job.log).lines)) == list(range(ROOM - 18, ROOM + 2))
+    count = LIMIT * 5 // 8 // LINE - 10
+    put(output, ROOM + 2, count)
+    assert len(parts_of(job.log)) == 2
+    assert numbers(fetched(job)) == list(range(count)) and not NOTE.search(fetched(job))
+    put(output, count, count := 20 * LIMIT // LINE)
+    assert sum(part.path.stat().st_size for part in parts_of(job.log)) <= LIMIT + 3 * LINE
+    text = fetched(job)
+    (note,) = NOTE.finditer(text)
+    first, newest = numbers(text[: note.start() + 1]), numbers(text[note.end() :])
+    assert first == list(range(len(first))) and newest == list(range(count - len(newest), count))
+    assert len(first) >= LIMIT // 4 // LINE and len(newest) >= LIMIT * 3 // 8 // LINE
+    assert int(note[1].replace(",", "")) == (count - len(first) - len(newest)) * LINE
+    output.close()
+    again = JobOutput(job.log, LIMIT)
+    put(again, count, count + 100)
+    again.close()
+    assert numbers(fetched(job))[-200:] == list(range(count - 100, count + 100))
+    assert len(NOTE.findall(fetched(job))) == 1
+
+
+@covers("FLT-26")
+def test_a_disk_that_is_full_for_a_moment(output: JobOutput, job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The job does not notice; what found no room is told of, and no empty file is left."""
+    pipe, disk = output.theirs, FullDisk(monkeypatch)
+    for number, is_full in enumerate([False, True, True, True, False]):
+        disk.full = False
+        os.write(pipe, b"x" * 99 + b"%d" % number)
+        disk.full = is_full
+        output.take()
+    assert disk.refused == 3
+    assert NOTE.sub(lambda note: f"<{note[1]}>", fetched(job)) == "x" * 99 + "0" + 3 * "xxxx<96>" + "x" * 99 + "4"
+
+
+@covers("INV-8")
+def test_a_link_in_the_place_of_a_part_is_not_followed(output: JobOutput, job: Job, tmp_path: Path) -> None:
+    """Neither written through nor sent."""
+    (tmp_path / "precious").write_text("precious")
+    put(output, 0, 10)
+    # the line that reaches the limit is the last of its part
+    job.log.with_name(f"{job.log.name}.{ROOM * LINE}").symlink_to(tmp_path / "precious")
+    put(output, 10, ROOM + 10)
+    output.close()
+    assert (tmp_path / "precious").read_text() == "precious"
+    assert not any("precious" in path.read_text() for path in job.bring().files)
+
+
+@covers("SUB-18")
+def test_what_was_printed_last_is_kept_and_nobody_waited_for(output: JobOutput, job: Job) -> None:
+    """Also where somebody else has the other end of the pipe still open."""
+    left_behind = os.dup(output.theirs)
+    os.write(output.theirs, b"the last words")
+    output.close()
+    assert not output.is_open and job.log.read_bytes() == b"the last words"
+    with pytest.raises(BrokenPipeError):
+        os.write(left_behind, b"nobody hears this")
+    os.close(left_behind)

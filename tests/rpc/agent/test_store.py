@@ -1,4 +1,4 @@
-"""The memory of an agent: what it keeps of jobs, for how long, and what it makes of it after a restart."""
+"""What an agent keeps: folders and records of jobs, for how long and after restarts; logs, audit, events; full disks."""
 
 from __future__ import annotations
 
@@ -7,92 +7,109 @@ import os
 import stat
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from network.testing import VirtualClock
-from rpc.agent.event_log import EVENT_LOG, EventLog, SecurityLog
+from rpc.agent import event_log
+from rpc.agent.event_log import (
+    EVENT_LOG,
+    KEPT,
+    LINES_IN_ALL,
+    LINES_PER_PEER,
+    WINDOW_SECONDS,
+    EventLog,
+    RateLimit,
+    SecurityLog,
+    logs_between,
+    new_log,
+)
 from rpc.agent.store import KEEP_SECONDS, RETRY_SECONDS, JobFolders, JobRecord
+from rpc.liveness.recorder import Kind, Signal
 from tests.fulldisk import FullDisk
 
 from ...statements import covers
 
 
-def add(folders: JobFolders, clock: VirtualClock, name: str, state: str = "done", size: int = 0, node: int = 0) -> JobRecord:
-    """A job that takes a second."""
-    record = folders.create(name, node, f"title of {name}")
-    with open(folders.folder(record) / "out" / "data", "wb") as file:
-        file.truncate(size)  # sparse
-    clock.advance(1.0)
-    record.state = state
-    record.ended = 0.0 if state in ("starting", "running") else clock.time()
-    folders.save(record)
-    return record
+class Store(JobFolders):
+    """Folders on a clock of their own; `add` a job that takes a second."""
+
+    def __init__(self, root: Path, keep: int = 20, clock: VirtualClock | None = None) -> None:
+        self.clock = clock or VirtualClock()
+        super().__init__(root, keep, self.clock)
+
+    def add(self, name: str, state: str = "done", mib: int = 0, node: int = 0) -> JobRecord:
+        record = self.create(name, node, f"title of {name}")
+        with open(self.folder(record) / "out" / "data", "wb") as file:
+            file.truncate(mib << 20)  # sparse
+        self.clock.advance(1.0)
+        record.state = state
+        record.ended = 0.0 if state in ("starting", "running") else self.clock.time()
+        self.save(record)
+        return record
+
+    def restarted(self) -> Store:
+        return Store(self.root, 20, self.clock)
+
+    def removed(self, *needed: str) -> list[str]:
+        """What a look removes; a second one finds nothing."""
+        gone = self.clean_up(*needed)
+        assert self.clean_up(*needed) == [] and len(list(self)) == len(list(self.root.glob("*/job.json")))
+        return gone
 
 
 @pytest.fixture
-def clock() -> VirtualClock:
-    return VirtualClock()
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "jobs")
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "jobs"
+def disk(monkeypatch: pytest.MonkeyPatch) -> FullDisk:
+    return FullDisk(monkeypatch)
 
 
-def names(folders: JobFolders) -> list[str]:
-    return [record.job for record in folders]
-
-
-@covers("SUB-15", "SUB-18")
-def test_records_survive_a_restart(root: Path, clock: VirtualClock) -> None:
-    """An agent that restarts finds its finished jobs and their logs again, in order."""
-    folders = JobFolders(root, 20, clock)
-    first, second = add(folders, clock, "b"), add(folders, clock, "a", "failed", node=-2)
+@covers("SUB-15", "SUB-18", "SEC-14")
+def test_records_survive_a_restart(store: Store) -> None:
+    """Private ones of finished jobs, in order; a job that had not ended is lost, with an end, so that its files can be fetched
+    and are removed in time."""
+    first, second = store.add("b"), store.add("a", "failed", node=-2)
     first.files, first.detail = ["EV.csv"], "text \x1b ä"
-    folders.save(first)
-    again = JobFolders(root, 20, clock)
-    assert list(again) == [first, second]
-    assert again.folder(second).name == "a.ps2"
+    store.save(first)
+    again = store.restarted()
+    assert list(again) == [first, second] and again.folder(second).name == "a.ps2"
     assert first.log == f"Fit-0 {first.log[6:]}"
-    assert again.find("") == second
-    assert again.find("b") == first
-    assert again.find("b", 0) == first
-    assert again.find("b", 1) is None
-    assert again.find("c") is None
+    assert (again.find(""), again.find("b"), again.find("b", 0)) == (second, first, first)
+    assert again.find("b", 1) is None and again.find("c") is None
+    folder = store.folder(first)
+    paths = (store.root, folder, folder / "out", folder / "job.json")
+    assert [stat.S_IMODE(path.stat().st_mode) for path in paths] == [0o700, 0o700, 0o700, 0o600]
+    for state in ("starting", "running"):
+        store.add(state, state)
+        for _ in range(2):
+            lost = store.restarted().find(state)
+            assert lost is not None and (lost.state, lost.ended) == ("lost", store.clock.time())
+            assert lost.detail == "The agent ended while this job ran."
 
 
 @covers("FD-10")
-def test_a_later_attempt_goes_on_in_the_same_folder(root: Path, clock: VirtualClock) -> None:
+def test_a_later_attempt_goes_on_in_the_same_folder(store: Store) -> None:
     """With what the earlier ones have left there; an attempt that was here before, or while one runs, is refused."""
-    folders = JobFolders(root, 20, clock)
-    first = add(folders, clock, "a", "failed")
+    first = store.add("a", "failed")
     began, log = first.started, first.log
-    (folders.folder(first) / "checkpoint").touch()
-    again = folders.create("a", 0, "title of a", attempt=2)
+    (store.folder(first) / "checkpoint").touch()
+    again = store.create("a", 0, "title of a", attempt=2)
     assert (again.attempt, again.state, again.ended, again.started, again.log) == (2, "starting", 0.0, began, log)
-    assert (folders.folder(again) / "checkpoint").exists()
-    for attempt in (1, 2, 3):  # it is still running
-        with pytest.raises(FileExistsError):
-            folders.create("a", 0, "title of a", attempt)
-    again.state, again.ended = "failed", clock.time()
-    for attempt in (0, 1, 2):
-        with pytest.raises(FileExistsError):
-            folders.create("a", 0, "title of a", attempt)
-    assert folders.create("a", 0, "title of a", 3) is again
-    assert folders.create("a", 1, "title of a", 3).attempt == 3  # a node that was not part of it before
-    assert names(folders) == ["a", "a"]
-
-
-@covers("SUB-18")
-@pytest.mark.parametrize("state", ["starting", "running"])
-def test_unfinished_jobs_are_lost_after_a_restart(root: Path, clock: VirtualClock, state: str) -> None:
-    """Reported as lost, with an end, so that its files can be fetched and are removed in time."""
-    add(JobFolders(root, 20, clock), clock, "a", state)
-    for _ in range(2):
-        (record,) = JobFolders(root, 20, clock)
-        assert (record.state, record.detail) == ("lost", "The agent ended while this job ran.")
-        assert record.ended == clock.time()
+    assert (store.folder(again) / "checkpoint").exists()
+    for ended, attempts in ((0.0, (1, 2, 3)), (store.clock.time(), (0, 1, 2))):  # it is still running; it has ended
+        again.ended = ended
+        again.state = "failed" if ended else "starting"
+        for attempt in attempts:
+            with pytest.raises(FileExistsError):
+                store.create("a", 0, "title of a", attempt)
+    assert store.create("a", 0, "title of a", 3) is again
+    assert store.create("a", 1, "title of a", 3).attempt == 3  # a node that was not part of it before
+    assert [record.job for record in store] == ["a", "a"]
 
 
 @covers("INV-5")
@@ -107,22 +124,19 @@ def test_unfinished_jobs_are_lost_after_a_restart(root: Path, clock: VirtualCloc
     ],
     ids=lambda text: text[:60].encode("ascii", "backslashreplace").decode(),
 )  # fmt: skip
-def test_broken_records_are_ignored(root: Path, clock: VirtualClock, content: str) -> None:
+def test_broken_records_are_ignored(store: Store, content: str) -> None:
     """Half a record, or one that a job has tampered with, neither stops the agent nor leads it to another folder."""
-    folders = JobFolders(root, 20, clock)
-    add(folders, clock, "a")
-    good = add(folders, clock, "good")
+    store.add("a")
+    good, root = store.add("good"), store.root
     (root / "a.0" / "job.json").write_text(content, encoding="utf-8", errors="surrogatepass")
-    again = JobFolders(root, 20, clock)
-    assert list(again) == [good]
+    assert list(again := store.restarted()) == [good]
     (root / "good.0" / "job.new").write_text(content[:5], encoding="utf-8", errors="surrogatepass")  # nor does half a draft
-    assert list(JobFolders(root, 20, clock)) == [good]
-    os.utime(root / "a.0", (clock.time(), clock.time()))
-    clock.advance(KEEP_SECONDS - 1)
+    assert list(store.restarted()) == [good]
+    os.utime(root / "a.0", (store.clock.time(), store.clock.time()))
+    store.clock.advance(KEEP_SECONDS - 1)
     assert again.clean_up() == []
-    clock.advance(2)
-    assert sorted(again.clean_up()) == ["a.0", "good.0"]
-    assert list(root.iterdir()) == []
+    store.clock.advance(2)
+    assert sorted(again.clean_up()) == ["a.0", "good.0"] and list(root.iterdir()) == []
 
 
 DAY = 86400.0
@@ -151,129 +165,33 @@ def ended(name: str, mib: int = 0, then: float = 0.0, state: str = "done") -> tu
         (2, [ended("x", 2048), ended("a"), ended("b"), ended("c", then=KEEP_SECONDS + 1)], "x", "cbax"),
     ],
 )
-def test_what_is_kept(
-    root: Path, clock: VirtualClock, keep: int, jobs: list[tuple[str, str, int, float]], needed: str, removed: str
-) -> None:
-    folders = JobFolders(root, keep, clock)
+def test_what_is_kept(tmp_path: Path, keep: int, jobs: list[tuple[str, str, int, float]], needed: str, removed: str) -> None:
+    store = Store(tmp_path, keep)
     for name, state, mib, then in jobs:
-        add(folders, clock, name, state, mib << 20)
-        clock.advance(then)
-    assert folders.clean_up(needed) == [f"{name}.0" for name in removed]
-    left = [name for name, *_ in jobs if name not in removed]
-    assert names(folders) == left and sorted(path.name for path in root.iterdir()) == sorted(f"{name}.0" for name in left)
-    assert folders.clean_up(needed) == []
+        store.add(name, state, mib)
+        store.clock.advance(then)
+    assert store.removed(needed) == [f"{name}.0" for name in removed]
+    assert [record.job for record in store] == [name for name, *_ in jobs if name not in removed]
 
 
 @covers("INV-8")
-def test_links_count_for_themselves(root: Path, clock: VirtualClock, tmp_path: Path) -> None:
-    """Neither their targets' size nor their targets are touched."""
+def test_links_are_neither_followed_nor_counted(store: Store, tmp_path: Path) -> None:
+    """Their targets' size does not count, and they stay; a link where the draft of the record goes gains a job nothing."""
     precious = tmp_path / "precious"
     precious.mkdir()
     with open(precious / "file", "wb") as file:
         file.truncate(3 << 30)
-    folders = JobFolders(root, 20, clock)
     for name in ("a", "b"):
-        record = add(folders, clock, name)
-        (folders.folder(record) / "out" / "link").symlink_to(precious / "file")
-        (folders.folder(record) / "out" / "folder").symlink_to(precious)
-    assert folders.clean_up() == []
-    clock.advance(KEEP_SECONDS + 10)
-    assert folders.clean_up() == ["b.0", "a.0"]
-    assert (precious / "file").exists()
-
-
-@covers("SEC-14")
-def test_private(root: Path, clock: VirtualClock) -> None:
-    """Folders 0700, records 0600."""
-    folders = JobFolders(root, 20, clock)
-    folder = folders.folder(add(folders, clock, "a"))
-    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (root, folder, folder / "out", folder / "job.json")}
-    assert modes == {"jobs": 0o700, "a.0": 0o700, "out": 0o700, "job.json": 0o600}
-
-
-@covers("INV-8")
-def test_saving_does_not_follow_links(root: Path, clock: VirtualClock, tmp_path: Path) -> None:
-    """a job that puts a link where the record's draft goes gains nothing."""
-    folders = JobFolders(root, 20, clock)
-    record = add(folders, clock, "a")
-    (tmp_path / "precious").write_text("precious")
-    (folders.folder(record) / "job.new").symlink_to(tmp_path / "precious")
+        record = store.add(name)
+        (store.folder(record) / "out" / "link").symlink_to(precious / "file")
+        (store.folder(record) / "out" / "folder").symlink_to(precious)
+    (store.folder(record) / "job.new").symlink_to(precious / "new")
     with pytest.raises(OSError, match="symbolic links"):
-        folders.save(record)
-    assert (tmp_path / "precious").read_text() == "precious"
-
-
-@pytest.fixture
-def disk(monkeypatch: pytest.MonkeyPatch) -> FullDisk:
-    return FullDisk(monkeypatch)
-
-
-@covers("FLT-13")
-def test_a_refusing_disk_leaves_nothing(root: Path, clock: VirtualClock, disk: FullDisk) -> None:
-    """No folder, no record that would seem to run for ever."""
-    folders = JobFolders(root, 20, clock)
-    disk.full = True
-    with pytest.raises(OSError, match="No space"):
-        folders.create("a", 0, "t")
-    assert list(root.iterdir()) == []
-    assert list(folders) == []
-    disk.full = False
-    assert folders.create("a", 0, "t").state == "starting"
-
-
-@covers("FLT-26")
-def test_an_attempt_that_the_disk_refuses_may_be_tried_again(root: Path, clock: VirtualClock, disk: FullDisk) -> None:
-    """a job that is known here stays what it was, on the disk and in memory; when there is room again it begins."""
-    folders = JobFolders(root, 20, clock)
-    record = add(folders, clock, "a", "failed")
-    before = (record.state, record.attempt, record.ended)
-    disk.full = True
-    for attempt in (1, 2):
-        with pytest.raises(OSError, match="No space"):
-            folders.create("a", 0, "title of a", attempt)
-    assert (record.state, record.attempt, record.ended) == before
-    assert list(JobFolders(root, 20, clock)) == [record]
-    assert sorted(path.name for path in (root / "a.0").iterdir()) == ["job.json", "out"]
-    disk.full = False
-    assert folders.create("a", 0, "title of a", 2) is record
-    assert (record.state, record.attempt) == ("starting", 2)
-    assert JobRecord.read(root / "a.0" / "job.json") == record
-
-
-@covers("FLT-26")
-def test_what_the_disk_refuses_is_written_later(root: Path, clock: VirtualClock, disk: FullDisk) -> None:
-    """The end of a job that came while the disk was full is known to the next agent, once there was room."""
-    folders = JobFolders(root, 20, clock)
-    record = folders.create("a", 0, "title of a")
-    record.state, record.ended = "done", clock.time()
-    assert folders.deadline is None
-    disk.full = True
-    with pytest.raises(OSError, match="No space"):
-        folders.save(record)
-    folders.save_again()  # still no room
-    deadline = folders.deadline
-    assert deadline == clock.monotonic() + RETRY_SECONDS
-    assert JobRecord.read(root / "a.0" / "job.json").state == "starting"
-    disk.full = False
-    folders.save_again()  # not yet
-    assert JobRecord.read(root / "a.0" / "job.json").state == "starting"
-    clock.advance(RETRY_SECONDS)
-    folders.save_again()
-    assert (folders.deadline, JobRecord.read(root / "a.0" / "job.json")) == (None, record)
-
-
-@covers("FLT-26")
-@pytest.mark.parametrize("kind", ["audit", "timeline"])
-def test_logs_of_events_have_whole_lines_only(root: Path, clock: VirtualClock, disk: FullDisk, kind: str) -> None:
-    """What came while the disk was full is missing, what comes afterwards begins on a line of its own."""
-    root.mkdir(parents=True)
-    log, events = SecurityLog(root / "log"), EventLog(root, 0)
-    note = log.write if kind == "audit" else lambda event, detail: events.note(event, detail=detail)
-    path = root / ("log" if kind == "audit" else EVENT_LOG)
-    for number, disk.full in enumerate([False, True, True, False]):
-        note("event", f"number {number}")
-    told = [json.loads(line)["detail"] for line in path.read_text().splitlines()]
-    assert told == ["number 0", "number 3"]
+        store.save(record)
+    assert not (precious / "new").exists()
+    assert store.clean_up() == []
+    store.clock.advance(KEEP_SECONDS + 10)
+    assert store.removed() == ["b.0", "a.0"] and (precious / "file").exists()
 
 
 @covers("SUB-44")
@@ -286,12 +204,157 @@ def test_folders_where_a_link_leads(tmp_path: Path) -> None:
     first, other = folders.create("a", 0, "T"), folders.create("b", 0, "T")
     assert folders.folder(first) == tmp_path / "run" / "a.0" and (tmp_path / "run" / "a.0" / "out").is_dir()
     assert folders.folder(other) == tmp_path / "jobs" / "b.0"
-    first.state, first.detail, first.ended = "failed", "", time.time()
-    folders.save(first)
+    first.state, first.ended = "failed", time.time()
     assert folders.create("a", 0, "T", 1) is first and JobRecord.read(tmp_path / "run" / "a.0" / "job.json").attempt == 1
-    for record in (first, other):
+    for record in (first, other, folders.create("c", 0, "T")):
         record.state, record.ended = "done", time.time()
-    third = folders.create("c", 0, "T")
-    third.state, third.ended = "done", time.time()
     assert sorted(folders.clean_up()) == ["a.0", "b.0"]
     assert (tmp_path / "run" / "a.0" / "out").is_dir() and not (tmp_path / "jobs" / "b.0").exists()
+
+
+@covers("FLT-13", "FLT-26")
+def test_a_full_disk_costs_a_job_nothing_but_time(store: Store, disk: FullDisk) -> None:
+    """No folder that would seem to run for ever; a job that is known stays what it was, on the disk and in memory, and begins
+    when there is room again; an end that could not be written is written later."""
+
+    def kept() -> JobRecord:
+        return JobRecord.read(store.root / "a.0" / "job.json")
+
+    disk.full = True
+    with pytest.raises(OSError, match="No space"):
+        store.create("a", 0, "t")
+    assert list(store.root.iterdir()) == list(store) == []
+    disk.full = False
+    record = store.add("a", "failed")
+    before = (record.state, record.attempt, record.ended)
+    disk.full = True
+    for attempt in (1, 2):
+        with pytest.raises(OSError, match="No space"):
+            store.create("a", 0, "title of a", attempt)
+    assert (record.state, record.attempt, record.ended) == before and list(store.restarted()) == [record]
+    assert sorted(path.name for path in (store.root / "a.0").iterdir()) == ["job.json", "out"]
+    disk.full = False
+    assert store.create("a", 0, "title of a", 2) is record
+    assert (record.state, record.attempt) == ("starting", 2) and kept() == record
+    record.state, record.ended = "done", store.clock.time()
+    assert store.deadline is None
+    disk.full = True
+    with pytest.raises(OSError, match="No space"):
+        store.save(record)
+    store.save_again()  # still no room
+    assert store.deadline == store.clock.monotonic() + RETRY_SECONDS
+    disk.full = False
+    store.save_again()  # not yet
+    assert kept().state == "starting"
+    store.clock.advance(RETRY_SECONDS)
+    store.save_again()
+    assert (store.deadline, kept()) == (None, record)
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@covers("INV-8")
+def test_the_events_of_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At their time, in a private file. A link in its place, which the process could leave, is not followed; a missing folder
+    and a full file are nobody's business."""
+    (tmp_path / "other").touch()
+    (tmp_path / EVENT_LOG).symlink_to(tmp_path / "other")
+    EventLog(tmp_path, 0).note("state")
+    assert (tmp_path / "other").read_text() == ""
+    EventLog(tmp_path / "gone", 0).note("state")
+    (tmp_path / EVENT_LOG).unlink()
+    made = EventLog(tmp_path, 1, clock=lambda: 1000.0, monotonic=lambda: 50.0)
+    made.note("state", state="failed", detail="a\nb")
+    made.note_signals([Signal(Kind.BEGIN, 0, 6, 47.5)])
+    expected = [
+        {"time": 1000.0, "attempt": 1, "event": "state", "state": "failed", "detail": "a\nb"},
+        {"time": 997.5, "attempt": 1, "event": "signal", "kind": "BEGIN", "epoch": 1, "batch": 7},
+    ]
+    assert lines(tmp_path / EVENT_LOG) == expected
+    assert stat.S_IMODE((tmp_path / EVENT_LOG).stat().st_mode) == 0o600
+    monkeypatch.setattr(event_log, "MAX_EVENT_BYTES", limit := (tmp_path / EVENT_LOG).stat().st_size + 120)
+    for _ in range(10):
+        made.note("state", detail="x" * 20)
+    assert lines(tmp_path / EVENT_LOG)[:2] == expected and limit - 120 < (tmp_path / EVENT_LOG).stat().st_size <= limit
+
+
+@covers("SEC-17")
+def test_the_audit_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a peer says cannot forge a line or bring escape codes in, and not fill the disk; a disk that refuses is survived."""
+    path = tmp_path / "logs" / "audit.jsonl"
+    log = SecurityLog(path)
+    log.write("admitted", "")
+    path.parent.mkdir()
+    path.symlink_to(tmp_path / "target")
+    log.write("admitted", "")
+    assert not (tmp_path / "target").exists()
+    path.unlink()
+    log.write("admitted", "10.0.0.1 as submitter")
+    log.write("turned away", 'x\n{"event": "admitted"}\x1b[2J' + "y" * 1000)
+    first, second = lines(path)
+    assert first["event"] == "admitted" and first["detail"] == "10.0.0.1 as submitter" and first["time"] > 1e9
+    assert "\x1b" not in second["detail"] and "\n" not in second["detail"] and len(second["detail"]) < 600
+    assert path.stat().st_mode & 0o777 == 0o600
+    monkeypatch.setattr(event_log, "MAX_AUDIT_BYTES", 2000)
+    for number in range(200):
+        log.write("turned away", f"visitor {number}")
+    files = sorted(path.parent.iterdir())
+    assert [file.name for file in files] == ["audit.jsonl", "audit.jsonl.1"]
+    assert all(file.stat().st_size < 2200 for file in files) and "visitor 199" in "".join(map(Path.read_text, files))
+
+
+@covers("FLT-26")
+@pytest.mark.parametrize("kind", ["audit", "timeline"])
+def test_logs_of_events_have_whole_lines_only(tmp_path: Path, disk: FullDisk, kind: str) -> None:
+    """What came while the disk was full is missing, what comes afterwards begins on a line of its own."""
+    events, path = EventLog(tmp_path, 0), tmp_path / (EVENT_LOG if kind == "timeline" else "log")
+    note = SecurityLog(path).write if kind == "audit" else lambda event, detail: events.note(event, detail=detail)
+    for number, disk.full in enumerate([False, True, True, False]):
+        note("event", f"number {number}")
+    assert [line["detail"] for line in lines(path)] == ["number 0", "number 3"]
+
+
+MINUTE = 60.0
+
+
+def log_file(folder: Path, begun: float, written: float, suffix: str = "") -> Path:
+    """Of an agent that was started, and has last written, at these times."""
+    path = folder / f"Worker-127.0.0.1 {time.strftime('%Y-%m-%d %H%M', time.localtime(begun))}.log{suffix}"
+    path.touch()
+    os.utime(path, (written, written))
+    return path
+
+
+@covers("SUB-18")
+def test_logs_of_the_time_of_a_job(tmp_path: Path) -> None:
+    """After a restart the log of the agent that ran the job comes, not only that of the one that answers."""
+    now = time.time() // MINUTE * MINUTE
+    log_file(tmp_path, now - 90 * MINUTE, now - 80 * MINUTE)
+    rotated = log_file(tmp_path, now - 60 * MINUTE, now - 40 * MINUTE, ".1")
+    running = log_file(tmp_path, now - 60 * MINUTE, now - 20 * MINUTE)
+    later = log_file(tmp_path, now - 10 * MINUTE, now)
+    assert logs_between(tmp_path, now - 50 * MINUTE, now - 30 * MINUTE) == [rotated, running]
+    assert logs_between(tmp_path, now - 30 * MINUTE, float("inf")) == [running, later]
+    assert logs_between(tmp_path, now - 5 * MINUTE, float("inf")) == [later]
+
+
+def test_only_the_newest_logs_are_kept(tmp_path: Path) -> None:
+    """Security 8: an agent that is started again and again does not fill the disk with logs."""
+    made = [log_file(tmp_path, *[time.time() - age * MINUTE] * 2) for age in range(30, 0, -1)]
+    path = new_log(tmp_path, "Worker-127.0.0.1")
+    assert path not in made and [p for p in made if p.exists()] == made[-KEPT + 1 :]
+
+
+def test_how_many_lines_strangers_cause() -> None:
+    """Whatever port it calls from, a host causes ten lines a minute; the number of the others is told afterwards."""
+    clock = VirtualClock()
+    limit = RateLimit(clock)
+    written = [line for port in range(50) for line in limit.pass_on(f"10.0.0.1:{port}", f"line {port}")]
+    assert written == [f"line {port}" for port in range(LINES_PER_PEER)]
+    assert limit.pass_on("10.0.0.2:1", "another host") == ["another host"]
+    clock.advance(WINDOW_SECONDS)
+    assert limit.pass_on("10.0.0.1:1", "again") == [f"{50 - LINES_PER_PEER} more lines of this kind were left out.", "again"]
+    many = RateLimit(clock)
+    assert len([line for host in range(1000) for line in many.pass_on(f"[::{host:x}]:1", "x")]) == LINES_IN_ALL
