@@ -1,4 +1,5 @@
-"""An option of `parallel()` is stated once: its signature, `--help` and docs/options.md are those of the fields.
+"""An option of `parallel()` is stated once: its signature, `--help` and docs/options.md are those of the fields. Nonsense, and
+parts that do not go together, are refused before anything is sent: named, with what is expected, and what came.
 
 `python -m tests.parallel_sgd.test_options` writes docs/options.md anew.
 """
@@ -6,16 +7,51 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+import math
+import re
+import socket
+import threading
 from dataclasses import MISSING, Field, fields
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from parallel_sgd import ParallelSGD
+import nn
+from executor import ClusterExecutor
+from network import ClosedByUs, NodeAssignment, Request
+from nn.dataset.transforms import ImageCls
+from nn.gradient_descent import ADAMOptimizer, SGDOptimizer
+from nn.gradient_descent.interface import IGradientDescent
+from nn.model import Model, SequentialModel
+from nn.optimizer import (
+    DoubleBufferingOptimizer,
+    FederatedOptimizer,
+    GAOptimizer,
+    GDOptimizer,
+    GradientAveragingOptimizer,
+    IOptimizer,
+    LocalUpdateOptimizer,
+    ParameterAveragingOptimizer,
+    PSGDOptimizer,
+)
+from parallel_sgd import JobResult, ParallelSGD, elastic, in_process, local_workers, nodes_from, parse_worker
+from parallel_sgd.batch_sync import ISyncType, StaleSynchronous
+from parallel_sgd.codec import REQUIRED, Codec, DummyCodec, GlobalSettings, MissingParameter, Plain, SyncPS, TopK
+from parallel_sgd.codec.async_ps import AsyncPS
+from parallel_sgd.codec.compose import CodecWarning
 from parallel_sgd.commands.options import make_parser, settings_of
+from parallel_sgd.compatibility import check_copies, check_meaning
 from parallel_sgd.options import JobOptions
+from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment, ISetting
+from parallel_sgd.profiles.blockassignment.abstract import AbsBlockAssignment
+from tests.parallel_sgd.networks import mlp
+from tests.processes.training.jobs import digits_job
 from tests.sources import ROOT
+
+from ..statements import covers
 
 PAGE = ROOT / "docs" / "options.md"
 HEAD = """# Options of a job
@@ -39,44 +75,424 @@ def page() -> str:
     return HEAD + "".join(map(row, fields(JobOptions)))
 
 
-def test_the_page_lists_the_fields() -> None:
+def test_page_signature_and_command_line_are_those_of_the_fields() -> None:
+    """Real parameters, in order, with types and defaults; `help()` tells each. `()` of `gd_params` and {} of parameters are the
+    same as none of them."""
     assert PAGE.read_text() == page()
-
-
-def test_the_signature_is_that_of_the_fields() -> None:
-    """Real parameters, in order, with types and defaults; `help()` tells each."""
     itself, *parameters = inspect.signature(ParallelSGD.parallel).parameters.values()
-    assert itself.name == "self"
+    assert itself.name == "self" and {p.name for p in parameters} == set(NONSENSE)
     assert [(p.name, p.annotation, p.default is p.empty or p.default) for p in parameters] == [
         (f.name, f.type, f.default is MISSING or f.default) for f in fields(JobOptions)
     ]
     assert [p.name for p in parameters if p.kind is p.KEYWORD_ONLY] == [f.name for f in fields(JobOptions) if f.kw_only]
     told = inspect.getdoc(ParallelSGD.parallel) or ""
     assert all(f"    {f.name}: {f.metadata['option'].text[:20]}" in told for f in fields(JobOptions))
-
-
-def defaults() -> Iterator[tuple[str, object]]:
-    """`()` of `gd_params` and {} of parameters are the same as none of them."""
-    for field in fields(JobOptions):
-        if field.metadata["option"].flag is not None:
-            yield field.name, field.default or None
-
-
-def test_the_command_line_has_the_same_defaults() -> None:
     given = settings_of(make_parser().parse_args(["-m", "dnn.model"]))
-    assert {name: given[name] or None for name, _ in defaults()} == dict(defaults())
+    defaults = {f.name: f.default or None for f in fields(JobOptions) if f.metadata["option"].flag is not None}
+    assert {name: given[name] or None for name in defaults} == defaults
+
+
+# classes as version 0.9 asked for them: the interfaces kept their names, not their methods
+
+
+class OldOptimizer(IOptimizer):
+    def optimize(self, variable: Any) -> None: ...
+
+
+class OldRule(IGradientDescent):
+    def delta(self, gradient: Any) -> Any: ...  # type: ignore[override]
+
+
+class OldSync(ISyncType):
+    def update_weights(self, content: Any, batch_no: int, block_id: int) -> Any: ...
+
+
+class OldAssignment(AbsBlockAssignment):
+    @property
+    def block_2_node(self) -> Any: ...
+
+
+POSITIVE = "must be a positive integer, got {!r}"
+NOT_NEGATIVE = "must be a number >= 0, got {!r}"
+ABOVE_ZERO = "must be a number > 0, got {!r}"
+COMPLETE = "must be a complete class derived from "
+CODECS = "must be a subclass of Codec or a dict of them by variable id, got {!r}"
+LAYERS = "but the model has the layers dense_1, dense_2, dense_3"
+FILE_NAME = "must be able to stand in a file name .*, got {!r}"
+ASCII = "'mission_title' must be at most 100 ASCII letters"
+TRAVEL = "must hold what may travel: .*"
+BATCHES = "must be 'epoch', a positive number of batches, seconds such as '30s', .* got {!r}"
+NONSENSE: dict[str, list[tuple[Any, ...]]] = {  # what is said after the name of the option, or in all, and of which values
+    "nodes": [
+        ("must be an instance of NodeAssignment, got int 3", 3),
+        (r"must hold the workers 0\.\.n-1, got \[\]", NodeAssignment()),
+        (r"must hold the workers 0\.\.n-1, got \[1\]", NodeAssignment().add(1, "localhost")),
+    ],
+    "redundancy": [(POSITIVE, 0, 2.5), ("must not exceed the number of workers, got 3 for 2", 3)],
+    "block_size": [
+        (POSITIVE, 0, 1.5, "64"),
+        (r".*at least one batch of 20000 samples \(block_size 10000 x 2 blocks\), got 1500", 10_000),
+    ],
+    "epoch": [(POSITIVE, 0, 2.0, None)],
+    "assignment_type": [
+        ("must be a class or a callable .*, got <.*IIDBlockAssignment", IIDBlockAssignment(2)),
+        ("must be a complete class .*OldAssignment'>, which lacks deal", OldAssignment),
+        (r"must be callable with \(node_count, redundancy\), got ", dict),
+        ("must give an ISetting, got list", lambda n, r: [[0], [1]]),
+        ("must deal to 2 workers, got one for 3", lambda n, r: IIDBlockAssignment(3)),
+        ("'blocks' must be at least 2, a block for each of 2 workers", FixedBlockAssignment.of(blocks=1)),
+    ],
+    "sync_type": [
+        (f"{COMPLETE}ISyncType, got 'ssgd'", "ssgd"),
+        (f"{COMPLETE}ISyncType, got <class", ISyncType),
+        ("must be .*OldSync'>, which lacks begin, .*receive", OldSync),
+    ],
+    "op_type": [
+        (f"{COMPLETE}IOptimizer, got <class.*ADAM", ADAMOptimizer),
+        (f"{COMPLETE}IOptimizer, got <class", IOptimizer),
+        ("must be .*OldOptimizer'>, which lacks finish_batch, gradient_ready", OldOptimizer),
+        (
+            "must be an optimizer that exchanges something, e.g. PSGDOptimizer, got GDOptimizer; to train every "
+            "worker alone use codec=DummyCodec",
+            GDOptimizer,
+        ),
+    ],
+    "gd_type": [
+        (f"{COMPLETE}IGradientDescent, got .*ADAM", ADAMOptimizer()),
+        (f"{COMPLETE}IGradientDescent, got <class", IGradientDescent),
+        ("must be .*OldRule'>, which lacks increment", OldRule),
+    ],
+    "codec": [
+        (CODECS, "plain"),
+        ("must be a subclass of Codec .*Codec'>, which lacks receive_blocks, update_blocks", Codec),
+        (r"names variable 99, but the model has the variables 0\.\.5", {0: Plain, 99: Plain}),
+        (f"names 'dense_9', {LAYERS}", {"dense_9": Plain}),
+        (f"names 'dense_1/scale', {LAYERS}", {"dense_1/scale": Plain}),
+        (r"names variable None, but the model has the variables 0\.\.5", {None: Plain}),
+    ],
+    "gd_params": [
+        ("must be a tuple of arguments or a dict of them, got 0.1", 0.1),
+        (r"gd_params=\('fast',\).*'learn_rate' must be a number >= 0, got 'fast'", ("fast",)),
+        (r"gd_params=\(0.001, 0.9, 0.999, 1e-08, 0, None, None, 5\)", (1e-3, 0.9, 0.999, 1e-8, 0, None, None, 5)),
+        ("'learn_rate' must be a number >= 0, got -1", (-1.0,)),
+    ],
+    "ps_codec": [
+        (CODECS, 3),
+        ("names 'dense_0', but the model has the layers", {"dense_0": Plain}),
+        (r"needs a parameter server among the nodes: parse_worker\(n, ps=True\)", Plain),
+    ],
+    "network_bandwidth": [(ABOVE_ZERO, 0, "1M", math.nan)],
+    "mission_title": [
+        (FILE_NAME, "", "a/b", ".."),
+        (ASCII, "x" * 120),
+        (f"{ASCII}, .*, got '实验'", "实验"),
+        ("must be .* and begin with a letter or a digit, got '.hidden'", ".hidden"),
+        ("must be a text, got 7", 7),
+    ],
+    "ssgd_timeout_limit": [(ABOVE_ZERO, 0, -5, "1s", math.nan)],
+    "codec_extra_parameters": [
+        ("must be a dict, got list", ["bits"]),
+        (f"{TRAVEL}lock", {threading.Lock(): 1}),
+        (f"{TRAVEL}type", {99: "x", "bits": object}),
+        (f"{TRAVEL}object", {"when": object()}),
+    ],
+    "seed": [("must be an integer from 0 to .*, got {!r}", -1, 1.5, 1 << 63)],
+    "wait": [(NOT_NEGATIVE, -1, "long", math.nan)],
+    "job_title": [("'mission_title' must be able to stand in a file name", "a\nb")],
+    "blas_threads": [("must be a positive integer or 'auto', got {!r}", 0, "all")],
+    "on_failure": [("must be one of .*, got 'hope'", "hope")],
+    "stall_timeout": [("must be a number >= 0.1 and < 86400, got {!r}", 0.05, "5")],
+    "fault": [
+        ("The fault clause 'kill 7@e1' names node 7; the job has the nodes 0, 1.", "kill 7@e1"),
+        (".*explode", "explode 1@e1"),
+        ("A fault plan must be a text such as 'kill 1@e1.b3; .*, got 3", 3),
+    ],
+    "min_workers": [
+        ("must be an integer from 1 to the number of workers, 2, got 0", 0),
+        ("needs on_failure='shrink', got 'fail'", 2),
+    ],
+    "max_workers": [("needs 'discovery', which finds more workers, got 4 without one", 4)],
+    "discovery": [("discovery.* got 5", 5)],
+    "max_restarts": [("must be an integer of 0 or more, got -1", -1)],
+    "checkpoint_every": [(BATCHES, "often", 0)],
+    "commit_every": [("must be a positive number of batches, got {!r}", 0, 1.5, True)],
+    "resume": [
+        ("must be 'last', a job id or a path, got", 3, True, b"x", ""),
+        ("must be 'last', a job id or the path of a checkpoint, and there is nothing at no/where", "no/where"),
+    ],
+    "shuffle": [("must be True or False, got {!r}", 1, "no")],
+    "verbose": [("must be 0, 1 or 2, got {!r}", 3, "all")],
+    "class_weight": [
+        ("must map class numbers to weights, got list", [1.0, 2.0]),
+        ("must have class numbers as keys, got 'a'", {"a": 1.0}),
+        (r"'class_weight\[0\]' must be a number >= 0, got -1", {0: -1}),
+        ("must name classes of the model, 0 to 9, got 11", {11: 1.0}),
+    ],
+    "directory": [("must be a path, got {!r}", 3, None)],
+}
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("name", "words", "value"),
     [
-        ({"nodes": None, "max_restart": 1}, r"^ParallelSGD.parallel\(\) got an unexpected keyword argument 'max_restart'"),
-        ({}, r"^ParallelSGD.parallel\(\) missing a required argument: 'nodes'"),
+        pytest.param(name, words, value, id=f"{name}-{n}-{m}")
+        for name, rows in NONSENSE.items()
+        for n, (words, *values) in enumerate(rows)
+        for m, value in enumerate(values)
     ],
 )
-def test_a_call_that_does_not_fit_names_the_method(arguments: dict[str, Any], words: str) -> None:
-    with pytest.raises(TypeError, match=words):
-        ParallelSGD.parallel(None, **arguments)  # type: ignore[arg-type]
+def test_nonsense_is_refused_before_anything_is_sent(name: str, words: str, value: Any, tmp_path: Path) -> None:
+    if words.startswith(("must", "needs", "names")):
+        words = f"'{name}' {words}"
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(0)
+        nodes = NodeAssignment()
+        for node, host in enumerate(("127.0.0.1", "localhost")):
+            nodes.add(node, f"{host}:{silent.getsockname()[1]}")
+        settings: dict[str, Any] = {"nodes": nodes, "directory": tmp_path / "out", name: value}
+        with pytest.raises((ValueError, TypeError), match=words.replace("{!r}", re.escape(repr(value)))):
+            digits_job().parallel(**settings)
+        with pytest.raises(BlockingIOError):
+            silent.accept()
+    assert not (tmp_path / "out").exists()
+
+
+def bare(shape: list[int] | None = None, loss: nn.loss.Loss | None = None) -> SequentialModel:
+    model = SequentialModel(input_shape=shape) if shape else SequentialModel()
+    model.add(nn.layer.Dense(10))
+    if loss:
+        model.setup(loss)
+    return model
+
+
+DATA = nn.dataset.Digits()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: ParallelSGD(None, DATA), TypeError, "^ParallelSGD 'model' must be an instance of Model, got NoneType None"),
+        (
+            lambda: ParallelSGD(mlp(), nn.dataset.Digits),
+            *(TypeError, r"^ParallelSGD 'data' must be an instance of AbsDataset, got the class; write Digits\(\)"),
+        ),
+        (
+            lambda: ParallelSGD(mlp(), DATA.load()),
+            TypeError,
+            r"^ParallelSGD 'data' must be a data set, got tuple: give nn.dataset.ArrayDataset\(x, y, test_x, test_y\)$",
+        ),
+        (
+            lambda: ParallelSGD(mlp(), DATA, {"x": np.zeros(9999)}),
+            *(TypeError, r"^ParallelSGD 'transform' must be an instance of AbsTransformer, got dict .{0,80}$"),
+        ),
+        *(
+            (
+                lambda model=model: submit(Path("never"), model=model),
+                *(ValueError, r"^ParallelSGD 'model' must have its variables: .* input_shape and call setup\(\)"),
+            )
+            for model in (bare(loss=nn.loss.MSELoss()), bare([-1, 64]))
+        ),
+        (
+            lambda: ParallelSGD.parallel(None, None, max_restart=1),
+            *(TypeError, r"^ParallelSGD.parallel\(\) got an unexpected keyword argument 'max_restart'"),
+        ),
+        (
+            lambda: ParallelSGD.parallel(None),
+            *(TypeError, r"^ParallelSGD.parallel\(\) missing a required argument: 'nodes'"),
+        ),
+        (
+            lambda: parse_worker(4, "my.json"),
+            *(TypeError, r"'ps' must be True or False .*, got 'my.json'; write parse_worker\(4, filename='my.json'\)"),
+        ),
+        *(
+            (lambda start=start, ps=ps: start(1, ps).__enter__(), TypeError, f"'ps' must be True or False .*, got {ps!r}$")
+            for start in (local_workers, in_process, partial(nodes_from, "local:1"))
+            for ps in ("Plain", 1, None)
+        ),
+    ],
+)
+def test_a_call_that_does_not_fit_names_its_argument(call: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        call()
+    assert not Path("never").exists()
+
+
+@pytest.mark.processes
+def test_nodes_outlive_their_block_in_vain(tmp_path: Path) -> None:
+    """What is said is that the block has ended, not that its key file is missing."""
+    with local_workers(1) as nodes:
+        assert not list(tmp_path.iterdir())
+    told = "The 'with' block that started these workers has ended"
+    for use in (
+        lambda: Request().request(nodes),
+        lambda: elastic.launch(int, nodes),
+        lambda: ClusterExecutor(nodes),
+        lambda: ParallelSGD(mlp(), nn.dataset.Digits(), ImageCls()).parallel(nodes, directory=tmp_path),
+    ):
+        with pytest.raises(ClosedByUs, match=told):
+            use()
+    assert not list(tmp_path.iterdir())  # no folder of a run that never was
+
+
+def test_the_mean_of_equal_figures_is_that_figure() -> None:
+    values = nn.random.keyed(0, "figures").normal(size=200)
+    for count in (3, 5, 7):
+        for value in values:
+            result = JobResult({node: {"Loss": float(value)} for node in range(count)}, {}, {}, {}, "job")
+            assert result == {"Loss": float(value)}
+    assert np.isnan(JobResult({0: {"Loss": math.nan}, 1: {"Loss": 1.0}}, {}, {}, {}, "job")["Loss"])
+
+
+# parts that do not go together
+
+
+class Silent(Codec):
+    """A codec as users write them: it declares nothing."""
+
+    def update_blocks(self, block_weight: object) -> None:
+        pass
+
+    def receive_blocks(self, content: object) -> None:
+        pass
+
+
+class Updating(Silent):
+    """Takes updates, whatever they are turned into."""
+
+    takes = "updates"
+    gives = "parameters"
+
+
+class Needy(Silent):
+    def __init__(self, node_id: int) -> None:
+        super().__init__(node_id)
+        GlobalSettings.get_params("rate", REQUIRED)
+
+
+class Choosy(Silent):
+    def __init__(self, node_id: int) -> None:
+        super().__init__(node_id)
+        if GlobalSettings.get_params("rate") > 1:
+            raise ValueError(f"Choosy 'rate' must be at most 1, got {GlobalSettings.get_params('rate')}")
+
+
+class Elsewhere(Plain):
+    """Works only where there is a certain file."""
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__(node_id)
+        if GlobalSettings.current().seed == 99:
+            raise FileNotFoundError("no table of codes here")
+
+
+def submit(tmp_path: Path, workers: int = 2, ps: bool = False, model: Model | None = None, **settings: Any) -> dict[str, float]:
+    with in_process(workers, ps=ps) as nodes:
+        return ParallelSGD(model or mlp(), nn.dataset.Digits(), ImageCls()).parallel(
+            nodes, directory=tmp_path / "out", **{"block_size": 256, "epoch": 1, **settings}
+        )
+
+
+SERVED: dict[str, Any] = {"codec": AsyncPS, "ps": True}
+USE = "use op_type=GradientAveragingOptimizer"
+NEEDS_RATE = r"Needy needs the parameter 'rate': pass codec_extra_parameters=\{'rate':"
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    (
+        {"op_type": GradientAveragingOptimizer},
+        "'codec' Plain gives back gradients, but 'op_type' GradientAveragingOptimizer takes results for parameters: use "
+        "op_type=DoubleBufferingOptimizer or .*PSGDOptimizer",
+    ),
+    (SERVED, f"'codec' AsyncPS gives back parameters, but 'op_type' PSGDOptimizer takes results for gradients: {USE}"),
+    (
+        {**SERVED, "op_type": FederatedOptimizer},
+        f"'codec' AsyncPS takes gradients, but 'op_type' FederatedOptimizer puts parameters: {USE}",
+    ),
+    ({"codec": {3: Updating}}, "'codec' Updating takes updates, but .* PSGDOptimizer puts gradients: no optimizer that ships"),
+    ({"codec": SyncPS}, r"'codec' SyncPS needs a parameter server among the nodes: parse_worker\(n, ps=True\)"),
+    ({"codec": Plain, "sync_type": StaleSynchronous(2)}, r"'sync_type' StaleSynchronous\(2\) cannot run 'codec' Plain, "),
+    (
+        {"op_type": LocalUpdateOptimizer, "redundancy": 2, "workers": 3},
+        "'op_type' LocalUpdateOptimizer puts what depends on all blocks of a worker, so workers that share a block must share "
+        r"all of them, but 'assignment_type' IIDBlockAssignment deals block 0 to node 0 with blocks \[0, 1\] and to node 1 "
+        r"with blocks \[0, 2\]: use DuplicateAssignment, redundancy=1, or op_type=PSGDOptimizer",
+    ),
+    ({"codec": Choosy, "codec_extra_parameters": {"rate": 2}}, "Choosy 'rate' must be at most 1, got 2"),
+    ({"codec": {0: Choosy}, "codec_extra_parameters": {"rate": "fast"}}, "'>' not supported between"),
+    # conventions.md: only `default=REQUIRED` raises; here before anything is sent, for either side
+    ({"codec": {1: Needy}}, NEEDS_RATE),
+    ({"ps": True, "ps_codec": Needy}, NEEDS_RATE),
+    (
+        {"redundancy": 2, "assignment_type": DuplicateAssignment, "workers": 3},
+        "'redundancy' must divide the number of workers, got 2 for 3",
+    ),
+]
+
+
+@covers("SUB-29")
+@pytest.mark.parametrize(("settings", "message"), REFUSED, ids=[text[:50] for _, text in REFUSED])
+def test_what_cannot_work_is_refused(settings: dict[str, Any], message: str, tmp_path: Path) -> None:
+    """Before anything is sent, naming both and what to take instead."""
+    error = MissingParameter if message == NEEDS_RATE else (ValueError, TypeError)
+    with pytest.raises(error, match=message):
+        submit(tmp_path, **settings)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_codec_that_does_not_suit_the_rule_is_a_warning(tmp_path: Path) -> None:
+    """codecs.md: momentum after a merge of what error feedback sends late."""
+    words = r"TopK .* ADAMOptimizer with beta1=0\.9 .*: use op_type=LocalUpdateOptimizer"
+    with pytest.warns(CodecWarning, match=words) as caught, in_process(2) as nodes:
+        digits_job().parallel(nodes, 1, 256, 1, codec={"dense_1": TopK, "dense_2": TopK}, directory=tmp_path)
+    assert [warning.filename for warning in caught] == [__file__], "once, at the caller of parallel()"
+    submit(tmp_path, codec=TopK, gd_type=SGDOptimizer)
+    submit(tmp_path, codec=TopK, op_type=LocalUpdateOptimizer)
+
+
+def test_what_depends_on_the_place_is_left_to_the_workers(tmp_path: Path) -> None:
+    """Trying the codecs leaves no trace."""
+    model = mlp()
+    before = model.store.values.copy()
+    assert submit(tmp_path, codec=Elsewhere, model=model)["Loss"] > 0
+    assert np.array_equal(model.store.values, before)
+    with pytest.raises(LookupError, match="GlobalSettings is empty outside a job"):
+        GlobalSettings.get_default()
+    with pytest.raises(FileNotFoundError, match="no table"):
+        submit(tmp_path / "begun", codec=Elsewhere, seed=99)
+    assert (tmp_path / "begun" / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("op_type", "codec"),
+    [
+        (PSGDOptimizer, Plain),
+        (PSGDOptimizer, DummyCodec),
+        (GAOptimizer, SyncPS),
+        (GAOptimizer, TopK),
+        (DoubleBufferingOptimizer, SyncPS),
+        (LocalUpdateOptimizer, Plain),
+        (ParameterAveragingOptimizer, SyncPS),
+        (GradientAveragingOptimizer, AsyncPS),
+        (GradientAveragingOptimizer, Silent),
+    ],
+)
+def test_what_can_work_is_not(op_type: type[IOptimizer], codec: type[Codec]) -> None:
+    check_meaning(op_type, codec)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "assignment", "codec", "has_buffers"),
+    [
+        *(
+            (LocalUpdateOptimizer, assignment, Plain, True)  # groups that share all their blocks may put what they like
+            for assignment in (IIDBlockAssignment(3), DuplicateAssignment(4, 2), FixedBlockAssignment(4, 2, 4))
+        ),
+        (LocalUpdateOptimizer, IIDBlockAssignment(3, 2), DummyCodec, False),  # it matters where the first one counts
+        (PSGDOptimizer, IIDBlockAssignment(3, 2), Plain, True),
+    ],
+)
+def test_copies_that_are_equal(op_type: type[IOptimizer], assignment: ISetting, codec: type[Codec], has_buffers: bool) -> None:
+    check_copies(op_type, assignment, [codec], has_buffers=has_buffers)
+    with pytest.raises(ValueError, match="ParameterAveragingOptimizer puts what depends on all blocks"):
+        check_copies(ParameterAveragingOptimizer, IIDBlockAssignment(3, 2), [DummyCodec], has_buffers=True)
 
 
 if __name__ == "__main__":

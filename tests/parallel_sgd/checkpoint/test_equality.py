@@ -21,14 +21,16 @@ from nn.optimizer import (
 )
 from parallel_sgd import Parameter_Server, codec
 from parallel_sgd.batch_sync import AsynchronizedSGD, StaleSynchronous
-from parallel_sgd.checkpoint.store import Store
+from parallel_sgd.checkpoint import Store
 from parallel_sgd.profiles import FixedBlockAssignment
 from parallel_sgd.progress import Position
-from tests.parallel_sgd.checkpoint.jobs import BATCHES, bits, positions, rows, run, throw_back
+from tests.parallel_sgd.checkpoint.states import BATCHES, bits, kept, newest, positions, run, throw_back
+from tests.processes.training.jobs import rows
 
 from ...statements import covers
 
 SGD: dict[str, Any] = {"gd_type": SGDOptimizer, "gd_params": (0.05,)}
+MOMENTUM: dict[str, Any] = {"gd_type": MomentumOptimizer, "gd_params": (0.05,)}
 SERVED: dict[str, Any] = {"ps": True, "op_type": GradientAveragingOptimizer, "codec": codec.AsyncPS}
 
 
@@ -36,14 +38,16 @@ class Thrice(FederatedOptimizer):
     local_batches = 3
 
 
+AVERAGED: dict[str, Any] = {"op_type": ParameterAveragingOptimizer}
+LOCALLY: dict[str, Any] = {**AVERAGED, "codec_extra_parameters": {"local_batches": 5}}
+LAMB: dict[str, Any] = {"gd_type": nn.gradient_descent.LAMBOptimizer, "gd_params": (nn.gradient_descent.Cosine(0.01, 40),)}
+THREE: dict[str, Any] = {"workers": 3, "block_size": 40}
+GRADIENTS: dict[str, Any] = {"op_type": GradientAveragingOptimizer}
 CASES: dict[str, dict[str, Any]] = {
     "plain, adam": {},
-    "plain, momentum": {"gd_type": MomentumOptimizer, "gd_params": (0.05,)},
-    "lamb with a schedule": {
-        "gd_type": nn.gradient_descent.LAMBOptimizer,
-        "gd_params": (nn.gradient_descent.Cosine(0.01, 40),),
-    },
-    "three workers": {"workers": 3, "block_size": 40},
+    "plain, momentum": MOMENTUM,
+    "lamb with a schedule": LAMB,
+    "three workers": THREE,
     "redundant": {"redundancy": 2},
     "a tail that blocks share unevenly": {"assignment_type": FixedBlockAssignment.of(blocks=7), "block_size": 20},
     "a tail of 4 samples for 11 blocks": {"assignment_type": FixedBlockAssignment.of(blocks=11), "block_size": 17},
@@ -53,38 +57,19 @@ CASES: dict[str, dict[str, Any]] = {
     "powersgd": {"codec": codec.PowerSGD, **SGD},
     "terngrad": {"codec": codec.TernGrad},
     "error feedback at the server": {"codec": codec.OneBit, **SGD},
-    "a server with adam": {"ps": True, "codec": codec.ServerAdam, "op_type": GradientAveragingOptimizer},
+    "a server with adam": {"ps": True, "codec": codec.ServerAdam, **GRADIENTS},
     "lazy uploads": {"ps": True, "codec": codec.LAQ, **SGD},
-    "local updates": {"op_type": LocalUpdateOptimizer, "gd_type": MomentumOptimizer, "gd_params": (0.05,)},
+    "local updates": {"op_type": LocalUpdateOptimizer, **MOMENTUM},
     "double buffering": {"op_type": DoubleBufferingOptimizer},
     "sharded": {"op_type": ShardedPSGDOptimizer},
-    "parameter averaging": {"op_type": ParameterAveragingOptimizer},
+    "parameter averaging": AVERAGED,
     "federated optimizer": {"op_type": Thrice},
-    "fedavg": {
-        "ps": True,
-        "codec": codec.FedAvg,
-        "op_type": ParameterAveragingOptimizer,
-        "codec_extra_parameters": {"local_batches": 5},
-    },
-    "diloco": {
-        "codec": codec.DiLoCo,
-        "op_type": ParameterAveragingOptimizer,
-        "codec_extra_parameters": {"local_batches": 5},
-    },
-    "1-bit adam": {
-        "codec": codec.OneBitAdam,
-        "op_type": GradientAveragingOptimizer,
-        "codec_extra_parameters": {"warmup": 9},
-    },
-    "scaffold": {
-        "ps": True,
-        "codec": codec.SCAFFOLD,
-        "op_type": ParameterAveragingOptimizer,
-        "codec_extra_parameters": {"local_batches": 5},
-        **SGD,
-    },
-    "choco": {"codec": codec.CHOCO, "op_type": ParameterAveragingOptimizer, "workers": 3, "block_size": 40},
-    "gossip": {"codec": codec.DPSGD, "op_type": ParameterAveragingOptimizer, "workers": 3, "block_size": 40},
+    "fedavg": {"ps": True, "codec": codec.FedAvg, **LOCALLY},
+    "diloco": {"codec": codec.DiLoCo, **LOCALLY},
+    "1-bit adam": {"codec": codec.OneBitAdam, "codec_extra_parameters": {"warmup": 9}, **GRADIENTS},
+    "scaffold": {"ps": True, "codec": codec.SCAFFOLD, **LOCALLY, **SGD},
+    "choco": {"codec": codec.CHOCO, **AVERAGED, **THREE},
+    "gossip": {"codec": codec.DPSGD, **AVERAGED, **THREE},
     "alone": {"codec": codec.DummyCodec},
     "parameters at the server, in step": {**SERVED, **SGD},
 }
@@ -93,8 +78,7 @@ CASES: dict[str, dict[str, Any]] = {
 @covers("FD-8", "FD-10", "SUB-45")
 @pytest.mark.parametrize("case", CASES)
 def test_continued_is_never_stopped(tmp_path: Path, case: str) -> None:
-    """Thrown back into the middle of an epoch; the tables too are those of an undisturbed run, each row
-    once."""
+    """Thrown back into the middle of an epoch; the tables too are those of an undisturbed run, each row once."""
     settings = {**CASES[case], "epoch": 2}
     whole = run(tmp_path / "calm", **settings)
     saved = run(tmp_path / "saved", checkpoint_every=6, **settings)
@@ -129,15 +113,14 @@ def test_asynchronous_types_go_on(tmp_path: Path, sync_type: Any) -> None:
     settings = {**SERVED, "sync_type": sync_type, "gd_type": MomentumOptimizer, "gd_params": (0.02,)}
     saved = run(tmp_path, checkpoint_every="epoch", **settings)
     position = throw_back(tmp_path, [0, 1, Parameter_Server])
-    store = Store(tmp_path / f"Node-{Parameter_Server}-Retrieve" / "checkpoints")
+    store = Store(kept(tmp_path, Parameter_Server))
     snapshot = store.load(position)
     applied = int(snapshot.numbers["codec/0.applied"])  # type: ignore[arg-type]
     assert applied >= 2 * position.epoch * BATCHES > 0
     continued = run(tmp_path, resume=saved.job_id, checkpoint_every="epoch", **settings)
     again = store.load(Position(3, 0))
-    assert (
-        again.numbers["codec/0.rule.step"] == again.numbers["codec/0.applied"] == applied + 2 * (3 - position.epoch) * BATCHES
-    )
+    counted = again.numbers["codec/0.rule.step"], again.numbers["codec/0.applied"]
+    assert counted == (applied + 2 * (3 - position.epoch) * BATCHES,) * 2
     assert continued["Loss"] < 1.3
     assert len(rows(tmp_path, "EV", 0)) == 4
 
@@ -155,7 +138,7 @@ def test_what_is_personal_and_lacking_begins_anew(tmp_path: Path, caplog: pytest
     caplog.set_level("INFO")
     settings = CASES["top-k with error feedback"]
     first = run(tmp_path, epoch=2, checkpoint_every="epoch", **settings)
-    shutil.rmtree(tmp_path / "Node-0-Retrieve" / "checkpoints")
+    shutil.rmtree(kept(tmp_path, 0))
     continued = run(tmp_path, resume=first.job_id, **settings)
     assert "the state of node(s) 0 is lacking" in caplog.text and "begins anew" in caplog.text
     assert continued["Loss"] < first["Loss"]
@@ -168,8 +151,7 @@ def test_every_case_reached_its_state(tmp_path: Path) -> None:
     def names(case: str, node: int = 0, **further: Any) -> Mapping[str, Any]:
         folder = tmp_path / case
         run(folder, epoch=1, checkpoint_every="epoch", **{**CASES[case], **further})
-        snapshot = Store(folder / f"Node-{node}-Retrieve" / "checkpoints").newest()
-        assert snapshot is not None
+        snapshot = newest(kept(folder, node))
         return {**snapshot.arrays, **snapshot.numbers}
 
     assert any("residual" in name for name in names("top-k with error feedback"))

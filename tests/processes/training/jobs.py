@@ -82,9 +82,9 @@ def assert_serves(agents: NodeAssignment, count: int, directory: Path) -> None:
     assert sorted(result.models) == list(range(count))
 
 
-def rows(directory: Path, kind: str, node: int) -> list[list[str]]:
+def rows(directory: Path, kind: str, node: int, title: str = "P-SGD") -> list[list[str]]:
     """A table, without the column of seconds in TR."""
-    lines = (directory / f"Node-{node}-Retrieve" / f"{kind}-P-SGD-N({node}).csv").read_text("utf-8").splitlines()
+    lines = (directory / f"Node-{node}-Retrieve" / f"{kind}-{title}-N({node}).csv").read_text("utf-8").splitlines()
     return [line.split(",")[1 if kind == "TR" else 0 :] for line in lines]
 
 
