@@ -8,12 +8,15 @@ continues the one before. Without an arrow nothing follows.
 
 from __future__ import annotations
 
+import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+
+from network.testing import VirtualClock
 
 
 def scenarios(table: str, option: Callable[[str], Any] = int) -> list[Any]:
@@ -40,6 +43,40 @@ class Player(ABC):
     @abstractmethod
     def told(self, action: Any) -> str:
         """An action in a line."""
+
+
+class TimedPlayer(Player):
+    """A player of a machine that is told of time by `tick` events: it decides at its `deadline`, and not before."""
+
+    machine: Any
+    tick: Any
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock(0.0)
+
+    def tell(self, *events: Any) -> list[Any]:
+        return [action for event in events for action in self.machine.handle(event, self.clock.monotonic())]
+
+    def on_tick(self, seconds: str = "0") -> list[Any]:
+        """After so many seconds."""
+        self.clock.advance(float(seconds))
+        return self.tell(self.tick)
+
+    def on_due(self, low: str, high: str = "") -> list[Any]:
+        """Its deadline is so many seconds away; nothing follows before, and it is time now."""
+        deadline = self.machine.deadline
+        assert deadline is not None
+        assert float(low) <= round(deadline - self.clock.monotonic(), 9) <= float(high or low)
+        if deadline > self.clock.monotonic():
+            self.clock.advance_to(math.nextafter(deadline, -math.inf))
+            assert self.tell(self.tick) == []
+        self.clock.advance_to(deadline)
+        return self.tell(self.tick)
+
+    def on_rests(self) -> list[Any]:
+        """It waits for nothing."""
+        assert self.machine.deadline is None
+        return self.on_tick("100")
 
 
 def _compare(actions: Sequence[str], expected: Sequence[str], line: str) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from collections.abc import Collection
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from parallel_sgd.elastic import ElasticSampler, HostsUpdatedInterrupt, ModelSta
 from rpc.elastic.events import Finish, NotifyRankZero, Pause, RemoveWorker
 
 from ...statements import covers
-from .cluster import Cluster, Member
+from .cluster import Cluster, Member, Program
 
 SAMPLES, BATCH = 60, 4
 
@@ -115,35 +116,80 @@ def test_any_five_changes_and_kills(events: list[tuple[str, int, str]], moments:
             assert steps == 15
 
 
+Seen = list[tuple[str, int, int]]
+
+
+class Counted(ObjectState):
+    """Counts how often it is synchronised, over all workers."""
+
+    syncs: ClassVar[list[int]] = []
+
+    def sync(self) -> None:
+        self.syncs.append(1)
+        super().sync()
+
+
+def stepping(seen: Seen, until: int, commits: Collection[int] = range(100), checks: Collection[int] = ()) -> Program:
+    """Makes so many steps, commits and checks when these are done, and notes each: by whom, its rank, and what was done."""
+
+    def program(member: Member) -> Any:
+        @run
+        def train(state: ObjectState) -> Any:
+            while state.done < until:
+                seen.append((str(member.worker), member.rank, state.done))
+                member.cluster.reach(state.done)
+                member.allreduce(np.ones(1))
+                state.done += 1
+                if state.done in commits:
+                    state.commit()
+                if state.done in checks:
+                    state.check_host_updates()
+            return state.done
+
+        return train(Counted(done=0))
+
+    return program
+
+
 @covers("EL-28")
 @pytest.mark.parametrize("rank", [0, 1, 2])
 @pytest.mark.parametrize("doom", ["before", "after", "split"])
 def test_what_a_kill_costs(rank: int, doom: str) -> None:
     """The batches since the last commit at most: with a commit after each, no more than one batch is learned again."""
-    attempts: list[int] = []
-
-    def program(member: Member) -> Any:
-        state = ObjectState(batch=0)
-
-        @run
-        def train(state: ObjectState) -> int:
-            while state.batch < 10:
-                if member.rank == 0:
-                    attempts.append(state.batch)
-                member.cluster.reach(state.batch)
-                member.allreduce(np.ones(1))
-                state.batch += 1
-                state.commit()
-            return state.batch
-
-        return train(state)
-
-    with Cluster(program, 3) as cluster:
+    seen: Seen = []
+    with Cluster(stepping(seen, 10), 3) as cluster:
         cluster.plan[5] = [lambda: cluster.kill(rank, doom)]
         cluster.see(a=1, b=1, c=1)
         assert isinstance(cluster.join(), Finish)
-        assert sorted(set(attempts)) == list(range(10))
-        assert len(attempts) <= 11
+    attempts = [done for _, rank, done in seen if rank == 0]
+    assert sorted(set(attempts)) == list(range(10)) and len(attempts) <= 11
+
+
+@covers("EL-3", "EL-2")
+def test_uncommitted_changes_survive_a_change_of_hosts() -> None:
+    """What was done since the last commit is kept by the old workers and taken over by the new one; EL-2: a loss goes
+    back to the commit."""
+    seen: Seen = []
+    with Cluster(stepping(seen, 30, commits=[10], checks=[16]), 2) as cluster:
+        cluster.plan = {15: [lambda: cluster.see(a=1, b=1, c=1)], 20: [lambda: cluster.kill(1)]}
+        cluster.see(a=1, b=1)
+        assert isinstance(cluster.join(), Finish)
+    begun = [(worker, rank) for worker, rank, done in seen if done == 16]
+    assert sorted(begun[:3]) == [("a[0]", 0), ("b[0]", 1), ("c[0]", 2)]
+    assert sorted(begun[3:]) == [("a[0]", 0), ("c[0]", 1)]  # sync has saved what everybody had
+    assert sorted(worker for worker, _, done in seen if done == 15) == ["a[0]", "b[0]"]
+
+
+@covers("EL-13", "EL-23")
+def test_a_pure_removal_needs_no_sync() -> None:
+    """Nobody sends the state; and the removed worker says farewell."""
+    Counted.syncs.clear()
+    with Cluster(stepping([], 10), 3) as cluster:
+        cluster.plan[5] = [lambda: cluster.see(a=1, c=1)]
+        cluster.see(a=1, b=1, c=1)
+        assert isinstance(cluster.join(), Finish)
+        assert len(cluster.rounds) == 2 and len(Counted.syncs) == 3
+    assert cluster.farewells == ["b[0] has been removed from elastic job"]
 
 
 @covers("EL-9")
@@ -182,69 +228,6 @@ def test_all_are_interrupted_at_the_same_call(seed: int) -> None:
         notices = [action for action in cluster.actions if isinstance(action, NotifyRankZero)]
         assert len(notices) == 1 and str(notices[0].worker) == "a[0]"
         assert len(old[0]) + len(indices.get("d[0]", [])) <= 1
-
-
-@covers("EL-3", "EL-2")
-def test_uncommitted_changes_survive_a_change_of_hosts() -> None:
-    """What was done since the last commit is kept by the old workers and taken over by the new one; EL-2: a loss goes
-    back to the commit."""
-    seen: list[tuple[str, int]] = []
-
-    def program(member: Member) -> Any:
-        state = ObjectState(done=0)
-
-        @run
-        def train(state: ObjectState) -> int:
-            seen.append((str(member.worker), state.done))
-            while state.done < 30:
-                member.allreduce(np.ones(1))
-                state.done += 1
-                if state.done == 10:
-                    state.commit()
-                member.cluster.reach(state.done)
-                if state.done == 15:
-                    state.check_host_updates()
-            return state.done
-
-        return train(state)
-
-    with Cluster(program, 2) as cluster:
-        cluster.plan = {15: [lambda: cluster.see(a=1, b=1, c=1)], 20: [lambda: cluster.kill(1)]}
-        cluster.see(a=1, b=1)
-        assert isinstance(cluster.join(), Finish)
-    assert sorted(seen[2:5]) == [("a[0]", 15), ("b[0]", 15), ("c[0]", 15)]
-    assert sorted(seen[5:]) == [("a[0]", 15), ("c[0]", 15)]  # sync has saved what everybody had
-
-
-@covers("EL-13", "EL-23")
-def test_a_pure_removal_needs_no_sync() -> None:
-    """Nobody sends the state; and the removed worker says farewell."""
-    syncs: list[int] = []
-
-    class Counted(ObjectState):
-        def sync(self) -> None:
-            syncs.append(1)
-            super().sync()
-
-    def program(member: Member) -> Any:
-        state = Counted(done=0)
-
-        @run
-        def train(state: ObjectState) -> int:
-            while state.done < 10:
-                member.cluster.reach(state.done)
-                state.done += 1
-                state.commit()
-            return state.done
-
-        return train(state)
-
-    with Cluster(program, 3) as cluster:
-        cluster.plan[5] = [lambda: cluster.see(a=1, c=1)]
-        cluster.see(a=1, b=1, c=1)
-        assert isinstance(cluster.join(), Finish)
-        assert len(cluster.rounds) == 2 and len(syncs) == 3
-    assert cluster.farewells == ["b[0] has been removed from elastic job"]
 
 
 @covers("EL-13", "EL-16")

@@ -6,11 +6,9 @@ that was born in attempt 2.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from network.nodes import Address
-from network.testing import VirtualClock
 from rpc.elastic import (
     CheckpointSeen,
     CoolDown,
@@ -31,7 +29,7 @@ from rpc.elastic import (
     WorkerReady,
     WorkerStuck,
 )
-from tests.scenarios import Player
+from tests.scenarios import TimedPlayer
 
 
 def option(value: str) -> Any:
@@ -47,12 +45,14 @@ def label(worker: Worker) -> str:
     return f"{worker}^{worker.born}" if worker.born else str(worker)
 
 
-class Job(Player):
+class Job(TimedPlayer):
     """A driver and a clock."""
 
+    tick = Tick()
+
     def __init__(self, workers: int = 2, low: int | None = 1, high: int | None = None, **options: Any) -> None:
-        self.clock = VirtualClock(100.0)
-        self.driver = ElasticDriver(workers, low, high, now=self.clock.monotonic(), **options)
+        super().__init__()
+        self.machine = ElasticDriver(workers, low, high, now=self.clock.monotonic(), **options)
         self.round: tuple[Worker, ...] = ()
         self._known: dict[str, Worker] = {}
 
@@ -72,7 +72,7 @@ class Job(Player):
         return f"{type(action).__name__.lower()}: {action.message}".replace("\n", " / ")
 
     def tell(self, *events: Any) -> list[Any]:
-        actions = [action for event in events for action in self.driver.handle(event, self.clock.monotonic())]
+        actions = super().tell(*events)
         for action in actions:
             if isinstance(action, StartRound):
                 self.round = action.workers
@@ -96,15 +96,15 @@ class Job(Player):
     def on_ready(self, *names: str) -> list[Any]:
         """These workers, or all of the round, ask for the next one."""
         workers = [self.worker(name) for name in names] or list(self.round)
-        return self.tell(*(WorkerReady(worker, self.driver.attempt) for worker in workers))
+        return self.tell(*(WorkerReady(worker, self.machine.attempt) for worker in workers))
 
     def on_blank(self, *names: str) -> list[Any]:
         """Likewise, without the state."""
-        return self.tell(*(WorkerReady(self.worker(name), self.driver.attempt, holds=False) for name in names))
+        return self.tell(*(WorkerReady(self.worker(name), self.machine.attempt, holds=False) for name in names))
 
     def on_late(self, name: str) -> list[Any]:
         """It asked for the round that runs."""
-        return self.tell(WorkerReady(self.worker(name), self.driver.attempt - 1))
+        return self.tell(WorkerReady(self.worker(name), self.machine.attempt - 1))
 
     def on_die(self, name: str, code: str = "1", *detail: str) -> list[Any]:
         """It ends badly."""
@@ -149,32 +149,12 @@ class Job(Player):
     def on_keeps(self, *content: str) -> list[Any]:
         return self.tell(CheckpointSeen(" ".join(content)))
 
-    def on_tick(self, seconds: str = "0") -> list[Any]:
-        """After so many seconds."""
-        self.clock.advance(float(seconds))
-        return self.tell(Tick())
-
     def on_wall(self, seconds: str) -> list[Any]:
         """The clock of the wall is set."""
         self.clock.jump_wall(float(seconds))
         return []
 
-    def on_due(self, low: str, high: str = "") -> list[Any]:
-        """Its deadline is so many seconds away; nothing follows before, and it is time now."""
-        deadline = self.driver.deadline
-        assert deadline is not None
-        assert float(low) <= round(deadline - self.clock.monotonic(), 9) <= float(high or low)
-        self.clock.advance_to(math.nextafter(deadline, 0))
-        assert self.tell(Tick()) == []
-        self.clock.advance_to(deadline)
-        return self.tell(Tick())
-
-    def on_rests(self) -> list[Any]:
-        """It waits for nothing."""
-        assert self.driver.deadline is None
-        return self.tell(Tick())
-
     def on_over(self) -> list[Any]:
         """It has ended, and cannot be told anything any more."""
-        assert self.driver.stage is Stage.OVER and self.driver.deadline is None
+        assert self.machine.stage is Stage.OVER and self.machine.deadline is None
         return self.on_see("a=1", "b=1")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import astuple
 from typing import Any
 
@@ -14,29 +13,32 @@ from rpc.lease.lease import LIVING, DriverLease, Promise
 from rpc.liveness.limits import LONGEST_PAUSE_SECONDS
 from rpc.messages import ClaimJob, KeepManifest, ProposeAttempt
 
-from ...scenarios import Player, scenarios
+from ...scenarios import TimedPlayer, scenarios
 from ...statements import covers
 
 NAMES = {"S": "The submitter/a", "1": "Node(1)/b", "2": "Node(2)/c"}
 
 
-class Node(Player):
+class Node(TimedPlayer):
     """A lease that the submitter `S` has begun and handed on, at `place` in seniority; `bare`: but for the manifest. `again`:
     its agent was started again, and has found on disk what it had promised to the submitter."""
 
+    tick = who.Event.TICK
+
     def __init__(self, place: int = 0, bare: bool = False, again: bool = False) -> None:
-        self.now, self.lease = 0.0, DriverLease()
+        super().__init__()
+        self.machine = DriverLease()
         self._before = Promise()
         if again:
-            self.lease = DriverLease(Promise(0, NAMES["S"], 0, 0, True, "state"), restarted=True)
+            self.machine = DriverLease(Promise(0, NAMES["S"], 0, 0, True, "state"), restarted=True)
             return
         self.on_begin("S", "0", "0", "first")
         self.tell(KeepManifest("job", 0, 0, 0, NAMES["S"], place, "", 0, "", "state"))
         if not bare:
             self.tell(who.Event.MANIFEST_COMPLETE)
 
-    def tell(self, event: object) -> list[Any]:
-        actions = self.lease.handle(event, self.now)
+    def tell(self, *events: Any) -> list[Any]:
+        actions = super().tell(*events)
         self._before = next((action.before for action in actions if isinstance(action, who.Keep)), self._before)
         return actions
 
@@ -70,30 +72,15 @@ class Node(Player):
 
     def on_unkept(self) -> list[Any]:
         """The promise could not be put on disk, and the claimant was new."""
-        self.lease.restore(self._before, gone=True)
-        assert self.lease.promise == self._before and self.lease.driver == ""
+        self.machine.restore(self._before, gone=True)
+        assert self.machine.promise == self._before and self.machine.driver == ""
         return []
 
     def on_promises(self, *fields: str) -> list[Any]:
         """It has promised this."""
-        known = [str(value) or "-" for value in astuple(self.lease.promise)]
+        known = [str(value) or "-" for value in astuple(self.machine.promise)]
         assert known == [NAMES[word] if place == 1 else word for place, word in enumerate(fields)]
         return []
-
-    def on_due(self, seconds: str) -> list[Any]:
-        """It waits for so many seconds, and not less; they have passed."""
-        deadline = self.lease.deadline
-        assert deadline is not None and deadline - self.now == float(seconds)
-        self.now = math.nextafter(deadline, -math.inf)
-        assert self.tell(who.Event.TICK) == []
-        self.now = deadline
-        return self.tell(who.Event.TICK)
-
-    def on_rests(self) -> list[Any]:
-        """It waits for nothing."""
-        assert self.lease.deadline is None
-        self.now += 100.0
-        return self.tell(who.Event.TICK)
 
 
 PLAYS = """
