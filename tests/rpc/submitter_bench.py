@@ -46,7 +46,7 @@ from rpc.submit.connections import JobMessages
 from rpc.submit.event_loop import EventLoop
 from rpc.submit.run_folder import RunFolder
 from tests.network.wires import talk
-from tests.rpc.orders import question
+from tests.rpc.sent import question
 
 JOB = "20260101-000000-abcdef"
 CLUSTER = Key(b"k" * 32)

@@ -1,93 +1,108 @@
-"""What the driver of a job says of nodes that it loses, over real connections with agents that the test speaks for."""
+"""What the driver of a job says of nodes that it loses, and what it tells them: over real connections, on virtual time, with
+agents for which the test speaks."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from network import NodeAssignment, Serve
 from network.controller import Controller
-from network.keys import Key
+from network.errors import ProtocolError
+from network.key_files import create_key_file
+from network.keys import Key, new_key
 from network.nodes import Address
-from network.session import Session
 from network.testing import VirtualClock
-from network.transport import wait_sockets
+from rpc.errors import SubmissionError
 from rpc.files import RESULT_FILE, write_result
-from rpc.messages import FetchEnd, Heartbeat, Lose, Operation, State, Stop, Verdict, parse
+from rpc.identity import code_key, peer_key, peer_keys
+from rpc.liveness.limits import EXTRA_SECONDS, FIRST_PHASE_SECONDS
+from rpc.messages import Accepted, FetchEnd, FileBegin, FileChunk, Heartbeat, Jobs, Lose, Operation, State, Stop, Verdict
+from rpc.shipping import pack
 from rpc.submit.connections import JobMessages
+from rpc.submit.diagnostics import gather_diagnostics
 from rpc.submit.event_loop import EventLoop
 from rpc.submit.run_folder import RunFolder
 from tests.network.wires import talk
-from tests.rpc.orders import question
+from tests.rpc.submitter_bench import Bench, bench
 
 from ...statements import covers
-from ..sent import file
+from ..sent import file, heard, question
 
 BEAT = Heartbeat("job", 1, 0, "alpha", 4711, "step", 3, 17, 0.5, 0.0, 10.0)
 PLACE = "on alpha, process 4711, attempt 1, phase 'step', epoch 3, batch 17"
+LOG = file("log", b"text")
+
+
+def state(node: int, word: str, detail: str = "") -> State:
+    return State("job", node, word, detail)
 
 
 class Team:
-    """The attendant of a job that runs on nodes 0 and 1, and the agents' ends of its connections."""
+    """The event loop of a job that runs on `nodes`, and the agents' ends of its connections."""
 
-    def __init__(self, com: Controller, agents: dict[int, Session], directory: Path) -> None:
-        com.addresses = {node: Address(f"host{node}", 1) for node in agents}
-        messages = JobMessages(question(), com.addresses, Key(b"k" * 32))
-        self.clock, self.agents = VirtualClock(), agents
+    def __init__(self, directory: Path, at_end: contextlib.ExitStack, *nodes: int) -> None:
+        ends = {node: at_end.enter_context(talk("tcp")) for node in nodes}
+        com = Controller(-1, {node: end.client for node, end in ends.items()})
+        at_end.callback(com.close, graceful=False)
+        com.addresses = {node: Address(f"host{node}", 1) for node in nodes}
+        self.clock, self.agents = VirtualClock(), {node: end.server for node, end in ends.items()}
         self.loop = EventLoop(
             com,
-            messages,
-            logging.getLogger("attendant test"),
+            JobMessages(question(), com.addresses, Key(b"k" * 32)),
+            logging.getLogger("event loop test"),
             self.clock,
             run=RunFolder(directory, "job", "title"),
             start_limit=60.0,
             collects=True,
         )
-        self.loop.groups.adopt(list(agents))
+        self.loop.groups.adopt(nodes)
         self.loop.watch()
 
-    def say(self, node: int, *operations: Operation) -> None:
+    def say(self, node: int, *operations: Operation, until: Callable[[], object]) -> None:
         for operation in operations:
             self.agents[node].queue(operation.to_value())
         self.agents[node].send()
+        self.step_until(until)
 
-    def step_until(self, reached: Callable[[], bool]) -> None:
+    def step_until(self, reached: Callable[[], object]) -> None:
         for _ in range(100):
             if reached():
                 return
             self.loop.step(1.0)
         raise AssertionError("it has heard of something else a hundred times")
 
+    def hang_up(self, node: int) -> str:
+        """The agent of `node` does; returns what is told of that."""
+        self.agents[node].link.close()
+        self.step_until(lambda: node in self.loop.failures)
+        state, detail = self.loop.failures[node]
+        assert state == "lost" and detail.startswith(f"Node({node}) at ") and " is lost: " in detail
+        return detail
+
     def beat_once(self) -> None:
         """Node 1 is where `PLACE` says."""
-        self.say(1, BEAT)
-        self.step_until(lambda: self.loop.monitor.explain(1, "", 0.0) != "")
+        self.say(1, BEAT, until=lambda: self.loop.monitor.explain(1, "", 0.0))
 
-    def reason_told(self, node: int, kind: type[Lose] | type[Stop] = Lose) -> str:
-        """Why a node is lost or the job is to end, as the agent of another one is told."""
-        agent = self.agents[node]
-        message = agent.take()
-        if message is None:  # one write of some hundred bytes comes as a whole
-            wait_sockets([agent.link], [], 5.0)
-            agent.receive()
-            message = agent.take()
-        assert message is not None
-        told = parse(message.value, (kind,))
+    def reason_told(self, kind: type[Lose] | type[Stop] = Lose) -> str:
+        """Why node 1 is lost or the job is to end, as the agent of node 0 is told."""
+        told = heard(self.agents[0], kind)
         assert isinstance(told, (Lose, Stop)) and getattr(told, "node", 1) == 1
         return told.reason
 
 
 @pytest.fixture
-def team(tmp_path: Path) -> Iterator[Team]:
-    with contextlib.ExitStack() as stack:
-        ends = {node: stack.enter_context(talk("tcp")) for node in (0, 1)}
-        com = Controller(-1, {node: end.client for node, end in ends.items()})
-        stack.callback(com.close, graceful=False)
-        yield Team(com, {node: end.server for node, end in ends.items()}, tmp_path)
+def team(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[Team]:
+    caplog.set_level(logging.INFO)
+    with contextlib.ExitStack() as at_end:
+        yield Team(tmp_path, at_end, 0, 1)
 
 
 @covers("SUB-13", "INV-10")
@@ -100,27 +115,21 @@ def test_an_agent_lost_by_its_connection_is_told_with_its_place(
     team.loop.end_together = end_together
     team.beat_once()
     team.clock.advance(0.75)
-    team.agents[1].link.close()
-    team.step_until(lambda: bool(team.loop.failures))
-    state, detail = team.loop.failures[1]
-    assert state == "lost" and detail.startswith("Node(1) at ") and " is lost: " in detail
+    detail = team.hang_up(1)
     assert detail.endswith(f". By its last beat, 0.8 s before, it was {PLACE}.")
     assert team.loop.machines[0].ended[1] == ("lost", detail) and team.loop.running == [0]
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == [detail]
     if not end_together:
-        assert team.reason_told(0) == detail
+        assert team.reason_told() == detail
 
 
 @covers("INV-10")
 def test_the_first_line_is_not_of_a_bystander(team: Team, caplog: pytest.LogCaptureFixture) -> None:
     """Node 0 has lost node 1, and its agent is heard first."""
-    caplog.set_level(logging.INFO)
     team.loop.end_together = True
     trace = "Traceback\nnetwork.errors.PeerLost: Node(1) at b:1 is lost: reset."
-    team.say(
-        0, Verdict("job", 0, 0, "crashed", "alpha", 4710, "step", 3, 17, 0.1, trace=trace), State("job", 0, "failed", trace)
-    )
-    team.step_until(lambda: bool(team.loop.failures))
+    crashed = Verdict("job", 0, 0, "crashed", "alpha", 4710, "step", 3, 17, 0.1, trace=trace)
+    team.say(0, crashed, state(0, "failed", trace), until=lambda: team.loop.failures)
     assert caplog.messages == []
     team.agents[1].link.close()
     team.step_until(lambda: not team.loop.running)
@@ -130,23 +139,20 @@ def test_the_first_line_is_not_of_a_bystander(team: Team, caplog: pytest.LogCapt
 @covers("SUB-46")
 def test_the_same_cause_is_told_once(team: Team, caplog: pytest.LogCaptureFixture) -> None:
     """The traceback of the first, a line for each other."""
+    failed = "Traceback ...\n  File x.py\nValueError: no"
     for node in (0, 1):
-        team.say(node, State("job", node, "failed", "Traceback ...\n  File x.py\nValueError: no"))
-        team.step_until(lambda node=node: node in team.loop.failures)
-    told = [record.getMessage() for record in caplog.records if "failed" in record.getMessage()]
-    assert told == [
-        "Node(0) failed:\nTraceback ...\n  File x.py\nValueError: no",
+        team.say(node, state(node, "failed", failed), until=lambda node=node: node in team.loop.failures)
+    assert [message for message in caplog.messages if "failed" in message] == [
+        f"Node(0) failed:\n{failed}",
         "Node(1) failed as node(0) did: ValueError: no",
     ]
 
 
 def test_who_were_only_stopped_are_told_of_at_the_end(team: Team, caplog: pytest.LogCaptureFixture) -> None:
     """Where nobody has failed, nothing is left untold."""
-    caplog.set_level(logging.INFO)
     team.loop.end_together = True
     for node in (0, 1):
-        team.say(node, State("job", node, "stopped", "It was stopped by a person."))
-    team.step_until(lambda: not team.loop.running)
+        team.say(node, state(node, "stopped", "By a person."), until=lambda node=node: node not in team.loop.running)
     assert caplog.messages == []
     team.loop.hide()
     assert [message[:15] for message in caplog.messages] == ["Node(0) stopped", "Node(1) stopped"]
@@ -155,20 +161,19 @@ def test_who_were_only_stopped_are_told_of_at_the_end(team: Team, caplog: pytest
 @covers("FD-9")
 def test_a_node_that_fails_before_anyone_waits_ends_the_job_too(team: Team) -> None:
     """a job that starts again ends on all nodes first, however soon one of them has failed."""
-    team.say(1, State("job", 1, "failed", "killed by signal 9 (SIGKILL)"))
-    team.step_until(lambda: bool(team.loop.failures))
+    team.say(1, state(1, "failed", "killed by signal 9 (SIGKILL)"), until=lambda: team.loop.failures)
     team.loop.let_end_together(True)
-    assert "did not end well, and the job ends together" in team.reason_told(0, Stop)
+    assert "did not end well, and the job ends together" in team.reason_told(Stop)
 
 
 @covers("INV-10")
 def test_a_silent_host_is_told_of_once(team: Team) -> None:
     """Its verdict says where it was."""
-    heard = team.loop.monitor
+    explain = team.loop.monitor.explain
     team.beat_once()
-    for second in range(3):
-        team.say(0, replace(BEAT, node=0, batch=second))
-        team.step_until(lambda batch=second: f"batch {batch}." in heard.explain(0, "", 0.0))  # type: ignore[misc]
+    for batch in range(3):
+        beat = replace(BEAT, node=0, batch=batch)
+        team.say(0, beat, until=lambda batch=batch: f"batch {batch}." in explain(0, "", 0.0))
         for _ in range(4):
             team.clock.advance(0.25)
             team.loop.step(0.0)
@@ -180,50 +185,211 @@ def test_a_silent_host_is_told_of_once(team: Team) -> None:
 @covers("INV-10")
 def test_files_that_are_lost_with_an_agent_are_told_of(team: Team) -> None:
     """Its job had ended well, and it was nowhere in it."""
-    team.say(1, BEAT, State("job", 1, "done", ""))
-    team.step_until(lambda: bool(team.loop.downloads.open))
-    team.agents[1].link.close()
-    team.step_until(lambda: bool(team.loop.failures))
-    detail = team.loop.failures[1][1]
-    assert detail.startswith("Node(1) at ") and detail.endswith(". Its files have not come.")
-    assert "By its last beat" not in detail
+    team.say(1, BEAT, state(1, "done"), until=lambda: team.loop.downloads.open)
+    detail = team.hang_up(1)
+    assert detail.endswith(". Its files have not come.") and "By its last beat" not in detail
 
 
-@covers("SUB-48")
-def test_a_worker_without_its_result_has_failed(team: Team, tmp_path: Path) -> None:
-    """It says that it is done, its files come, and what it has computed is not among them; None would be a result."""
+@covers("SUB-48", "SUB-10")
+def test_who_has_ended_well(team: Team, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Not a worker that says so, and what it has computed is not among its files: None would be a result. A node that was
+    stopped, or has failed, leaves files, too. A parameter server needs no result, it sends logs."""
     write_result(tmp_path / "none", None, ())
-    team.say(
-        0, State("job", 0, "done", ""), *file(RESULT_FILE, (tmp_path / "none").read_bytes()), FetchEnd("job", "done", "", "t")
-    )
+    result = file(RESULT_FILE, (tmp_path / "none").read_bytes())
     problem = f"{RESULT_FILE} cannot be read: Not a directory."
-    team.say(1, State("job", 1, "done", ""), *file("log", b"text"), FetchEnd("job", "done", problem, "t"))
-    team.step_until(lambda: team.loop.all_home)
+    home = lambda: team.loop.all_home  # noqa: E731
+    team.say(0, state(0, "done"), *result, FetchEnd("job", "done", "", "t"), until=lambda: 0 in team.loop.downloads.files)
+    team.say(1, state(1, "done"), *LOG, FetchEnd("job", "done", problem, "t"), until=home)
     assert team.loop.results == {0: None}
     assert team.loop.failures == {1: ("lost", f"It has ended without its result: {problem}")}
     assert [path.name for path in team.loop.downloads.files[1]] == ["log"]
+    with contextlib.ExitStack() as at_end:
+        team = Team(tmp_path, at_end, 0, 1)
+        caplog.clear()
+        for node, word in ((1, "stopped"), (0, "done")):
+            end = FetchEnd("job", word, "", "t")
+            team.say(node, state(node, word, "why"), *LOG, end, until=lambda node=node: node in team.loop.downloads.files)
+        told = [message for message in caplog.messages if "done" in message]
+        assert told[0] == "Node(1) is not done (stopped); what it has left is saved."
+        assert "{0, 1} is done" not in caplog.text
+        team = Team(tmp_path, at_end, -2)
+        team.say(-2, state(-2, "done"), *LOG, FetchEnd("job", "done", "", "t"), until=home)
+        assert team.loop.failures == {}
 
 
-@covers("SUB-48")
-def test_a_parameter_server_needs_no_result(tmp_path: Path) -> None:
-    """It sends logs."""
-    with talk("tcp") as end:
-        com = Controller(-1, {-2: end.client})
-        with contextlib.ExitStack() as at_end:
-            at_end.callback(com.close, graceful=False)
-            team = Team(com, {-2: end.server}, tmp_path)
-            team.say(-2, State("job", -2, "done", ""), *file("log", b"text"), FetchEnd("job", "done", "", "t"))
-            team.step_until(lambda: team.loop.all_home)
-            assert team.loop.failures == {}
+ADDRESSES = {0: Address("here", 1), 1: Address("here", 2), 2: Address("there", 1)}
 
 
-@covers("SUB-10")
-def test_only_who_has_ended_well_is_done(team: Team, caplog: pytest.LogCaptureFixture) -> None:
-    """a node that was stopped, or has failed, leaves files, too."""
-    caplog.set_level(logging.INFO)
-    for node, state in ((1, "stopped"), (0, "done")):
-        team.say(node, State("job", node, state, "why"), *file("log", b"text"), FetchEnd("job", state, "", "t"))
-        team.step_until(lambda node=node: node in team.loop.downloads.files)  # type: ignore[misc]
-    told = [message for message in caplog.messages if "done" in message]
-    assert told[0] == "Node(1) is not done (stopped); what it has left is saved."
-    assert "{0, 1} is done" not in caplog.text
+@covers("SEC-11", "SEC-21")
+def test_what_nodes_are_told() -> None:
+    """All nodes: the group, those of groups that come before or after it, and those that others have submitted. An agent speaks
+    for its own node only: the id comes from the session. 'auto' divides the cores of a host by the nodes of the job there."""
+    messages = JobMessages(question(), ADDRESSES, new_key(), others=[7, -2])
+    order = messages.can_commit(1, [1, 2], 10.0)
+    assert (order.group, order.others) == ([1, 2], [-2, 0, 7])
+    messages.note(1, Accepted("job", 1, "host", "/path", "1.0.0"))
+    for claimed in (0, 77):
+        with pytest.raises(ProtocolError, match=f"agent of node 1 accepted in the name of node {claimed}"):
+            messages.note(1, Accepted("job", claimed, "host", "/evil", "1.0.0"))
+    assert messages.load(pack({})).roster == {1: ["here:2", "host", "/path"]}
+    messages = JobMessages(question(blas_threads=0), ADDRESSES, new_key())
+    assert [messages.can_commit(node, [0, 1, 2], 10.0).jobs_on_host for node in ADDRESSES] == [2, 2, 1]
+
+
+@covers("SEC-16")
+def test_keys_are_derived_on_both_sides_and_differ() -> None:
+    """The keys of a job never travel; each opens one thing."""
+    cluster = new_key()
+    messages = JobMessages(question(), ADDRESSES, cluster)
+    assert messages.code_keys[1] == code_key(cluster, "job", 1)
+    rows = {node: peer_keys(cluster, "job", node, ADDRESSES) for node in ADDRESSES}
+    assert all(rows[one][other] == rows[other][one] and one not in rows[one] for one in rows for other in rows[one])
+    pairs = [rows[0][1], rows[0][2], rows[1][2], peer_key(cluster, "other", 0, 1), peer_key(new_key(), "job", 0, 1)]
+    keys = [cluster, *pairs, *messages.code_keys.values(), peer_key(cluster, "job", -2, 1)]
+    assert len({key.secret for key in keys}) == len(keys)
+    order = messages.can_commit(0, [0, 1, 2], 10.0)
+    assert not any(key.secret in str(order.to_value()).encode("latin-1", "ignore") for key in keys)
+
+
+def test_an_agent_that_is_lost_within_a_file(tmp_path: Path) -> None:
+    """Whoever gathers diagnostics names it, and of what it has sent nothing stays: no half file, no open one."""
+    create_key_file(tmp_path / "key")
+
+    def send_half_a_file() -> None:
+        com = serve.acquire(10.0)
+        com.get_one(timeout=10.0)  # asks for jobs
+        com.send_one(-1, Jobs([{"job": "j", "node": 3}]).to_value())
+        com.get_one(timeout=10.0)  # asks for the files of one
+        com.send_one(-1, FileBegin("log", 4).to_value())
+        com.send_one(-1, FileChunk(b"te").to_value())
+        com.close(graceful=False)
+
+    with Serve(key_file=tmp_path / "key") as serve:
+        agent = threading.Thread(target=send_half_a_file)
+        agent.start()
+        nodes = NodeAssignment().add(0, f"127.0.0.1:{serve.address.port}")
+        gathered = gather_diagnostics(nodes, "j", tmp_path / "gathered", tmp_path / "key")
+        agent.join()
+    (found,) = gathered.found
+    assert (found.node, found.files, gathered.unreached) == (3, [], {})
+    assert "lost" in found.problem or "closed" in found.problem
+    assert [path.name for path in (tmp_path / "gathered").rglob("*")] == ["0.3"]
+
+
+# Agents that fall silent in each phase of a submission, and nodes that are slow: the sign of life decides, not the time.
+
+LONG = 3600.0  # seconds that preCommit may take: at the bandwidth that is assumed, the data would
+MANY = 24  # nodes on one host: the limits of canCommit and of calls are longer than the silence that is allowed
+NO_SIGN = "its worker has given no sign of life for 8."
+Submit = Callable[..., contextlib.AbstractContextManager[Bench]]
+
+
+@pytest.fixture
+def submitter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Submit:
+    """A bench of so many nodes, or of these."""
+    return lambda nodes: bench(range(nodes) if isinstance(nodes, int) else nodes, tmp_path, monkeypatch)
+
+
+@covers("SUB-47", "SUB-3", "SUB-8", "INV-10")
+@pytest.mark.parametrize(
+    ("freeze_at", "phase"),
+    [
+        (0.0, "canCommit"),  # before it hears the question
+        ("Accepted", "canCommit"),
+        ("Loaded", "canCommit"),  # it has passed on the code
+        ("Prepared", "preCommit"),  # while it gets its data
+        ("State", "doCommit"),  # all are ready
+    ],
+)
+@pytest.mark.parametrize("count", [4, MANY])
+def test_a_frozen_agent_ends_the_submission(freeze_at: str | float, phase: str, count: int, submitter: Submit) -> None:
+    """Within ten seconds of falling silent, however long the phase may take; it is named, and
+    the others are free."""
+    with submitter(count) as made:
+        silent = made.agents[1]
+        silent.freeze_at = freeze_at
+        with pytest.raises(SubmissionError) as caught:
+            made.submit([range(count)], LONG)
+        assert silent.frozen_since is not None
+        assert 7.5 <= made.clock.monotonic() - silent.frozen_since <= 10.0
+        assert f"Node(1) at {made.loop.groups._com.addresses[1]} was lost in {phase}: {NO_SIGN}" in str(caught.value)
+        assert not [agent.node for agent in made.agents.values() if agent.has_job and agent is not silent]
+
+
+@covers("SUB-47", "SUB-11")
+def test_who_freezes_while_others_get_their_data(submitter: Submit) -> None:
+    """One whose process takes data as slowly as the limit allows. A parameter server started by itself, and runs already: its
+    loss is known when it is due."""
+    with submitter(2) as made:
+        for agent in made.agents.values():
+            agent.delays["Prepared"] = 1000.0
+        made.agents[1].freeze_at = 100.0
+        with pytest.raises(SubmissionError, match=r"Node\(1\) at .* was lost in preCommit: its worker has given no sign"):
+            made.submit([range(2)], LONG)
+        assert 107.5 <= made.clock.monotonic() <= 110.0
+    with submitter([-2, 0, 1]) as made:
+        for node in (0, 1):
+            made.agents[node].delays["Prepared"] = 60.0
+        made.agents[-2].freeze_at = 30.0
+        lost: list[tuple[float, Any]] = []
+        on_gone = made.loop._on_gone
+        made.loop._on_gone = lambda gone: (lost.append((made.clock.monotonic(), gone)), on_gone(gone))[1]  # type: ignore[method-assign]
+        made.submit([[-2], [0, 1]], LONG)
+        ((moment, gone),) = lost
+        assert 37.4 <= moment <= 40.0 and gone.node == -2
+        assert made.loop.failures[-2][1].startswith("Node(-2) at 127.0.0.1:")
+
+
+@covers("SUB-47", "INV-10")
+def test_all_that_are_silent_are_named(submitter: Submit) -> None:
+    """a host with several workers is gone."""
+    with submitter(4) as made:
+        for node in (1, 3):
+            made.agents[node].freeze_at = "Prepared"
+        with pytest.raises(SubmissionError, match=r"Node\(1\) at .* was lost in preCommit: .*nor has Node\(3\) at 127"):
+            made.submit([range(4)], LONG)
+
+
+@covers("SUB-47", "SUB-4")
+@pytest.mark.parametrize(
+    ("worked", "loaded", "ends"),
+    [(0.01, 40.0, 40.0), (0.0, 40.0, None), (0.5, 1e6, None)],  # an import that never comes to its end
+)
+def test_processes_that_work_are_waited_for(worked: float, loaded: float, ends: float | None, submitter: Submit) -> None:
+    """Interpreters that have to share few cores are given up to a minute more; those that stand still, none."""
+    limit = FIRST_PHASE_SECONDS + 0.5 * 3
+    with submitter(3) as made:
+        for agent in made.agents.values():
+            agent.worked, agent.delays["Loaded"], agent.delays["Asks"] = worked, limit + loaded, limit + loaded + 0.1
+        if ends is not None:
+            made.submit([range(3)], 1.0)
+            assert limit + ends <= made.clock.monotonic() <= limit + ends + 2.0
+        else:
+            with pytest.raises(SubmissionError, match="did not finish canCommit in time"):
+                made.submit([range(3)], 1.0)
+            limit += EXTRA_SECONDS if worked else 0.0
+            assert limit <= made.clock.monotonic() <= limit + 1.0
+
+
+@covers("SUB-47")
+def test_an_agent_speaks_for_all_its_nodes(submitter: Submit) -> None:
+    """One with many slots starts one process after the other, and says of the first ones that they live."""
+    with submitter(MANY) as made:
+        addresses = made.loop.groups._com.addresses
+        made.loop.groups._com.addresses = {node: addresses[node - node % 2] for node in addresses}
+        made.agents[1].delays["Accepted"] = 12.0
+        made.submit([range(MANY)], 1.0)
+        assert 12.0 <= made.clock.monotonic() <= 14.0
+
+
+@covers("SUB-47")
+def test_a_program_that_takes_its_time_to_answer(submitter: Submit) -> None:
+    """While it loads its data nobody listens; the agents are not blamed for that."""
+    with submitter(2) as made:
+
+        def reply(node: int, request: str) -> Any:
+            made.clock.advance(100.0)
+            return request
+
+        made.submit([range(2)], LONG, reply)
+        assert made.clock.monotonic() > 200.0

@@ -1,4 +1,4 @@
-"""The policy of a job whose executors are started again."""
+"""What follows when an attempt has failed: the policy, whether its executors are started again, and who stops that."""
 
 from __future__ import annotations
 
@@ -14,12 +14,46 @@ from network.errors import NetworkError
 from network.keys import Key
 from network.nodes import Address
 from network.session import Session
-from network.transport import wait_sockets
-from rpc.messages import Stop, parse
+from rpc.messages import Stop
 from rpc.submit import coordinator as coordinator_module
 from rpc.submit.coordinator import Coordinator
+from rpc.submit.recovery import Recovery
 from rpc.submit.restarts import Restarts
 from tests.network.wires import talk
+
+from ...statements import covers
+from ..sent import heard
+
+PLACE, AGAIN = (1, 2, 7), "the same failure has come 3 times at the same place, so it would come again"
+AS_OFTEN = "it was started again as often as 'max_restarts' allows, {}"
+
+
+@covers("FD-20")
+@pytest.mark.parametrize(
+    ("policy", "most", "failures", "told"),
+    [
+        *((policy, 3, [[(0, 1, 1)]], [f"on_failure is {policy!r}"]) for policy in ("fail", "redundant")),
+        ("restart", 2, [[(0, 1, 0)], [(0, 1, 1)], [(0, 1, 9)]], ["", "", AS_OFTEN.format(2)]),
+        ("restart", 0, [[]], [AS_OFTEN.format(0)]),
+        # others in between do not matter; failures at no particular place are no proof
+        ("restart", 10, [[PLACE], [(0, 2, 7)], [PLACE, (0, 3, 1)], [], [], [], [(0, 2, 7), PLACE]], [""] * 6 + [AGAIN]),
+    ],
+)
+def test_whether_it_starts_again(policy: str, most: int, failures: list[list[tuple[int, int, int]]], told: list[str]) -> None:
+    recovery = Recovery(policy, most)
+    assert [recovery.give_up(places) for places in failures] == told and recovery.restarts == told.count("")
+
+
+@pytest.mark.parametrize(
+    ("policy", "number", "words"),
+    [
+        *(("restart", number, "'max_restarts' must be an integer of 0 or more, got ") for number in (-1, 1.5, True, "3", None)),
+        ("hope", 3, r"'on_failure' must be one of 'fail', .*'restart', 'wait', 'shrink', got 'hope'"),
+    ],
+)
+def test_what_is_refused(policy: str, number: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Recovery(policy, number)
 
 
 @pytest.mark.parametrize(
@@ -31,20 +65,17 @@ from tests.network.wires import talk
         ("restart", "fail", 2, "the same 'on_failure' and 'max_restarts': 'restart' and 2 before, got 'fail' and 2"),
     ],
 )
-def test_wrong_policies(before: str | None, policy: str, number: Any, words: str) -> None:
+def test_what_groups_agree_on(before: str | None, policy: str, number: Any, words: str) -> None:
+    """By default that nothing follows."""
     restarts = Restarts()
     for _ in range(2 if before else 0):
         restarts.agree(before or "", 2)
     with pytest.raises(ValueError, match=words):
         restarts.agree(policy, number)
     assert restarts.wanted == (before is not None) and restarts.count == 0
-
-
-def test_by_default_nothing_follows() -> None:
-    restarts = Restarts()
-    assert not restarts.wanted
-    restarts.agree("fail", 3)
-    assert not restarts.wanted and restarts.give_up([]) == "on_failure is 'fail'"
+    if before is None:
+        restarts.agree("fail", 3)
+        assert not restarts.wanted and restarts.give_up([]) == "on_failure is 'fail'"
 
 
 class Failed(NamedTuple):
@@ -79,8 +110,7 @@ def test_a_stop_while_agents_are_called_again(failed: Failed, monkeypatch: pytes
         raise NetworkError("Nobody is there.")
 
     monkeypatch.setattr(coordinator_module, "reconnect", reconnect)
-    assert not failed.coordinator._starts_again()
-    assert len(calls) == 2
+    assert not failed.coordinator._starts_again() and len(calls) == 2
 
 
 def test_a_stop_while_the_next_attempt_starts(failed: Failed, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +124,4 @@ def test_a_stop_while_the_next_attempt_starts(failed: Failed, monkeypatch: pytes
     monkeypatch.setattr(coordinator_module, "reconnect", lambda *_: failed.coordinator.stop_executing("Enough."))
     monkeypatch.setattr(failed.coordinator, "_next", next_attempt)
     assert failed.coordinator._starts_again()
-    wait_sockets([failed.agent.link], [], 5.0)
-    failed.agent.receive()
-    message = failed.agent.take()
-    assert message is not None and parse(message.value, (Stop,)) == Stop(failed.coordinator.job, "Enough.")
+    assert heard(failed.agent, Stop) == Stop(failed.coordinator.job, "Enough.")

@@ -1,0 +1,256 @@
+"""What a person at a terminal, off it or in a notebook sees of a job: its progress, the log; and Ctrl-C as an event."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rpc.agent.children import project_root
+from rpc.logs import HEADLINE, ConsoleFilter, attach_console, in_notebook, verbosity
+from rpc.submit.terminal import Interrupts, ProgressDisplay, interrupted, telling
+
+from ...statements import covers
+
+logger = logging.getLogger("terminal test")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Callable[[], Terminal]:
+    """Called by the test itself: pytest takes stderr over once more after fixtures."""
+    caplog.set_level(logging.INFO)
+
+    def make() -> Terminal:
+        terminal = Terminal()
+        monkeypatch.setattr(sys, "stderr", terminal)
+        return terminal
+
+    return make
+
+
+@pytest.fixture
+def notebook(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> list[dict[str, str]]:
+    """A kernel, as far as it is asked: everything that is shown."""
+    caplog.set_level(logging.INFO)
+    shown: list[dict[str, str]] = []
+
+    def display(content: dict[str, str], *, raw: bool, display_id: bool) -> Any:
+        assert raw and display_id
+        shown.append(content)
+        return SimpleNamespace(update=lambda content, raw: shown.append({**content, "again": str(raw)}))
+
+    shell = ModuleType("IPython")
+    shell.get_ipython = lambda: SimpleNamespace(kernel=object())  # type: ignore[attr-defined]
+    shell.display = ModuleType("IPython.display")  # type: ignore[attr-defined]
+    shell.display.display = display
+    monkeypatch.setitem(sys.modules, "IPython", shell)
+    monkeypatch.setitem(sys.modules, "IPython.display", shell.display)
+    return shown
+
+
+@covers("SUB-12")
+def test_lines(caplog: pytest.LogCaptureFixture) -> None:
+    """One line per change, none for a repetition or a stranger."""
+    caplog.set_level(logging.INFO)
+    display = ProgressDisplay([0, 1], logger)
+    for node, percent in ((0, 0), (0, 10), (0, 10), (7, 50), (1, 100)):
+        display.update(node, percent, "Loss 0.5")
+    display.close()
+    assert caplog.messages == [
+        "Current progress: Worker(0): 10% Worker(1):  0% | Running",
+        "Current progress: Worker(0): 10% Worker(1):100% | Running",
+    ]
+
+
+@covers("SUB-12")
+def test_bars(terminal: Callable[[], Terminal], caplog: pytest.LogCaptureFixture) -> None:
+    """On a terminal each worker has its bar, with the time that is left and how it stands, in the order of workers whoever
+    reports first."""
+    screen, display = terminal(), ProgressDisplay([0, 1], logger)
+    display.update(0, 40, "Loss 0.5000\x1b[2J")
+    display.update(1, 100)
+    display.close()
+    display.close()
+    shown = screen.getvalue()
+    assert "Worker(0):  40%|" in shown and "Worker(1): 100%|" in shown and not caplog.messages
+    assert "| 00:00<00:00, Loss 0.5000\\x1b[2J" in shown
+    screen, display = terminal(), ProgressDisplay([], logger)
+    for node in (1, 2, 0):
+        display.add(node, 10 * node)
+    display.update(1, 50)
+    display.close()
+    last = [line for line in screen.getvalue().split("\r") if "Worker(" in line][-3:]
+    assert [line[line.index("Worker") :][:15] for line in last] == ["Worker(0):   0%", "Worker(1):  50%", "Worker(2):  20%"]
+
+
+def test_a_notebook_has_one_bar(notebook: list[dict[str, str]], caplog: pytest.LogCaptureFixture) -> None:
+    """One output, drawn anew: the mean of all workers."""
+    display = ProgressDisplay([1, 0], logger)
+    display.update(0, 100, "Loss <0.1>")
+    display.update(1, 50, "Loss 0.2")
+    display.close()
+    assert not caplog.messages and ["again" in content for content in notebook] == [False] + [True] * (len(notebook) - 1)
+    last = notebook[-1]
+    assert last["text/plain"].startswith(f"|{'█' * 30}          | 75 % of 2 workers, 0 s, about 0 s left, Loss 0.2")
+    assert last["text/html"].startswith('<progress value="75" max="100"></progress> 75 % of 2 workers')
+    assert "&lt;0.1&gt;" in notebook[-2]["text/html"]
+
+
+@pytest.mark.parametrize("place", ["terminal", "notebook", "neither"])
+def test_nothing_is_shown_where_nobody_wants_it(
+    place: str, request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    shown = None if place == "neither" else request.getfixturevalue(place)
+    shown = shown() if callable(shown) else shown
+    with verbosity(0):
+        display = ProgressDisplay([0], logger)
+        display.update(0, 50)
+        display.close()
+    assert not caplog.messages and not (shown.getvalue() if isinstance(shown, Terminal) else shown)
+
+
+def seen() -> list[bool]:
+    """Whether the console shows an ordinary line, a headline, a warning."""
+    kinds: list[tuple[int, dict[str, Any]]] = [(logging.INFO, {}), (logging.INFO, {**HEADLINE}), (logging.WARNING, {})]
+    lines = [logger.makeRecord("x", level, "", 0, "text", (), None, extra=extra) for level, extra in kinds]
+    return [ConsoleFilter().filter(line) for line in lines]
+
+
+@covers("SUB-10")
+def test_what_the_console_shows_of_the_log(request: pytest.FixtureRequest) -> None:
+    """a program shows all of it unless asked not to; a notebook shows the headlines."""
+    nothing, everything = [False, False, True], [True, True, True]
+    for place, unasked in (("program", everything), ("notebook", [False, True, True])):
+        if place == "notebook":
+            request.getfixturevalue("notebook")
+        assert in_notebook() == (place == "notebook") and seen() == unasked
+        for level, shown in ((0, nothing), (1, unasked), (2, everything)):
+            with verbosity(level):
+                assert seen() == shown
+    for wrong in (3, -1, "1", None, 1.5):
+        with pytest.raises(ValueError, match=f"'verbose' must be 0, 1 or 2, got {wrong!r}"):
+            verbosity(wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("level", "becomes"), [(logging.WARNING, logging.INFO), (logging.ERROR, logging.ERROR), (logging.DEBUG, logging.DEBUG)]
+)
+def test_the_console(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, level: int, becomes: int) -> None:
+    """Of a notebook it is its output, since on stderr it would stand on red ground. A level that a program has set stays."""
+    root = logging.RootLogger(level)
+    monkeypatch.setattr(logging, "getLogger", lambda name=None: root)
+    attach_console()
+    assert [handler.stream for handler in root.handlers] == [sys.stderr]  # type: ignore[attr-defined]
+    assert root.level == becomes
+    request.getfixturevalue("notebook")
+    root.handlers.clear()
+    attach_console()
+    assert [handler.stream for handler in root.handlers] == [sys.stdout]  # type: ignore[attr-defined]
+
+
+def press() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_ctrl_c_is_noted_and_wakes() -> None:
+    """Between any two statements of the block it is kept until somebody looks; afterwards it raises again."""
+    with Interrupts() as interrupts:
+        assert not interrupts.take()
+        press()
+        assert select.select([interrupts.sock], [], [], 5)[0]
+        assert interrupts.take() and not interrupts.take()
+        assert not select.select([interrupts.sock], [], [], 0)[0]
+    with pytest.raises(KeyboardInterrupt):
+        press()
+
+
+def test_a_handler_of_the_program_stays_and_other_threads_have_none() -> None:
+    """Whoever handles SIGINT goes on handling it; signals arrive in the main thread only."""
+    heard: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _frame: heard.append(number))
+    try:
+        with Interrupts() as interrupts:
+            press()
+            assert not interrupts.take()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert heard == [signal.SIGINT]
+    noted: list[bool] = []
+
+    def look() -> None:
+        with Interrupts() as interrupts:
+            noted.append(interrupts.take())
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    assert noted == [False] and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize(
+    ("program", "shown"),
+    [
+        ("raise interrupted()", ""),
+        ("try: raise interrupted()\nexcept KeyboardInterrupt: raise KeyboardInterrupt from None", "KeyboardInterrupt"),
+        ("sys.excepthook = lambda *_: print('mine', file=sys.stderr)\nraise interrupted()", "mine"),
+    ],
+)
+def test_what_was_told_ends_a_program_without_a_traceback(program: str, shown: str) -> None:
+    """By the signal, as Python ends on Ctrl-C. Other interrupts are shown, and a program that shows errors itself does that."""
+    command = [sys.executable, "-c", f"import sys\nfrom rpc.submit.terminal import interrupted\n{program}"]
+    done = subprocess.run(command, cwd=project_root(), capture_output=True, text=True, timeout=60)
+    assert done.returncode == -signal.SIGINT
+    assert (done.stderr.strip().rpartition("\n")[2], "Traceback" in done.stderr) == (shown, shown == "KeyboardInterrupt")
+
+
+@covers("SUB-44")
+def test_where_it_comes_unexpectedly_a_line_tells_what_it_has_ended(caplog: pytest.LogCaptureFixture) -> None:
+    """Once, also where an outer block would tell it again."""
+    with pytest.raises(KeyboardInterrupt), telling("The job", logger), telling("Its start", logger):
+        press()
+        signal.pause()
+    assert caplog.messages == ["Its start was interrupted."]
+    with pytest.raises(KeyboardInterrupt), telling("The job", logger):
+        raise interrupted()
+    assert len(caplog.records) == 1
+
+
+@covers("SUB-44")
+@pytest.mark.processes
+def test_ctrl_c_while_local_workers_start(tmp_path: Path) -> None:
+    """They end, and the program ends without a traceback."""
+    lines = (
+        "from rpc.launch.local import local_agents\nprint('now', flush=True)\nwith local_agents(8): print('here', flush=True)"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", lines],
+        cwd=project_root(),
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None and process.stdout.readline() == "now\n"
+    while not list(tmp_path.glob("psgd-*/agent-0")):  # the first one is under way
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=60)
+    assert (process.returncode, output, errors.strip()) == (-signal.SIGINT, "", "The start of local workers was interrupted.")
+    assert not list(tmp_path.iterdir())
