@@ -1,11 +1,13 @@
-"""Opening sessions: within the limit, to the right one, and every failure names the address."""
+"""Opening sessions: within the limit, to the right one, and every failure names the address. Two ends: Request and Serve."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import pwd
+import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -13,28 +15,33 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from network import Controller, NodeAssignment, Request, Serve
 from network.acceptor import Accept, Acceptor, Authenticated
 from network.dial import Target, dial, dial_all
-from network.errors import NetworkError, PeerLost, ProtocolError, Rejected, TimedOut
+from network.errors import NetworkError, NotReached, PeerLost, ProtocolError, Rejected, TimedOut
 from network.hello import Hint, Refused
-from network.keys import Key, Keyring
+from network.keys import Key, KeyFileError, Keyring
 from network.nodes import Address
 from network.session import Session
+from network.testing import Proxy
 from network.transport import PortInUse, listen_tcp, listen_unix, resolve, wait_sockets
+from tests.processes.harness import make_key
 
 from ..statements import covers
 
 KEY, OTHER_KEY = Key(b"1" * 32), Key(b"2" * 32)
+LIMIT = 10.0
 
 
 class Server:
-    """An agent's door in a thread of its own."""
+    """An agent's acceptor in a thread of its own."""
 
     def __init__(self, listener: socket.socket, terms: Accept) -> None:
         self._listener = listener
-        self._door = Acceptor(lambda _hello: terms)
+        self._acceptor = Acceptor(lambda _hello: terms)
         self.sessions: list[Session] = []
         self._waker, self._woken = socket.socketpair()
         self._thread = threading.Thread(target=self._run)
@@ -42,18 +49,18 @@ class Server:
 
     def _run(self) -> None:
         while True:
-            wait_sockets([self._listener, self._woken, *self._door.links], [], 5)
+            wait_sockets([self._listener, self._woken, *self._acceptor.links], [], 5)
             with contextlib.suppress(BlockingIOError):
                 self._woken.recv(1, socket.MSG_DONTWAIT)
                 return
             with contextlib.suppress(BlockingIOError):
-                self._door.add(self._listener.accept()[0])
-            self.sessions += [o.session for o in self._door.step() if isinstance(o, Authenticated)]
+                self._acceptor.add(self._listener.accept()[0])
+            self.sessions += [o.session for o in self._acceptor.step() if isinstance(o, Authenticated)]
 
     def close(self) -> None:
         self._waker.send(b"!")
         self._thread.join()
-        self._door.close()
+        self._acceptor.close()
         for session in self.sessions:
             session.close()
         for sock in (self._waker, self._woken, self._listener):
@@ -61,14 +68,16 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(host: str = "127.0.0.1", ring: Keyring = Keyring((KEY,)), **caps: Any) -> Iterator[Address]:  # noqa: B008
-    listener = listen_tcp(Address(host, 0))
-    with contextlib.closing(Server(listener, Accept({"submitter": ring}, "agent", "", caps))):
-        yield Address(host, listener.getsockname()[1])
+def serving(host: str = "127.0.0.1", listener: socket.socket | None = None, **caps: Any) -> Iterator[tuple[Address, Server]]:
+    """An agent that lets submitters in, over TCP or by a listener of its own."""
+    listener = listener or listen_tcp(Address(host, 0))
+    name = listener.getsockname()
+    with contextlib.closing(Server(listener, Accept({"submitter": Keyring((KEY,))}, "agent", "", caps))) as server:
+        yield Address(host, name[1] if isinstance(name, tuple) else 1), server
 
 
 @contextlib.contextmanager
-def behaving(behave: Callable[[socket.socket], None]) -> Iterator[Address]:
+def behaving(behave: Callable[[socket.socket], object]) -> Iterator[Address]:
     """A server that does `behave(connection)` with its first visitor."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
@@ -84,26 +93,29 @@ def behaving(behave: Callable[[socket.socket], None]) -> Iterator[Address]:
 
 
 def target(address: Address, key: Key = KEY, **more: Any) -> Target:
-    return Target(address, key, "submitter", "agent", node_id=3, **more)
+    return Target(address, key, "submitter", **{"expect": "agent", "node_id": 3, **more})
 
 
-def failure(goal: Target, limit: float = 5.0) -> NetworkError:
-    with pytest.raises(NetworkError) as caught:
+def failure(goal: Target, kind: type[NetworkError] = NetworkError, limit: float = 5.0) -> str:
+    with pytest.raises(kind) as caught:
         dial(goal, limit)
     assert str(goal.address) in str(caught.value)
-    return caught.value
+    return str(caught.value)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
 def test_a_session_opens(host: str) -> None:
-    with serving("127.0.0.1" if host == "localhost" else host, slots=2) as address:
-        session = dial(target(Address(host, address.port)))
-        assert session.alive
-        assert session.caps["slots"] == 2
-        assert session.sealed is True
-        assert session.node_id == 3
-        assert session.peer == f"node 3 ({Address(host, address.port)})"
-        session.close()
+    with serving("127.0.0.1" if host == "localhost" else host, slots=2) as (bound, _):
+        address = Address(host, bound.port)
+        with contextlib.closing(dial(target(address))) as session:
+            assert (session.alive, session.caps["slots"], session.sealed, session.node_id) == (True, 2, True, 3)
+            assert session.peer == f"node 3 ({address})"
+
+
+@pytest.fixture
+def private(tmp_path: Path) -> Path:
+    tmp_path.chmod(0o700)
+    return tmp_path / "s"
 
 
 @covers("SEC-4", "SEC-5")
@@ -111,23 +123,59 @@ def test_a_session_opens(host: str) -> None:
 def test_either_side_of_a_unix_socket_may_ask_for_seals(private: Path, ours: bool, theirs: bool) -> None:
     """Only there a session may have none; on loopback TCP it is sealed whatever the sides say. A stale socket is replaced."""
     listen_unix(private).close()
-    server = Server(listen_unix(private), Accept({"submitter": Keyring((KEY,))}, "agent", "", {"seal": theirs}))
-    with contextlib.closing(server):
-        goal = target(Address("127.0.0.1", 1), caps={"seal": ours}, unix_path=str(private))
+    with serving(listener=listen_unix(private), seal=theirs) as (address, _):
+        goal = target(address, caps={"seal": ours}, unix_path=str(private))
         with contextlib.closing(dial(goal)) as session:
             assert session.sealed is (ours or theirs) and session.link.private
             assert session.link.binding == b"unix uid %d" % os.getuid()
             assert private.stat().st_mode & 0o777 == 0o600
-    with serving(seal=theirs) as address, contextlib.closing(dial(target(address, caps={"seal": ours}))) as session:
+    with serving(seal=theirs) as (address, _), contextlib.closing(dial(target(address, caps={"seal": ours}))) as session:
         assert session.sealed is True
 
 
-def test_a_port_where_nobody_listens() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        address = Address(*listener.getsockname())
-    error = failure(target(address))
-    assert isinstance(error, PeerLost)
-    assert str(error) == f"Node(3) at {address} is lost: cannot connect: Connection refused."
+@covers("SEC-14")
+@pytest.mark.parametrize("spoil", ["directory", "file", "missing", "nobody listens"])
+def test_a_unix_socket_that_others_could_have_made_is_not_used(private: Path, spoil: str) -> None:
+    """The path must be a socket of ours in a directory that only we can enter; where nobody listens, TCP is tried, too."""
+    listen_unix(private).close()
+    if spoil == "directory":
+        private.parent.chmod(0o755)
+    elif spoil != "nobody listens":
+        private.unlink()
+        if spoil == "file":
+            private.write_text("")
+    with serving() as (address, _), contextlib.closing(dial(target(address, unix_path=str(private)))) as session:
+        assert session.link.binding == b""
+
+
+# ---- failures
+
+
+def answering(data: bytes) -> Callable[[socket.socket], object]:
+    return lambda connection: (connection.recv(1000), connection.sendall(data))
+
+
+@pytest.mark.parametrize(
+    ("behave", "kind", "told"),
+    [
+        (lambda connection: connection.recv(1000), PeerLost, "closed the connection during the handshake"),
+        (answering(b"HTTP/1.1 400 Bad Request\r\n\r\n"), ProtocolError, "not come from a Parallel-SGD program"),
+        (answering(bytes([Hint.BAD_KEY])), Refused, "wrong key; compare"),
+    ],
+)
+def test_a_server_that_is_none_of_ours(behave: Callable[[socket.socket], object], kind: type[NetworkError], told: str) -> None:
+    with behaving(behave) as address:
+        assert told in failure(target(address), kind)
+
+
+def test_who_is_not_there_or_of_another_role_is_named() -> None:
+    with serving() as (address, _):
+        assert "must have the role 'peer', got 'agent'" in failure(target(address, expect="peer"), Rejected)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = Address(*silent.getsockname())
+        failure(target(address), TimedOut, 0.2)
+    refused = failure(target(address), PeerLost)
+    assert refused == f"Node(3) at {address} is lost: cannot connect: Connection refused."
 
 
 @covers("SUB-4")
@@ -142,39 +190,9 @@ def test_an_address_that_swallows_packets_fails_within_the_limit() -> None:
             filler.setblocking(False)
             filler.connect_ex(listener.getsockname())
         start = time.monotonic()
-        error = failure(target(Address(*listener.getsockname())), 0.3)
+        error = failure(target(Address(*listener.getsockname())), TimedOut, 0.3)
         assert 0.25 < time.monotonic() - start < 1.0
-        assert isinstance(error, TimedOut)
-        assert "Timed out after 0.3 s waiting for node 3 at 127.0.0.1:" in str(error)
-
-
-def test_a_server_that_says_nothing_fails_within_the_limit() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        assert isinstance(failure(target(Address(*listener.getsockname())), 0.2), TimedOut)
-
-
-@pytest.mark.parametrize(
-    ("behave", "kind", "told"),
-    [
-        (lambda connection: connection.recv(1000), PeerLost, "closed the connection during the handshake"),
-        (
-            lambda connection: (connection.recv(1000), connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")),
-            ProtocolError,
-            "not come from a Parallel-SGD program",
-        ),
-        (lambda connection: (connection.recv(1000), connection.sendall(bytes([Hint.BAD_KEY]))), Refused, "wrong key; compare"),
-    ],
-)
-def test_a_server_that_is_none_of_ours(behave: Callable[[socket.socket], None], kind: type[NetworkError], told: str) -> None:
-    with behaving(behave) as address:
-        error = failure(target(address))
-        assert isinstance(error, kind) and told in str(error)
-
-
-def test_a_server_of_another_role_is_refused() -> None:
-    with serving() as address:
-        error = failure(Target(address, KEY, "submitter", "peer"))
-        assert isinstance(error, Rejected) and "must have the role 'peer', got 'agent'" in str(error)
+        assert "Timed out after 0.3 s waiting for node 3 at 127.0.0.1:" in error
 
 
 @covers("SEC-14")
@@ -192,44 +210,43 @@ def test_an_impostor_gets_nothing_but_the_hello() -> None:
         assert hello.startswith(b"PSGD")
 
     with behaving(pretend) as address:
-        error = failure(target(address))
-        assert "did not prove that it holds key" in str(error)
+        assert "did not prove that it holds key" in failure(target(address))
     assert not heard
 
 
 def test_many_are_called_at_once_and_each_failure_is_told() -> None:
-    with serving() as good, socket.create_server(("127.0.0.1", 0)) as silent, socket.create_server(("127.0.0.1", 0)) as gone:
-        nobody = Address(*gone.getsockname())
-        gone.close()
+    """Nothing stays open when a call cannot even be made."""
+    with serving() as (good, _), socket.create_server(("127.0.0.1", 0)) as silent:
+        with socket.create_server(("127.0.0.1", 0)) as gone:
+            nobody = Address(*gone.getsockname())
         goals = {0: target(good), 1: target(nobody), 2: target(Address(*silent.getsockname())), 3: target(good, OTHER_KEY)}
         start = time.monotonic()
         sessions, errors = dial_all(goals, 0.5)
         assert time.monotonic() - start < 1.5
-        assert list(sessions) == [0]
-        assert sorted(errors) == [1, 2, 3]
+        assert (list(sessions), sorted(errors)) == ([0], [1, 2, 3])
         assert all(str(goals[key].address) in str(error) for key, error in errors.items())
         sessions[0].close()
+        with pytest.raises(ValueError, match="caps"):
+            dial_all({0: target(good), 1: target(good, caps={"Bad Name": 1})})
 
 
-def test_nothing_stays_open_when_a_call_cannot_even_be_made() -> None:
-    with serving() as address, pytest.raises(ValueError, match="caps"):
-        dial_all({0: target(address), 1: target(address, caps={"Bad Name": 1})})
+def test_what_the_system_cannot_do_is_an_error_that_names_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names that nobody knows, or that are none; no descriptors left; a slow name server costs no more than the limit."""
+    for host in ("a" * 300, "a..b"):
+        assert failure(target(Address(host, 1))).startswith(f"The host name in {host}:1 cannot be resolved: ")
 
+    def raising(error: OSError) -> Callable[..., Any]:
+        def act(*_: Any, **__: Any) -> Any:
+            raise error
 
-@pytest.mark.parametrize(
-    ("host", "told"),
-    [("no-such-host", "Name or service not known"), ("a" * 300, ""), ("a..b", "")],
-)
-def test_a_name_that_cannot_be_resolved_is_named(monkeypatch: pytest.MonkeyPatch, host: str, told: str) -> None:
-    def unknown(*_: Any, **__: Any) -> Any:
-        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return act
 
-    if told:
-        monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    assert str(failure(target(Address(host, 1)))).startswith(f"The host name in {host}:1 cannot be resolved: {told}")
-
-
-def test_a_slow_name_server_costs_no_more_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("network.dial.socket.socket", raising(OSError(24, "Too many open files")))
+        assert "Too many open files" in failure(target(Address("127.0.0.1", 1)))
+    monkeypatch.setattr(socket, "getaddrinfo", raising(socket.gaierror(socket.EAI_NONAME, "Name or service not known")))
+    unknown = "The host name in no-such-host:1 cannot be resolved: Name or service not known"
+    assert failure(target(Address("no-such-host", 1))).startswith(unknown)
     answer = threading.Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answer.wait(10) and [])
     with pytest.raises(TimedOut, match=r"after 0\.2 s waiting for the name server to resolve slow-host"):
@@ -237,55 +254,16 @@ def test_a_slow_name_server_costs_no_more_than_the_limit(monkeypatch: pytest.Mon
     answer.set()
 
 
-@pytest.fixture
-def private(tmp_path: Path) -> Path:
-    tmp_path.chmod(0o700)
-    return tmp_path / "s"
-
-
-@covers("SEC-14")
-@pytest.mark.parametrize("spoil", ["directory", "file", "missing", "nobody listens"])
-def test_a_unix_socket_that_others_could_have_made_is_not_used(private: Path, spoil: str) -> None:
-    """The path must be a socket of ours in a directory that only we can enter; where nobody listens, TCP is tried, too."""
-    listen_unix(private).close()
-    if spoil == "directory":
-        private.parent.chmod(0o755)
-    elif spoil != "nobody listens":
-        private.unlink()
-        if spoil == "file":
-            private.write_text("")
-    with serving() as address, contextlib.closing(dial(target(address, unix_path=str(private)))) as session:
-        assert session.link.binding == b""
-
-
-def test_out_of_descriptors_is_an_error_that_names_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    def none_left(*_: Any) -> Any:
-        raise OSError(24, "Too many open files")
-
-    monkeypatch.setattr("network.dial.socket.socket", none_left)
-    assert "Too many open files" in str(failure(target(Address("127.0.0.1", 1))))
-
-
-# ---- listening
-
-
 @covers("SUB-39")
-def test_a_port_in_use_is_told_with_what_to_do() -> None:
+def test_where_nobody_can_listen_is_told_with_what_to_do(tmp_path: Path) -> None:
     with listen_tcp(Address("127.0.0.1", 0)) as first:
         port = first.getsockname()[1]
-        with pytest.raises(
-            PortInUse, match=rf"Port {port} on 127\.0\.0\.1 is in use, by .*--port, or 0 for a free one"
-        ) as told:
+        told = rf"Port {port} on 127\.0\.0\.1 is in use, by .*--port, or 0 for a free one"
+        with pytest.raises(PortInUse, match=told) as caught:
             listen_tcp(Address("127.0.0.1", port))
         if sys.platform == "linux":
-            assert f"process {os.getpid()} (" in told.value.holder and told.value.holder.endswith(f" of user {user_name()}")
-
-
-def user_name() -> str:
-    return pwd.getpwuid(os.getuid()).pw_name
-
-
-def test_where_nobody_can_listen_is_named(tmp_path: Path) -> None:
+            holder, user = caught.value.holder, pwd.getpwuid(os.getuid()).pw_name
+            assert f"process {os.getpid()} (" in holder and holder.endswith(f" of user {user}")
     with pytest.raises(NetworkError, match=r"Cannot listen on 192\.0\.2\.1:0: "):
         listen_tcp(Address("192.0.2.1", 0))
     with pytest.raises(NetworkError, match="may have 107 bytes"):
@@ -294,3 +272,143 @@ def test_where_nobody_can_listen_is_named(tmp_path: Path) -> None:
     if len(str(tmp_path / "d")) <= 107:
         with pytest.raises(NetworkError, match="Cannot listen on"):
             listen_unix(tmp_path / "d")
+
+
+# ---- Request and Serve
+
+
+@pytest.fixture
+def key_file(tmp_path: Path) -> Path:
+    make_key(tmp_path / "key")
+    return tmp_path / "key"
+
+
+def close(com: Controller, served: Controller) -> None:
+    """Each side waits for the other to close, too."""
+    thread = threading.Thread(target=com.close)
+    thread.start()
+    served.close()
+    thread.join()
+
+
+def connect(serve: Serve, key_file: Path, port: int | None = None) -> tuple[Controller, Controller]:
+    """Both ends of a connection between this thread and another."""
+    found: list[Controller] = []
+    thread = threading.Thread(target=lambda: found.append(serve.acquire(LIMIT)))
+    thread.start()
+    com = Request(key_file).request(NodeAssignment().add(5, f"127.0.0.1:{port or serve.address.port}"))
+    thread.join()
+    return com, found[0]
+
+
+@covers("SEC-1", "SEC-9")
+def test_a_submitter_and_a_server_talk(key_file: Path) -> None:
+    """One submitter after another, also off loopback; strangers and idlers do not keep them out."""
+    with contextlib.ExitStack() as stack:
+        for name in ("127.0.0.1:0", "0.0.0.0:0"):
+            serve = stack.enter_context(Serve(name, key_file))
+            assert serve.address.port > 0
+            for number in range(30):
+                stranger = stack.enter_context(socket.create_connection(("127.0.0.1", serve.address.port)))
+                if number % 2:
+                    stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            for _ in range(2):
+                com, served = connect(serve, key_file)
+                assert (com.node_id, served.node_id) == (-1, 5)
+                assert (com.available_clients, served.available_clients) == ([5], [-1])
+                com.send_one(5, {"x": np.arange(3)})
+                found = served.get_one(timeout=LIMIT)
+                assert found is not None and found[0] == -1
+                served.send_one(-1, "done")
+                assert com.get_one(timeout=LIMIT) == (5, "done")
+                close(com, served)
+
+
+@covers("SUB-40")
+@pytest.mark.parametrize("kilobytes", [0, 20_000])
+def test_bytes_are_what_a_proxy_counts(key_file: Path, kilobytes: int) -> None:
+    """Bytes sent and read, handshake and farewell included, equal a proxy's own count to the byte."""
+    with Serve(key_file=key_file) as serve, Proxy() as proxy:
+        route = proxy.route(serve.address)
+        assert route.address is not None
+        com, served = connect(serve, key_file, route.address.port)
+        for value in (None, {"a": 1}, np.zeros(kilobytes * 1024, np.uint8)):
+            sender = threading.Thread(target=com.send_one, args=(5, value))
+            sender.start()
+            served.get_one(timeout=LIMIT)
+            sender.join()
+            served.send_one(-1, "thanks")
+            com.get_one(timeout=LIMIT)
+        close(com, served)
+        assert route.there.passed == com.bytes_sent == served.bytes_read > kilobytes * 1024
+        assert route.back.passed == com.bytes_read == served.bytes_sent
+
+
+CHILD = """
+import sys
+from network import Request, NodeAssignment
+com = Request(sys.argv[1]).request(NodeAssignment().add(7, sys.argv[2]))
+com.send_one(7, "here")
+com.get_one()
+"""
+
+
+@pytest.mark.alone
+def test_a_killed_process_is_lost_within_a_second_by_name(key_file: Path) -> None:
+    """The peer's SIGKILL ends a wait for it; the error names node and address."""
+    with Serve(key_file=key_file) as serve:
+        child = subprocess.Popen([sys.executable, "-c", CHILD, key_file, str(serve.address)], start_new_session=True)
+        try:
+            com = serve.acquire(LIMIT)
+            assert com.get_one(timeout=LIMIT) == (-1, "here")
+            address = com.sessions[-1].link.peer
+            os.kill(child.pid, signal.SIGKILL)
+            start = time.monotonic()
+            with pytest.raises(PeerLost) as caught:
+                com.get_one(timeout=LIMIT)
+            assert time.monotonic() - start < 1.0
+            assert str(caught.value).startswith(f"Node(-1) at {address} is lost: ")
+            com.close()
+        finally:
+            child.kill()
+            child.wait()
+
+
+def test_every_address_that_fails_is_named_and_nothing_stays_open(key_file: Path) -> None:
+    with Serve(key_file=key_file) as serve, socket.create_server(("127.0.0.1", 0)) as silent:
+        nodes = NodeAssignment().add(0, f"127.0.0.1:{silent.getsockname()[1]}").add(1, "127.0.0.1:1")
+        with pytest.raises(NetworkError) as caught:
+            Request(key_file).request(nodes.add(2, str(serve.address)), limit=0.3)
+    advice = "Start one on this machine with 'psgd-worker --port 1'."
+    assert str(nodes[0]) in str(caught.value)
+    assert f"No worker is reached at 127.0.0.1:1 for node 1: Connection refused. {advice}" in str(caught.value)
+    with pytest.raises(NotReached, match=r"^No worker is reached at 255\.255\.255\.255:1 for node 0: .* Is the address right"):
+        Request(key_file).request(NodeAssignment().add(0, "255.255.255.255:1"))
+
+
+def test_the_wrong_key_names_the_address_and_what_to_compare(key_file: Path, tmp_path: Path) -> None:
+    make_key(tmp_path / "other")
+    with Serve(key_file=key_file) as serve:
+
+        def wait_in_vain() -> None:
+            with pytest.raises(TimedOut, match=r"after 0\.3 s waiting for a submitter to connect"):
+                serve.acquire(0.3)
+
+        thread = threading.Thread(target=wait_in_vain)
+        thread.start()
+        nodes = NodeAssignment(tmp_path / "other").add(0, str(serve.address))
+        with pytest.raises(NetworkError, match=rf"node 0 at {serve.address}: .*wrong key; compare key files"):
+            Request().request(nodes)
+        thread.join()
+
+
+@covers("SEC-15")
+def test_what_cannot_be_called_or_served_is_refused(key_file: Path, tmp_path: Path) -> None:
+    """Off loopback a key file must be named."""
+    with pytest.raises(KeyFileError, match="absent does not exist"):
+        Request(tmp_path / "absent").request(NodeAssignment().add(0, "127.0.0.1"))
+    with pytest.raises(ValueError, match="needs at least one node, got an empty NodeAssignment"):
+        Request(key_file).request(NodeAssignment())
+    for address in ("0.0.0.0:0", "[::]:0", "192.0.2.7:0", "some-host:0"):
+        with pytest.raises(NetworkError, match=r"needs an explicit key file: make one with 'psgd-worker --new-key'"):
+            Serve(address)

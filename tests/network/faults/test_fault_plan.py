@@ -54,45 +54,52 @@ def test_what_clauses_mean() -> None:
     )
     assert FaultPlan.parse("exit 0@e1.b1").faults == (ProcessFault("exit", 0, Step(0, 0)),)
     assert FaultPlan.parse("  ") == FaultPlan() and not FaultPlan().at(0, 0, 0)
+    with pytest.raises(ValueError, match=r"A fault plan must be a text such as .*, got 3\."):
+        FaultPlan.parse(3)  # type: ignore[arg-type]
+
+
+A_NODE, A_STEP, AN_ATTEMPT = (
+    "a node (a number, or ps) before '@'",
+    "a step such as '@e1.b3'",
+    "an attempt such as '@a1' or '@a*'",
+)
+A_TIME, A_SHARE, A_RATE = "a time such as 'for 4s'", "a share above 0 % and up to 100 %", "a rate such as '1mbit'"
+NO_MORE = "nothing more behind it"
 
 
 @pytest.mark.parametrize(
     ("clause", "expects", "got"),
     [
-        (
-            "explode 1@e1.b3",
-            "one of cut, duplicate, exit, hang, kill, lose, nan, raise, reorder, stop, swallow, throttle",
-            "'explode'",
-        ),
+        ("explode 1@e1.b3", f"one of {', '.join(sorted({*PROCESS_KINDS, *LINK_KINDS} - {'delay'}))}", "'explode'"),
         ("delay 0>1", "one of", "'delay'"),
         ("kill", "a node or link behind the kind of fault", "nothing"),
-        ("kill 1", "a step such as '@e1.b3' behind the node", "none"),
-        ("kill 1@a1", "a step such as", "none"),
+        ("kill 1", f"{A_STEP} behind the node", "none"),
+        ("kill 1@a1", A_STEP, "none"),
         ("kill 1@e1.b3@a0", "attempts counted from 1", "'a0'"),
-        ("kill x@e1.b1", "a node (a number, or ps) before '@'", "'x'"),
-        ("kill -1@e1.b1", "a node", "'-1'"),
-        ("kill 0>1@e1.b1", "a node", "'0>1'"),
-        ("kill 1@b3", "a step such as '@e1.b3'", "'b3'"),
+        ("kill x@e1.b1", A_NODE, "'x'"),
+        ("kill -1@e1.b1", A_NODE, "'-1'"),
+        ("kill 0>1@e1.b1", A_NODE, "'0>1'"),
+        ("kill 1@b3", A_STEP, "'b3'"),
         ("kill 1@e0.b3", "epochs counted from 1", "'e0.b3'"),
-        ("kill 1@e1.b3@e2", "an attempt such as '@a1' or '@a*'", "'e2'"),
+        ("kill 1@e1.b3@e2", AN_ATTEMPT, "'e2'"),
         ("kill 1@e1.b3@a1@a2", "at most a step and an attempt", "'@a2'"),
-        ("kill 1@e1.b3 for 3s", "nothing more behind it", "'for 3s'"),
-        ("stop 1@e1.b3 for", "a time such as 'for 4s'", "nothing"),
-        ("stop 1@e1.b3 for ever", "a time such as 'for 4s'", "'ever'"),
-        ("stop 1@e1.b3 for 3h", "a time such as 'for 4s'", "'3h'"),
-        ("stop 1@e1.b3 4s", "nothing more behind it", "'4s'"),
+        ("kill 1@e1.b3 for 3s", NO_MORE, "'for 3s'"),
+        ("stop 1@e1.b3 for", A_TIME, "nothing"),
+        ("stop 1@e1.b3 for ever", A_TIME, "'ever'"),
+        ("stop 1@e1.b3 for 3h", A_TIME, "'3h'"),
+        ("stop 1@e1.b3 4s", NO_MORE, "'4s'"),
         ("exit 1@e1.b3 code -3", "an exit code such as 'code 3'", "'-3'"),
         ("exit 1@e1.b3 code 256", "an exit code from 0 to 255", "256"),
         ("+500 0>1", "a delay such as '+500ms'", "'+500'"),
         ("+500ms 0", "a link such as '0>1' or '0-1'", "'0'"),
         ("cut 0-0", "a link between two nodes", "'0-0'"),
-        ("throttle 0>1", "a rate such as '1mbit'", "nothing"),
-        ("throttle 0>1 1mb", "a rate such as '1mbit'", "'1mb'"),
+        ("throttle 0>1", A_RATE, "nothing"),
+        ("throttle 0>1 1mb", A_RATE, "'1mb'"),
         ("throttle 0>1 0mbit", "a rate above 0", "'0mbit'"),
-        ("lose 0>1 110%", "a share above 0 % and up to 100 %", "'110%'"),
-        ("lose 0>1 0%", "a share above 0 % and up to 100 %", "'0%'"),
+        ("lose 0>1 110%", A_SHARE, "'110%'"),
+        ("lose 0>1 0%", A_SHARE, "'0%'"),
         ("lose 0>1", "a share such as '10%'", "nothing"),
-        ("swallow 0>1 twice", "nothing more behind it", "'twice'"),
+        ("swallow 0>1 twice", NO_MORE, "'twice'"),
     ],
 )
 def test_errors_name_clause_expectation_and_what_came(clause: str, expects: str, got: str) -> None:
@@ -100,11 +107,6 @@ def test_errors_name_clause_expectation_and_what_came(clause: str, expects: str,
         FaultPlan.parse(f"kill 0@e1.b1; {clause}")
     assert str(caught.value).startswith(f"The fault clause {clause!r} must have {expects}")
     assert str(caught.value).endswith(f", got {got}.")
-
-
-def test_what_is_no_text_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"A fault plan must be a text such as .*, got 3\."):
-        FaultPlan.parse(3)  # type: ignore[arg-type]
 
 
 def test_nodes_that_the_job_lacks_are_named() -> None:
@@ -133,10 +135,7 @@ def test_each_fault_is_told_once_at_its_step() -> None:
     assert told(plan) == [(1, 0, 2, "kill 1@e1.b3"), (0, 1, 0, "raise 0@e2"), (2, 1, 5, "nan 2@e2.b6")]
     assert told(plan) == []
     assert set(plan.counts.values()) == {1}
-
-
-def test_an_epoch_alone_is_its_first_batch_that_comes() -> None:
-    """A job that resumes in the middle of an epoch, and a server that counts no batches, meet the fault too."""
+    # an epoch alone is its first batch that comes: in a job that resumes in its middle, and at a server that counts none
     plan = FaultPlan.parse("kill ps@e2; raise 0@e2.b0")
     assert [plan.at(-2, 1, batch) != [] for batch in (4, 5)] == [True, False]
     assert [plan.at(0, *step) != [] for step in ((0, 5), (1, 3), (1, 4), (2, 0))] == [False, True, False, False]
