@@ -1,4 +1,4 @@
-"""Convolution and pooling layers: shapes, arguments, ties, the methods chosen, memory."""
+"""Convolution and pooling: ties, padding, the methods chosen and that they agree, outputs that see zeros only, memory."""
 
 from typing import Any
 
@@ -7,83 +7,21 @@ import pytest
 
 import nn
 from nn.arrays import Array, OwnMemory, Shape
-from nn.layer import AveragePool, Conv1D, Conv2D, GlobalAveragePool, MaxPool
+from nn.layer import AveragePool, Conv2D, GlobalAveragePool, MaxPool
 from nn.operation.convolution.im2col import Im2Col
 from nn.operation.convolution.problem import Problem
 from nn.operation.convolution.window import place
-from nn.operation.convolution.winograd import Winograd
+from nn.operation.convolution.winograd import BlankWindows, Winograd
 from nn.random import keyed
-from nn.value import Placeholder
 from tests.nn.graphs import Compiled
 
-FLOAT64 = np.dtype(np.float64)
+NUMBERS = np.random.default_rng(0)
+FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
 def problem(images: int, shape: Shape, kernel: Shape, padding: str | int = "valid", groups: int = 1, **changes: Any) -> Problem:
     rows, columns = place("test", shape[:2], kernel[:2], (1, 1), padding)
     return Problem(images, rows, columns, shape[2], kernel[3], groups, True, True, FLOAT64)._replace(**changes)
-
-
-@pytest.mark.parametrize(
-    ("layer", "sample", "expected"),
-    [
-        (Conv2D(8), (9, 7, 3), (7, 5, 8)),
-        (Conv2D(kernel=8, kernel_size=[2, 4], padding="same"), (9, 7, 3), (9, 7, 8)),
-        (Conv2D(8, stride=2, padding="same"), (9, 6, 3), (5, 3, 8)),
-        (Conv2D(8, stride=[2, 1], padding=1), (9, 7, 3), (5, 7, 8)),
-        (Conv2D(8, 1, groups=2), (9, 7, 4), (9, 7, 8)),
-        (Conv1D(8, 5), (9, 3), (5, 8)),
-        (Conv1D(8, [4], stride=[3], padding="same"), (10, 3), (4, 8)),
-        (MaxPool(), (9, 7, 3), (4, 3, 3)),
-        (MaxPool(3, 2, "same"), (9, 7, 3), (5, 4, 3)),
-        (MaxPool(2), (9, 3), (4, 3)),
-        (AveragePool([3, 1]), (9, 7, 3), (3, 7, 3)),
-        (GlobalAveragePool(), (9, 7, 3), (3,)),
-    ],
-    ids=repr,
-)
-def test_shapes(layer: nn.layer.Layer, sample: Shape, expected: Shape) -> None:
-    assert layer(Placeholder([-1, *sample])).shape == (-1, *expected)
-
-
-def test_variables_have_the_shapes_of_keras() -> None:
-    layer = Conv2D(8, [5, 3], groups=2)
-    layer(Placeholder([-1, 9, 9, 6]))
-    assert [(variable.name, variable.shape) for variable in layer.variables] == [
-        ("conv2d/kernel", (5, 3, 3, 8)),
-        ("conv2d/bias", (8,)),
-    ]
-    layer = Conv1D(8, 5, use_bias=False)
-    layer(Placeholder([-1, 9, 6]))
-    assert [variable.shape for variable in layer.variables] == [(5, 6, 8)]
-
-
-@pytest.mark.parametrize(
-    ("layer", "shape", "message"),
-    [
-        (Conv2D(2), (-1, 9, 9), r"Conv2D: expected inputs of shape \(batch, height, width, channels\), got \(-1, 9, 9\)"),
-        (Conv2D(4, groups=2), (-1, 9, 9, 3), "Conv2D: 'groups' must divide the 3 channels of the inputs, got 2"),
-        (Conv2D(2, 5), (-1, 4, 9, 1), r"Conv2D: axis 1 \(height\) must have at least 5 cells for a window of \(5, 5\), "
-         r"got 4 from inputs of \(4, 9\) with padding 'valid'"),
-        (Conv1D(2), (-1, 9, 9, 3), r"Conv1D: expected inputs of shape \(batch, time, channels\), got"),
-        (MaxPool(3), (-1, 2, 9, 1), r"^MaxPool: axis 1 \(height\) must have at least 3 cells for a window of \(3, 3\), got 2"),
-        (Conv1D(2, 9, name="c"), (-1, 6, 2), r"^Conv1D 'c': axis 1 \(time\) must have at least 9 cells"),
-        (MaxPool(2, padding=2), (-1, 9, 9, 1), r"^MaxPool: 'padding' must be smaller than the window \(2, 2\), got 2"),
-        (MaxPool([2, 2]), (-1, 9, 1), "MaxPool 'size' must be one positive integer or 1 of them"),
-        (AveragePool(), (-1, 9), r"AveragePool: expected inputs of shape \(batch, height, width, channels\) or"),
-        (GlobalAveragePool(), (-1, 9), r"GlobalAveragePool: expected inputs of shape \(batch, height, width, channels\) or"),
-    ],
-)  # fmt: skip
-def test_inputs_that_do_not_fit(layer: nn.layer.Layer, shape: Shape, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        layer(Placeholder(shape))
-
-
-def test_a_layer_used_twice_refuses_other_channels() -> None:
-    layer = Conv2D(2)
-    layer(Placeholder([-1, 9, 9, 3]))
-    with pytest.raises(ValueError, match=r"Conv2D: axis 3 of the inputs must have 3 channels, got 4 in shape \(-1, 9, 9, 4\)"):
-        layer(Placeholder([-1, 9, 9, 4]))
 
 
 def run(layer: nn.layer.Layer, x: Array, gradient: float = 1.0) -> tuple[Array, Array]:
@@ -92,20 +30,14 @@ def run(layer: nn.layer.Layer, x: Array, gradient: float = 1.0) -> tuple[Array, 
     return compiled.value(x, training=True), compiled.gradients(x, gradient)[0]
 
 
-def test_of_equal_maxima_the_first_gets_the_gradient() -> None:
-    x = np.array([[0, 2, 3, 3], [2, 2, 3, 3]], np.float64).reshape(1, 2, 4, 1)
-    result, gradient = run(MaxPool(2), x, 5.0)
+def test_windows() -> None:
+    """Of equal maxima the first gets the gradient; padding never counts in a pool; 'same' pads below and to the right first."""
+    result, gradient = run(MaxPool(2), np.array([[0, 2, 3, 3], [2, 2, 3, 3]], np.float64).reshape(1, 2, 4, 1), 5.0)
     assert result.ravel().tolist() == [2, 3]
     assert gradient[0, :, :, 0].tolist() == [[0, 5, 5, 0], [0, 0, 0, 0]]
-
-
-def test_padding_never_counts_in_a_pool() -> None:
     x = np.full((1, 3, 3, 1), -1.0)
     assert (run(MaxPool(2, padding="same"), x)[0] == -1).all()
     assert (run(AveragePool(3, 1, 1), x)[0] == -1).all()
-
-
-def test_same_pads_below_and_to_the_right_first() -> None:
     layer = Conv2D(1, 2, padding="same", kernel_initializer=nn.initializer.Constant(1.0))
     result, _ = run(layer, np.arange(9.0).reshape(1, 3, 3, 1))
     assert result[0, :, :, 0].tolist() == [[8, 12, 7], [20, 24, 13], [13, 15, 8]]
@@ -130,6 +62,15 @@ def test_the_method_depends_on_the_shapes(shape: Shape, kernel: Shape, padding: 
     assert Winograd.suits(problem(4, shape, kernel, padding, groups)) is (expected is Winograd)
 
 
+class Dirty(OwnMemory):
+    """Work space as another operation left it."""
+
+    def empty(self, shape: Shape, dtype: np.dtype[Any]) -> Array:
+        found = super().empty(shape, dtype)
+        found.fill(np.nan if dtype.kind == "f" else 1)
+        return found
+
+
 @pytest.mark.parametrize("images", [1, 5])
 @pytest.mark.parametrize(
     ("shape", "kernel", "padding", "groups"),
@@ -143,76 +84,139 @@ def test_the_method_depends_on_the_shapes(shape: Shape, kernel: Shape, padding: 
 def test_both_methods_agree_in_blocks_of_any_size(
     monkeypatch: pytest.MonkeyPatch, images: int, shape: Shape, kernel: Shape, padding: str | int, groups: int
 ) -> None:
-    task = problem(images, shape, kernel, padding, groups)
-    generator = keyed(0, "methods")
-    x, w = generator.standard_normal((images, *shape)), generator.standard_normal(kernel)
-    b, g = generator.standard_normal(kernel[3]), generator.standard_normal(task.output)
+    task, generator = problem(images, shape, kernel, padding, groups), keyed(0, "methods")
+    x, w, b, g = (generator.standard_normal(size) for size in ((images, *shape), kernel, kernel[3], task.output))
     found = []
     for module, method in (("im2col", Im2Col), ("winograd", Winograd)):
         for size in (1, 1 << 15, 1 << 30):
             monkeypatch.setattr(f"nn.operation.convolution.{module}.BLOCK_BYTES", size)
-            out, for_x, for_w, for_b = np.empty(task.output), np.empty_like(x), np.empty_like(w), np.empty_like(b)
+            results = np.empty(task.output), np.empty_like(x), np.empty_like(w), np.empty_like(b)
             made = method(task, Dirty())
-            made.forward(x, w, b, out)
-            made.backward(x, w, out, g, for_x, for_w, for_b)
-            found.append((out, for_x, for_w, for_b))
+            made.forward(x, w, b, results[0])
+            made.backward(x, w, results[0], g, *results[1:])
+            found.append(results)
     for others in found[1:]:
         for first, other in zip(found[0], others, strict=True):
             np.testing.assert_allclose(other, first, rtol=1e-9, atol=1e-11)
 
 
-class Dirty(OwnMemory):
-    """Work space as another operation left it."""
-
-    def empty(self, shape: Shape, dtype: np.dtype[Any]) -> Array:
-        found = super().empty(shape, dtype)
-        found.fill(np.nan if dtype.kind == "f" else 1)
-        return found
-
-
 def test_winograd_in_float32_is_near_the_direct_sum() -> None:
-    task = problem(2, (16, 16, 64), (3, 3, 64, 64), 1)
-    generator = keyed(0, "precision")
-    x, w = generator.standard_normal((2, 16, 16, 64)), generator.standard_normal((3, 3, 64, 64)) / 24
-    b = np.zeros(64)
+    task, generator = problem(2, (16, 16, 64), (3, 3, 64, 64), 1), keyed(0, "precision")
+    arrays = generator.standard_normal((2, 16, 16, 64)), generator.standard_normal((3, 3, 64, 64)) / 24, np.zeros(64)
     exact, near = np.empty(task.output), np.empty(task.output, np.float32)
-    Im2Col(task, OwnMemory()).forward(x, w, b, exact)
-    arrays = [array.astype(np.float32) for array in (x, w, b)]
-    Winograd(task._replace(dtype=np.dtype(np.float32)), OwnMemory()).forward(*arrays, near)
+    Im2Col(task, OwnMemory()).forward(*arrays, exact)
+    Winograd(task._replace(dtype=FLOAT32), OwnMemory()).forward(*(array.astype(np.float32) for array in arrays), near)
     error = np.abs(near - exact)
     assert error.max() < 1e-5
     assert error.mean() < 1.5e-6
 
 
-def test_the_first_layer_computes_no_gradient_of_its_input(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_network() -> tuple[nn.model.SequentialModel, tuple[Array, Array]]:
+    relu, generator = nn.activation.ReLU(), keyed(0, "batch")
+    layers = [Conv2D(16, padding="same", activation=relu), MaxPool(), Conv2D(16, activation=relu), AveragePool()]
+    model = nn.model.SequentialModel([-1, 24, 24, 1], [*layers, GlobalAveragePool(), nn.layer.Dense(4)])
+    model.setup(nn.loss.Cross_Entropy_With_Softmax())
+    return model, (generator.standard_normal((64, 24, 24, 1)).astype(np.float32), generator.integers(0, 4, 64))
+
+
+def test_the_first_layer_computes_no_gradient_of_its_input_and_equal_parts_give_equal_bits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     wanted: list[bool] = []
     original = Im2Col.backward
     monkeypatch.setattr(Im2Col, "backward", lambda *a: (wanted.append(a[5] is not None), original(*a))[1])
-    model = small_network()
-    model.compute_gradients(*small_batch())
-    assert wanted
-    assert not any(wanted)
-
-
-def test_equal_parts_give_equal_bits() -> None:
-    first, second = small_network(), small_network()
-    for model in (first, second):
-        model.compute_gradients(*small_batch())
+    (first, batch), (second, _) = small_network(), small_network()
+    for model in (first, second, first):
+        model.compute_gradients(*batch)
+        assert model is first or np.array_equal(first.store.gradients, second.store.gradients)
     assert np.array_equal(first.store.gradients, second.store.gradients)
-    first.compute_gradients(*small_batch())
-    assert np.array_equal(first.store.gradients, second.store.gradients)
+    assert wanted and not any(wanted)
 
 
-def small_network() -> nn.model.SequentialModel:
-    relu = nn.activation.ReLU()
-    model = nn.model.SequentialModel([-1, 24, 24, 1])
-    layers = [Conv2D(16, padding="same", activation=relu), MaxPool(), Conv2D(16, activation=relu), AveragePool()]
-    for layer in (*layers, GlobalAveragePool(), nn.layer.Dense(4)):
-        model.add(layer)
-    model.setup(nn.loss.Cross_Entropy_With_Softmax())
-    return model
+def sparse(shape: tuple[int, ...], groups: int, dtype: Any) -> Array:
+    """Return images with islands of numbers, other islands for every group of channels, and zeros of both signs."""
+    images, rows, columns, channels = shape
+    coarse = NUMBERS.random((images, -(-rows // 5), -(-columns // 5), groups)) < 0.25
+    islands = coarse.repeat(5, axis=1).repeat(5, axis=2)[:, :rows, :columns].repeat(channels // groups, axis=3)
+    return (NUMBERS.standard_normal(shape) * islands).astype(dtype)
 
 
-def small_batch() -> tuple[Array, Array]:
-    generator = keyed(0, "batch")
-    return generator.standard_normal((64, 24, 24, 1)).astype(np.float32), generator.integers(0, 4, 64)
+def computed(method: type[Winograd] | type[Im2Col], task: Problem, x: Array, kernel: Array, bias: Array | None = None) -> Array:
+    found = np.empty(task.output, task.dtype)
+    method(task, OwnMemory()).forward(x, kernel, bias, found)
+    return found
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("images", "sample", "kernel", "padding", "groups"),
+    [
+        (3, (28, 28, 16), (3, 3, 16, 16), "same", 1),
+        (70, (14, 14, 16), (3, 3, 16, 32), "same", 1),
+        (3, (13, 17, 16), (3, 3, 16, 20), "valid", 1),
+        (3, (21, 24, 16), (5, 5, 16, 16), "same", 1),
+        (2, (16, 21, 16), (4, 2, 16, 16), "same", 1),
+        (2, (20, 19, 16), (3, 5, 16, 16), 2, 1),
+        (2, (18, 18, 32), (3, 3, 16, 32), 1, 2),
+        (3, (16, 17, 24), (3, 3, 1, 24), 1, 24),
+        (2, (16, 16, 16), (3, 3, 1, 16), "valid", 16),
+    ],
+)
+def test_outputs_that_see_zeros_only_are_the_bias(
+    images: int, sample: Shape, kernel: Shape, padding: str | int, groups: int, dtype: str
+) -> None:
+    """Exactly, whichever method computes them; the others are those of the direct sum."""
+    task = problem(images, sample, kernel, padding, groups, biased=False, rectified=False, dtype=np.dtype(dtype))
+    assert Winograd.suits(task)
+    x, weights = sparse((images, *sample), groups, dtype), NUMBERS.standard_normal(kernel).astype(dtype)
+    exact, fast = (computed(method, task, x, weights) for method in (Im2Col, Winograd))
+    blank = exact == 0
+    assert 0.05 < blank.mean() < 0.95
+    assert np.array_equal(fast == 0, blank)
+    np.testing.assert_allclose(fast, exact, rtol=0, atol=(1e-4 if dtype == "float32" else 1e-12) * np.abs(exact).max())
+    bias = np.linspace(-1, 1, kernel[3]).astype(dtype)
+    for rectified in (False, True):
+        biased = computed(Winograd, task._replace(biased=True, rectified=rectified), x, weights, bias)
+        expected = np.broadcast_to(np.maximum(bias, 0) if rectified else bias, biased.shape)
+        assert np.array_equal(biased[blank], expected[blank])
+
+
+def test_inputs_without_zeros_or_with_zeros_only() -> None:
+    task = problem(4, (16, 16, 16), (3, 3, 16, 16), "same", biased=False, rectified=False, dtype=FLOAT32)
+    weights = NUMBERS.standard_normal((3, 3, 16, 16)).astype(np.float32)
+    ones = np.ones((4, 16, 16, 16), np.float32)
+    assert computed(Winograd, task, ones, weights).all()
+    for zeros in (0 * ones, -0.0 * ones):
+        assert not computed(Winograd, task, zeros, weights).any()
+
+
+@pytest.mark.parametrize("number", [1e-45, 3e38])
+def test_the_smallest_and_the_largest_numbers_are_none(number: float) -> None:
+    """Warnings are errors here: sums of sizes may overflow without harm."""
+    x = np.zeros((1, 12, 12, 16), np.float32)
+    x[0, 5, 6] = number
+    blanks = BlankWindows(problem(1, (12, 12, 16), (3, 3, 16, 16), dtype=FLOAT32), 1, OwnMemory())
+    suspects = blanks.suspects(x)
+    assert suspects is not None and suspects.tolist() == [True]
+    expected = np.ones((10, 10), bool)
+    expected[3:6, 4:7] = False
+    assert np.array_equal(blanks.find(x)[0, :, :, 0], expected)
+
+
+def test_the_first_gradients_of_a_network_of_digits_do_not_depend_on_the_method(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Biases are 0 at first, and the derivative of the rectifier at 0 is 0: what sees background passes no gradient on."""
+    x = np.zeros((16, 28, 28, 1))
+    x[:, 8:20, 10:17] = NUMBERS.random((16, 12, 7, 1))
+    found = []
+    for suits in (Winograd.suits, lambda problem: False):
+        monkeypatch.setattr(Winograd, "suits", staticmethod(suits))
+        inner = [layer for size in (16, 32) for layer in (Conv2D(size, 3, activation=nn.activation.ReLU()), MaxPool(2))]
+        layers = [*inner, nn.layer.Flatten(), nn.layer.Dense(10)]
+        model = nn.model.SequentialModel([-1, 28, 28, 1], layers, dtype="float64", seed=1)
+        model.setup(nn.loss.Cross_Entropy_With_Softmax())
+        loss, _ = model.compute_gradients(x, np.arange(16) % 10)
+        found.append((loss, {variable.name: variable.get_gradient() for variable in model.trainable_variables()}))
+    (loss, fast), (expected, direct) = found
+    assert loss == pytest.approx(expected, rel=1e-14)
+    for name, gradient in direct.items():
+        np.testing.assert_allclose(fast[name], gradient, rtol=0, atol=1e-13 * np.abs(gradient).max(), err_msg=name)
