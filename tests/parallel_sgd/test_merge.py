@@ -73,12 +73,6 @@ def test_a_value_that_stays_is_neither_copied_nor_changed() -> None:
     np.testing.assert_array_equal(one, before)
 
 
-def test_missing_names_the_blocks_that_nobody_covered() -> None:
-    total = TreeSum(block_tree(4))
-    total.add((2, 4), values(1)[0], stays=True)
-    assert total.missing() == [0, 1]
-
-
 def test_a_repeated_block_is_counted_and_ignored() -> None:
     grads = values(2)
     total = TreeSum(block_tree(2))
@@ -92,12 +86,12 @@ def test_a_repeated_block_is_counted_and_ignored() -> None:
     assert total.duplicates == 2
 
 
-def test_a_span_across_subtrees_is_refused() -> None:
+def test_what_is_missing_or_cannot_be_is_named() -> None:
+    total = TreeSum(block_tree(4))
+    total.add((2, 4), values(1)[0], stays=True)
+    assert total.missing() == [0, 1]
     with pytest.raises(ValueError, match=r"must cover a subtree of the blocks \(0, 4\), got \(1, 3\)"):
         TreeSum(block_tree(4)).add((1, 3), values(1)[0], stays=True)
-
-
-def test_a_tree_needs_a_block() -> None:
     with pytest.raises(ValueError, match="'block_count' must be a positive integer, got 0"):
         BlockTree(0)
 

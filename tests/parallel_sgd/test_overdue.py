@@ -49,35 +49,23 @@ def never(_seconds: float) -> bool:
     return False
 
 
-@covers("SUB-25")
-def test_nobody_is_suspected() -> None:
-    """The limit is exact: not a moment is added."""
-    assert Overdue(never, never).run() == (False, 0.0)
-
-
 @covers("SUB-25", "FD-19")
-def test_a_suspect_that_stays_one() -> None:
-    """The doubt ends by itself when nobody confirms it, and one more T is given."""
-    done, seconds = Overdue(lambda t: t < 5.0, never).run()
-    assert not done and 5.0 + T <= seconds <= 5.0 + T + LOOK_SECONDS
-
-
-@covers("FD-19")
-def test_a_suspect_that_is_well_again() -> None:
-    """The wait goes on, and succeeds within T of the recovery."""
-    assert Overdue(lambda t: t < 3.0, lambda t: t >= 4.5).run() == (True, 4.5)
-    assert Overdue(lambda t: t < 3.0, lambda t: t >= 2.5).run() == (True, 2.5)
-
-
-def test_a_doubt_that_never_ends() -> None:
-    """No wait without a limit: not even where the detector has nobody who would say more."""
-    done, seconds = Overdue(lambda t: True, never).run()
-    assert not done and MOST_SECONDS <= seconds <= MOST_SECONDS + T + LOOK_SECONDS
-
-
-def test_a_second_doubt() -> None:
-    done, seconds = Overdue(lambda t: t < 1.0 or 2.0 < t < 4.0, lambda t: t >= 5.0).run()
-    assert (done, seconds) == (True, 5.0)
+@pytest.mark.parametrize(
+    ("doubted", "ready", "done", "least", "slack"),
+    [
+        (never, never, False, 0.0, 0.0),  # the limit is exact: not a moment is added
+        (lambda t: t < 5.0, never, False, 5.0 + T, LOOK_SECONDS),  # nobody confirms it, and one more T is given
+        (lambda t: t < 3.0, lambda t: t >= 4.5, True, 4.5, 0.0),  # well again: the wait goes on, for T
+        (lambda t: t < 3.0, lambda t: t >= 2.5, True, 2.5, 0.0),
+        (lambda t: True, never, False, MOST_SECONDS, T + LOOK_SECONDS),  # even where nobody would say more
+        (lambda t: t < 1.0 or 2.0 < t < 4.0, lambda t: t >= 5.0, True, 5.0, 0.0),  # a second doubt
+    ],
+)
+def test_a_doubt_prolongs_a_wait(
+    doubted: Callable[[float], bool], ready: Callable[[float], bool], done: bool, least: float, slack: float
+) -> None:
+    found, seconds = Overdue(doubted, ready).run()
+    assert found == done and least <= seconds <= least + slack
 
 
 def test_a_doubt_ends_by_itself() -> None:

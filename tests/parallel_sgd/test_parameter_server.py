@@ -13,35 +13,22 @@ from network.frames import Message
 from network.testing import VirtualClock
 from network.wire import Sent
 from parallel_sgd.accounts import RECEIVED, SENT
-from parallel_sgd.channel import Key, Parameter_Server, Wait
+from parallel_sgd.channel import Parameter_Server, Wait
 from parallel_sgd.codec import BlockWeight, Codec, DummyCodec, GlobalSettings, Plain, SyncPS, netEncapsulation
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.settings import JobSettings
 from parallel_sgd.parameter_server import MOST_UNSENT, ParameterServer
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment, ISetting
-from parallel_sgd.testing.array_job import ArrayJob, expected, gradient
+from parallel_sgd.testing.array_job import ArrayJob, gradient
+from tests.parallel_sgd.codec.compositions import check_exact
+from tests.parallel_sgd.links import lost_once, without
 
 from ..statements import covers
 from .stub_channel import StubChannel
 
 
-def exact(job: ArrayJob) -> None:
-    """Every worker has got the mean over all blocks, to the bit."""
-    for node in job.assignment.nodes:
-        assert len(job.results[node]) == job.batches
-        for batch, got in enumerate(job.results[node]):
-            wanted = expected(batch, job.assignment.block_count)
-            assert [value.tobytes() for value in got] == [value.tobytes() for value in wanted]
-
-
 def served(assignment: ISetting, **settings: Any) -> ArrayJob:
     return ArrayJob(assignment, **{"codec": SyncPS, "server": SyncPS, **settings})
-
-
-def server_codec(job: ArrayJob, variable: int = 0) -> SyncPS:
-    codec = job.server_bank.codecs[variable]
-    assert isinstance(codec, SyncPS)
-    return codec
 
 
 @pytest.mark.parametrize(
@@ -50,8 +37,8 @@ def server_codec(job: ArrayJob, variable: int = 0) -> SyncPS:
 )
 def test_the_mean_has_the_bits_of_plain(assignment: ISetting) -> None:
     """codecs.md, SyncPS: bit-exact, however many workers hold the blocks."""
-    exact(served(assignment).run())
-    exact(ArrayJob(assignment, codec=Plain).run())
+    check_exact(served(assignment).run())
+    check_exact(ArrayJob(assignment, codec=Plain).run())
 
 
 def test_bytes_up_and_down() -> None:
@@ -70,8 +57,9 @@ def test_late_copies_never_enter_the_next_batch() -> None:
     """Redundant blocks of a slow worker arrive when their batch is over; the server drops and counts them."""
     delay = {0: 0.1, 1: 0.1, 2: 0.1, 3: 0.15, Parameter_Server: 0.0}
     job = served(DuplicateAssignment(4, 2), batches=6, link=lambda sender, *_: (delay[sender],)).run()
-    exact(job)
-    assert server_codec(job).late > 0
+    check_exact(job)
+    codec = job.server_bank.codecs[0]
+    assert isinstance(codec, SyncPS) and codec.late > 0
 
 
 @covers("SUB-31")
@@ -82,53 +70,39 @@ def test_the_job_goes_on_without_a_worker_whose_blocks_others_hold() -> None:
     assert job.clock.monotonic() == 0.0
 
 
-def lost_once(sender: int, batch: int) -> Any:
-    seen: set[tuple[int, int, Key]] = set()
-
-    def link(source: int, receiver: int, key: Key) -> tuple[float, ...]:
-        again = (source, receiver, key) in seen
-        seen.add((source, receiver, key))
-        return (0.0,) if again or source != sender or key[2] != batch else ()
-
-    return link
-
-
 @covers("SUB-24")
 @pytest.mark.parametrize("batch", [0, 2])
 @pytest.mark.parametrize("sender", [0, 1, Parameter_Server])
 def test_a_lost_packet_is_rescued(sender: int, batch: int) -> None:
     """Workers send again, and the server answers again, also for the batch that it has finished last."""
-    job = served(FixedBlockAssignment(2, 1, 3), link=lost_once(sender, batch)).run()
-    exact(job)
+    job = served(
+        FixedBlockAssignment(2, 1, 3), link=lost_once(lambda source, _, key: (source, key[2]) == (sender, batch))
+    ).run()
+    check_exact(job)
     assert 10.0 <= job.clock.monotonic() < 20.0
 
 
 @covers("SUB-26")
-def test_a_time_out_names_the_blocks_that_the_server_misses() -> None:
-    """The server tells a worker that asks too early."""
-    link = lambda sender, *_: () if sender == 1 else (0.0,)  # noqa: E731
-    with pytest.raises(TimeoutError, match=r"the retry did not help.*missing block\(s\) 2, 3 of node\(s\) 1\b"):
-        served(FixedBlockAssignment(2, 1, 4), link=link).run()
-
-
-@covers("SUB-26")
-def test_a_silent_server_is_named() -> None:
-    link = lambda sender, *_: () if sender == Parameter_Server else (0.0,)  # noqa: E731
-    with pytest.raises(TimeoutError, match=r"variable 1 \(dense/bias\) of epoch 1, batch 1: nothing came from node\(s\) -2"):
-        served(IIDBlockAssignment(3), link=link).run()
-
-
-def test_a_worker_that_is_ahead_of_the_server_is_an_error() -> None:
-    """A server that was started anew must not answer with the wrong batch."""
-    with GlobalSettings.use(IIDBlockAssignment(2)):
-        server = SyncPS(Parameter_Server)
-    with pytest.raises(ValueError, match="in round 0, but a worker is in round 1"):
-        server.receive_blocks((1, 0, 1, np.zeros(2, np.float32)))
+@pytest.mark.parametrize(
+    ("silent", "words"),
+    [
+        (1, r"the retry did not help.*missing block\(s\) 2, 3 of node\(s\) 1\b"),  # it tells a worker that asks too early
+        (Parameter_Server, r"variable 1 \(dense/bias\) of epoch 1, batch 1: nothing came from node\(s\) -2"),
+    ],
+)
+def test_a_time_out_names_who_is_silent(silent: int, words: str) -> None:
+    with pytest.raises(TimeoutError, match=words):
+        served(FixedBlockAssignment(2, 1, 4), link=without((silent,))).run()
 
 
 def test_it_runs_on_workers_and_the_server_only() -> None:
-    with GlobalSettings.use(IIDBlockAssignment(2)), pytest.raises(ValueError, match="got node 2"):
-        SyncPS(2)
+    """One that was started anew must not answer with the wrong batch."""
+    with GlobalSettings.use(IIDBlockAssignment(2)):
+        server = SyncPS(Parameter_Server)
+        with pytest.raises(ValueError, match="got node 2"):
+            SyncPS(2)
+    with pytest.raises(ValueError, match="in round 0, but a worker is in round 1"):
+        server.receive_blocks((1, 0, 1, np.zeros(2, np.float32)))
 
 
 class Running(Codec):
