@@ -1,9 +1,9 @@
 """Scenarios in lines, for machines that are told events: each line is `event -> what follows`.
 
-A table has a scenario after the other. Its first line says what it shows, in brackets are options, `(workers=3 resumes)`; then
-come its events, indented. An event is a word and its arguments; what follows are actions, separated by ` | `, as the `Player`
-of the machine puts them. One that ends with `...` may go on, `*` stands for any number of any, and a line that begins with `&`
-continues the one before. Without an arrow nothing follows.
+A table has a scenario after the other. Its first line says what it shows, in brackets are options, `(workers=3 resumes)`, of
+which there may be several that it is played with; then come its events, indented. An event is a word and its arguments; what
+follows are actions, separated by ` | `, as the `Player` of the machine puts them. One that ends with `...` may go on, `*` is
+any number of any, and a line that begins with `&` continues the one before. Without an arrow nothing follows.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ def scenarios(table: str, option: Callable[[str], Any] = int) -> list[Any]:
     """Rows of (options, scenario), named by their first lines; `option` reads a value, True where there is none."""
     rows = []
     for heading, body in re.findall(r"^(\S.*)\n((?: .*\n)+)", table, re.MULTILINE):
-        name, _, words = heading.rstrip(")").partition(" (")
-        options = dict(word.partition("=")[::2] for word in words.split())
-        rows.append(pytest.param({key: option(value) if value else True for key, value in options.items()}, body, id=name))
+        name, *variants = heading.rstrip(")").split(" (")
+        for words in variants or [""]:
+            options = dict(word.partition("=")[::2] for word in words.rstrip(")").split())
+            read = {key: option(value) if value else True for key, value in options.items()}
+            rows.append(pytest.param(read, body, id=f"{name}, {words}" if variants[1:] else name))
     return rows
 
 

@@ -1,13 +1,11 @@
-"""What `launch` refuses, jobs that end before a worker has started, a program by itself, and a worker's link to its driver."""
+"""What `launch` refuses, jobs that end before a worker has started, and a program by itself."""
 
 from __future__ import annotations
 
-import contextlib
 import doctest
 import socket
+import sys
 import threading
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +14,11 @@ import pytest
 
 import nn
 from network import NodeAssignment
-from network.controller import Controller
 from network.key_files import create_key_file
 from parallel_sgd import JobFailed, elastic, in_process
-from parallel_sgd.elastic import group, object_state, sampler, state
-from parallel_sgd.elastic.driver_link import DriverLink
-from parallel_sgd.elastic.messages import Noted, Removed, Void
-from rpc.elastic import hosts
-from rpc.errors import JobAborted
-from tests.network.wires import Talk, talk
+from rpc.elastic import Host
 
 from ...statements import covers
-
-LIMIT = 10.0
 
 
 def test_a_group_of_one() -> None:
@@ -47,8 +37,9 @@ def test_a_group_of_one() -> None:
         elastic.broadcast(None, 1)
 
 
-@pytest.mark.parametrize("module", [state, group, object_state, sampler, hosts])
-def test_the_examples_of_the_documentation_run(module: Any) -> None:
+@pytest.mark.parametrize("of", [elastic.State, elastic.rank, elastic.ObjectState, elastic.ElasticSampler, Host])
+def test_the_examples_of_the_documentation_run(of: Any) -> None:
+    module = sys.modules[of.__module__]
     failed, tried = doctest.testmod(module, globs={**vars(module), **vars(elastic), "nn": nn, "np": np})
     assert tried and not failed
 
@@ -125,57 +116,3 @@ def test_jobs_that_end_before_a_worker_has_started(
         elastic.launch(int, nodes, **options)
     assert len(failed.value.failures) == failures
     assert sum("cannot be started" in record.getMessage() for record in caplog.records) == failures
-
-
-# ---- the thread in which a worker talks with the driver of its job
-
-
-@contextlib.contextmanager
-def linked() -> Iterator[tuple[DriverLink, Talk]]:
-    """A link, and the session of which the driver has the other end."""
-    with talk("unix") as end, contextlib.closing(Controller(0, {-1: end.client})) as controller:
-        link = DriverLink(controller, end.client)
-        try:
-            yield link, end
-        finally:
-            link.close()
-            end.server.close()
-
-
-def heard(end: Talk) -> object:
-    """What the driver hears next, within the limit."""
-    deadline = time.monotonic() + LIMIT
-    while (message := end.server.take()) is None:
-        assert time.monotonic() < deadline, "the driver hears nothing"
-        end.wait([end.server.link], [], deadline - time.monotonic())
-        end.server.receive()
-    return message.value
-
-
-def test_what_a_worker_says_goes_out_while_the_driver_is_silent() -> None:
-    """Again and again, since the link may just be awake."""
-    with linked() as (link, end):
-        for number in range(1, 30):
-            link.say(Noted(number))
-            assert heard(end) == Noted(number).to_value()
-
-
-def test_the_driver_s_orders_come_in_their_order_until_there_is_no_place() -> None:
-    orders = [Void(1), Void(2), Void(3)]
-    with linked() as (link, end):
-        for order in orders:
-            end.server.queue(order.to_value())
-        end.server.send()
-        assert [link.await_order() for _ in orders] == orders
-        end.server.queue(Removed("There is no slot for you.").to_value())
-        end.server.send()
-        for ask in (link.await_order, link.check):
-            with pytest.raises(elastic.WorkerRemoved, match="There is no slot for you"):
-                ask()
-
-
-def test_a_driver_that_is_gone_ends_the_worker() -> None:
-    with linked() as (link, end):
-        end.server.close()
-        with pytest.raises(JobAborted, match="The driver of the job is gone"):
-            link.await_end()

@@ -33,8 +33,10 @@ from tests.scenarios import TimedPlayer
 
 
 def option(value: str) -> Any:
-    """A number, or the two ends of a cool-down."""
-    return CoolDown(*map(float, value.split(".."))) if ".." in value else int(value)
+    """A number, a place, or the two ends of a cool-down."""
+    if ".." in value:
+        return CoolDown(*map(float, value.split("..")))
+    return value if "." in value else int(value)
 
 
 def at(name: str) -> Address:
@@ -46,12 +48,15 @@ def label(worker: Worker) -> str:
 
 
 class Job(TimedPlayer):
-    """A driver and a clock."""
+    """A driver and a clock. `place` is where all perish, if a scenario does not say."""
 
     tick = Tick()
 
-    def __init__(self, workers: int = 2, low: int | None = 1, high: int | None = None, **options: Any) -> None:
+    def __init__(
+        self, workers: int = 2, low: int | None = 1, high: int | None = None, place: str = "0.0", **options: Any
+    ) -> None:
         super().__init__()
+        self._place = place
         self.machine = ElasticDriver(workers, low, high, now=self.clock.monotonic(), **options)
         self.round: tuple[Worker, ...] = ()
         self._known: dict[str, Worker] = {}
@@ -110,9 +115,9 @@ class Job(TimedPlayer):
         """It ends badly."""
         return self.tell(WorkerEnded(self.worker(name), False, int(code), " ".join(detail)))
 
-    def on_perish(self, place: str = "0.0") -> list[Any]:
+    def on_perish(self, place: str = "") -> list[Any]:
         """All workers of the round are killed at this epoch and batch, the highest rank first."""
-        epoch, batch = map(int, place.split(".")) if place != "nowhere" else (0, 0)
+        epoch, batch = map(int, (place or self._place).split(".")) if place != "nowhere" else (0, 0)
         where = None if place == "nowhere" else (epoch, batch)
         return self.tell(*(WorkerEnded(worker, False, -9, place=where) for worker in reversed(self.round)))
 

@@ -1,7 +1,8 @@
-"""Hosts from functions, files and scripts; scripts really run."""
+"""Hosts from functions, files and scripts that really run; and who looks again and again."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -49,21 +50,12 @@ def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
         threading.Event().wait(0.005)
 
 
-@covers("EL-17")
-def test_a_script(tmp_path: Path) -> None:
-    """Its lines are the hosts, blank output is none."""
-    path = script(tmp_path, f"cat {tmp_path}/hosts")
-    (tmp_path / "hosts").write_text("a slots=2\nb\n")
-    discovery = ScriptDiscovery(path)
-    assert discovery.find() == [Host(A, 2), Host(B)]
-    (tmp_path / "hosts").write_text("\n")
-    assert discovery.find() == []
-
-
 @covers("EL-17", "FLT-17")
 @pytest.mark.parametrize(
-    ("body", "message"),
+    ("body", "found"),
     [
+        ("printf 'a slots=2\\nb\\n'", [Host(A, 2), Host(B)]),  # its lines are the hosts, blank output is none
+        ("echo", []),
         ("echo a; echo no lease >&2; exit 3", r"discover.sh ended with exit code 3: no lease$"),
         ("exit 1", r"ended with exit code 1\.$"),
         ("kill -9 $$", r"ended with exit code -9"),
@@ -71,17 +63,14 @@ def test_a_script(tmp_path: Path) -> None:
         (r"printf '\377'", r"printed what is no list of hosts\. .*utf-8"),
     ],
 )
-def test_a_script_that_fails(tmp_path: Path, body: str, message: str) -> None:
+def test_a_script(tmp_path: Path, body: str, found: list[Host] | str) -> None:
     """Every way to fail is told with the reason."""
-    with pytest.raises(DiscoveryError, match=message):
-        ScriptDiscovery(script(tmp_path, body)).find()
-
-
-def test_a_script_that_is_none(tmp_path: Path) -> None:
-    with pytest.raises(DiscoveryError, match=r"nothing cannot be run: No such file"):
-        ScriptDiscovery(tmp_path / "nothing").find()
-    with pytest.raises(ValueError, match="'limit' must be a number of seconds > 0, got 0"):
-        ScriptDiscovery(tmp_path, limit=0)
+    discovery = ScriptDiscovery(script(tmp_path, body))
+    if isinstance(found, list):
+        assert discovery.find() == found
+    else:
+        with pytest.raises(DiscoveryError, match=found):
+            discovery.find()
 
 
 @covers("EL-17", "FLT-17")
@@ -96,22 +85,19 @@ def test_a_script_that_hangs(tmp_path: Path) -> None:
         wait_until(lambda pid=pid: is_gone(pid))  # type: ignore[misc]
 
 
+def broken() -> str:
+    raise KeyError("lease")
+
+
 def test_a_function() -> None:
     """Conventions: lines, text or a mapping."""
     for answer in ("a slots=2\nb", ["a slots=2", "b"], {"a": 2, "b": 1}, {A: 2, B: 1}):
         assert FunctionDiscovery(lambda answer=answer: answer).find() == [Host(A, 2), Host(B)]  # type: ignore[misc]
     assert FunctionDiscovery(list).find() == []
-
-
-def test_a_function_that_fails() -> None:
-    def broken() -> str:
-        raise KeyError("lease")
-
-    with pytest.raises(DiscoveryError, match=r"The function .*broken failed: KeyError: 'lease'"):
-        FunctionDiscovery(broken).find()
-    for wrong in (5, [5], None):
-        with pytest.raises(DiscoveryError, match=r"failed: TypeError: .* must be"):
-            FunctionDiscovery(lambda wrong=wrong: wrong).find()  # type: ignore[misc]
+    wrong = [(lambda wrong=wrong: wrong, r"failed: TypeError: .* must be") for wrong in (5, [5], None)]
+    for function, message in [(broken, r"The function .*broken failed: KeyError: 'lease'"), *wrong]:
+        with pytest.raises(DiscoveryError, match=message):
+            FunctionDiscovery(function).find()
 
 
 def test_a_watched_file(tmp_path: Path) -> None:
@@ -137,63 +123,56 @@ def test_a_watched_file(tmp_path: Path) -> None:
 def test_what_a_user_means(tmp_path: Path) -> None:
     """Conventions: `discovery=` takes a script, a node file, a function, or a Discovery."""
     (tmp_path / "d.sh").touch(mode=0o700)
-    assert isinstance(discovery_of(tmp_path / "d.sh"), ScriptDiscovery)
     (tmp_path / "text").touch(mode=0o600)
+    means = {
+        tmp_path / "d.sh": ScriptDiscovery,
+        "worker.json": FileDiscovery,
+        tmp_path: FolderDiscovery,
+        list: FunctionDiscovery,
+    }
+    assert {meant: type(discovery_of(meant)) for meant in means} == means
+    own = FileDiscovery("x.json")
+    assert discovery_of(own) is own and isinstance(own, Discovery)
     for wrong in ("", "nowhere", tmp_path / "text", "x" * 300, "nul\0"):
         with pytest.raises(ValueError, match=r"'discovery' must be a program that may be run, .* got '"):
             discovery_of(wrong)
-    assert isinstance(discovery_of("worker.json"), FileDiscovery)
-    assert isinstance(discovery_of(tmp_path), FolderDiscovery)
-    assert isinstance(discovery_of(list), FunctionDiscovery)
-    own = FileDiscovery("x.json")
-    assert discovery_of(own) is own and isinstance(own, Discovery)
-    with pytest.raises(
-        TypeError, match=r"'discovery' must be the path of a script, a \.json node file or a folder, or a function, got 5"
-    ):
+    words = r"'discovery' must be the path of a script, a \.json node file or a folder, or a function, got 5"
+    with pytest.raises(TypeError, match=words):
         discovery_of(5)
+    with pytest.raises(DiscoveryError, match=r"nothing cannot be run: No such file"):
+        ScriptDiscovery(tmp_path / "nothing").find()
+    with pytest.raises(ValueError, match="'limit' must be a number of seconds > 0, got 0"):
+        ScriptDiscovery(tmp_path, limit=0)
+
+
+# ---- the poller
+
+
+class Rack:
+    """Somebody's own discovery, which finds or raises one after the other."""
+
+    def __init__(self, *answers: list[Host] | Exception) -> None:
+        self._answers = itertools.cycle(answers)
+
+    def find(self) -> list[Host]:
+        answer = next(self._answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def close(self) -> None: ...
 
 
 @covers("EL-17")
 def test_the_poller_asks_again_and_again() -> None:
-    """Answers and failures arrive in turn; a failure does not end the looking."""
-    answers: list[Any] = ["a", "not a host", ""]
+    """Answers and failures arrive in turn; a failure does not end the looking, whatever it is."""
     events: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    asked = iter(range(1000))
-    poller = Poller(FunctionDiscovery(lambda: answers[next(asked) % 3]), events.put, period=0.005)
-    try:
-        first, second, third, fourth = (events.get(timeout=10) for _ in range(4))
-    finally:
-        poller.close()
-    assert first == HostsSeen((Host(A),)) == fourth
-    assert isinstance(second, DiscoveryFailed) and "got 'not a host'" in second.reason
-    assert third == HostsSeen(())
+    rack = Rack([Host(A)], DiscoveryError("no lease"), KeyError("rack 5"), [])
+    with contextlib.closing(Poller(discovery_of(rack), events.put, period=0.005)):
+        found = [events.get(timeout=10) for _ in range(5)]
+    failures = [DiscoveryFailed("no lease"), DiscoveryFailed("Rack failed: KeyError: 'rack 5'")]
+    assert found == [HostsSeen((Host(A),)), *failures, HostsSeen(()), HostsSeen((Host(A),))]
     assert all(thread.name != "discovery" for thread in threading.enumerate()), "nobody looks any more"
-
-
-@covers("EL-17")
-def test_a_discovery_of_ones_own_that_raises_anything_is_asked_again() -> None:
-    """a failure is told and the next look comes, whatever the failure is."""
-
-    class Rack:
-        looks = 0
-
-        def find(self) -> list[Host]:
-            self.looks += 1
-            if self.looks == 1:
-                raise KeyError("rack 5")
-            return [Host(A)]
-
-        def close(self) -> None:
-            pass
-
-    events: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    poller = Poller(discovery_of(Rack()), events.put, period=0.005)
-    try:
-        failed, seen = (events.get(timeout=10) for _ in range(2))
-    finally:
-        poller.close()
-    assert isinstance(failed, DiscoveryFailed) and failed.reason.endswith("Rack failed: KeyError: 'rack 5'")
-    assert seen == HostsSeen((Host(A),))
 
 
 @pytest.mark.slow
@@ -206,11 +185,8 @@ def test_looks_come_at_their_period() -> None:
         threading.Event().wait(0.3)
         return ""
 
-    poller = Poller(FunctionDiscovery(slow), lambda _: None, period=0.3)
-    try:
+    with contextlib.closing(Poller(FunctionDiscovery(slow), lambda _: None, period=0.3)):
         taken = [moments.get(timeout=10) for _ in range(5)]
-    finally:
-        poller.close()
     gaps = [after - before for before, after in itertools.pairwise(taken)]
     assert sorted(gaps)[1] > 0.25 and sorted(gaps)[len(gaps) // 2] < 0.5
 
@@ -220,16 +196,16 @@ def test_a_poller_with_a_hanging_script_closes_at_once(tmp_path: Path) -> None:
     """a script that hangs stops nobody: closing kills it, and its answer is not delivered."""
     path = script(tmp_path, f"echo $$ > {tmp_path}/pid.new; mv {tmp_path}/pid.new {tmp_path}/pid; sleep 100")
     events: list[Any] = []
-    poller = Poller(ScriptDiscovery(path, limit=100), events.append)
+    discovery = ScriptDiscovery(path, limit=100)
+    poller = Poller(discovery, events.append)
     wait_until((tmp_path / "pid").exists)
     before = time.monotonic()
     poller.close()
     assert time.monotonic() - before < 2.0  # what closing waits for a function that hangs
     assert events == [] and is_gone(int((tmp_path / "pid").read_text()))
+    discovery.close()
     with pytest.raises(DiscoveryError, match="is not run any more"):
-        closed = ScriptDiscovery(path)
-        closed.close()
-        closed.find()
+        discovery.find()
 
 
 @covers("EL-17")

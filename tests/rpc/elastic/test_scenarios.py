@@ -292,19 +292,11 @@ def test_failures_and_ends(options: dict[str, Any], scenario: str) -> None:
 
 
 AGAIN = """
-EL-19 only the failed slot is out, cools (workers=4 cool_down=5..20)
+EL-19 only the failed slot is out (workers=4 cool_down=5..20) (workers=4 resumes)
   see a=2 b=2 -> round 0: a[0] a[1] b[0] b[1]
   die a[0] -9
   ready a[1] b[0] b[1] -> round 1: a[1] b[0] b[1]
-EL-19 only the failed slot is out, kept (workers=4 resumes)
-  see a=2 b=2 -> round 0: a[0] a[1] b[0] b[1]
-  die a[0] -9
-  ready a[1] b[0] b[1] -> round 1: a[1] b[0] b[1]
-EL-19 a lost agent takes its host out, cools (workers=4 cool_down=5..20)
-  see a=2 b=2 -> round 0: a[0] a[1] b[0] b[1]
-  silent a[1] -> stop a[0]... | stop a[1]...
-  ready b[0] b[1] -> round 1: b[0] b[1]
-EL-19 a lost agent takes its host out, kept (workers=4 resumes)
+EL-19 a lost agent takes its host out (workers=4 cool_down=5..20) (workers=4 resumes)
   see a=2 b=2 -> round 0: a[0] a[1] b[0] b[1]
   silent a[1] -> stop a[0]... | stop a[1]...
   ready b[0] b[1] -> round 1: b[0] b[1]
@@ -374,20 +366,12 @@ EL-20 EL-22 below the minimum the slot that failed is used again, until it has f
   die b[0]
   ready a[0] -> stop a[0]... | fail: Too few workers are left. The same failure has come 3 times at the same place, so it
     & would come again. / The first worker to fail was: ...
-EL-20 FD-20 the third failure at the same place is the last, signals (resumes)
+EL-20 FD-20 the third failure at the same place is the last, with signals or without (resumes place=2.5) (resumes place=0.0)
   see a=1 b=1 -> round 0: a[0] b[0]
   keeps some
-  perish 2.5 -> warn: All workers have failed. The job goes on from the state that was kept last. | round 1 resumes: ...
-  perish 2.5 -> warn: All workers have failed. The job goes on from the state that was kept last. | round 2 resumes: ...
-  perish 2.5 -> fail: All workers have failed. The same failure has come 3 times at the same place, so it would come again.
-    & / The first worker to fail was: / Process name: b[0]...
-  over
-EL-20 FD-20 the third failure at the same place is the last, no signals (resumes)
-  see a=1 b=1 -> round 0: a[0] b[0]
-  keeps some
-  perish 0.0 -> warn: All workers have failed. The job goes on from the state that was kept last. | round 1 resumes: ...
-  perish 0.0 -> warn: All workers have failed. The job goes on from the state that was kept last. | round 2 resumes: ...
-  perish 0.0 -> fail: All workers have failed. The same failure has come 3 times at the same place, so it would come again.
+  perish -> warn: All workers have failed. The job goes on from the state that was kept last. | round 1 resumes: ...
+  perish -> warn: All workers have failed. The job goes on from the state that was kept last. | round 2 resumes: ...
+  perish -> fail: All workers have failed. The same failure has come 3 times at the same place, so it would come again.
     & / The first worker to fail was: / Process name: b[0]...
   over
 EL-20 FD-20 failures at other places, and of those that only lost others, are no repetition (resumes)
