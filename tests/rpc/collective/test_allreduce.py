@@ -1,4 +1,5 @@
-"""All-reduce among nodes in threads over real sockets: results, types, sizes on either side of every border, and failures."""
+"""Operations of a group among nodes in threads over real sockets: results, types, sizes on either side of every border, and
+failures; slots in shared memory; and progress."""
 
 from __future__ import annotations
 
@@ -19,8 +20,10 @@ from network.errors import PeerLost, TimedOut
 from network.session import Peer, Session
 from network.transport import SocketLink
 from rpc.collective.allreduce import WHOLE_BYTES, combined
-from rpc.collective.shared_slots import AHEAD, PIECE_BYTES
+from rpc.collective.shared_slots import ACCEPT, AHEAD, OFFER, PIECE_BYTES, SharedSlots
 from rpc.communication import Communication
+
+from ...statements import covers
 
 KEY = b"k" * 32
 LIMIT = 20.0
@@ -141,15 +144,15 @@ def test_an_operation_that_failed_spoils_none_that_follows() -> None:
                 np.testing.assert_array_equal(found[turn], expected)
 
 
-@pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i8", "f2", "f8", "c8"])
-def test_types_come_out_as_numpy_has_them(dtype: str) -> None:
-    parts = [array_of(rank, (40_000,), dtype) for rank in range(3)]
+def test_types_come_out_as_numpy_has_them() -> None:
     with group(3) as coms:
-        for op in ("sum", "mean"):
-            expected = combined(parts, op)
-            for found in together(coms, lambda com, op=op: com.allreduce(parts[com.rank], op, LIMIT)):
-                assert found.dtype == expected.dtype
-                np.testing.assert_array_equal(found, expected)
+        for dtype in ("?", "i1", "u2", "i8", "f2", "f8", "c8"):
+            parts = [array_of(rank, (40_000,), dtype) for rank in range(3)]
+            for op in ("sum", "mean"):
+                expected = combined(parts, op)
+                for found in together(coms, lambda com, op=op, parts=parts: com.allreduce(parts[com.rank], op, LIMIT)):
+                    assert found.dtype == expected.dtype
+                    np.testing.assert_array_equal(found, expected)
 
 
 def test_one_operation_after_the_other_through_sealed_sessions() -> None:
@@ -171,21 +174,23 @@ def test_one_operation_after_the_other_through_sealed_sessions() -> None:
         assert together(coms, work) == [True] * 3
 
 
-@pytest.mark.parametrize(("one", "other"), [((9,), (10,)), ((50_000,), (60_000,)), ((9,), (50_000,))])
-def test_shapes_that_differ_are_refused(one: tuple[int, ...], other: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(
+    ("one", "other", "said"),
+    [
+        *(((a, "f4"), (b, "f4"), "allreduce needs one shape") for a, b in ((9, 10), (50_000, 60_000), (9, 50_000))),
+        # where each node combines a part
+        ((50_000, "f4"), (50_000, "f8"), "needs one shape and type; node"),
+    ],
+)
+def test_arrays_that_differ_are_refused(one: tuple[int, str], other: tuple[int, str], said: str) -> None:
     with group(2) as coms:
-        shapes = [one, other]
-        errors = together(coms, lambda com: com.allreduce(np.zeros(shapes[com.rank], np.float32), "sum", LIMIT))
-        assert any(isinstance(error, ValueError) and "allreduce needs one shape" in str(error) for error in errors), errors
+        errors = together(coms, lambda com: com.allreduce(np.zeros(*(one, other)[com.rank]), "sum", LIMIT))
+        assert any(isinstance(error, ValueError) and said in str(error) for error in errors), errors
 
 
-def test_types_that_differ_are_refused_where_each_node_combines_a_part() -> None:
-    with group(2) as coms:
-        errors = together(coms, lambda com: com.allreduce(np.zeros(50_000, ["f4", "f8"][com.rank]), "sum", LIMIT))
-        assert any("needs one shape and type; node" in str(error) for error in errors)
+def test_how_an_operation_fails() -> None:
+    """A node that is lost ends it, the limit names who is awaited."""
 
-
-def test_a_node_that_is_lost_ends_the_operation() -> None:
     def work(com: Communication) -> object:
         if com.rank == 1:
             com.controller.close(graceful=False)
@@ -195,13 +200,129 @@ def test_a_node_that_is_lost_ends_the_operation() -> None:
     with group(3) as coms:
         first, _, last = together(coms, work)
         assert isinstance(first, PeerLost) and isinstance(last, PeerLost)
-
-
-def test_the_limit_names_who_is_awaited() -> None:
     with group(2) as coms, pytest.raises(TimedOut, match=r"group operation 1 of node\(s\) 1"):
         coms[0].allreduce(np.zeros(20_000, np.float32), "sum", 0.05)
-
-
-def test_an_unknown_operation() -> None:
     with group(1) as (com,), pytest.raises(ValueError, match="'op' must be one of mean, sum, max, min, got 'product'"):
         com.allreduce(1.0, "product")
+
+
+@covers("SUB-12")
+def test_fast_progress_is_told_now_and_then_and_at_the_end(tmp_path: Path) -> None:
+    """each message wakes the agent and the submitter, which take the cores that workers compute on."""
+    told: list[tuple[int, str]] = []
+    with Controller(0, {}) as controller:
+        com = Communication(controller, [0], tmp_path, tmp_path, lambda percent, note: told.append((percent, note)))
+        for _ in range(3):
+            for percent in range(100):
+                com.report_progress(percent, f"at {percent}")
+        com.report_progress(100, "done")
+        com.report_progress(100, "done")
+    assert told[0] == (0, "at 0") and told[-1] == (100, "done") and told.count((100, "done")) == 1 and len(told) < 100
+
+
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="shared memory needs Linux")
+F4 = np.dtype(np.float32)
+
+
+class Node:
+    """A controller, its slots, and what has reached them."""
+
+    def __init__(self, node_id: int, link: SocketLink, *, sealed: bool) -> None:
+        session = Session(link, KEY, KEY, Peer("peer"), sealed=sealed, is_server=node_id == 0)
+        self.controller = Controller(node_id, {1 - node_id: session})
+        self.slots = SharedSlots(self.controller, [0, 1])
+        self.kinds: list[int] = []
+        self.controller.on_block = lambda sender, message: self.take(sender, message.head[0], message.value)
+
+    def take(self, sender: int, kind: int, value: object) -> None:
+        self.slots.negotiate(sender, kind, value)
+        self.kinds.append(kind)
+
+    def pump(self) -> None:
+        self.controller.push()
+        self.controller.pump(0.0)
+
+
+@contextlib.contextmanager
+def pair(*, sealed: bool = False) -> Iterator[tuple[Node, Node]]:
+    ends = socket.socketpair()
+    nodes = Node(0, SocketLink(ends[0]), sealed=sealed), Node(1, SocketLink(ends[1]), sealed=sealed)
+    try:
+        yield nodes
+    finally:
+        for node in nodes:
+            node.controller.close(graceful=False)
+
+
+def agree(one: Node, other: Node) -> None:
+    one.slots.offer()
+    one.pump()
+    other.pump()
+    other.pump()
+    one.pump()
+
+
+@LINUX
+def test_a_peer_that_agreed_reads_what_was_left_for_it() -> None:
+    """Types that cannot travel are left in no slot. Whoever is on the path of a sealed session must neither read nor change
+    anything, and on one host nobody is: such sessions share no memory."""
+    with pair() as (one, other):
+        assert not one.slots.read_by(1, F4)
+        agree(one, other)
+        assert (other.kinds, one.kinds) == ([OFFER], [ACCEPT])
+        assert [one.slots.read_by(1, np.dtype(kind)) for kind in ("<f4", ">f4", "datetime64[s]")] == [True, False, False]
+        for piece in range(AHEAD):
+            for row in (0, 1):
+                content = np.full(PIECE_BYTES // 4 - piece, 10 * piece + row, np.float32)
+                what = one.slots.fill(row, piece, content)
+                np.testing.assert_array_equal(other.slots.look(0, row, piece, what), content)
+        assert other.slots.look(0, 1, 0, ("<f4", 1))[0] == 1  # the rows and slots do not overlap
+        one.slots.offer()
+        one.pump()
+        other.pump()
+        assert other.kinds == [OFFER]  # it is asked once
+    with pair(sealed=True) as (one, other):
+        agree(one, other)
+        assert other.kinds == []
+
+
+@LINUX
+def test_offers_and_claims_of_nothing_are_refused() -> None:
+    none = None, 3, (), (1, 2, 3), ("1", "2", "psgd-x", 4), (1 << 40, 0, "psgd-x", 2 * AHEAD * PIECE_BYTES)
+    for offer in none:
+        with pair() as (one, other):
+            one.controller.sessions[1].queue(offer, (OFFER, 0, 0))
+            one.pump()
+            other.pump()
+            assert other.kinds == [OFFER]
+            one.pump()
+            assert one.kinds == []
+            with pytest.raises(ValueError, match="Node 0 speaks of a piece"):
+                other.slots.look(0, 1, 0, ("<f4", 1))
+    with pair() as (one, other):
+        agree(one, other)
+        beyond = PIECE_BYTES // 4 + 1
+        for what in (None, (), ("<f4",), ("O", 1), (["<f4"], 1), ("<f4", -1), ("<f4", beyond), ("<f4", 1.0)):
+            with pytest.raises(ValueError, match=r"Node 0 speaks of a piece .*, which none of its slots can hold"):
+                other.slots.look(0, 1, 0, what)
+
+
+@LINUX
+def test_what_was_in_slots_that_are_given_up_stays_as_it_was() -> None:
+    """Consent that comes too late is for nothing."""
+    with pair() as (one, other):
+        agree(one, other)
+        old = other.slots.look(0, 1, 0, one.slots.fill(1, 0, np.full(9, 1, np.float32)))
+        one.slots.abandon()
+        assert not one.slots.read_by(1, F4)
+        agree(one, other)
+        new = other.slots.look(0, 1, 0, one.slots.fill(1, 0, np.full(9, 2, np.float32)))
+        assert (old == 1).all() and (new == 2).all()
+    with pair() as (one, other):
+        one.slots.offer()
+        one.pump()
+        other.pump()
+        one.slots.abandon()
+        other.pump()
+        one.pump()
+        assert one.kinds == [ACCEPT] and not one.slots.read_by(1, F4)

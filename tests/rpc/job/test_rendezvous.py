@@ -1,14 +1,21 @@
-"""doCommit among job processes: every order and every loss, exhaustively for three nodes and a parameter server."""
+"""doCommit among job processes: every order and every loss, exhaustively for three nodes and a parameter server; and who calls
+for a later round."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
+from network.errors import PeerLost, Rejected
+from network.session import Session
 from rpc.errors import InvalidTransition
+from rpc.job.peers import MOST_WAITING, PeerConnector, PendingPeers
 from rpc.job.rendezvous import HeardReady, Met, PeerGone, Rendezvous, RollBack, Satisfied, SayReady, Start, Tick
+from tests.network.wires import talk
 
 from ...statements import covers
 
@@ -62,7 +69,7 @@ def test_a_loss_at_every_place_of_every_order(lost: int) -> None:
 
 @covers("SUB-8")
 def test_the_limit() -> None:
-    """At the limit, not before, it rolls back and says who is missing."""
+    """At the limit, not before, it rolls back and says who is missing; READY at the last moment counts."""
     for size in range(len(EVENTS)):
         for events in itertools.combinations(EVENTS, size):
             machine = rendezvous()
@@ -73,9 +80,6 @@ def test_the_limit() -> None:
             assert action.reason.startswith("not everybody was READY within 60 s, missing: ")
             for peer in (0, 2):
                 assert (f"node {peer}" in action.reason) == (HeardReady(peer) not in events)
-
-
-def test_ready_at_the_last_moment_counts() -> None:
     machine = rendezvous()
     feed(machine, EVENTS[:-1])
     assert feed(machine, EVENTS[-1:], 70.0) == [Start()]
@@ -107,3 +111,64 @@ def test_what_cannot_be() -> None:
         with pytest.raises(InvalidTransition, match=r"Rendezvous cannot take rubbish now. Last events: .*rubbish"):
             machine.handle("rubbish", 0.0)
         feed(machine, EVENTS)
+
+
+PLACE = ["127.0.0.1:9", "a host", ""]
+
+
+@pytest.fixture
+def caller() -> Iterator[Callable[[], Session]]:
+    """Makes sessions with who calls."""
+    with ExitStack() as held:
+        yield lambda: held.enter_context(talk()).server
+
+
+@covers("EL-2", "SEC-21")
+def test_how_a_round_meets(caller: Callable[[], Session]) -> None:
+    """Who calls for a round that was given up is not left waiting: a peer that got in would take the round to have begun, and
+    wait in it for a process that asks for the next one. A node of the job that the round does not name does not get in; one
+    without a key for us is not called."""
+    pending, first, second, third, seventh = PendingPeers(), caller(), caller(), caller(), caller()
+    connector = PeerConnector("job", 0, {}, PLACE, pending)
+
+    def called_and_given_up() -> bool:
+        assert pending.arrive(3, 1, first)
+        return False
+
+    with pytest.raises(PeerLost, match="round 4 was given up"):
+        connector.meet(3, {0: PLACE, 1: PLACE}, called_and_given_up)
+    assert first.lost is not None and not pending.arrive(3, 1, second)
+    assert pending.arrive(4, 1, second), "of the next round"
+    pending = PendingPeers()
+    connector = PeerConnector("job", 1, {0: b"k" * 32}, PLACE, pending)
+
+    def called() -> bool:
+        return pending.arrive(0, 7, seventh) and pending.arrive(0, 2, third)
+
+    with pytest.raises(Rejected, match=r"shares no key with nodes \[-2\]"):
+        connector.meet(0, {-2: PLACE, 1: PLACE, 2: PLACE}, called)
+    met = connector.meet(0, {1: PLACE, 2: PLACE}, called)
+    assert met == {2: third} and seventh.lost is not None and third.alive
+
+
+@covers("EL-27")
+def test_each_round_gets_its_own_callers(caller: Callable[[], Session]) -> None:
+    """Who calls for a round that is over is refused; who calls for a coming one waits until it begins; who calls again has
+    given the first call up. Caps come from outside and may be anything (SEC), and no caller fills the lobby."""
+    pending, early, late, coming, again = PendingPeers(), caller(), caller(), caller(), caller()
+    assert pending.arrive(1, 7, early) and pending.arrive(2, 8, coming)
+    assert pending.take(0) == {}
+    pending.begin(1)
+    assert not pending.arrive(0, 6, late)
+    assert pending.take(1) == {7: early} and pending.take(1) == {}
+    pending.begin(3)
+    assert coming.lost is not None, "nobody will take it"
+    assert early.lost is None, "it was taken"
+    assert pending.arrive(3, 1, late) and pending.arrive(3, 1, again)
+    assert pending.take(3) == {1: again} and late.lost is not None
+    for attempt, node in [(None, 1), (3, None), (3, -1), (True, 1), ("3", 1)]:
+        assert not pending.arrive(attempt, node, early)
+    assert all(pending.arrive(3, node, early) for node in range(MOST_WAITING))
+    assert not pending.arrive(3, MOST_WAITING, early)
+    pending.close()
+    assert not pending.arrive(4, 7, caller())

@@ -66,25 +66,17 @@ def fail_in_users_code() -> None:
 
 @covers("SUB-16")
 def test_a_users_error_is_shown_by_the_users_own_frames() -> None:
-    """With what it came of; the frames of this project are in the node's log."""
-    error = None
-    try:
+    """With what it came of; the frames of this project are in the node's log. One without the user's frames is shown whole."""
+    with pytest.raises(ValueError, match="mine") as caught:
         fail_in_users_code()
-    except ValueError as caught:
-        error = caught
-    state, detail = outcome_of(error)
-    shown = shown_to_submitter(state, detail, error)
+    state, detail = outcome_of(caught.value)
+    shown = shown_to_submitter(state, detail, caught.value)
     assert "network/values.py" in detail and "network/values.py" not in shown
     assert shown.count(__file__) == 3 and "in fail_in_users_code" in shown and shown.endswith("ValueError: mine\n")
     assert shown.count("frames of Parallel-SGD are in the node's log") == 2
-
-
-def test_an_error_without_the_users_frames_is_shown_whole() -> None:
-    error = None
-    try:
-        encode(object())  # type: ignore[arg-type]
-    except TypeError as caught:
-        error = caught.with_traceback(caught.__traceback__ and caught.__traceback__.tb_next)
+    cause = caught.value.__cause__
+    assert cause is not None and cause.__traceback__ is not None
+    error = cause.with_traceback(cause.__traceback__.tb_next)
     state, detail = outcome_of(error)
     assert "network/values.py" in detail and shown_to_submitter(state, detail, error) == detail
     assert shown_to_submitter("done", "", None) == ""
@@ -103,9 +95,17 @@ def test_everything_fits(tmp_path: Path, text: str, caplog: pytest.LogCaptureFix
     assert 0 < len(report.files) <= MOST_FILES and "one too many" in caplog.text
 
 
+@covers("SUB-48")
 def test_files(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The result first; what is no file of the folder, and cannot be one, is named in the log and left out."""
-    for name in (RESULT_FILE, "a.csv", "b.csv"):
+    """The result first; what is no file of the folder, and cannot be one, is named in the log and left out. A lost result is a
+    failure: an executor that has replaced its output directory has done its work for nothing, and the agent is told so. One
+    whose trace_files fails keeps its result."""
+    (tmp_path / "a.csv").touch()
+    report = make_report("done", "", Reporter(["a.csv"]), tmp_path, logger)
+    assert (report.state, report.files) == ("failed", ["a.csv"])
+    assert report.detail == f"The result is lost: {RESULT_FILE} is not in the output directory any more." in caplog.text
+    assert make_report("stopped", "by hand", Reporter([]), tmp_path, logger).detail == "by hand"  # which leaves none
+    for name in (RESULT_FILE, "b.csv"):
         (tmp_path / name).touch()
     (tmp_path / "folder").mkdir()
     names = ["b.csv", "a.csv", "b.csv", "../secret", "folder", "missing", "", 7, "x" * 300, "nul\0", "\udc80"]
@@ -113,26 +113,11 @@ def test_files(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert report.files == [RESULT_FILE, "b.csv", "a.csv"]
     assert "'../secret' is no file" in caplog.text and "'missing' is no file" in caplog.text
 
-
-@covers("SUB-48")
-def test_a_lost_result_is_a_failure(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """An executor that has replaced its output directory has done its work for nothing; the agent is told so."""
-    (tmp_path / "a.csv").touch()
-    report = make_report("done", "", Reporter(["a.csv"]), tmp_path, logger)
-    assert (report.state, report.files) == ("failed", ["a.csv"])
-    assert report.detail == f"The result is lost: {RESULT_FILE} is not in the output directory any more." in caplog.text
-    assert make_report("stopped", "by hand", Reporter([]), tmp_path, logger).detail == "by hand"  # which leaves none
-
-
-def test_broken_trace_files(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """An executor whose trace_files fails keeps its result."""
-    (tmp_path / RESULT_FILE).touch()
-
-    def names() -> Iterator[str]:
+    def failing() -> Iterator[str]:
         yield "a.csv"
         raise RuntimeError("in trace_files")
 
-    assert make_report("done", "", Reporter(names()), tmp_path, logger).files == [RESULT_FILE]
+    assert make_report("done", "", Reporter(failing()), tmp_path, logger).files == [RESULT_FILE]
     assert "in trace_files" in caplog.text
 
 

@@ -1,0 +1,190 @@
+"""Names, files and results that people or nodes give: read within limits, published past planted links."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from network.errors import ProtocolError
+from parallel_sgd import parse_worker
+from rpc import AbsExecutable, AbsSimpleExecutor, ReplyPackage
+from rpc.agent.registration import registrations
+from rpc.agent.scheduler_env import announced
+from rpc.agent.settings import gather
+from rpc.agent.store import JobRecord
+from rpc.elastic.discovery import DiscoveryError, FileDiscovery
+from rpc.errors import SettingsError
+from rpc.files import MOST_BYTES, publish, read_result, write_result
+from rpc.identity import host_name, is_job_id, new_job_id, process_name
+from rpc.submit.run_folder import Run
+
+from ..statements import covers
+from .travel import ROOT
+
+READERS: dict[str, tuple[Callable[[Path], Any], type[Exception] | None]] = {
+    "worker.json": (lambda path: parse_worker(1, filename=path), ValueError),
+    "discovery": (lambda path: FileDiscovery(path).find(), DiscoveryError),
+    "job.json": (JobRecord.read, ValueError),
+    "worker.toml": (lambda path: gather({}, {}, path), SettingsError),
+    "x.agent.json": (lambda path: registrations(path.parent), None),  # left out
+    "runs/x-1/job.json": (lambda path: Run.read(path.parent), None),  # no run that has begun
+}
+NO_FILE, DEEP = "no regular file", b"[" * 90_000
+CONTENTS = {
+    "nested too deeply": DEEP,
+    f"at most {MOST_BYTES} bytes": b" " * (MOST_BYTES + 1),
+    "utf-8": b"\xff\xfe",
+    NO_FILE: b"",
+}
+
+
+@pytest.mark.parametrize("said", CONTENTS)
+@pytest.mark.parametrize("name", READERS)
+def test_no_content_gets_past_a_reader(tmp_path: Path, name: str, said: str) -> None:
+    """90,000 brackets in 90 kB, more bytes than it may have, bytes that are no text: one kind of error that names the fault. A
+    pipe in the place of a file that a person does not name holds nobody up."""
+    read, error = READERS[name]
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if said != NO_FILE:
+        path.write_bytes((b"a = " if name == "worker.toml" and said == "nested too deeply" else b"") + CONTENTS[said])
+    elif "json" in name and name != "worker.json":
+        os.mkfifo(path)
+    else:
+        return
+    if error is None:
+        assert not read(path)
+        return
+    with pytest.raises(error, match=said):
+        read(path)
+
+
+def test_worker_json_may_come_from_a_command() -> None:
+    """As a shell does it: worker.json is <(a command)."""
+    end, other = os.pipe()
+    with open(end, "rb"):
+        with open(other, "wb") as writing:
+            writing.write(b'{"Worker": ["127.0.0.1:1"]}')
+        assert len(parse_worker(1, filename=f"/dev/fd/{end}")) == 1
+
+
+def test_an_address_is_announced_past_what_others_have_planted(tmp_path: Path) -> None:
+    """In a folder in which others write: a link at the name is replaced and not followed, one at the name of a draft that could
+    be foreseen is not met; the file is its owner's alone, whatever the umask. What cannot be published leaves nothing."""
+    victim, path = tmp_path / "victim", tmp_path / "address"
+    victim.write_text("precious")
+    for link in (path, tmp_path / f"address.{os.getpid()}", tmp_path / "address.new"):
+        link.symlink_to(victim)
+    (tmp_path / "folder").mkdir()
+    before = os.umask(0)
+    try:
+        with announced(str(path), "127.0.0.1:7", lambda _: None):
+            assert path.read_text() == "127.0.0.1:7\n" and not path.is_symlink()
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    finally:
+        os.umask(before)
+    with pytest.raises(OSError, match="directory"):
+        publish(tmp_path / "folder", "text")
+    assert victim.read_text() == "precious" and not path.exists()
+    assert {each.name for each in tmp_path.iterdir()} == {"address.new", f"address.{os.getpid()}", "victim", "folder"}
+
+
+@dataclass
+class Figures:
+    loss: float
+    weights: Any
+
+
+def test_results_as_files(tmp_path: Path) -> None:
+    """Plain values; more than one frame, and an instance of a class that both sides know; half of a file is none."""
+    path = tmp_path / "r"
+    for content in (None, 7, "text", (1, [2.5, b"x"]), {"a": {3: True}}):
+        write_result(path, content, ())
+        assert read_result(path, ()) == content
+    weights = np.arange(5_000_000, dtype=np.float32)
+    write_result(path, Figures(0.5, weights), (Figures,))
+    figures = read_result(path, (Figures,))
+    assert figures.loss == 0.5
+    np.testing.assert_array_equal(figures.weights, weights)
+    with pytest.raises(TypeError, match="Figures"):
+        write_result(path, Figures(0.5, None), ())
+    write_result(path, np.arange(1000), ())
+    whole = path.read_bytes()
+    for kept in (0, 10, 100, -1):
+        path.write_bytes(whole[:kept])
+        with pytest.raises(ProtocolError, match="no message that is complete"):
+            read_result(path, ())
+
+
+@covers("SEC-10")
+def test_names_of_jobs_and_processes() -> None:
+    """An agent makes folders of job ids; no two pairs of job and node share a name; processes of one host share its name."""
+    ids = {new_job_id() for _ in range(1000)}
+    assert len(ids) == 1000
+    assert all(is_job_id(job) and re.fullmatch(r"\d{8}-\d{6}-[0-9a-f]{8}", job) for job in ids)
+    assert all(map(is_job_id, ["a", "A1", "20261120-173000-9f86d081", "a.b_c-d", "x" * 48]))
+    wrong = [
+        "",
+        ".",
+        "..",
+        "a..b",
+        ".a",
+        "-a",
+        "_a",
+        "a/b",
+        "a\\b",
+        "a b",
+        "a\n",
+        "a\0",
+        "ä",
+        "x" * 49,
+        "../x",
+        "a:b",
+        "~",
+        "*",
+    ]
+    assert not any(map(is_job_id, wrong))
+    pairs = [(job, node) for job in ("a", "a.0", "a.1", "a.ps2", "a.ps2.0", "a-1") for node in (-2, 0, 1, 10)]
+    assert len({process_name(*pair) for pair in pairs}) == len(pairs)
+    assert (process_name("job", 3), process_name("job", -2)) == ("job.3", "job.ps2")
+    command = [sys.executable, "-c", "from rpc.identity import host_name; print(host_name())"]
+    other = subprocess.run(command, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60)
+    assert other.stdout.strip() == host_name() and re.fullmatch("[0-9a-f]{32}", host_name())
+
+
+class Returns(AbsSimpleExecutor):
+    result: Any = None
+
+    def run(self, com: Any) -> Any:
+        return self.result
+
+
+@covers("SUB-41")
+def test_the_executor_that_needs_nothing_but_a_function() -> None:
+    """What `run` returns is the result, wrapped or not; an executor must be complete."""
+    for result, content in [(None, None), (5, 5), (ReplyPackage([1]), [1]), ((1, 2), (1, 2))]:
+        executor = Returns(1, (0, 1), -1)
+        executor.result = result
+        assert list(executor.requests()) == list(executor.satisfy([])) == list(executor.trace_files()) == []
+        assert executor.ready() and executor.done() == ReplyPackage(None)
+        executor.start(None)  # type: ignore[arg-type]
+        assert executor.done() == ReplyPackage(content)
+    assert (executor.node_id, executor.working_group, executor.initializer_id) == (1, [0, 1], -1)
+    assert executor.logger.name == "Fit-1" and executor.shipped == {}
+
+    class Half(AbsExecutable):
+        def ready(self) -> bool:
+            return True
+
+    with pytest.raises(TypeError, match="abstract"):
+        Half(0, [0], -1)  # type: ignore[abstract]
