@@ -17,7 +17,6 @@ import pytest
 
 from network.errors import ProtocolError
 from parallel_sgd import parse_worker
-from rpc import AbsExecutable, AbsSimpleExecutor, ReplyPackage
 from rpc.agent.registration import registrations
 from rpc.agent.scheduler_env import announced
 from rpc.agent.settings import gather
@@ -160,31 +159,3 @@ def test_names_of_jobs_and_processes() -> None:
     command = [sys.executable, "-c", "from rpc.identity import host_name; print(host_name())"]
     other = subprocess.run(command, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60)
     assert other.stdout.strip() == host_name() and re.fullmatch("[0-9a-f]{32}", host_name())
-
-
-class Returns(AbsSimpleExecutor):
-    result: Any = None
-
-    def run(self, com: Any) -> Any:
-        return self.result
-
-
-@covers("SUB-41")
-def test_the_executor_that_needs_nothing_but_a_function() -> None:
-    """What `run` returns is the result, wrapped or not; an executor must be complete."""
-    for result, content in [(None, None), (5, 5), (ReplyPackage([1]), [1]), ((1, 2), (1, 2))]:
-        executor = Returns(1, (0, 1), -1)
-        executor.result = result
-        assert list(executor.requests()) == list(executor.satisfy([])) == list(executor.trace_files()) == []
-        assert executor.ready() and executor.done() == ReplyPackage(None)
-        executor.start(None)  # type: ignore[arg-type]
-        assert executor.done() == ReplyPackage(content)
-    assert (executor.node_id, executor.working_group, executor.initializer_id) == (1, [0, 1], -1)
-    assert executor.logger.name == "Fit-1" and executor.shipped == {}
-
-    class Half(AbsExecutable):
-        def ready(self) -> bool:
-            return True
-
-    with pytest.raises(TypeError, match="abstract"):
-        Half(0, [0], -1)  # type: ignore[abstract]
