@@ -1,4 +1,8 @@
+"""Rules and schedules: their arguments, states and ends; the formulas stand in the contract's rows."""
+
 import inspect
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -7,102 +11,99 @@ import pytest
 import nn
 from nn import gradient_descent as gd
 from nn.arrays import Array
-from nn.gradient_descent import ADAMOptimizer, Cosine, IGradientDescent, SGDOptimizer
+from nn.gradient_descent import ADAMOptimizer, IGradientDescent, LAMBOptimizer, SGDOptimizer, schedule
+from nn.gradient_descent.schedule import Constant, Cosine, ExponentialDecay, Schedule, StepDecay, WarmUp
 from nn.model import Model
 from tests.contract.nn_rows import RULES
 from tests.nn.model.models import classifier
 
 SHARED = {"weight_decay": 0.0, "clip_value": None, "clip_norm": None}
 KINDS = sorted({row.kind for row in RULES}, key=lambda kind: kind.__name__)
+FADING = [row for row in RULES if row.kind is not SGDOptimizer and not row.label]
 
 
-def test_defaults() -> None:
+def test_arguments() -> None:
+    """The learning rate comes first and the shared arguments last; weight decay pulls every rule to zero."""
     assert SGDOptimizer().get_config() == {"learn_rate": 0.01, **SHARED}
     assert ADAMOptimizer().get_config() == {"learn_rate": 1e-3, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, **SHARED}
-
-
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_the_learning_rate_comes_first_and_the_shared_arguments_last(kind: type[IGradientDescent]) -> None:
-    names = list(inspect.signature(kind).parameters)
-    assert names[0] == "learn_rate"
-    assert names[-3:] == ["weight_decay", "clip_value", "clip_norm"]
-    assert kind(0.5).learn_rate == 0.5
-
-
-def test_wrong_types_are_named() -> None:
-    with pytest.raises(TypeError, match=r"SGDOptimizer 'learn_rate' must be a number >= 0, got '0\.1'"):
-        SGDOptimizer("0.1")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="RMSPropOptimizer 'centered' must be an instance of bool, got int 1"):
-        gd.RMSPropOptimizer(centered=1)  # type: ignore[arg-type]
+    assert {kind.__name__ for kind in KINDS} <= set(nn.gradient_descent.__all__)
+    minimum, curvature = np.array([1.0, -2.0]), np.array([1.0, 10.0])
+    for kind in KINDS:
+        names = list(inspect.signature(kind).parameters)
+        assert (names[0], names[-3:]) == ("learn_rate", list(SHARED))
+        assert kind(0.5).learn_rate == 0.5
+        norms = []
+        for decay in (0.5, 0.0):
+            rule, parameters = kind(0.01, weight_decay=decay), np.zeros(2)
+            rule.partition([2])
+            for _ in range(300):
+                rule.update(parameters, curvature * (parameters - minimum))
+            norms.append(np.linalg.norm(parameters))
+        assert norms[0] < norms[1], kind.__name__
 
 
 def test_the_learning_rate_can_be_set_and_is_saved() -> None:
     model = classifier()
     model.compile(SGDOptimizer(Cosine(0.1, 10)))
-    assert model.rule is not None
-    assert model.rule.schedule is not None
+    assert model.rule is not None and model.rule.schedule is not None
     model.rule.learn_rate = 0.25
     assert model.rule.schedule is None
     again = Model.from_bytes(model.to_bytes())
-    assert again.rule is not None
-    assert again.rule.learn_rate == 0.25
+    assert again.rule is not None and again.rule.learn_rate == 0.25
     with pytest.raises(ValueError, match="SGDOptimizer 'learn_rate' must be a number >= 0, got -2"):
         model.rule.learn_rate = -2
     assert model.rule.learn_rate == 0.25
 
 
-def test_state_is_plain_arrays() -> None:
-    rule = ADAMOptimizer()
+def test_the_state_is_plain_arrays_and_can_be_taken_back() -> None:
+    rule, first, second = ADAMOptimizer(), np.zeros(3), np.zeros(3)
     assert rule.state_dict() == {"step": 0}
-    rule.update(np.zeros(3, np.float32), np.ones(3, np.float32))
+    rule.update(first, np.ones(3))
     state = rule.state_dict()
     assert state["step"] == 1
-    assert isinstance(state["momentum"], np.ndarray)
-    assert state["momentum"].tolist() == [1, 1, 1]
-
-
-def test_state_of_another_length_is_refused() -> None:
-    rule = ADAMOptimizer()
-    rule.update(np.zeros(3), np.ones(3))
+    assert isinstance(state["momentum"], np.ndarray) and state["momentum"].tolist() == [1, 1, 1]
     with pytest.raises(ValueError, match="holds state for 3 parameters of float64, got 4 of float64"):
         rule.update(np.zeros(4), np.ones(4))
-    with pytest.raises(ValueError, match="ADAMOptimizer state must hold vectors of one length"):
-        rule.load_state_dict({"step": 1, "momentum": np.zeros(3), "square": np.zeros(4)})
-    with pytest.raises(ValueError, match="state must hold step, momentum, square; got momentum, step"):
-        rule.load_state_dict({"step": 1, "momentum": np.zeros(3)})
+    for wrong, message in [
+        ({"momentum": np.zeros(3), "square": np.zeros(4)}, "ADAMOptimizer state must hold vectors of one length"),
+        ({"momentum": np.zeros(3)}, "state must hold step, momentum, square; got momentum, step"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            rule.load_state_dict({"step": 1, **wrong})
     with pytest.raises(ValueError, match="state must hold step, square, mean, velocity; got square, step"):
         gd.RMSPropOptimizer(centered=True, momentum=0.5).load_state_dict({"step": 1, "square": np.zeros(3)})
-
-
-def test_starting_afresh() -> None:
-    rule = ADAMOptimizer()
-    first, second = np.zeros(2), np.zeros(2)
-    rule.update(first, np.ones(2))
     rule.load_state_dict({"step": 0})
-    rule.update(second, np.ones(2))
+    rule.update(second, np.ones(3))
     assert np.array_equal(first, second)
 
 
-FADING = [row for row in RULES if row.kind is not SGDOptimizer and not row.label]
-
-
 @pytest.mark.parametrize("row", FADING, ids=lambda row: row.kind.__name__)
-def test_what_fades_out_does_not_become_slow(row: object) -> None:
-    """Denormal numbers cost a CPU fifty times as much: parameters whose gradient stays 0 must not end there."""
-    rule: IGradientDescent = row.build(10)  # type: ignore[attr-defined]
-    parameters, gradient = np.zeros(10, np.float32), np.ones(10, np.float32)
-    rule.update(parameters, gradient)
-    gradient[:] = 0
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_fades_out_does_not_become_slow(row: Any, dtype: type[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Denormal numbers cost a CPU fifty times as much: parameters whose gradient stays 0 must not end there.
+
+    To forget them changes no bit, in parameters whose gradient stays 0 for a while, is tiny, or comes back.
+    """
+
+    def trained() -> Array:
+        rule, parameters = row.build(7), np.zeros(7, dtype)
+        for step in range(600):
+            gradient = np.array([1.0, 1e-6, 1e-12, 1e-17, step < 20, step < 20 or step > 500, -1.0], dtype)
+            rule.update(parameters, gradient)
+        return parameters
+
+    rule, parameters, gradient = row.build(10), np.zeros(10, np.float32), np.ones(10, np.float32)
     for _ in range(1200):
         rule.update(parameters, gradient)
+        gradient[:] = 0
     for slot in rule.state_dict().values():
-        if isinstance(slot, np.ndarray):
-            assert not ((np.abs(slot) > 0) & (np.abs(slot) < np.finfo(np.float32).tiny)).any()
+        assert not ((np.abs(slot) > 0) & (np.abs(slot) < np.finfo(np.float32).tiny)).any()
+    forgetful = trained()
+    monkeypatch.setattr("nn.gradient_descent.numerics.FLUSH_EVERY", 1 << 30)
+    assert np.array_equal(forgetful, trained())
 
 
-@pytest.mark.parametrize(
-    "build", [ADAMOptimizer, gd.ADAMWOptimizer, gd.LAMBOptimizer, gd.RMSPropOptimizer, gd.AdaDeltaOptimizer]
-)
+@pytest.mark.parametrize("build", [ADAMOptimizer, gd.ADAMWOptimizer, LAMBOptimizer, gd.RMSPropOptimizer, gd.AdaDeltaOptimizer])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_second_moments_that_fade_out_become_0(build: type[IGradientDescent], dtype: type[Any]) -> None:
     """With a decay of 0.999 it takes 73,000 steps until a 1 is denormal, where rounding up would keep it for ever."""
@@ -118,56 +119,98 @@ def test_second_moments_that_fade_out_become_0(build: type[IGradientDescent], dt
     assert [np.asarray(state[name]).tolist() for name in names] == [[0] * size] * len(names)
 
 
-@pytest.mark.parametrize("row", FADING, ids=lambda row: row.kind.__name__)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_forgetting_what_has_faded_changes_no_bit(row: Any, dtype: type[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not in parameters whose gradient stays 0 for a while, is tiny, or comes back."""
-
-    def trained() -> Array:
-        rule, parameters = row.build(7), np.zeros(7, dtype)
-        for step in range(600):
-            gradient = np.array([1.0, 1e-6, 1e-12, 1e-17, step < 20, step < 20 or step > 500, -1.0], dtype)
-            rule.update(parameters, gradient)
-        return parameters
-
-    forgetful = trained()
-    monkeypatch.setattr("nn.gradient_descent.numerics.FLUSH_EVERY", 1 << 30)
-    assert np.array_equal(forgetful, trained())
-
-
 @pytest.mark.parametrize("scale", [1e-25, 1e-15, 1.0, 1e15, 1e20, 1e36])
 def test_gradients_are_clipped_whose_squares_float32_does_not_hold(scale: float) -> None:
-    parameters, gradient = np.zeros(400, np.float32), (scale * np.array([3, -4] * 200)).astype(np.float32)
-    SGDOptimizer(1.0, clip_norm=scale).update(parameters, gradient)
-    np.testing.assert_allclose(parameters / scale, np.array([-3, 4] * 200) / np.sqrt(5000), rtol=1e-5)
-    kept = np.zeros(400, np.float32)
+    gradient = (scale * np.array([3, -4] * 200)).astype(np.float32)
+    clipped, kept = np.zeros(400, np.float32), np.zeros(400, np.float32)
+    SGDOptimizer(1.0, clip_norm=scale).update(clipped, gradient)
+    np.testing.assert_allclose(clipped / scale, np.array([-3, 4] * 200) / np.sqrt(5000), rtol=1e-5)
     SGDOptimizer(1.0, clip_norm=100 * scale).update(kept, gradient)
     assert np.array_equal(kept, -gradient)
 
 
-def test_a_gradient_that_is_not_finite_shows() -> None:
-    """Clipping does not hide it: parameters become NaN, which `fit` can stop at."""
+def test_clipping_does_not_hide_a_gradient_that_is_not_finite() -> None:
     for limit in ({"clip_norm": 1.0}, {"clip_value": 1.0}):
         parameters = np.zeros(2)
         SGDOptimizer(0.1, **limit).update(parameters, np.array([np.nan, 1.0]))
         assert np.isnan(parameters[0])
 
 
-def descend(rule: IGradientDescent, steps: int) -> Array:
-    """Minimise (x - 1)^2 / 2 + 10 (y + 2)^2 / 2 from zero."""
-    parameters, curvature, target = np.zeros(2), np.array([1.0, 10.0]), np.array([1.0, -2.0])
-    rule.partition([2])
-    for _ in range(steps):
-        rule.update(parameters, curvature * (parameters - target))
-    return np.asarray(parameters - target)
+def test_lamb_must_be_told_the_variables() -> None:
+    rule = LAMBOptimizer()
+    with pytest.raises(ValueError, match=r"must be told their sizes by partition\(\).*knows of 0 parameters, got 3"):
+        rule.update(np.zeros(3), np.ones(3))
+    rule.partition([2, 2])
+    with pytest.raises(ValueError, match="knows of 4 parameters, got 3"):
+        rule.delta(np.zeros(3), np.ones(3), np.zeros(3))
+    assert rule.step == 0, "a refused call is no step"
+    with pytest.raises(ValueError, match="LAMBOptimizer 'sizes' must be a positive integer, got 0"):
+        rule.partition([2, 0])
 
 
-def test_weight_decay_pulls_to_zero_in_every_rule() -> None:
-    minimum = np.array([1.0, -2.0])
-    for kind in KINDS:
-        free, held = (minimum + descend(kind(0.01, weight_decay=decay), 300) for decay in (0.0, 0.5))
-        assert np.linalg.norm(held) < np.linalg.norm(free), kind.__name__
+@pytest.mark.parametrize(
+    ("parameters", "gradient", "sizes", "expected"),
+    [
+        ([1, 1, 1], [0, 0, 0], [3], [1, 1, 1]),  # without a gradient nothing moves but the decay
+        # a variable of norm 0 begins with the quotient 1
+        ([0, 0, 3, 4], [1, -2, 1, -2], [2, 2], [-0.1, 0.1, 3 - 0.5 / math.sqrt(2), 4 + 0.5 / math.sqrt(2)]),
+        ([1e20] * 4, [1] * 4, [4], [0.9e20] * 4),  # whose squares float32 does not hold
+    ],
+)
+def test_steps_of_lamb(parameters: list[float], gradient: list[float], sizes: list[int], expected: list[float]) -> None:
+    for dtype in (np.float32, np.float64):
+        rule, found = LAMBOptimizer(0.1, epsilon=1e-12, weight_decay=0), np.array(parameters, dtype)
+        rule.partition(sizes)
+        rule.update(found, np.array(gradient, dtype))
+        np.testing.assert_allclose(found, expected, rtol=1e-5 if dtype is np.float32 else 1e-9)
 
 
-def test_all_rules_are_exported() -> None:
-    assert {kind.__name__ for kind in KINDS} <= set(nn.gradient_descent.__all__)
+SCHEDULES: list[tuple[Schedule, Callable[[int], float]]] = [
+    (Constant(0.3), lambda t: 0.3),
+    (StepDecay(0.3, 10), lambda t: 0.3 * 0.1 ** (t // 10)),
+    (StepDecay(0.3, 4, factor=1), lambda t: 0.3),
+    (ExponentialDecay(0.3, 10, 0.5), lambda t: 0.3 * 2 ** (-t / 10)),
+    (Cosine(0.3, 20), lambda t: 0.15 * (1 + math.cos(math.pi * min(t, 20) / 20))),
+    (Cosine(0.3, 20, final=0.1), lambda t: 0.1 + 0.1 * (1 + math.cos(math.pi * min(t, 20) / 20))),
+    (WarmUp(0.3, 10), lambda t: 0.3 * min(t, 10) / 10),
+    (WarmUp(StepDecay(0.3, 10), 5, start=0.1), lambda t: 0.1 + 0.2 * t / 5 if t < 5 else 0.3 * 0.1 ** ((t - 5) // 10)),
+    (WarmUp(WarmUp(1.0, 2, start=0.5), 2), lambda t: min(t / 4, 1)),
+]
+
+
+def test_no_schedule_without_a_row() -> None:
+    assert {name for name in schedule.__all__ if name != "Schedule"} == {type(made).__name__ for made, _ in SCHEDULES}
+    assert inspect.isabstract(Schedule)
+
+
+@pytest.mark.parametrize(("made", "formula"), SCHEDULES, ids=lambda value: repr(value) if isinstance(value, Schedule) else "")
+def test_schedules(made: Schedule, formula: Callable[[int], float]) -> None:
+    """Values over the steps; a model file holds it; a rule reads it at every step and goes on after a pause."""
+    for step in range(50):
+        assert made(step) == pytest.approx(formula(step), rel=1e-12, abs=1e-15)
+    model = classifier()
+    model.compile(SGDOptimizer(made))
+    again = Model.from_bytes(model.to_bytes()).rule
+    assert again is not None and repr(again.schedule) == repr(made)
+    rule, parameters = SGDOptimizer(made), np.zeros(1)
+    for step in range(12):
+        if step == 6:
+            resumed = SGDOptimizer(made)
+            resumed.load_state_dict(rule.state_dict())
+            rule = resumed
+        assert rule.learn_rate == made(step)
+        rule.update(parameters, -np.ones(1))
+        assert rule.rate == made(step)
+    assert parameters[0] == pytest.approx(sum(made(step) for step in range(12)))
+
+
+def test_a_schedule_of_ones_own_that_goes_below_zero_is_refused() -> None:
+    class Sinking(Schedule):
+        def __call__(self, step: int) -> float:
+            return 1.0 - step
+
+    rule, parameters = SGDOptimizer(Sinking()), np.zeros(1)
+    for _ in range(2):
+        rule.update(parameters, np.ones(1))
+    with pytest.raises(ValueError, match=r"Sinking 'rate' must be a number >= 0, got -1\.0"):
+        rule.update(parameters, np.ones(1))
