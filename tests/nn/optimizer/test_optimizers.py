@@ -1,10 +1,16 @@
-from collections.abc import Iterator
+"""The optimizers' meaning, proven by hand and on replicas that exchange in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from typing import Any
 
 import numpy as np
 import pytest
 
 from nn.arrays import Array
-from nn.gradient_descent import ADAMOptimizer, Cosine, SGDOptimizer
+from nn.gradient_descent import ADAMOptimizer, Cosine, IGradientDescent, LAMBOptimizer, MomentumOptimizer, SGDOptimizer
 from nn.optimizer import (
     DoubleBufferingOptimizer,
     FederatedOptimizer,
@@ -16,17 +22,41 @@ from nn.optimizer import (
     OpContainer,
     ParameterAveragingOptimizer,
     PSGDOptimizer,
-)
+    ShardedPSGDOptimizer,
+)  # fmt: skip
 from nn.value import Buffer, Variable, VariableStore
+from tests.contract.nn_rows import RULES
+from tests.nn.optimizer.replicas import SIZE, Cluster, new_store, quadratic
+
+ONE, TWO, THREE = [[0, 1, 2, 3]], [[0, 1], [2, 3]], [[0], [1, 3], [2]]
+SHARES = pytest.mark.parametrize("shares", [ONE, TWO, THREE], ids=str)
+
+
+class EveryThird(FederatedOptimizer):
+    local_batches = 3
+
+
+class EverySecond(FederatedOptimizer):
+    local_batches = 2
+
+
+class EveryBatch(FederatedOptimizer):
+    local_batches = 1
+
+
+EXCHANGING = [
+    PSGDOptimizer, LocalUpdateOptimizer, GradientAveragingOptimizer, ParameterAveragingOptimizer, DoubleBufferingOptimizer,
+    EveryThird,
+]  # fmt: skip
 
 
 class Recorder:
     """An exchange under the test's control: it merges to twice the content, when told."""
 
-    def __init__(self) -> None:
+    def __init__(self, *arrived: int) -> None:
         self.put_calls: list[tuple[int, int]] = []
         self.contents: dict[int, Array] = {}
-        self.arrived: set[int] = set()
+        self.arrived = set(arrived)
 
     def put(self, variable_id: int, block_id: int, content: Array) -> None:
         self.put_calls.append((variable_id, block_id))
@@ -39,20 +69,19 @@ class Recorder:
         return 2 * self.contents[variable_id]
 
 
-@pytest.fixture
-def store() -> VariableStore:
-    return VariableStore([Variable([2]), Variable([1, 3])], [], np.dtype("float32"), 0)
+def small_store(*buffers: Buffer) -> VariableStore:
+    return VariableStore([Variable([2]), Variable([1, 3])], buffers, np.dtype("float32"), 0)
 
 
-def test_parallel_sgd_exchanges_raw_gradients_and_applies_the_rule_after(store: VariableStore) -> None:
+@pytest.mark.parametrize(("kind", "sign"), [(PSGDOptimizer, -1), (GAOptimizer, 1)])
+def test_raw_gradients_are_exchanged_and_the_rule_applied_after(kind: type[IOptimizer], sign: int) -> None:
+    store, exchange = small_store(), Recorder()
     store.values[:], store.gradients[:] = 0, np.arange(5)
-    exchange = Recorder()
-    optimizer = PSGDOptimizer(SGDOptimizer(1), store, exchange)
+    optimizer = kind(SGDOptimizer(1), store, exchange)
     for variable in reversed(store.variables):
         optimizer.gradient_ready(variable, 7)
     assert exchange.put_calls == [(1, 7), (0, 7)]
-    assert exchange.contents[1] is store.variables[1].gradient
-
+    assert np.shares_memory(exchange.contents[1], store.variables[1].gradient)
     waiting: Iterator[int] = optimizer.finish_batch()
     assert next(waiting) == 1
     assert next(waiting) == 1  # resumed too early: it asks again
@@ -61,12 +90,12 @@ def test_parallel_sgd_exchanges_raw_gradients_and_applies_the_rule_after(store: 
     assert store.values.tolist() == [0] * 5, "nothing changes before everything is there"
     exchange.arrived.add(0)
     assert next(waiting, None) is None
-    assert store.values.tolist() == [0, -2, -4, -6, -8]
+    assert store.values.tolist() == [sign * 2 * place for place in range(5)]
     assert store.gradients.tolist() == [0, 2, 4, 6, 8]
 
 
-def test_ascent_is_descent_on_the_negative(store: VariableStore) -> None:
-    up, down = ADAMOptimizer(0.1, weight_decay=0.5), ADAMOptimizer(0.1, weight_decay=0.5)
+def test_ascent_is_descent_on_the_negative() -> None:
+    store, up, down = small_store(), ADAMOptimizer(0.1, weight_decay=0.5), ADAMOptimizer(0.1, weight_decay=0.5)
     expected, optimizer = np.zeros(5, np.float32), GAOptimizer(up, store)
     store.values[:] = 0
     for step in range(3):
@@ -76,59 +105,12 @@ def test_ascent_is_descent_on_the_negative(store: VariableStore) -> None:
     assert np.array_equal(store.values, expected)
 
 
-def test_ascent_on_many_workers_climbs_along_the_merged_gradient(store: VariableStore) -> None:
-    """What is put are the raw gradients, and it waits for the merged ones as PSGDOptimizer does."""
-    store.values[:], store.gradients[:] = 0, np.arange(5)
-    exchange = Recorder()
-    optimizer = GAOptimizer(SGDOptimizer(1), store, exchange)
-    for variable in reversed(store.variables):
-        optimizer.gradient_ready(variable, 7)
-    assert exchange.put_calls == [(1, 7), (0, 7)]
-    waiting = optimizer.finish_batch()
-    assert next(waiting) == 1
-    exchange.arrived |= {0, 1}
-    assert next(waiting, None) is None
-    assert store.values.tolist() == [0, 2, 4, 6, 8]
-    assert store.gradients.tolist() == [0, 2, 4, 6, 8]
-
-
-@pytest.mark.parametrize(
-    ("kind", "what"),
-    [
-        (PSGDOptimizer, "gradients"),
-        (GradientAveragingOptimizer, "gradients"),
-        (DoubleBufferingOptimizer, "gradients"),
-        (LocalUpdateOptimizer, "updates"),
-        (ParameterAveragingOptimizer, "parameters"),
-        (FederatedOptimizer, "parameters"),
-    ],
-)
-def test_what_exchanges_needs_an_exchange(kind: type[IOptimizer], what: str, store: VariableStore) -> None:
-    with pytest.raises(ValueError, match=f"{kind.__name__} exchanges {what} and needs an exchange; it runs in ParallelSGD"):
-        kind(SGDOptimizer(), store)
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        GDOptimizer,
-        GAOptimizer,
-        PSGDOptimizer,
-        GradientAveragingOptimizer,
-        DoubleBufferingOptimizer,
-        LocalUpdateOptimizer,
-        ParameterAveragingOptimizer,
-        FederatedOptimizer,
-    ],
-)
+@pytest.mark.parametrize("kind", [GDOptimizer, GAOptimizer, FederatedOptimizer, *EXCHANGING[:-1]])
 def test_buffers_change_once_for_each_batch(kind: type[IOptimizer]) -> None:
     """By the last block's changes where nobody is asked, else by what the exchange makes of them, here twice their mean."""
-    buffer = Buffer([2])
-    store = VariableStore([Variable([2]), Variable([3])], [buffer], np.dtype("float32"), 0)
-    exchange = Recorder()
-    exchange.arrived = {0, 1, 2}
-    optimizer = kind(SGDOptimizer(), store, exchange)
-    found = []
+    buffer, exchange = Buffer([2]), Recorder(0, 1, 2)
+    store = small_store(buffer)
+    optimizer, found = kind(SGDOptimizer(), store, exchange), []
     for _ in range(3):
         for block in range(2):
             store.buffer_changes[:] = 1
@@ -146,20 +128,14 @@ def test_buffers_change_once_for_each_batch(kind: type[IOptimizer]) -> None:
 
 def test_where_parameters_are_put_so_are_values_of_buffers() -> None:
     """Both after the own step, which is made of the mean of the blocks' changes; here all become twice the last ones put."""
-
-    class EverySecond(FederatedOptimizer):
-        local_batches = 2
-
     buffer = Buffer([1])
-    store = VariableStore([Variable([2])], [buffer], np.dtype("float32"), 0)
-    exchange = Recorder()
-    exchange.arrived = {0, 1}
-    optimizer = EverySecond(SGDOptimizer(), store, exchange)
-    found = []
+    store = small_store(buffer)
+    optimizer, found = EverySecond(SGDOptimizer(), store, Recorder(0, 1, 2)), []
     for _ in range(4):
         for block in range(2):
             store.buffer_changes[:] = 1 + 2 * block
-            optimizer.gradient_ready(store.variables[0], block)
+            for variable in store.variables:
+                optimizer.gradient_ready(variable, block)
             optimizer.buffers_ready(block)
         assert list(optimizer.finish_batch()) == []
         found.append(float(buffer.value[0]))
@@ -167,16 +143,12 @@ def test_where_parameters_are_put_so_are_values_of_buffers() -> None:
 
 
 def test_changes_of_buffers_that_wait_are_part_of_the_state() -> None:
-    def new() -> tuple[DoubleBufferingOptimizer, VariableStore]:
-        store = VariableStore([Variable([2])], [Buffer([1])], np.dtype("float32"), 0)
-        exchange = Recorder()
-        exchange.arrived = {0, 1}
-        return DoubleBufferingOptimizer(SGDOptimizer(), store, exchange), store
-
-    (first, store), (second, again) = new(), new()
+    (store, again) = small_store(Buffer([1])), small_store(Buffer([1]))
+    first, second = (DoubleBufferingOptimizer(SGDOptimizer(), each, Recorder(0, 1, 2)) for each in (store, again))
     store.buffer_changes[:] = 3
     for block in (4, 5):
-        first.gradient_ready(store.variables[0], block)
+        for variable in store.variables:
+            first.gradient_ready(variable, block)
         first.buffers_ready(block)
     list(first.finish_batch())
     state = first.state_dict()
@@ -189,24 +161,214 @@ def test_changes_of_buffers_that_wait_are_part_of_the_state() -> None:
         second.load_state_dict({**state, "changes:4": np.zeros(2, np.float32)})
 
 
-def test_a_container_builds_a_new_rule_each_time(store: VariableStore) -> None:
-    container = OpContainer(GDOptimizer, ADAMOptimizer, gd_params=(0.5, 0.8))
+def test_a_container_builds_a_new_rule_each_time() -> None:
+    container, store = OpContainer(GDOptimizer, ADAMOptimizer, gd_params=(0.5, 0.8)), small_store()
     first, second = container.build(store), container.build(store)
-    assert isinstance(first, GDOptimizer)
-    assert first.rule is not second.rule
+    assert isinstance(first, GDOptimizer) and first.rule is not second.rule
     assert first.rule.get_config()["beta1"] == 0.8
     named = OpContainer(GDOptimizer, ADAMOptimizer, gd_params={"learn_rate": Cosine(0.1, 9), "clip_norm": 2})
     assert repr(named.rule()) == repr(ADAMOptimizer(Cosine(0.1, 9), clip_norm=2))
 
 
-def test_a_container_refuses_what_it_cannot_build() -> None:
-    with pytest.raises(TypeError, match="OpContainer 'op_type' must be a class derived from IOptimizer"):
-        OpContainer(SGDOptimizer, SGDOptimizer)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="OpContainer 'gd_type' must be a class derived from IGradientDescent"):
-        OpContainer(GDOptimizer, SGDOptimizer())  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"OpContainer 'gd_params' must be a tuple of arguments or a dict of them, got 0\.1"):
-        OpContainer(GDOptimizer, SGDOptimizer, gd_params=0.1)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"SGDOptimizer cannot be built from gd_params=\(1, 2, 3, 4, 5\)"):
-        OpContainer(GDOptimizer, SGDOptimizer, gd_params=(1, 2, 3, 4, 5)).rule()
-    with pytest.raises(TypeError, match=r"SGDOptimizer cannot be built from gd_params=\{'rate': 1\}"):
-        OpContainer(GDOptimizer, SGDOptimizer, gd_params={"rate": 1}).rule()
+@pytest.mark.parametrize(
+    ("error", "message", "make"),
+    [
+        (TypeError, "OpContainer 'op_type' must be a class derived from IOptimizer",
+         lambda: OpContainer(SGDOptimizer, SGDOptimizer)),
+        (TypeError, "OpContainer 'gd_type' must be a class derived from IGradientDescent",
+         lambda: OpContainer(GDOptimizer, SGDOptimizer())),
+        (TypeError, r"OpContainer 'gd_params' must be a tuple of arguments or a dict of them, got 0\.1",
+         lambda: OpContainer(GDOptimizer, SGDOptimizer, gd_params=0.1)),
+        (TypeError, r"SGDOptimizer cannot be built from gd_params=\(1, 2, 3, 4, 5\)",
+         lambda: OpContainer(GDOptimizer, SGDOptimizer, gd_params=(1, 2, 3, 4, 5)).rule()),
+        (TypeError, r"SGDOptimizer cannot be built from gd_params=\{'rate': 1\}",
+         lambda: OpContainer(GDOptimizer, SGDOptimizer, gd_params={"rate": 1}).rule()),
+        *((ValueError, f"{kind.__name__} exchanges {kind.puts} and needs an exchange; it runs in ParallelSGD",
+           lambda kind=kind: kind(SGDOptimizer(), small_store())) for kind in (*EXCHANGING, ShardedPSGDOptimizer)),
+        (ValueError, "Never 'local_batches' must be a positive integer, got 0",
+         lambda: Cluster(type("Never", (FederatedOptimizer,), {"local_batches": 0}), SGDOptimizer, ONE)),
+        (ValueError, "ShardedPSGDOptimizer needs a rule .* got LAMBOptimizer whose step depends on whole variables; use PSGD",
+         lambda: Cluster(ShardedPSGDOptimizer, LAMBOptimizer, TWO)),
+        (ValueError, "ShardedPSGDOptimizer needs a rule .* got SGDOptimizer with 'clip_norm'; use PSGD",
+         lambda: Cluster(ShardedPSGDOptimizer, lambda: SGDOptimizer(0.1, clip_norm=1.0), TWO)),
+    ],
+)  # fmt: skip
+def test_what_does_not_go_together_is_refused(error: type[Exception], message: str, make: Callable[[], object]) -> None:
+    with pytest.raises(error, match=message):
+        make()
+
+
+def test_what_kinds_put() -> None:
+    assert {kind: kind.puts for kind in EXCHANGING} == {
+        PSGDOptimizer: "gradients", LocalUpdateOptimizer: "updates", GradientAveragingOptimizer: "gradients",
+        ParameterAveragingOptimizer: "parameters", DoubleBufferingOptimizer: "gradients", EveryThird: "parameters",
+    }  # fmt: skip
+    assert FederatedOptimizer.local_batches == 150
+
+
+def sgd() -> IGradientDescent:
+    return SGDOptimizer(0.1)
+
+
+def momentum() -> IGradientDescent:
+    return MomentumOptimizer(0.1)
+
+
+def mean_gradient(values: Array, batch: int, blocks: range | list[int] = range(4)) -> Array:
+    return np.asarray(sum(quadratic(values, batch, block) for block in blocks) / len(blocks))
+
+
+def whole_batches(rule: IGradientDescent, batches: int = 6) -> Array:
+    """One process, the whole batch at once."""
+    store = new_store()
+    optimizer = GDOptimizer(rule, store)
+    for batch in range(batches):
+        store.gradients[:] = mean_gradient(store.values, batch)
+        assert list(optimizer.finish_batch()) == []
+    return store.values
+
+
+def assert_all(found: Cluster, expected: Array) -> None:
+    for values in found.values():
+        np.testing.assert_allclose(values, expected, rtol=1e-12, atol=1e-14)
+
+
+@SHARES
+@pytest.mark.parametrize(
+    ("kind", "rule"),
+    [
+        *((PSGDOptimizer, rule) for rule in (sgd, momentum, ADAMOptimizer, LAMBOptimizer)),
+        (LocalUpdateOptimizer, sgd),  # with SGD updates and parameters are as good as gradients
+        (ParameterAveragingOptimizer, sgd),
+    ],
+)
+def test_many_workers_are_one_with_the_whole_batch(kind: type[IOptimizer], rule: Any, shares: list[list[int]]) -> None:
+    """Also where they have unequal numbers of blocks."""
+    assert_all(Cluster(kind, rule, shares).train(6, quadratic), whole_batches(rule()))
+
+
+@pytest.mark.parametrize("kind", [LocalUpdateOptimizer, ParameterAveragingOptimizer])
+def test_other_rules_run_on_each_worker_by_itself(kind: type[IOptimizer]) -> None:
+    """Two workers of two blocks each: the mean of two steps of Adam, with moments that stay apart."""
+    expected = new_store().values.copy()
+    rules, steps = [ADAMOptimizer(0.1), ADAMOptimizer(0.1)], np.empty((2, SIZE))
+    for batch in range(5):
+        for rule, step, blocks in zip(rules, steps, TWO, strict=True):
+            rule.delta(expected, mean_gradient(expected, batch, blocks), step)
+        expected += (steps[0] + steps[1]) / 2
+    assert_all(Cluster(kind, lambda: ADAMOptimizer(0.1), TWO).train(5, quadratic), expected)
+    assert not np.allclose(expected, whole_batches(ADAMOptimizer(0.1), 5))
+
+
+@SHARES
+def test_double_buffering_is_the_delayed_recursion(shares: list[list[int]]) -> None:
+    rule, history = MomentumOptimizer(0.05), [new_store().values.copy()]
+    for batch in range(7):
+        values = history[-1].copy()
+        if batch > 0:
+            rule.update(values, mean_gradient(history[-2], batch - 1))
+        history.append(values)
+    assert np.array_equal(history[0], history[1])
+    cluster = Cluster(DoubleBufferingOptimizer, lambda: MomentumOptimizer(0.05), shares)
+    assert_all(cluster.train(7, quadratic), history[-1])
+
+
+def test_double_buffering_sends_before_its_batch_is_computed() -> None:
+    (replica,) = Cluster(DoubleBufferingOptimizer, sgd, ONE).train(1, quadratic).replicas
+    assert replica.exchange.puts == [], "the first batch has nothing to send"
+    replica.exchange.begin()
+    replica.optimizer.begin_batch()
+    assert replica.exchange.puts == [(variable, block) for variable in (2, 1, 0) for block in range(4)]
+    replica.optimizer.gradient_ready(replica.store.variables[2], 0)
+    assert len(replica.exchange.puts) == 12, "not twice"
+
+
+def test_federated_averaging() -> None:
+    """By hand; with one local batch it is parameter averaging."""
+    values = [new_store().values.copy() for _ in THREE]
+    cluster = Cluster(EveryThird, sgd, THREE)
+    for batch in range(7):
+        for own, blocks in zip(values, THREE, strict=True):
+            own -= 0.1 * mean_gradient(own, batch, blocks)
+        if batch % 3 == 2:
+            mean = (values[0] + 2 * values[1] + values[2]) / 4
+            values = [mean.copy() for _ in THREE]
+        cluster.train(1, quadratic)
+        sent = [len(replica.exchange.puts) for replica in cluster.replicas]
+        assert sent == ([3, 6, 3] if batch % 3 == 2 else [0, 0, 0])
+        for own, found in zip(values, cluster.values(), strict=True):
+            np.testing.assert_allclose(found, own, rtol=1e-12)
+    assert not np.allclose(values[0], values[1]), "between exchanges they part"
+    for rule in (sgd, momentum, ADAMOptimizer):
+        kinds = (EveryBatch, ParameterAveragingOptimizer)
+        often, averaged = (Cluster(kind, rule, THREE).train(5, quadratic).values() for kind in kinds)
+        assert all(np.array_equal(a, b) for a, b in zip(often, averaged, strict=True))
+
+
+def test_gradient_averaging_takes_the_parameters_of_the_server() -> None:
+    """The server keeps the parameters and steps with momentum; the workers' own rule is not asked."""
+    kept = new_store()
+    rules = [momentum() for _ in kept.variables]
+
+    def serve(variable: int, gradient: Array) -> Array:
+        value = kept.variables[variable].value
+        rules[variable].update(value.reshape(-1), gradient.reshape(-1))
+        return value.copy()
+
+    assert_all(Cluster(GradientAveragingOptimizer, sgd, TWO, serve).train(6, quadratic), whole_batches(momentum()))
+
+
+@pytest.mark.parametrize("row", RULES, ids=lambda row: f"{row.kind.__name__} {row.label}".strip())
+@pytest.mark.parametrize("kind", EXCHANGING, ids=lambda kind: kind.__name__)
+def test_resumed_is_never_stopped(kind: type[IOptimizer], row: Any) -> None:
+    """Bit for bit, from the values and `state_dict` alone, after every batch."""
+    straight, stopped = Cluster(kind, row.make, THREE).train(6, quadratic), Cluster(kind, row.make, THREE)
+    for _ in range(6):
+        stopped = stopped.restarted(kind, row.make).train(1, quadratic)
+    for a, b in zip(straight.values(), stopped.values(), strict=True):
+        assert np.array_equal(a, b)
+
+
+@pytest.mark.parametrize("kind", EXCHANGING, ids=lambda kind: kind.__name__)
+def test_what_each_puts_is_declared(kind: type[PSGDOptimizer]) -> None:
+    """Where content does not depend on the worker's other blocks, any worker that computes a block puts the same."""
+    contents = []
+    for shares in (ONE, THREE):
+        cluster = Cluster(kind, momentum, shares)
+        for replica in cluster.replicas:  # moments that differ between the workers
+            replica.optimizer.rule.update(np.zeros(SIZE), np.full(SIZE, replica.blocks[0] + 1.0))
+        contents.append(cluster.train(2, quadratic).wire.contents)
+    same = {
+        key: all(np.array_equal(content, contents[1][key][block]) for block, content in there.items())
+        for key, there in contents[0].items()
+    }
+    if kind.by_block:
+        batch = 1 if kind is DoubleBufferingOptimizer else 0
+        assert [key for key in same if key[0] == batch] and all(same[key] for key in same if key[0] == batch)
+    else:
+        assert {kind.puts, kind.gets} <= {"updates", "parameters"}
+        assert not all(same.values())
+
+
+def test_states_are_copies_and_those_that_do_not_fit_are_refused() -> None:
+    cluster = Cluster(DoubleBufferingOptimizer, momentum, ONE).train(2, quadratic)
+    optimizer = cluster.replicas[0].optimizer
+    state = optimizer.state_dict()
+    assert sorted(state) == ["pending:0", "pending:1", "pending:2", "pending:3", "rule:step", "rule:velocity"]
+    again = cluster.restarted(DoubleBufferingOptimizer, momentum).replicas[0].optimizer
+    kept = deepcopy(again.state_dict())
+    cluster.train(2, quadratic)
+    for name, value in again.state_dict().items():
+        assert np.array_equal(value, kept[name])
+    local = Cluster(LocalUpdateOptimizer, sgd, ONE).replicas[0].optimizer
+    late = Cluster(DoubleBufferingOptimizer, sgd, ONE).replicas[0].optimizer
+    for refusing, given, message in [
+        (late, {"rule:step": 0, "pending:-1": np.zeros(SIZE)},
+         "must hold 'pending:<block>' beside the rule's, got 'pending:-1'"),
+        (late, {"rule:step": 0, "pending:0": np.zeros(12)},
+         r"'pending:0' must be float64 of shape \(13,\), got float64 of shape \(12,\)"),
+        (local, {"rule:step": 0, "moments": np.zeros(SIZE)}, "LocalUpdateOptimizer has no state but the rule's, got moments"),
+        (local, {}, "SGDOptimizer state must hold step; got nothing"),
+    ]:  # fmt: skip
+        with pytest.raises(ValueError, match=message):
+            refusing.load_state_dict(given)
