@@ -223,7 +223,7 @@ class FetchEnd(Operation):
     title: str = ""
 
 
-# ---- agent to job process, and back, over their socket pair
+# ---- agent to job process, and back, over their socket pair; the agent passes on what it is told of other nodes
 
 
 @dataclass(frozen=True)
@@ -262,22 +262,6 @@ class Halt(Operation):
     """End the job: interrupt the executor at its next send or receive."""
 
     reason: str
-
-
-@dataclass(frozen=True)
-class LosePeer(Operation):
-    """Another node of the job is gone, whatever the connection with it says."""
-
-    node: Node
-    reason: str
-
-
-@dataclass(frozen=True)
-class SuspectPeer(Operation):
-    """Another node of the job is late; within `seconds` it will be lost or well, 0: it is well again."""
-
-    node: Node
-    seconds: float
 
 
 @dataclass(frozen=True)
@@ -354,7 +338,7 @@ class Prepared(Operation):
 FROM_SUBMITTER = (CanCommit, Abort, Stop, StopNode, Lose, Suspect, Subscribe, ListJobs, Fetch, Examine, *FROM_DRIVER)
 FILES = (FileBegin, FileChunk, FileEnd, FetchEnd)
 FROM_AGENT = (Accepted, Refused, State, Progress, Heartbeat, Notice, Verdict, Jobs, *FILES, *TO_DRIVER)
-TO_JOB_PROCESS = (Begin, Visitor, Halt, LosePeer, SuspectPeer)
+TO_JOB_PROCESS = (Begin, Visitor, Halt, Lose, Suspect)
 FROM_JOB_PROCESS = (Took, Reached, Advanced, SecurityEvent)
 CODE_TO_JOB = (Load, Answers)
 CODE_FROM_JOB = (Loaded, Asks, Prepared)

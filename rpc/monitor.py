@@ -73,7 +73,6 @@ class Monitor:
             self._achieved += 1
 
     def batch_end(self) -> None:
-        """The batch has ended."""
         if self._recorder is not None:
             self._recorder.note(_END, *self._open)
 
@@ -93,7 +92,6 @@ class Monitor:
         self._note(Kind.SAVE_BEGIN)
 
     def save_end(self) -> None:
-        """The save has ended."""
         self._note(Kind.SAVE_END)
 
     def work_begins(self, number: int) -> None:
@@ -116,6 +114,8 @@ job_monitor = Monitor()
 
 attach = job_monitor.attach
 
+# functions, not methods of it: code that travels takes a method with a copy of its object, but a function by its name
+
 
 def monitor_batch_begin(epoch: int | None = None, batch: int | None = None) -> None:
     """A batch begins; `epoch` and `batch` count from 0 and are counted here unless given.
@@ -126,27 +126,22 @@ def monitor_batch_begin(epoch: int | None = None, batch: int | None = None) -> N
 
 
 def monitor_batch_end() -> None:
-    """The batch has ended."""
     job_monitor.batch_end()
 
 
 def monitor_epoch_end() -> None:
-    """The epoch has ended."""
     job_monitor.epoch_end()
 
 
 def monitor_train_end() -> None:
-    """Training has ended."""
     job_monitor.train_end()
 
 
 def monitor_save_begin() -> None:
-    """A save begins."""
     job_monitor.save_begin()
 
 
 def monitor_save_end() -> None:
-    """The save has ended."""
     job_monitor.save_end()
 
 

@@ -182,7 +182,6 @@ class Agent:
         self._depart()
 
     def _depart(self) -> None:
-        """See whether the agent is to leave, and how far it is with that."""
         while not self._leave_asked.empty():
             self._decide_on(self._leave_asked.get())
         if self._drain.deadline is not None:

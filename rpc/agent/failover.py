@@ -102,7 +102,6 @@ class DriverLeases:
         return who.DriverLease(read_promise(self._folders.folder(record)), restarted=restarted)
 
     def begin(self, order: CanCommit, record: JobRecord, session: Session, key: Key) -> None:
-        """An attempt has been accepted here."""
         if not order.driver:
             return
         entry = self._entries.get((order.job, order.node))
@@ -212,7 +211,6 @@ class DriverLeases:
         return ManifestKept(part.job, part.node, True)
 
     def claim(self, claim: ClaimJob, session: Session, key: Key) -> list[Granted | Denied | Verdict]:
-        """Somebody wants to drive a job."""
         job, node = claim.job, claim.node
         record = self._folders.newest(job, node)
         if record is None:
@@ -289,7 +287,6 @@ class DriverLeases:
         self._tell(record)
 
     def _clear(self, record: JobRecord, report: str = "") -> None:
-        """Remove the manifest, and record how the job has ended."""
         folder = self._folders.folder(record)
         try:
             try:
@@ -304,7 +301,6 @@ class DriverLeases:
     # ---- what happens meanwhile
 
     def note(self, record: JobRecord, verdict: Verdict) -> None:
-        """The failure detector has spoken; a driver that comes later is told, too."""
         entry = self._entries.get((record.job, record.node))
         if entry is not None:
             entry.verdict = verdict
@@ -393,6 +389,5 @@ class DriverLeases:
         self._begun &= known
 
     def close(self) -> None:
-        """End all standby drivers."""
         for entry in list(self._entries.values()):
             self._drop(entry)

@@ -64,7 +64,6 @@ class JobOutput:
             self.theirs = -1
 
     def take(self) -> None:
-        """Take what has come, as much as is one job's turn."""
         taken = 0
         while self._ours >= 0 and taken < _TURN_BYTES:
             try:

@@ -69,7 +69,6 @@ class ProcessTable:
 
     @property
     def deadline(self) -> float | None:
-        """When `step` must be called again (monotonic), even if no process speaks."""
         ours = [self._folders.deadline, *(supervisor.deadline for supervisor in self._supervisors)]
         deadlines = [deadline for deadline in ours if deadline is not None]
         if any(supervisor.channel is None for supervisor in self._supervisors):  # it has hung up and will be reaped
@@ -153,7 +152,6 @@ class ProcessTable:
             self._logger.info("Removed old jobs: %s", ", ".join(removed))
 
     def _of(self, job: str, node: int | None = None) -> list[Supervisor]:
-        """Those of `job`, or of one node of it."""
         return [each for each in self._supervisors if each.order.job == job and node in (None, each.order.node)]
 
     def end(self, job: str, event: job_state.AbortAsked | job_state.StopAsked, node: int | None = None) -> None:
@@ -170,7 +168,6 @@ class ProcessTable:
             supervisor.handle(job_state.StopAsked(f"Its worker leaves: {reason}.", seconds, "left"), self._clock.monotonic())
 
     def write_down(self, job: str) -> None:
-        """Put what the processes of a job here have signalled last into their event logs."""
         for supervisor in self._of(job):
             supervisor.write_down()
 

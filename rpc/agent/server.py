@@ -97,7 +97,6 @@ class RequestHandler:
             self._keys[session] = key
 
     def step(self) -> None:
-        """Read, obey and send, for every session; one that misbehaves is closed and harms nobody else."""
         for session in list(self._sessions):
             try:
                 self._serve(session)

@@ -185,7 +185,6 @@ class StandbyProcess:
 
     @property
     def ended(self) -> bool:
-        """Whether it is gone; then nothing is left of it."""
         if self._process.poll() is None:
             return False
         self._line.close()

@@ -152,7 +152,6 @@ class JobFolders:
         return (self._place(record.job) or self.root) / record.name
 
     def _place(self, job: str) -> Path | None:
-        """Where the link of a job leads, if it has one."""
         if self._placed is not None:
             with contextlib.suppress(OSError):
                 return Path(os.readlink(self._placed / job))

@@ -33,12 +33,10 @@ from ..messages import (
     CanCommit,
     Halt,
     Lose,
-    LosePeer,
     Operation,
     Reached,
     SecurityEvent,
     Suspect,
-    SuspectPeer,
     Took,
     Visitor,
 )
@@ -148,7 +146,6 @@ class Supervisor:
 
     @property
     def deadline(self) -> float | None:
-        """When to call `look`, or to let it handle a Tick (monotonic)."""
         deadlines = [self.slot.deadline, self._monitor.deadline]
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
@@ -184,9 +181,7 @@ class Supervisor:
         """Tell the process that another node of the job is lost, or late."""
         if isinstance(message, Lose):
             self.events.note("lost", node=message.node, reason=message.reason)
-            self._send(LosePeer(message.node, message.reason))
-        else:
-            self._send(SuspectPeer(message.node, message.seconds))
+        self._send(message)
 
     def write_down(self) -> None:
         """Put what the process has signalled last into the event log, once."""
@@ -296,7 +291,6 @@ class Supervisor:
             self.channel = None
 
     def end(self) -> None:
-        """End the process and all it has started, and wait for that."""
         self._hang_up()
         self._process.wait()
         self.output.close()

@@ -22,7 +22,7 @@ from network.transport import wait_sockets
 from ..identity import process_name
 from ..liveness.limits import TELL_SECONDS
 from ..logs import clean, get_logger
-from ..messages import Begin, Halt, LosePeer, Operation, SecurityEvent, SuspectPeer, Took, Visitor
+from ..messages import Begin, Halt, Lose, Operation, SecurityEvent, Suspect, Took, Visitor
 from ..process_channel import ProcessChannel
 from .hardening import end_process
 from .peers import PendingPeers, Suspects
@@ -119,9 +119,9 @@ class JobAcceptor:
                 self.tell(Took())
             elif isinstance(operation, Halt):
                 self._on_halt(operation.reason)
-            elif isinstance(operation, LosePeer):
+            elif isinstance(operation, Lose):
                 self._on_lose(operation.node, operation.reason, PeerLost)
-            elif isinstance(operation, SuspectPeer):
+            elif isinstance(operation, Suspect):
                 self.suspects.note(operation.node, operation.seconds)
 
     def _terms_of(self, visitor: Visitor) -> Accept | None:

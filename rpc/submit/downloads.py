@@ -65,7 +65,6 @@ class Downloads:
 
     @property
     def deadline(self) -> float | None:
-        """When `check` must be called (monotonic), or None."""
         silent = [heard + DOWNLOAD_SECONDS for heard in self._heard.values()]
         return min([*silent, *self._again.values()], default=None)
 

@@ -84,7 +84,6 @@ class EventLoop:
 
     @property
     def all_home(self) -> bool:
-        """Whether all nodes have ended, and no file is on its way."""
         return not self.downloads.open and not self.running
 
     def show(self) -> None:
@@ -106,7 +105,6 @@ class EventLoop:
             self._display = None
 
     def watch(self) -> None:
-        """All nodes run from now on, and are looked after."""
         self.monitor.begin(self.nodes, self._clock.monotonic())
 
     def catch_up(self, missing: Mapping[int, str], early: list[tuple[int, Operation]]) -> None:
@@ -117,7 +115,6 @@ class EventLoop:
             self.hear(node, operation)
 
     def retrieve(self) -> None:
-        """Save the files of the nodes that have ended and whose files `join` did not save."""
         for machine in self.machines:
             for node in machine.ended:
                 if node not in self.downloads.files and node in self._com.available_clients:
@@ -171,7 +168,6 @@ class EventLoop:
             self.failures.setdefault(node, ("lost", told))
 
     def step_until(self, is_over: Callable[[], bool], seconds: float) -> None:
-        """Go on until `is_over()` says so, at most for so long."""
         deadline = self._clock.monotonic() + seconds
         while not is_over() and (left := deadline - self._clock.monotonic()) > 0:
             self.step(left)

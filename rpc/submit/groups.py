@@ -103,7 +103,6 @@ class GroupSubmission:
 
     @property
     def awaits_dispatch(self) -> bool:
-        """Whether a group has been submitted and nothing else."""
         return any(machine.phase is sub.Phase.LOADED for machine in self.machines)
 
     def dispatch(self, resources: Resources) -> None:

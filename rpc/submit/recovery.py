@@ -75,11 +75,9 @@ class Recovery:
         self._repeats = Repeats()
 
     def state_dict(self) -> dict[str, Any]:
-        """What it remembers, as JSON knows it."""
         return {"restarts": self.restarts, "seen": [[place, count] for place, count in self._repeats.seen.items()]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from what another one remembered."""
         self.restarts = int(state["restarts"])
         self._repeats.seen = Counter({(node, epoch, batch): int(count) for (node, epoch, batch), count in state["seen"]})
 

@@ -62,7 +62,6 @@ class Restarts:
 
     @property
     def wanted(self) -> bool:
-        """Whether a failure is followed by another attempt, as a rule."""
         return self._recovery is not None and self._recovery.policy == RESTART
 
     @property

@@ -170,7 +170,6 @@ class RunFolder:
             done = target
 
     def _target(self, name: str) -> str:
-        """Where a link of that name is to lead."""
         for run in runs_in(self.directory, self._known):
             if name == LATEST:
                 return run.path.name

@@ -40,7 +40,6 @@ class ProgressDisplay:
             self.add(node, 0)
 
     def add(self, node: int, percent: int, note: str = "") -> None:
-        """Show one more worker, which is at `percent`."""
         self._state = dict(sorted([*self._state.items(), (node, (percent, clean(note)))]))
         if not isinstance(self._view, _PlainLines):
             self._view.show(self._state, node)

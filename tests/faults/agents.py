@@ -20,7 +20,6 @@ from rpc.messages import (
     Fetch,
     Halt,
     Lose,
-    LosePeer,
     Operation,
     Progress,
     Reached,
@@ -119,7 +118,7 @@ class SimAgent:
         elif isinstance(operation, Stop):
             self._decide(job_state.StopAsked(operation.reason))
         elif isinstance(operation, Lose):
-            self.life.send(self.name, self.child, LosePeer(operation.node, operation.reason))
+            self.life.send(self.name, self.child, operation)
 
     def _accept(self, order: CanCommit) -> Accepted | Refused:
         if self.running is not None:

@@ -19,7 +19,7 @@ from rpc.errors import ROLLED_BACK
 from rpc.identity import code_key, peer_key
 from rpc.job import rendezvous as meet
 from rpc.liveness.recorder import Kind, Recorder
-from rpc.messages import Asks, CanCommit, Halt, Load, Loaded, LosePeer, Prepared, Reached
+from rpc.messages import Asks, CanCommit, Halt, Load, Loaded, Lose, Prepared, Reached
 
 from .disk import SimDisk
 from .greetings import KNOCK, READY, Calls, Door
@@ -93,7 +93,7 @@ class SimProcess:
             self.life.bury(self.name)  # an orphan
         elif isinstance(message, Halt):
             self._leave("stopped", f"{_ABORTED}{message.reason}")
-        elif isinstance(message, LosePeer):
+        elif isinstance(message, Lose):
             self.life.close(self.name, f"J{message.node}")
             self._lose(message.node, message.reason)
 
