@@ -16,6 +16,7 @@ from typing import Any
 
 from network.nodes import NodeAssignment
 from network.transport import Link, Waker, wait_sockets
+from rpc import Tick
 from rpc.elastic import (
     PERIOD_SECONDS,
     Discovery,
@@ -29,7 +30,6 @@ from rpc.elastic import (
     NotifyRankZero,
     Poller,
     StartRound,
-    Tick,
     Warn,
     Worker,
     WorkerEnded,

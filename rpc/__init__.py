@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .liveness.cluster_monitor import LIVENESS_MESSAGES as LIVENESS_MESSAGES
     from .liveness.cluster_monitor import ClusterMonitor as ClusterMonitor
     from .machine import Machine as Machine
+    from .machine import Tick as Tick
     from .option_parser import OptionParser as OptionParser
     from .submit.attach import Reclaimer
     from .submit.coordinator import Coordinator
@@ -62,7 +63,7 @@ __getattr__, __dir__ = lazily(
         "identity": "is_job_id new_job_id",
         "liveness": "limits",
         "liveness.cluster_monitor": "LIVENESS_MESSAGES ClusterMonitor",
-        "machine": "Machine",
+        "machine": "Machine Tick",
         "option_parser": "OptionParser",
     },
 )

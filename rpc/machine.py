@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
+from dataclasses import dataclass
 from typing import Any
 
 from .errors import InvalidTransition
 
 _REMEMBERED = 20
+
+
+@dataclass(frozen=True)
+class Tick:
+    """Time has passed: the event that every machine with a `deadline` takes."""
 
 
 class Machine(ABC):

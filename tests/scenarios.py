@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from network.testing import VirtualClock
+from rpc import Tick
 
 
 def scenarios(table: str, option: Callable[[str], Any] = int) -> list[Any]:
@@ -48,10 +49,9 @@ class Player(ABC):
 
 
 class TimedPlayer(Player):
-    """A player of a machine that is told of time by `tick` events: it decides at its `deadline`, and not before."""
+    """A player of a machine that is told of time by Ticks: it decides at its `deadline`, and not before."""
 
     machine: Any
-    tick: Any
 
     def __init__(self) -> None:
         self.clock = VirtualClock(0.0)
@@ -62,7 +62,7 @@ class TimedPlayer(Player):
     def on_tick(self, seconds: str = "0") -> list[Any]:
         """After so many seconds."""
         self.clock.advance(float(seconds))
-        return self.tell(self.tick)
+        return self.tell(Tick())
 
     def on_due(self, low: str, high: str = "") -> list[Any]:
         """Its deadline is so many seconds away; nothing follows before, and it is time now."""
@@ -71,9 +71,9 @@ class TimedPlayer(Player):
         assert float(low) <= round(deadline - self.clock.monotonic(), 9) <= float(high or low)
         if deadline > self.clock.monotonic():
             self.clock.advance_to(math.nextafter(deadline, -math.inf))
-            assert self.tell(self.tick) == []
+            assert self.tell(Tick()) == []
         self.clock.advance_to(deadline)
-        return self.tell(self.tick)
+        return self.tell(Tick())
 
     def on_rests(self) -> list[Any]:
         """It waits for nothing."""

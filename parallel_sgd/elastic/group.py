@@ -88,6 +88,7 @@ class Group(Protocol):
 
     def barrier(self) -> None:
         """Return when every worker has come here."""
+        return
 
     def reform(self, holds: bool) -> None:
         """Leave this group, and return as a member of the next one.
@@ -95,23 +96,29 @@ class Group(Protocol):
         `holds` tells whether this worker holds the state of the training, so that the others may take it from here.
         Raises: WorkerRemoved when there is no place for it, JobAborted when the job has ended.
         """
+        return
 
     def keep(self, content: Callable[[], Any]) -> None:
         """The state was saved: where it is kept beyond the lives of all workers, and it is time for that, keep what `content`
         returns, data of no user's classes. Raises: TypeError for anything else."""
+        return
 
     def take_kept(self) -> Any:
         """What was kept, once, where this group begins with it; else None."""
+        return None
 
     def subscribe(self, listener: Listener) -> None:
         """From now on tell `listener` of host changes, while this worker is rank 0."""
+        return
 
     def unsubscribe(self, listener: Listener) -> None:
         """Do not tell it any more."""
+        return
 
 
-class Alone:
-    """The group of a program that was started by itself: one worker, which nobody joins or leaves."""
+class Alone(Group):
+    """The group of a program that was started by itself: one worker, which nobody joins or leaves, so that most of what it asks
+    for is done already."""
 
     rank = 0
     size = 1
@@ -123,28 +130,8 @@ class Alone:
         return combined([np.array(array)], op)
 
     def broadcast(self, value: Any, root: int = 0) -> Any:
-        """The value itself."""
         check_root(root, 1)
         return value
-
-    def barrier(self) -> None:
-        """Everybody is here."""
-
-    def reform(self, holds: bool) -> None:
-        """The next group is the same."""
-
-    def keep(self, content: Callable[[], Any]) -> None:
-        """Nothing is kept."""
-
-    def take_kept(self) -> Any:
-        """Nothing was kept."""
-        return None
-
-    def subscribe(self, listener: Listener) -> None:
-        """There will be no changes."""
-
-    def unsubscribe(self, listener: Listener) -> None:
-        """There were no changes."""
 
 
 _current: ContextVar[Group] = ContextVar("group")

@@ -11,7 +11,7 @@ from typing import Any
 from network.errors import ProtocolError
 from network.frames import read_one
 from network.wire import Kind, pack
-from rpc import LIVENESS_MESSAGES, ClusterMonitor, limits
+from rpc import LIVENESS_MESSAGES, ClusterMonitor, Tick, limits
 from rpc.elastic import (
     CheckpointSeen,
     ElasticDriver,
@@ -21,22 +21,20 @@ from rpc.elastic import (
     Stage,
     StartRound,
     StopWorker,
-    Tick,
     Worker,
     WorkerEnded,
     WorkerReady,
     WorkerStuck,
 )
 from rpc.logs import SUBMIT_LOGGER, clean, get_logger
-from rpc.messages import Operation, Verdict
+from rpc.messages import Operation, State, Verdict
 
 from ..checkpoint.disk import Disk
 from ..elastic_membership import ElasticMembership, failure_of, last_line
 from ..errors import JobFailed
 from .messages import Broken, Got, Here, HostsChanged, Kept, Noted, Ready, Removed, Returned, Round, Void, Waits
 from .stragglers import StragglerDetector
-from .worker_handle import Ended, NotStarted, Running, Task, Unreachable, WorkerHandle
-from .worker_pool import WorkerPool
+from .worker_handle import NotStarted, Running, Task, Unreachable, WorkerHandle, WorkerPool
 
 _log = get_logger(SUBMIT_LOGGER)
 
@@ -103,9 +101,9 @@ class ElasticJob:
         if handle.fenced:
             handle.stop("It was given up before it had started.")
 
-    def _on_heard(self, handle: WorkerHandle, heard: Operation | Ended | Unreachable) -> None:
+    def _on_heard(self, handle: WorkerHandle, heard: Operation | Unreachable) -> None:
         worker = handle.worker
-        if isinstance(heard, Ended):
+        if isinstance(heard, State):
             self._on_ended(handle, heard)
         elif isinstance(heard, Unreachable):
             self._give_up(worker, self._monitor.explain(handle.node, heard.reason, time.monotonic()), agent_lost=True)
@@ -139,7 +137,7 @@ class ElasticJob:
         if self._state_file is not None and self._state_file.keep(content):
             self.members.tell(CheckpointSeen(self._state_file.digest))
 
-    def _on_ended(self, handle: WorkerHandle, ended: Ended) -> None:
+    def _on_ended(self, handle: WorkerHandle, ended: State) -> None:
         worker, well = handle.worker, ended.state in ("done", "left")
         self._monitor.ended(handle.node, well)
         if worker in self._results:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from nn import arguments
-from rpc import Machine
-from rpc.elastic import Tick, Warn, Worker
+from rpc import Machine, Tick
+from rpc.elastic import Warn, Worker
 from rpc.logs import SUBMIT_LOGGER, get_logger
 
 WARN_SECONDS = 60.0

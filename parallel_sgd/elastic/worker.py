@@ -20,7 +20,7 @@ from rpc.logs import get_logger
 from rpc.monitor import job_monitor, monitor_train_end
 
 from .driver_link import DriverLink
-from .group import Array, Listener, WorkerRemoved, WorkersLostError, using
+from .group import Array, WorkerRemoved, WorkersLostError, using
 from .messages import Got, Here, Kept, Ready, Returned, Round, Void, Waits
 
 ARGUMENTS = "arguments"
@@ -111,16 +111,17 @@ class JobGroup:
         com: Communication,
         connector: PeerConnector,
         link: DriverLink,
-        on_wait: Callable[[], None] | None = None,
-        on_resume: Callable[[], None] | None = None,
+        on_wait: Callable[[], None] | None,
+        on_resume: Callable[[], None] | None,
         *,
-        watched: bool = False,
-        keep_every: float | None = None,
+        watched: bool,
+        keep_every: float | None,
     ) -> None:
         self._com, self._connector, self._link, self._watched = com, connector, link, watched
         self._keep_every, self._kept_at = keep_every, time.monotonic()
         self._kept: Any = None
-        self._on_wait, self._on_resume = on_wait or _nothing, on_resume or _nothing
+        self._on_wait, self._on_resume = on_wait, on_resume
+        self.subscribe, self.unsubscribe = link.subscribe, link.unsubscribe
         self._round = Round(0, 0, [com.node_id], [connector.place])
         self._controller: Controller | None = None
         self._peers: Communication | None = None
@@ -143,13 +144,6 @@ class JobGroup:
     def sequence(self) -> int:
         """The number of the last host change that the round takes account of."""
         return self._round.sequence
-
-    def subscribe(self, listener: Listener) -> None:
-        """From now on tell `listener` of host changes, while this worker is rank 0."""
-        self._link.subscribe(listener)
-
-    def unsubscribe(self, listener: Listener) -> None:
-        self._link.unsubscribe(listener)
 
     def keep(self, content: Callable[[], Any]) -> None:
         now = time.monotonic()
@@ -254,14 +248,11 @@ class JobGroup:
         return result
 
     def _while_waiting(self) -> None:
-        self._on_wait()
+        if self._on_wait is not None:
+            self._on_wait()
         if not self._told and time.monotonic() - self._since > TELL_SECONDS:
             self._told = True
             self._link.say(Waits(self._round.attempt, self._name))
-
-
-def _nothing() -> None:
-    return
 
 
 def _no_progress(_percent: int, _note: str) -> None:

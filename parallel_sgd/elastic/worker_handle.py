@@ -1,4 +1,4 @@
-"""One worker process as the driver of an elastic job sees it: submitted into the running job, spoken to, heard, ended."""
+"""Worker processes as the driver of an elastic job sees them: submitted into the running job, spoken to, heard, ended."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,11 @@ from rpc.logs import get_logger
 from rpc.messages import FROM_AGENT, Operation, State, StopNode, operations
 from rpc.shipping import Bundle
 
-from .messages import FROM_WORKER
+from ..elastic_membership import ElasticMembership
+from .messages import FROM_WORKER, End
 
 BUSY_SECONDS = 15.0  # for a slot whose last worker is being ended
+FREE_SECONDS = 8.0  # for all nodes to be free again at the end
 _PAUSE_SECONDS = 0.2
 _UNFINISHED = ("starting", "running", "unknown")
 _quiet = get_logger("parallel_sgd.elastic.submission")
@@ -65,14 +67,6 @@ class NotStarted:
     worker: Worker
     reason: str
     agent_lost: bool = False
-
-
-@dataclass(frozen=True)
-class Ended:
-    """Its process has ended; `state` and `detail` are its agent's words."""
-
-    state: str
-    detail: str
 
 
 @dataclass(frozen=True)
@@ -118,16 +112,11 @@ class WorkerHandle:
             try:
                 self._submit()
                 self._deliver(Running(self.worker))
-            except NodeBusy as error:
-                if time.monotonic() < deadline and not self._given_up.wait(_PAUSE_SECONDS):
-                    continue
-                self._deliver(NotStarted(self.worker, str(error)))
-            except SubmissionError as error:
-                self._deliver(NotStarted(self.worker, str(error)))
-            except NetworkError as error:
-                self._deliver(NotStarted(self.worker, str(error), agent_lost=True))
             except Exception as error:  # noqa: BLE001  whatever it is, the driver decides what follows
-                self._deliver(NotStarted(self.worker, str(error)))
+                if isinstance(error, NodeBusy) and time.monotonic() < deadline and not self._given_up.wait(_PAUSE_SECONDS):
+                    continue
+                agent_lost = isinstance(error, NetworkError) and not isinstance(error, SubmissionError)
+                self._deliver(NotStarted(self.worker, str(error), agent_lost))
             return
 
     def _check_slots(self, slots: object) -> None:
@@ -210,12 +199,13 @@ class WorkerHandle:
                 session.queue(StopNode(self._task.job, self.node, reason).to_value())
                 session.send()
 
-    def hear(self) -> list[Operation | Ended | Unreachable]:
-        """What the worker and its agent have said, the worker first; nothing more after Ended or Unreachable of the agent.
+    def hear(self) -> list[Operation | Unreachable]:
+        """What the worker and its agent have said, the worker first; nothing more after the State of a process that has ended,
+        or Unreachable of the agent.
 
-        With Ended the connections are closed: a long job may see many workers come and go.
+        With that State the connections are closed: a long job may see many workers come and go.
         """
-        heard: list[Operation | Ended | Unreachable] = []
+        heard: list[Operation | Unreachable] = []
         if self._com is None or self._line is None or self._gone:
             return heard
         heard += _read(self._line, FROM_WORKER)
@@ -225,7 +215,7 @@ class WorkerHandle:
                 heard.append(operation)
             elif (operation.job, operation.node) == (self._task.job, self.node) and operation.state not in _UNFINISHED:
                 self.ended = self._gone = True
-                heard.append(Ended(operation.state, operation.detail))
+                heard.append(operation)
         if not agent.alive and not self._gone:
             self._gone = True
             heard.append(Unreachable(f"its agent cannot be reached any more: {agent.lost or 'it has left'}"))
@@ -262,3 +252,60 @@ def _read(session: Session, allowed: Sequence[type[Operation]]) -> list[Operatio
     with contextlib.suppress(ProtocolError):
         said.extend(operations(session, allowed, OBJECT_BYTES))
     return said
+
+
+class WorkerPool:
+    """Handles by worker, whoever was ever started. What their threads bring goes to the inbox of `members`."""
+
+    def __init__(self, task: Task, members: ElasticMembership) -> None:
+        self._task, self._members = task, members
+        self._handles: dict[Worker, WorkerHandle] = {}
+
+    def __iter__(self) -> Iterator[WorkerHandle]:
+        return iter(list(self._handles.values()))
+
+    def __getitem__(self, worker: Worker) -> WorkerHandle:
+        return self._handles[worker]
+
+    def start(self, worker: Worker) -> None:
+        """Start a worker, unless it was started before. Its node id is never used again."""
+        if worker not in self._handles:
+            others = [handle.node for handle in self if not handle.ended]  # it calls those that were started before it
+            self._handles[worker] = WorkerHandle(worker, len(self._handles), self._task, self._members.inbox.put, others)
+
+    def of_node(self, node: int) -> WorkerHandle:
+        """The handle with this node id."""
+        return next(handle for handle in self if handle.node == node)
+
+    def links(self) -> list[Link]:
+        """What to poll for bytes."""
+        return [link for handle in self for link in handle.links]
+
+    def writing(self) -> list[Link]:
+        """What to poll for room."""
+        return [link for handle in self for link in handle.writing]
+
+    def dismiss(self, returned: Collection[Worker], silent: Collection[Worker]) -> None:
+        """End all processes, wait until their nodes are free, and close all connections.
+
+        Those that have `returned` end by themselves; nobody waits for those whose hosts are `silent`.
+        """
+        for handle in self:
+            if handle.worker in returned:
+                handle.say(End())
+            else:
+                handle.stop("The job has ended.")
+        deadline = time.monotonic() + FREE_SECONDS
+        while (left := deadline - time.monotonic()) > 0:
+            for item in self._members.inbox.take():
+                if isinstance(item, NotStarted):
+                    self[item.worker].ended = True
+            staying = [handle for handle in self if handle.worker not in silent and not handle.is_over]
+            if not staying:
+                break
+            self._members.wait(self.links(), self.writing(), left)
+            for handle in self:
+                handle.hear()
+        for handle in self:
+            handle.join(max(0.0, deadline - time.monotonic()))
+            handle.close()

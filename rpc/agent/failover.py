@@ -16,6 +16,7 @@ from ..dialing import watch_for_silence
 from ..lease import lease as who
 from ..liveness.limits import SILENT_DRIVER_SECONDS
 from ..logs import clean
+from ..machine import Tick
 from ..messages import (
     Agreed,
     CanCommit,
@@ -328,7 +329,7 @@ class DriverLeases:
             if standby.process is not None and standby.process.ended:
                 standby.process = None
                 self._handle(entry, who.Event.STANDBY_GONE)
-            self._handle(entry, who.Event.TICK)
+            self._handle(entry, Tick())
             if standby.process is None:
                 if entry.lease.over:  # the record tells all there is to know
                     self._drop(entry)

@@ -12,7 +12,7 @@ import enum
 from dataclasses import dataclass, replace
 
 from ..liveness.limits import EXIT_SECONDS, HALT_SECONDS, ROLL_BACK_SECONDS
-from ..machine import Machine
+from ..machine import Machine, Tick
 
 
 class Stage(enum.Enum):
@@ -66,11 +66,6 @@ class Condemned:
     """The failure detector has found the process stuck, or before the start stopped by a signal."""
 
     reason: str
-
-
-@dataclass(frozen=True)
-class Tick:
-    """Time has passed."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from network.session import Session
 
 from ..identity import host_name, process_name
 from ..logs import clean
+from ..machine import Tick
 from ..messages import (
     Accepted,
     Advanced,
@@ -133,7 +134,7 @@ class ProcessTable:
         now = self._clock.monotonic()
         self._folders.save_again()
         for supervisor in list(self._supervisors):
-            for event in [*supervisor.read(now), job_state.Tick()]:
+            for event in [*supervisor.read(now), Tick()]:
                 supervisor.handle(event, now)
             supervisor.look(now)
             if supervisor.free:

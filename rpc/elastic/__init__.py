@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from .events import RemoveWorker as RemoveWorker
     from .events import StartRound as StartRound
     from .events import StopWorker as StopWorker
-    from .events import Tick as Tick
     from .events import Warn as Warn
     from .events import Worker
     from .events import WorkerEnded as WorkerEnded
@@ -69,7 +68,7 @@ __getattr__, __dir__ = lazily(
         "driver": "ELASTIC_TIMEOUT Stage",
         "events": (
             "CheckpointSeen DiscoveryFailed Fail Finish HostsSeen Notified NotifyRankZero Pause RemoveWorker StartRound "
-            "StopWorker Tick Warn WorkerEnded WorkerReady WorkerStuck"
+            "StopWorker Warn WorkerEnded WorkerReady WorkerStuck"
         ),
     },
 )

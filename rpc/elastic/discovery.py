@@ -33,10 +33,11 @@ class Discovery(Protocol):
         """
 
     def close(self) -> None:
-        """End a `find` that is running, as far as that can be done, and let go of everything."""
+        """End a `find` that is running, as far as that can be done, and let go of everything; by default there is nothing."""
+        return
 
 
-class FunctionDiscovery:
+class FunctionDiscovery(Discovery):
     """Hosts from a function without arguments.
 
     It returns text with a line for each host, `host[:port] [slots=n]`, a list of such lines, or {host: slots}. One that hangs
@@ -57,11 +58,8 @@ class FunctionDiscovery:
         except Exception as error:
             raise DiscoveryError(f"The function {name} failed: {type(error).__name__}: {error}") from error
 
-    def close(self) -> None:
-        """Nothing is held."""
 
-
-class FileDiscovery:
+class FileDiscovery(Discovery):
     """Hosts from a node file, `{"Worker": ["host[:port] [slots=n]", ...]}`, which may be replaced or edited at any time.
 
     It is looked at whenever hosts are asked for, and parsed when its content is new.
@@ -85,9 +83,6 @@ class FileDiscovery:
         except (OSError, ValueError, TypeError) as error:
             raise DiscoveryError(f"The node file {self._path} cannot be used: {error}") from error
         return list(self._hosts)
-
-    def close(self) -> None:
-        """Nothing is held."""
 
 
 def _workers(content: str) -> Any:

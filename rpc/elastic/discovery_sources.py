@@ -27,7 +27,7 @@ from .hosts import Host, parse_hosts
 LIMIT_SECONDS = 10.0  # for one run of the script
 
 
-class ScriptDiscovery:
+class ScriptDiscovery(Discovery):
     """Runs a program that prints a line `host[:port] [slots=n]` for each host.
 
     Each run may take `limit` seconds; then it is killed with all processes it has started.
@@ -124,7 +124,7 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-class FolderDiscovery:
+class FolderDiscovery(Discovery):
     """The agents that are registered in `folder` and answer; those that come and go are seen at the next look.
 
     `key_file` is the key that they must hold; None for the usual places.
@@ -164,9 +164,6 @@ class FolderDiscovery:
         Raises: DiscoveryError.
         """
         return parse_hosts("\n".join(one.line for one in self.living()))
-
-    def close(self) -> None:
-        """Nothing is held."""
 
 
 CALL_SECONDS = 2.0

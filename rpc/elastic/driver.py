@@ -16,7 +16,7 @@ from typing import Any
 
 from network.nodes import Address
 
-from ..machine import Machine
+from ..machine import Machine, Tick
 from ..submit.recovery import REPEATED, Repeats
 from .events import (
     CheckpointSeen,
@@ -29,7 +29,6 @@ from .events import (
     RemoveWorker,
     StartRound,
     StopWorker,
-    Tick,
     Warn,
     Worker,
     WorkerEnded,

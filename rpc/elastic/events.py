@@ -98,11 +98,6 @@ class CheckpointSeen:
 
 
 @dataclass(frozen=True)
-class Tick:
-    """Time has passed."""
-
-
-@dataclass(frozen=True)
 class StartRound:
     """Let these workers, by rank, form the group of `attempt`; those with `born == attempt` are to be started.
 

@@ -39,6 +39,7 @@ from ..files import RESULT_FILE, when_there_is_room, write_result
 from ..liveness.limits import BEGIN_SECONDS, LINGER_SECONDS
 from ..liveness.recorder import SIZE, STACK_SIGNAL, Kind, Recorder
 from ..logs import CleanFormatter, get_logger
+from ..machine import Tick
 from ..messages import TO_JOB_PROCESS, Advanced, Answers, Asks, Begin, Load, Loaded, Prepared, Reached, SecurityEvent
 from ..process_channel import ProcessChannel
 from . import rendezvous
@@ -192,7 +193,7 @@ class JobProcess:
             events += [rendezvous.HeardReady(peer) for peer in heard]
             # who was READY may have started and failed already, or given up waiting: that decides nothing here
             events += [rendezvous.PeerGone(peer, str(e)) for peer, e in controller.lost.items() if peer not in ready]
-            events.append(rendezvous.Tick())
+            events.append(Tick())
             for event in events:
                 for action in machine.handle(event, time.monotonic()):
                     if isinstance(action, rendezvous.SayReady):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..machine import Machine
+from ..machine import Machine, Tick
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,6 @@ class PeerGone(_OfPeer):
     """A peer is lost or has left."""
 
     reason: str
-
-
-@dataclass(frozen=True)
-class Tick:
-    """Time has passed."""
 
 
 class SayReady(_OfPeer):

@@ -21,7 +21,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from ..liveness.limits import ANSWER_SECONDS
-from ..machine import Machine
+from ..machine import Machine, Tick
 from ..messages import Agreed, ClaimJob, Denied, Granted, Operation, ProposeAttempt
 from .lease import LIVING, NONE
 
@@ -106,11 +106,6 @@ class Missing:
 
     node: int
     refused: bool
-
-
-@dataclass(frozen=True)
-class Tick:
-    """Time has passed."""
 
 
 # ---- actions

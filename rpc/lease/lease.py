@@ -16,7 +16,7 @@ import enum
 from dataclasses import dataclass, replace
 
 from ..liveness.limits import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, PLACE_SECONDS
-from ..machine import Machine
+from ..machine import Machine, Tick
 from .messages import ClaimJob, KeepManifest, ProposeAttempt
 
 LIVING, RESTARTED, NONE = "living", "restarted", "none"
@@ -70,7 +70,6 @@ class Event(enum.Enum):
     STANDBY_GONE = "the standby driver that was started here has ended"
     STANDBY_HERE = "one that was started for this job, when the node had another number, is ours"
     CONCLUDED = "the driver says that the job is over, or the user that it shall be"
-    TICK = "time has passed"
 
 
 # ---- actions
@@ -164,7 +163,7 @@ class DriverLease(Machine):
             self._standby = True
         elif event is Event.CONCLUDED:
             self.over, self.deadline = True, None
-        elif event is Event.TICK:
+        elif isinstance(event, Tick):
             return self._on_tick(now)
         else:
             raise self._impossible(event)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 # ---- signs of life: agent to driver
@@ -114,17 +113,6 @@ class Limits:
     between: float = 0.0
     save: float = 0.0
 
-    def step_limit(self, steps: Iterable[float]) -> float:
-        """N, after the durations `steps` of the recent ones."""
-        if self.stall:
-            return self.stall
-        known = sorted(steps)
-        if not known:
-            return max(LEAST_STEP_SECONDS, self.start or FIRST_BATCH_SECONDS)
-        # the median; every job process would wait 3 ms for the module that knows how to take it
-        middle = (known[(len(known) - 1) // 2] + known[len(known) // 2]) / 2
-        return max(LEAST_STEP_SECONDS, STEPS * middle)
-
 
 class RecentSteps:
     """The limit of each phase as the durations of steps become known."""
@@ -132,7 +120,7 @@ class RecentSteps:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._durations: deque[float] = deque(maxlen=REMEMBERED_STEPS)
-        self._step: float | None = None
+        self._step: float | None = None  # once it was asked for
 
     def add(self, seconds: float) -> None:
         self._durations.append(seconds)
@@ -140,8 +128,13 @@ class RecentSteps:
 
     @property
     def step(self) -> float:
+        """N, after the durations of the recent steps."""
         if self._step is None:
-            self._step = self._limits.step_limit(self._durations)
+            known = sorted(self._durations)
+            # the median; every job process would wait 3 ms for the module that knows how to take it
+            middle = (known[(len(known) - 1) // 2] + known[len(known) // 2]) / 2 if known else 0.0
+            usual = STEPS * middle if known else self._limits.start or FIRST_BATCH_SECONDS
+            self._step = self._limits.stall or max(LEAST_STEP_SECONDS, usual)
         return self._step
 
     def of(self, phase: Phase) -> float | None:

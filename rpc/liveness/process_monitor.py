@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from ..agent.output import last_bytes
 from ..logs import clean
+from ..machine import Tick
 from ..messages import CanCommit, Heartbeat, Notice, Operation, Verdict
 from ..verdict import LOG_LINES
 from .limits import (
@@ -27,7 +28,7 @@ from .limits import (
     Phase,
 )
 from .recorder import STACK_SIGNAL, Reader, Signal
-from .stall_detector import Declare, Signs, StallDetector, Tick, Warn, Withdraw
+from .stall_detector import Declare, Signs, StallDetector, Warn, Withdraw
 
 _MOST_READ = 64  # signals per look: the newest of a fast program tell all that matters
 _MOST_TRACE = 16 << 10

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..machine import Machine
+from ..machine import Machine, Tick
 from .limits import LATE_SECONDS, WAITING_SECONDS, WARN_AT, Limits, Phase, RecentSteps
 from .recorder import Kind, Signal
 
@@ -28,11 +28,6 @@ class Signs:
 
     alive: float
     moved: float
-
-
-@dataclass(frozen=True)
-class Tick:
-    """Time has passed, and everything that was signalled before `now` has been handed over."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +56,8 @@ class Declare(_Silence):
 
 
 class StallDetector(Machine):
-    """See the module. `deadline` is when to send the next Tick, or None; `phase`, `epoch` and `batch` (from 1) where it is."""
+    """See the module. `deadline` is when to send the next Tick, or None: all that was signalled before has been handed over
+    then. `phase`, `epoch` and `batch` (from 1) where it is."""
 
     def __init__(self, limits: Limits, now: float) -> None:
         super().__init__()

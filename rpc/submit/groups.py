@@ -18,6 +18,7 @@ from ..executable import AbsExecutable, Resources, content_of
 from ..liveness.cluster_monitor import ClusterMonitor
 from ..liveness.limits import EXTRA_SECONDS, START_SECONDS, TAKE_BACK_SECONDS
 from ..logs import clean
+from ..machine import Tick
 from ..messages import Abort, Accepted, Answers, Asks, Heartbeat, Loaded, Operation, Prepared, Refused
 from ..shipping import Bundle, pack
 from . import submission as sub
@@ -167,7 +168,7 @@ class GroupSubmission:
 
     def tick(self) -> None:
         for machine in self.machines:
-            self.feed(machine, sub.Tick())
+            self.feed(machine, Tick())
 
     def note_work(self, node: int, operation: Operation) -> None:
         """The agent of `node` says something: perhaps that the process of a node that is late works."""

@@ -29,7 +29,7 @@ from ..liveness.limits import (
     START_SECONDS,
     WORKED_SECONDS,
 )
-from ..machine import Machine
+from ..machine import Machine, Tick
 
 
 class Phase(enum.Enum):
@@ -69,11 +69,6 @@ class Cancelled:
 @dataclass(frozen=True)
 class Settled:
     """After a failure: the nodes that were told to give the job up have confirmed it, or have had their time for that."""
-
-
-@dataclass(frozen=True)
-class Tick:
-    """Time has passed."""
 
 
 @dataclass(frozen=True)

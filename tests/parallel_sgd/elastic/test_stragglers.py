@@ -10,7 +10,7 @@ import pytest
 
 from network.nodes import Address
 from parallel_sgd.elastic.stragglers import Completed, StallInspector, Stop, StragglerDetector, Submitted
-from rpc.elastic import Tick, Worker
+from rpc.elastic import Worker
 from rpc.errors import InvalidTransition
 
 from ...scenarios import TimedPlayer, scenarios
@@ -19,8 +19,6 @@ from ...statements import covers
 
 class Stalls(TimedPlayer):
     """An inspector of `size` workers; one `put`s a variable into an exchange, which is `completed`."""
-
-    tick = Tick()
 
     def __init__(self, size: int = 2, **limits: Any) -> None:
         super().__init__()

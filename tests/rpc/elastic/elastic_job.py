@@ -23,7 +23,6 @@ from rpc.elastic import (
     Stage,
     StartRound,
     StopWorker,
-    Tick,
     Worker,
     WorkerEnded,
     WorkerReady,
@@ -49,8 +48,6 @@ def label(worker: Worker) -> str:
 
 class Job(TimedPlayer):
     """A driver and a clock. `place` is where all perish, if a scenario does not say."""
-
-    tick = Tick()
 
     def __init__(
         self, workers: int = 2, low: int | None = 1, high: int | None = None, place: str = "0.0", **options: Any

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from network.nodes import Address
+from rpc import Tick
 from rpc.elastic import (
     CheckpointSeen,
     CoolDown,
@@ -29,7 +30,6 @@ from rpc.elastic import (
     Stage,
     StartRound,
     StopWorker,
-    Tick,
     Warn,
     Worker,
     WorkerEnded,

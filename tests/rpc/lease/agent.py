@@ -10,6 +10,7 @@ from rpc import messages
 from rpc.agent.standby import content_of, denied
 from rpc.lease import lease as who
 from rpc.lease.election import Newer
+from rpc.machine import Tick
 from rpc.messages import Agreed, ClaimJob, Denied, Granted, ProposeAttempt
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class Agent:
 
     def _tick(self, life: int) -> None:
         if self.up and life == self.lives:
-            self.feed(who.Event.TICK)
+            self.feed(Tick())
 
     def content(self) -> tuple[Any, ...]:
         return JOB, self.host, *content_of(self.lease.promise)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from rpc.lease.election import Ask, Candidate, Decision, Election, Missing, Propose, Said, Send, Settled, Tick, later_term
+from rpc.lease.election import Ask, Candidate, Decision, Election, Missing, Propose, Said, Send, Settled, later_term
+from rpc.machine import Tick
 from rpc.messages import Agreed, Denied, Granted
 
 from .agent import JOB, CanCommit, Conclude, Config, Connection, KeepManifest, Refused

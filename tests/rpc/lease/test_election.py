@@ -20,10 +20,10 @@ from rpc.lease.election import (
     Said,
     Send,
     Settled,
-    Tick,
     later_term,
 )
 from rpc.liveness.limits import ANSWER_SECONDS
+from rpc.machine import Tick
 from rpc.messages import Agreed, ClaimJob, Denied, Granted, ProposeAttempt
 
 from ...statements import covers

@@ -23,8 +23,6 @@ class Node(TimedPlayer):
     """A lease that the submitter `S` has begun and handed on, at `place` in seniority; `bare`: but for the manifest. `again`:
     its agent was started again, and has found on disk what it had promised to the submitter."""
 
-    tick = who.Event.TICK
-
     def __init__(self, place: int = 0, bare: bool = False, again: bool = False) -> None:
         super().__init__()
         self.machine = DriverLease()

@@ -10,10 +10,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from rpc import ClusterMonitor
+from rpc import ClusterMonitor, Tick
 from rpc.liveness.limits import LOOK_SECONDS, SILENT_SECONDS, WAITING_SECONDS, WARN_AT, Limits, Phase
 from rpc.liveness.recorder import Kind, Signal
-from rpc.liveness.stall_detector import Declare, Signs, StallDetector, Tick, Warn, Withdraw
+from rpc.liveness.stall_detector import Declare, Signs, StallDetector, Warn, Withdraw
 from rpc.messages import Heartbeat, Verdict
 
 NODES, ATTEMPT = 3, 2

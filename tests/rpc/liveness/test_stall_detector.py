@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from rpc import Tick
 from rpc.errors import InvalidTransition
 from rpc.liveness.limits import (
     BETWEEN_SECONDS,
@@ -17,7 +18,7 @@ from rpc.liveness.limits import (
     RecentSteps,
 )
 from rpc.liveness.recorder import Kind, Signal
-from rpc.liveness.stall_detector import Declare, Signs, StallDetector, Tick, Warn, Withdraw
+from rpc.liveness.stall_detector import Declare, Signs, StallDetector, Warn, Withdraw
 
 from ...statements import covers
 
