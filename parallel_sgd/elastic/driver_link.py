@@ -84,7 +84,6 @@ class DriverLink:
         return self._error is not None or attempt in self._broken
 
     def begin(self, attempt: int, on_break: Callable[[Exception], None]) -> None:
-        """A round begins, which `on_break` ends."""
         with self._lock:
             self._attempt, self._on_break = attempt, on_break
             reason, error = self._broken.get(attempt), self._error
@@ -97,7 +96,6 @@ class DriverLink:
             self._listeners.append(listener)
 
     def unsubscribe(self, listener: Listener) -> None:
-        """Do not tell it any more."""
         with self._lock:
             self._listeners.remove(listener)
 

@@ -63,7 +63,6 @@ class ObjectState(State):
         current().keep(lambda: copy.deepcopy(fresh))
 
     def restore(self) -> None:
-        """Give all values back as they were saved last, or constructed."""
         self._put(self._saved)
 
     def sync(self) -> None:

@@ -63,7 +63,6 @@ class StallInspector(Machine):
 
     @property
     def deadline(self) -> float | None:
-        """When to send the next Tick, or None."""
         if self._stopped:
             return None
         limits = (
@@ -134,21 +133,17 @@ class StragglerDetector:
         self._found: list[tuple[Worker, str]] = []
 
     def begin(self, attempt: int, members: tuple[Worker, ...]) -> None:
-        """A round of these workers begins."""
         self._attempt, self._members = attempt, members
         self._inspector = StallInspector(len(members), *self._limits)
 
     def end(self) -> None:
-        """The round is over."""
         self._inspector = None
 
     def waits(self, attempt: int, worker: Worker, operation: str) -> None:
-        """A worker waits for others in a group operation."""
         if attempt == self._attempt and worker in self._members:
             self._feed(Submitted(self._members.index(worker), operation))
 
     def got(self, attempt: int, operation: str) -> None:
-        """A group operation has ended."""
         if attempt == self._attempt:
             self._feed(Completed(operation))
 

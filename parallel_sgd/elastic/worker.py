@@ -142,7 +142,6 @@ class JobGroup:
 
     @property
     def sequence(self) -> int:
-        """The number of the last host change that the round takes account of."""
         return self._round.sequence
 
     def keep(self, content: Callable[[], Any]) -> None:
@@ -161,7 +160,6 @@ class JobGroup:
         return kept
 
     def reform(self, holds: bool) -> None:
-        """Leave the round and return as a member of the next one. Raises: WorkerRemoved, JobAborted."""
         self._link.say(Ready(self._round.attempt, holds))
         self.leave(graceful=self._broken is None)
         self.join(holds)

@@ -177,13 +177,11 @@ class WorkerHandle:
         return [session.link for session in self._heard() if session.pending_bytes]
 
     def _heard(self) -> list[Session]:
-        """The sessions that `hear` reads."""
         if self._com is None or self._line is None or self._gone:
             return []
         return [self._line, self._com.sessions[self.node]]
 
     def say(self, message: Operation) -> None:
-        """Tell the worker something, if it can be reached."""
         if self._line is not None and self._line.alive:
             with contextlib.suppress(NetworkError):
                 self._line.queue(message.to_value())
@@ -274,15 +272,12 @@ class WorkerPool:
             self._handles[worker] = WorkerHandle(worker, len(self._handles), self._task, self._members.inbox.put, others)
 
     def of_node(self, node: int) -> WorkerHandle:
-        """The handle with this node id."""
         return next(handle for handle in self if handle.node == node)
 
     def links(self) -> list[Link]:
-        """What to poll for bytes."""
         return [link for handle in self for link in handle.links]
 
     def writing(self) -> list[Link]:
-        """What to poll for room."""
         return [link for handle in self for link in handle.writing]
 
     def dismiss(self, returned: Collection[Worker], silent: Collection[Worker]) -> None:

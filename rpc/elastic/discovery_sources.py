@@ -187,7 +187,6 @@ class ReachableAgents:
 
     @property
     def silent(self) -> dict[str, str]:
-        """Names of those that do not answer, and why."""
         return {one.name: reason for one, (_, _, reason) in self._silent.items()}
 
     def among(self, registered: Sequence[Registration]) -> list[Registration]:

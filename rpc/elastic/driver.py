@@ -114,7 +114,6 @@ class ElasticDriver(Machine):
 
     @property
     def deadline(self) -> float | None:
-        """When to send the next Tick, or None."""
         if self.stage is Stage.OVER:
             return None
         moments = [self._blacklist.next_release(self._now)]
@@ -325,7 +324,6 @@ class ElasticDriver(Machine):
         return [StopWorker(worker, reason) for worker in sorted(self._workers.alive - self._workers.fenced)]
 
     def _is_out(self, place: Place) -> bool:
-        """Whether nobody is sent to this slot now."""
         return self._blacklist.holds(place[0], self._now) or self._blacklist.holds(place, self._now)
 
     def _ranked(self) -> tuple[Worker, ...]:

@@ -120,7 +120,6 @@ class WorkerSet:
 
     @property
     def living(self) -> set[Worker]:
-        """All that count."""
         return {worker for worker in self.round if self.counts(worker)}
 
     def fence(self, worker: Worker, *, neighbours: bool) -> list[Worker]:
@@ -181,7 +180,6 @@ class HostNotices:
         return None if self._unheard is None else self._sent + REPEAT_SECONDS
 
     def begin(self, places: Collection[Place]) -> None:
-        """A round begins with these slots: everything before is done."""
         self._told, self._unheard = _by_host(places), None
 
     def announce(self, places: Collection[Place], rank_zero: Worker, now: float) -> list[NotifyRankZero]:
@@ -198,7 +196,6 @@ class HostNotices:
         return [self._unheard]
 
     def heard(self, sequence: int) -> None:
-        """Rank 0 has received the notice with this number."""
         if self._unheard is not None and sequence >= self._unheard.sequence:
             self._unheard = None
 

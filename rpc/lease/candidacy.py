@@ -150,7 +150,6 @@ class Candidacy:
         return errors
 
     def _settle(self, actions: list[object], errors: dict[int, NetworkError]) -> Decision:
-        """Let the election go on until it has come to a decision."""
         for node, error in errors.items():
             actions += self._feed(Missing(node, is_refusal(error)))
         while True:

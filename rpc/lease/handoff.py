@@ -70,7 +70,6 @@ class HandoffTracker:
 
     @property
     def lacking(self) -> list[int]:
-        """The nodes that do not have everything yet."""
         return sorted(self._open)
 
     def send(self) -> None:

@@ -223,7 +223,6 @@ class DriverLease(Machine):
 
 
 def _begun(term: int, driver: str, agreed: int, attempt: int, attempt_state: str) -> Promise:
-    """The promise of a node that takes part in an attempt."""
     return Promise(term, driver, attempt, agreed, True, attempt_state, agreed, attempt, attempt_state)
 
 

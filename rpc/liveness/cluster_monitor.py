@@ -244,7 +244,6 @@ class HeartbeatTable:
 
     @property
     def deadline(self) -> float | None:
-        """When to look next; None when nobody is listened to."""
         return self._looked + LOOK_SECONDS if self._heard else None
 
     def expect(self, nodes: Iterable[int], now: float) -> None:

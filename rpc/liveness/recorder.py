@@ -150,7 +150,6 @@ class Recorder:
         _COUNT.pack_into(self._memory, _WORK_AT, number)
 
     def close(self) -> None:
-        """Let go of the memory; idempotent."""
         self._memory.close()
 
 
@@ -218,7 +217,6 @@ class Reader:
         return []
 
     def stack(self) -> str:
-        """What the process wrote when it was asked where it is."""
         with contextlib.suppress(OSError):
             return os.pread(self._descriptor, STACK_BYTES, SIZE).decode("utf-8", "replace").strip("\0")
         return ""
@@ -243,7 +241,6 @@ class Reader:
         return data[: len(data) - len(data) % _ENTRY.size]
 
     def close(self) -> None:
-        """Let go of the memory; idempotent."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

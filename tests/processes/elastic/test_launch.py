@@ -1,4 +1,6 @@
-"""Elastic jobs on real processes: workers are killed, stopped, frozen, removed and added while a function trains on."""
+"""Elastic jobs on real processes: workers are killed, stopped, frozen, removed and added while a function trains on, or all are
+lost at once, and it goes on from what was kept.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +17,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from network import NodeAssignment
+from network import NodeAssignment, Request
 from parallel_sgd import JobFailed, elastic
 from parallel_sgd.elastic.job import StateFile
 from parallel_sgd.elastic.worker import ElasticWorker
 from parallel_sgd.elastic.worker_handle import NotStarted, Running, Task, WorkerHandle
+from rpc import Reclaimer
 from rpc.elastic import Worker
 from rpc.identity import new_job_id
+from rpc.monitor import monitor_batch_begin, monitor_batch_end
 from rpc.submit.groups import pack_executable
-from tests.processes.elastic.jobs import SAMPLES, Stage, learn_each_sample_once, log_of, pause, three_epochs
+from tests.processes.elastic.jobs import SAMPLES, Stage, gate, learn_each_sample_once, log_of, pause, three_epochs
 from tests.processes.harness import Cluster, cluster, wait_for
 
 from ...statements import covers
 
 pytestmark = pytest.mark.processes
 SOON = 0.05  # seconds between looks for hosts
+EPOCHS = 4
 
 
 @pytest.fixture(scope="module")
@@ -323,3 +328,145 @@ def test_who_is_given_up_while_its_agent_stands_still_is_not_started(own: Cluste
     said = told.get(timeout=0)
     assert isinstance(said, NotStarted) and "It was given up before it had started." in said.reason
     assert not list(agent.work.glob("jobs/*/Fit-*.log")), "no process was started"
+
+
+# ---- all are lost at once, and one of several on a host
+
+
+def epochs(folder: str, fault: str, times: int, kept: str) -> Any:
+    """`fault` comes in epoch 2, so many times, on all workers. Returns the epochs that this process has seen, and the sizes of
+    the group in all of them."""
+    state = elastic.ObjectState(epoch=0, sizes=[])
+    seen = []
+
+    @elastic.run
+    def train(state: Any) -> Any:
+        while state.epoch < EPOCHS:
+            monitor_batch_begin(state.epoch, 0)
+            seen.append(state.epoch)
+            elastic.barrier()
+            if state.epoch == 2:
+                strike(folder, fault, times, kept)
+            monitor_batch_end()
+            state.epoch += 1
+            state.sizes.append(elastic.size())
+            state.commit()
+        return seen, state.sizes
+
+    return train(state)
+
+
+def strike(folder: str, fault: str, times: int, kept: str) -> None:
+    while (StateFile(kept).content or {"plain": {"epoch": 0}})["plain"]["epoch"] != 2:
+        pause(0.01)
+    struck = Path(folder, f"struck-{elastic.rank()}")
+    if struck.exists() and len(struck.read_text()) == times:
+        return
+    with struck.open("a") as file:
+        file.write("x")
+    if fault == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if fault == "hang":
+        pause(3600)
+    raise ArithmeticError("no such sum")
+
+
+def launch_epochs(stage: Stage, fault: str, times: int, **options: Any) -> dict[int, Any]:
+    kept = stage.folder / "kept"
+    return launch(stage, epochs, fault, times, str(kept), checkpoint=kept, checkpoint_every=0, **options)
+
+
+@covers("EL-20", "EL-12")
+def test_all_are_killed_and_there_is_a_spare_host(free: Cluster, tmp_path: Path) -> None:
+    """The same hosts and the spare one go on from the file; nothing is done twice."""
+    stage = Stage(free, tmp_path, a=1, b=1)
+    nodes = stage.nodes()
+    stage.slots = {"a": 1, "b": 2}
+    stage.nodes = lambda: nodes  # type: ignore[method-assign]
+    results = launch_epochs(stage, "kill", 1, discovery=stage.discovery, max_workers=3)
+    assert sorted(results) == [0, 1, 2]
+    for seen, sizes in results.values():
+        assert seen == [2, 3] and sizes[2:] == [3, 3]
+
+
+@covers("EL-20", "EL-27")
+def test_the_only_worker_hangs(free: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """On the same host, without discovery and without a cool-down."""
+    results = launch_epochs(Stage(free, tmp_path, a=1), "hang", 1, stall_timeout=1.0)
+    assert results[0] == ([2, 3], [1, 1, 1, 1])
+    assert "All workers have failed. The job goes on from the state that was kept last." in caplog.text
+
+
+@covers("EL-20", "EL-21", "FD-20")
+def test_what_fails_three_times_is_not_tried_again(free: Cluster, tmp_path: Path) -> None:
+    """The same rank at the same epoch and batch; the message names it."""
+    with pytest.raises(JobFailed, match=r"The same failure has come 3 times at the same place.*\nThe first worker") as failed:
+        launch_epochs(Stage(free, tmp_path, a=1), "raise", 9)
+    assert "epoch 3, batch 1: crashed." in str(failed.value)
+    assert (tmp_path / "struck-0").read_text() == "xxx" and len(failed.value.verdicts) == 3
+
+
+def gather(folder: str) -> int:
+    @elastic.run
+    def train(state: Any) -> int:
+        gate(folder, "here", state)
+        return os.getpid()
+
+    return train(elastic.ObjectState(x=0))
+
+
+@covers("EL-20")
+def test_an_agent_that_dies_and_comes_back(own: Cluster, tmp_path: Path) -> None:
+    """Its worker dies with it; the host is asked until it answers, and the job goes on."""
+    (agent,) = own.start(1, "--listen", "127.0.0.1")
+    stage = Stage(own, tmp_path, a=1)
+    port = str(stage.nodes()[0].port)
+
+    def story() -> None:
+        (first,) = stage.pids("here")
+        agent.end(signal.SIGKILL)
+        own.start(1, "--listen", "127.0.0.1", "--port", port, work=agent.work)
+        stage.pids("here", other_than=[first])
+        stage.open("here")
+
+    stage.meanwhile(story)
+    assert launch(stage, gather, checkpoint=tmp_path / "kept") == {0: stage.pids("here")[0]}
+
+
+@covers("EL-20")
+def test_who_is_stopped_stays_so(free: Cluster, tmp_path: Path) -> None:
+    """a job that somebody ends (`psgd-submit --stop`) is not begun again."""
+    stage = Stage(free, tmp_path, a=1, b=1)
+
+    def story() -> None:
+        pid = stage.pids("here")[0]
+        logs = [path for path in stage.agent("a").work.glob("jobs/*/Fit-*.log") if f"pid {pid}," in path.read_text()]
+        with Request(stage.nodes().key_file).request(stage.nodes()) as com:
+            Reclaimer(com).stop(logs[0].parent.name.rpartition(".")[0], "Enough.")
+
+    stage.meanwhile(story)
+    with pytest.raises(JobFailed, match=r"The job was stopped: .*Enough\.") as failed:
+        launch(stage, gather, checkpoint=tmp_path / "kept")
+    assert "stopped" in {state for state, _ in failed.value.failures.values()}
+
+
+@covers("EL-19", "EL-22")
+def test_a_neighbour_on_the_same_host_lives_on(free: Cluster, tmp_path: Path) -> None:
+    """Of two workers of one agent one is killed: the other keeps its process; later there are two again."""
+    stage = Stage(free, tmp_path, a=2)
+    seen: list[list[int]] = []
+
+    def story() -> None:
+        seen.append(stage.pids("here"))
+        os.kill(seen[0][1], signal.SIGKILL)
+        seen.append(stage.pids("here", other_than=seen[0]))
+        if len(seen[1]) == 1:  # unless the cool-down was over before the other one had noticed
+            seen.append(stage.pids("here", other_than=seen[1]))
+        stage.open("here")
+
+    stage.meanwhile(story)
+    results = launch(stage, gather, cool_down=(0.5, 0.5))
+    survivor, other = seen[0]
+    assert [pids[0] for pids in seen] == [survivor] * len(seen)
+    assert len(seen[-1]) == 2 and other not in seen[-1]
+    assert results == {0: survivor, 1: seen[-1][1]}
