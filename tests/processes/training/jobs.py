@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import nn
-import parallel_sgd
 from network import NodeAssignment
 from nn.dataset.transforms import ImageCls, Shuffle
 from nn.model import Model, SequentialModel
-from parallel_sgd import JobResult, ParallelSGD
+from parallel_sgd import JobResult, ParallelSGD, Parameter_Server, in_process
 from parallel_sgd.nodes import LocalNodes
 from parallel_sgd.profiles import FixedBlockAssignment
+from rpc.logs import SUBMIT_LOGGER
 from tests.parallel_sgd.networks import mlp
 
 FOUR_BLOCKS = FixedBlockAssignment.of(blocks=4)
@@ -64,9 +65,9 @@ def only_weights(result: JobResult) -> bytes:
     return bits
 
 
-def here(job: ParallelSGD, count: int, directory: Path, **settings: Any) -> JobResult:
+def here(job: ParallelSGD, count: int, directory: Path, ps: bool = False, **settings: Any) -> JobResult:
     """The same job inside this process."""
-    with parallel_sgd.in_process(count) as nodes:
+    with in_process(count, ps=ps) as nodes:
         return job.parallel(nodes, directory=directory, **settings)
 
 
@@ -80,6 +81,27 @@ def assert_serves(agents: NodeAssignment, count: int, directory: Path) -> None:
     """The next job on the same agents works at once."""
     result = line_job().parallel(some(agents, count), epoch=1, block_size=4, directory=directory / "next")
     assert sorted(result.models) == list(range(count))
+
+
+@contextlib.contextmanager
+def hearing(act: Callable[[str], None]) -> Iterator[None]:
+    """Calls `act` with every message of the submitter."""
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            act(record.getMessage())
+
+    listener, logger = Listener(), logging.getLogger(SUBMIT_LOGGER)
+    logger.addHandler(listener)
+    try:
+        yield
+    finally:
+        logger.removeHandler(listener)
+
+
+def with_server(agents: NodeAssignment, workers: int) -> LocalNodes:
+    """The first agents as workers, the last one as parameter server."""
+    return some(agents, workers).add(Parameter_Server, agents[3])  # type: ignore[return-value]
 
 
 def rows(directory: Path, kind: str, node: int, title: str = "P-SGD") -> list[list[str]]:

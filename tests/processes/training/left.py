@@ -56,8 +56,11 @@ class Left:
         assert match is not None
         self.job = match[1]
 
-    def end(self) -> None:
-        """Whatever a failed test has left."""
+    def __enter__(self) -> Left:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ends whatever a failed test has left."""
         for process in self._processes:
             if process.poll() is None:
                 process.kill()

@@ -25,7 +25,6 @@ from tests.processes.training.jobs import FOUR_BLOCKS, here, line_job, only_weig
 
 from ...statements import covers
 
-pytestmark = pytest.mark.processes
 distributed = pytest.importorskip("distributed", reason="the extra 'dask' is not installed")
 LONG = 60.0  # for a Dask worker to come up while others use the machine
 
@@ -47,14 +46,8 @@ def test_workers_of_a_job_come_and_go_with_those_of_dask(
     along, and the one that takes its place has another. Within 5 s of the cluster's end there is no agent."""
     caplog.set_level(logging.INFO)
     folder, gate = tmp_path / "dask", tmp_path / "gate"
-    settings: dict[str, Any] = {
-        "assignment_type": FOUR_BLOCKS,
-        "epoch": 120,
-        "block_size": 2,
-        "codec": {0: UntilTold},
-        "codec_extra_parameters": {"GATE": str(gate)},
-        "directory": tmp_path,
-    }
+    settings: dict[str, Any] = {"assignment_type": FOUR_BLOCKS, "epoch": 120, "block_size": 2, "directory": tmp_path}
+    settings |= {"codec": {0: UntilTold}, "codec_extra_parameters": {"GATE": str(gate)}}
 
     def waited_for(nodes: str) -> int:
         return said(caplog.records).count(f"Waiting for ({nodes}) ...")

@@ -31,8 +31,6 @@ from tests.processes.training.left import Left
 
 from ...statements import covers
 
-pytestmark = pytest.mark.processes
-
 
 @pytest.fixture
 def trio(tmp_path: Path) -> Iterator[Cluster]:
@@ -44,11 +42,8 @@ def trio(tmp_path: Path) -> Iterator[Cluster]:
 
 @pytest.fixture
 def left(trio: Cluster, tmp_path: Path) -> Iterator[Left]:
-    made = Left(trio, tmp_path)
-    try:
+    with Left(trio, tmp_path) as made:
         yield made
-    finally:
-        made.end()
 
 
 def seconds_to_start(left: Left) -> float:

@@ -19,8 +19,6 @@ from tests.processes.training.jobs import FOUR_BLOCKS, here, line_job, only_weig
 
 from ...statements import covers
 
-pytestmark = pytest.mark.processes
-
 
 class Unhurried(Plain):
     """A job that lasts for some seconds, whoever works on it: every batch takes as long as its slowest block."""

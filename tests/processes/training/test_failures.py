@@ -26,7 +26,7 @@ from rpc.errors import NodeBusy
 from rpc.launch.local import local_agents
 from tests.parallel_sgd.networks import mlp
 from tests.processes.harness import start_job, wait_for
-from tests.processes.training.jobs import digits_job, here, line_job, only_weights, said, some
+from tests.processes.training.jobs import digits_job, hearing, here, line_job, only_weights, rows, said, some
 
 from ...statements import covers
 
@@ -57,18 +57,6 @@ class Holder(rpc.AbsSimpleExecutor):
         wait_for(Path(self.shipped["free"]).exists, "the end", 60.0)
 
 
-class Frees(logging.Handler):
-    """Lets the holder go when the submitter tries again."""
-
-    def __init__(self, file: Path) -> None:
-        super().__init__()
-        self._file = file
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if "Trying again" in record.getMessage():
-            self._file.touch()
-
-
 @covers("SUB-3", "SUB-4")
 def test_waiting_for_a_busy_node(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """`wait=` seconds of patience: none here, where the answer names address, title and since when, and enough there."""
@@ -78,12 +66,8 @@ def test_waiting_for_a_busy_node(agents: LocalNodes, tmp_path: Path, caplog: pyt
         holding = start_job(com, Holder, tmp_path, title="Thesis", objects={"free": str(free)})
         with pytest.raises(NodeBusy, match=rf"The job was not started: .*{agents[0]}.*Thesis.*since"):
             line_job().parallel(nodes, wait=0.1, directory=tmp_path, **QUICK)
-        handler = Frees(free)
-        logging.getLogger("P-SGD Submit").addHandler(handler)
-        try:
+        with hearing(lambda text: free.touch() if "Trying again" in text else None):
             assert line_job().parallel(nodes, wait=60, directory=tmp_path, **QUICK)["Loss"] > 0
-        finally:
-            logging.getLogger("P-SGD Submit").removeHandler(handler)
         assert not holding.join()[1]
 
 
@@ -129,13 +113,8 @@ def test_redundancy_pays(
     undisturbed = here(digits_job(), count, tmp_path / "undisturbed", **settings)
     caplog.clear()
     start = time.monotonic()
-    result = digits_job().parallel(
-        some(agents, count),
-        codec_extra_parameters={"victim": victim},
-        ssgd_timeout_limit=60_000,
-        directory=tmp_path,
-        **settings,
-    )
+    settings |= {"codec_extra_parameters": {"victim": victim}, "ssgd_timeout_limit": 60_000}
+    result = digits_job().parallel(some(agents, count), directory=tmp_path, **settings)
     assert time.monotonic() - start < 20
     assert sorted(result.models) == [node for node in range(count) if node != victim]
     assert only_weights(result) == only_weights(undisturbed)
@@ -143,10 +122,7 @@ def test_redundancy_pays(
     warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert [line for line in warnings if f"Node({victim})" in line and "SIGKILL" in line], warnings
     for node in result.models:
-        tables = {
-            (folder / f"Node-{node}-Retrieve" / f"EV-P-SGD-N({node}).csv") for folder in (tmp_path, tmp_path / "undisturbed")
-        }
-        assert len({table.read_bytes() for table in tables}) == 1
+        assert rows(tmp_path, "EV", node) == rows(tmp_path / "undisturbed", "EV", node)
 
 
 @covers("SUB-31")
@@ -162,16 +138,9 @@ def test_the_last_copy_of_a_block_cannot_be_spared(agents: LocalNodes, tmp_path:
                 os.kill(os.getpid(), signal.SIGKILL)
             return super().update_blocks(block_weight)
 
+    settings: dict[str, Any] = {"redundancy": 2, "assignment_type": DuplicateAssignment, "codec": BothHolders, "epoch": 50}
     with pytest.raises(JobFailed, match=r"SIGKILL"):
-        digits_job().parallel(
-            some(agents, 4),
-            redundancy=2,
-            assignment_type=DuplicateAssignment,
-            codec=BothHolders,
-            epoch=50,
-            ssgd_timeout_limit=60_000,
-            directory=tmp_path,
-        )
+        digits_job().parallel(some(agents, 4), ssgd_timeout_limit=60_000, directory=tmp_path, **settings)
 
 
 @covers("SUB-14")
@@ -180,21 +149,15 @@ def test_ctrl_c_in_local_workers_stops_the_job(tmp_path: Path, caplog: pytest.Lo
     caplog.set_level(logging.INFO)
     interrupted: list[float] = []
 
-    class Watcher(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if "Current progress" in record.getMessage() and not interrupted:
-                interrupted.append(time.monotonic())
-                signal.raise_signal(signal.SIGINT)
+    def interrupt(text: str) -> None:
+        if "Current progress" in text and not interrupted:
+            interrupted.append(time.monotonic())
+            signal.raise_signal(signal.SIGINT)
 
-    watcher = Watcher()
-    logging.getLogger().addHandler(watcher)
-    try:
-        with local_workers(1) as nodes:
-            with pytest.raises(KeyboardInterrupt):
-                digits_job().parallel(nodes, epoch=4000, directory=tmp_path)
-            assert time.monotonic() - interrupted[0] < 4  # it was not killed after 5 s, but stopped itself
-            assert "This job has been aborted." in caplog.text
-            assert "All the tasks are done." not in said(caplog.records)
-            assert line_job().parallel(nodes, directory=tmp_path, **QUICK)["Loss"] > 0  # at once: the job is stopped
-    finally:
-        logging.getLogger().removeHandler(watcher)
+    with hearing(interrupt), local_workers(1) as nodes:
+        with pytest.raises(KeyboardInterrupt):
+            digits_job().parallel(nodes, epoch=4000, directory=tmp_path)
+        assert time.monotonic() - interrupted[0] < 4  # it was not killed after 5 s, but stopped itself
+        assert "This job has been aborted." in caplog.text
+        assert "All the tasks are done." not in said(caplog.records)
+        assert line_job().parallel(nodes, directory=tmp_path, **QUICK)["Loss"] > 0  # at once: the job is stopped

@@ -22,7 +22,6 @@ from rpc.launch import BatchLauncher
 from tests.processes.harness import AgentProcess, Cluster, cluster, wait_for
 from tests.processes.training.jobs import FOUR_BLOCKS, here, line_job, only_weights, said
 
-pytestmark = pytest.mark.processes
 STALE = {"system": "slurm", "run": "76.0", "size": 3, "slots": 1, "started": 1.0, "host": socket.gethostname()}
 
 
@@ -73,9 +72,8 @@ def slurm(tmp_path: Path) -> Iterator[Slurm]:
     folder = tmp_path / "rendezvous"
     folder.mkdir()
     for rank in range(3):
-        (folder / f"slurm-76.0-{rank}.agent.json").write_text(
-            json.dumps({**STALE, "rank": rank, "address": f"127.0.0.1:{rank + 1}"})
-        )
+        stale = json.dumps({**STALE, "rank": rank, "address": f"127.0.0.1:{rank + 1}"})
+        (folder / f"slurm-76.0-{rank}.agent.json").write_text(stale)
     (folder / "slurm-76.0-9.agent.json").write_text('{"system": "sl')
     with cluster(tmp_path / "cluster") as made:
         yield Slurm(made, folder)

@@ -27,13 +27,8 @@ from tests.processes.harness import processes_below, wait_for
 from ...statements import covers
 from .jobs import digits_job, rows, weights
 
-SETTINGS: dict[str, Any] = {
-    "block_size": 64,
-    "seed": 11,
-    "codec": codec.TopK,  # each worker has a state of its own
-    "gd_type": SGDOptimizer,
-    "gd_params": (0.05,),
-}
+SETTINGS: dict[str, Any] = {"block_size": 64, "seed": 11, "gd_type": SGDOptimizer, "gd_params": (0.05,)}
+SETTINGS["codec"] = codec.TopK  # each worker has a state of its own
 ROOT = Path(parallel_sgd.__file__).parents[1]
 
 

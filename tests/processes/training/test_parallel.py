@@ -38,7 +38,6 @@ from tests.processes.training.jobs import (
 
 from ...statements import covers
 
-pytestmark = pytest.mark.processes
 IN_ORDER = [
     r"Start job\.",
     r"Workers: \(2\) nodes has been assigned:\n\t\t-->ID: +0\t\tAddress:  127\.0\.0\.1:\d+\n\t\t-->ID: +1\t\tAddress: .*",
@@ -174,21 +173,16 @@ def test_the_number_of_workers_changes_no_bit(agents: LocalNodes, tmp_path: Path
     """With fixed blocks 1, 2 and 4 workers train the same weights, on agents and in process, dropout included."""
     model = mlp(dropout=0.2)
     before = model.store.values.copy()
-    settings: dict[str, Any] = {
-        "epoch": 2,
-        "block_size": 16,
-        "assignment_type": FOUR_BLOCKS,
-        "gd_type": ADAMOptimizer,
-        "seed": 7,
-    }
+    settings: dict[str, Any] = {"epoch": 2, "block_size": 16, "assignment_type": FOUR_BLOCKS, "gd_type": ADAMOptimizer}
+    settings["seed"] = 7
     bits, tables = set(), set()
     for count in (1, 2, 4):
         for place in ("agents", "here"):
-            folder = tmp_path / f"{place}-{count}"
+            folder, job = tmp_path / f"{place}-{count}", digits_job(model)
             if place == "agents":
-                result = digits_job(model).parallel(some(agents, count), directory=folder, **settings)
+                result = job.parallel(some(agents, count), directory=folder, **settings)
             else:
-                result = here(digits_job(model), count, folder, **settings)
+                result = here(job, count, folder, **settings)
             assert sorted(result.models) == list(range(count))
             bits |= set(weights(result).values())
             tables |= {(folder / f"Node-{n}-Retrieve" / f"EV-P-SGD-N({n}).csv").read_bytes() for n in range(count)}

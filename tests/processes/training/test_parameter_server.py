@@ -19,7 +19,7 @@ import nn
 from nn.dataset.transforms.abstract import AbsTransformer
 from nn.gradient_descent import SGDOptimizer
 from nn.optimizer import GradientAveragingOptimizer
-from parallel_sgd import JobFailed, JobResult, ParallelSGD, Parameter_Server, cli, in_process
+from parallel_sgd import JobFailed, ParallelSGD, Parameter_Server, cli
 from parallel_sgd.accounts import RECEIVED, SENT, Entry, check_conserved
 from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, Plain, SyncPS, netEncapsulation
 from parallel_sgd.nodes import LocalNodes
@@ -31,16 +31,16 @@ from tests.processes.training.jobs import (
     FOUR_BLOCKS,
     assert_serves,
     digits_job,
+    here,
     line_job,
     log_of,
     only_weights,
     said,
-    some,
+    with_server,
 )
 
 from ...statements import covers
 
-pytestmark = pytest.mark.processes
 IN_ORDER = [
     r"Start job\.",
     r"Workers: \(3\) nodes has been assigned:\n\t\t-->ID: +-2\t\tAddress: .*\n\t\t-->ID: +0\t\tAddress: .*\n\t\t-->ID: +1.*",
@@ -51,17 +51,6 @@ IN_ORDER = [
     r"Waiting for \(\{.*\}\) \.\.\.",
     r"All the tasks are done\.",
 ]
-
-
-def with_server(agents: LocalNodes, workers: int) -> LocalNodes:
-    """The first agents as workers, the last one as parameter server."""
-    return some(agents, workers).add(Parameter_Server, agents[3])  # type: ignore[return-value]
-
-
-def alone(job: ParallelSGD, count: int, directory: Path, ps: bool = True, **settings: Any) -> JobResult:
-    """The same job inside this process."""
-    with in_process(count, ps=ps) as nodes:
-        return job.parallel(nodes, directory=directory, **settings)
 
 
 def moments(files: Any, node: int) -> list[float]:
@@ -80,7 +69,7 @@ def test_the_same_bits_and_the_story(agents: LocalNodes, tmp_path: Path, caplog:
         assert any(re.fullmatch(pattern, line) for line in lines), pattern
     assert not [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
-    plain = alone(digits_job(), 1, tmp_path / "here", ps=False, codec=Plain, **settings)
+    plain = here(digits_job(), 1, tmp_path / "here", codec=Plain, **settings)
     assert only_weights(result) == only_weights(plain)
     assert result == plain and sorted(result.models) == [0, 1]
 
@@ -109,8 +98,8 @@ def test_the_server_merges_statistics_of_batch_norm(agents: LocalNodes, tmp_path
     model.setup(nn.loss.Cross_Entropy_With_Softmax(), nn.metric.CategoricalAccuracy())
     settings: dict[str, Any] = {"assignment_type": FOUR_BLOCKS, "epoch": 1, "block_size": 32}
     together = digits_job(model).parallel(with_server(agents, 2), directory=tmp_path, **settings)
-    without = alone(digits_job(model), 3, tmp_path / "without", ps=False, **settings)
-    one = alone(digits_job(model), 1, tmp_path / "here", ps=False, **settings)
+    without = here(digits_job(model), 3, tmp_path / "without", **settings)
+    one = here(digits_job(model), 1, tmp_path / "here", **settings)
     stores = [trained.store for result in (together, without, one) for trained in result.models.values()]
     assert len({store.values.tobytes() for store in stores}) == len({store.buffer_values.tobytes() for store in stores}) == 1
     assert together == without == one
@@ -145,6 +134,11 @@ class Mortal(SyncPS):
         super().dispose()
 
 
+def mortal(victim: int) -> dict[str, Any]:
+    parameters = {"victim": victim}
+    return {"codec": Mortal, "ps_codec": Mortal, "codec_extra_parameters": parameters, "ssgd_timeout_limit": 60_000}
+
+
 @covers("SUB-31", "FLT-15")
 @pytest.mark.alone
 @pytest.mark.parametrize("victim", [Parameter_Server, 1])
@@ -152,15 +146,7 @@ def test_a_killed_node_ends_the_job(agents: LocalNodes, tmp_path: Path, victim: 
     """The death of the server is reported like a worker's, and that of a worker ends the server: each names
     the dead node within a second."""
     with pytest.raises(JobFailed, match=rf"Node\({victim}\) failed: .*SIGKILL") as info:
-        digits_job().parallel(
-            with_server(agents, 3),
-            codec=Mortal,
-            ps_codec=Mortal,
-            codec_extra_parameters={"victim": victim},
-            epoch=100,
-            ssgd_timeout_limit=60_000,
-            directory=tmp_path,
-        )
+        digits_job().parallel(with_server(agents, 3), epoch=100, directory=tmp_path, **mortal(victim))
     failure = info.value
     others = {Parameter_Server, 0, 1, 2} - {victim}
     assert next(iter(failure.failures)) == victim and set(failure.failures) == others | {victim}
@@ -176,17 +162,9 @@ def test_a_killed_node_ends_the_job(agents: LocalNodes, tmp_path: Path, victim: 
 def test_redundancy_pays_with_a_server(agents: LocalNodes, tmp_path: Path) -> None:
     """The server goes on with the copies of the others; the weights do not change."""
     settings: dict[str, Any] = {"redundancy": 2, "assignment_type": IIDBlockAssignment, "epoch": 2, "block_size": 16}
-    result = digits_job().parallel(
-        with_server(agents, 3),
-        codec=Mortal,
-        ps_codec=Mortal,
-        codec_extra_parameters={"victim": 1},
-        ssgd_timeout_limit=60_000,
-        directory=tmp_path,
-        **settings,
-    )
+    result = digits_job().parallel(with_server(agents, 3), directory=tmp_path, **settings, **mortal(1))
     assert sorted(result.models) == [0, 2]
-    assert only_weights(result) == only_weights(alone(digits_job(), 3, tmp_path / "here", ps=False, **settings))
+    assert only_weights(result) == only_weights(here(digits_job(), 3, tmp_path / "here", **settings))
 
 
 class Letter:
@@ -236,11 +214,11 @@ def test_a_pair_of_codecs_of_ones_own(agents: LocalNodes, tmp_path: Path) -> Non
     settings |= {"gd_type": SGDOptimizer, "gd_params": (0.1,)}
     settings["codec_extra_parameters"] = {"factor": 0.5}
     result = line_job().parallel(with_server(agents, 2), directory=tmp_path, **settings)
-    assert only_weights(result) == only_weights(alone(line_job(), 2, tmp_path / "here", **settings))
+    assert only_weights(result) == only_weights(here(line_job(), 2, tmp_path / "here", ps=True, **settings))
     assert "codec Sorter" in log_of(result.files, Parameter_Server)
     assert "codec Sender" in log_of(result.files, 0)
     settings["codec_extra_parameters"] = {"factor": 0.25}
-    assert only_weights(alone(line_job(), 2, tmp_path / "other", **settings)) != only_weights(result)
+    assert only_weights(here(line_job(), 2, tmp_path / "other", ps=True, **settings)) != only_weights(result)
 
 
 @covers("SUB-16", "SUB-27")
@@ -256,16 +234,9 @@ def test_an_error_in_the_server_codec_reaches_the_submitter(agents: LocalNodes, 
                 raise ZeroDivisionError("no such letter")
             return super().receive_blocks(content)
 
+    settings: dict[str, Any] = {"codec": Sender, "ps_codec": Broken, "block_size": 4, "epoch": 100}
     with pytest.raises(JobFailed, match=r"Node\(-2\) failed: ZeroDivisionError: no such letter") as info:
-        line_job().parallel(
-            with_server(agents, 2),
-            codec=Sender,
-            ps_codec=Broken,
-            block_size=4,
-            epoch=100,
-            ssgd_timeout_limit=60_000,
-            directory=tmp_path,
-        )
+        line_job().parallel(with_server(agents, 2), ssgd_timeout_limit=60_000, directory=tmp_path, **settings)
     assert "receive_blocks" in info.value.failures[Parameter_Server][1]
 
 
@@ -302,20 +273,7 @@ def test_job_submit(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypa
     """`job_submit.py --ps --local 2`."""
     monkeypatch.chdir(tmp_path)
     mlp().save("dnn.model")
-    options = [
-        "-m",
-        "dnn.model",
-        "--local",
-        "2",
-        "--ps",
-        "--dataset",
-        "digits",
-        "--epochs",
-        "1",
-        "--block-assignment",
-        "fixed:4",
-        "--json",
-    ]
-    assert cli.main(options) == cli.EXIT_OK
+    options = "-m dnn.model --local 2 --ps --dataset digits --epochs 1 --block-assignment fixed:4 --json"
+    assert cli.main(options.split()) == cli.EXIT_OK
     content = json.loads(capsys.readouterr().out)
     assert set(content["files"]) == {"-2", "0", "1"} and content["result"]["Loss"] > 0

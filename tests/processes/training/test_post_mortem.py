@@ -7,6 +7,7 @@ import os
 import signal
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,8 +17,6 @@ from rpc.launch.local import local_agents
 from tests.processes.training.jobs import FOUR_BLOCKS, line_job
 
 from ...statements import covers
-
-pytestmark = pytest.mark.processes
 
 
 @covers("FD-18", "FD-13")
@@ -34,17 +33,9 @@ def test_the_cause_of_a_failure_found_later(
         nodes = LocalNodes(agents.key_file)
         for node, address in enumerate(agents.addresses):
             nodes.add(node, address)
+        settings: dict[str, Any] = {"assignment_type": FOUR_BLOCKS, "epoch": 3, "block_size": 2, "checkpoint_every": 1}
         with pytest.raises(JobFailed) as info:
-            line_job().parallel(
-                nodes,
-                assignment_type=FOUR_BLOCKS,
-                epoch=3,
-                block_size=2,
-                checkpoint_every=1,
-                fault="hang 1@e2.b2",
-                stall_timeout=1.0,
-                directory=tmp_path / "run",
-            )
+            line_job().parallel(nodes, fault="hang 1@e2.b2", stall_timeout=1.0, directory=tmp_path / "run", **settings)
         job = info.value.job_id
         assert info.value.verdicts[0].node == 1
         (folder,) = (path for path in agents.directory.glob(f"agent-*/jobs/{job}.0/checkpoints"))
@@ -77,8 +68,6 @@ def test_the_cause_of_a_failure_found_later(
         assert [entry.name for entry in tmp_path.iterdir() if "post-mortem" in entry.name] == [path.name]
 
         assert cli.main(["--post-mortem", "20200101-000000-00000000", "-n", "2"]) == cli.EXIT_USAGE
-        assert (
-            f"None of 2 agents knows job 20200101-000000-00000000; the newest that they know is {job}."
-            in capsys.readouterr().err
-        )
+        told = f"None of 2 agents knows job 20200101-000000-00000000; the newest that they know is {job}."
+        assert told in capsys.readouterr().err
     assert cli.main(["--post-mortem", job]) == cli.EXIT_NETWORK

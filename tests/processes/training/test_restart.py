@@ -19,15 +19,11 @@ from parallel_sgd.codec import GlobalSettings
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.nodes import LocalNodes
 from tests.processes.harness import wait_for
-from tests.processes.training.jobs import FOUR_BLOCKS, here, line_job, only_weights, said, some
+from tests.processes.training.jobs import FOUR_BLOCKS, hearing, here, line_job, log_of, only_weights, said, some
 
 from ...statements import covers
 
-pytestmark = pytest.mark.processes
-FAULTS = {
-    "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
-    "segfault": lambda: ctypes.string_at(0),
-}
+FAULTS = {"kill": lambda: os.kill(os.getpid(), signal.SIGKILL), "segfault": lambda: ctypes.string_at(0)}
 
 
 class Unlucky(Plain):
@@ -113,8 +109,7 @@ def test_a_stuck_worker_costs_no_finished_epoch(agents: LocalNodes, tmp_path: Pa
     assert result.restarts == 1
     assert only_weights(result) == only_weights(undisturbed)
     for node, files in result.files.items():
-        log = next(path for path in files if path.name.startswith(f"Fit-{node}")).read_text("utf-8")
-        assert "Training goes on after 2 epochs" in log
+        assert "Training goes on after 2 epochs" in log_of(result.files, node)
         (table,) = [path for path in files if path.name.startswith("EV-")]
         assert len(table.read_text().splitlines()) == 1 + 5
     told = "\n".join(said(caplog.records))
@@ -149,9 +144,8 @@ def test_codecs_that_count_or_remember(agents: LocalNodes, tmp_path: Path, codec
     result = run(agents, tmp_path, "", 1, **settings)
     assert (result.restarts, only_weights(result)) == (1, only_weights(undisturbed))
     assert result.ledger.problems == ()
-    log = next(path for path in result.files[0] if path.name.startswith("Fit-0")).read_text("utf-8")
     begins = "epoch 2." if codec is codecs.TopK else "epoch 2, batch 2."
-    assert f"with {begins}" in log
+    assert f"with {begins}" in log_of(result.files, 0)
 
 
 @covers("FD-7")
@@ -185,8 +179,7 @@ def test_no_more_than_max_restarts(agents: LocalNodes, tmp_path: Path, caplog: p
         run(agents, tmp_path, "kill", 5, max_restarts=1, epoch=8)
     assert "Giving up: it was started again as often as 'max_restarts' allows, 1." in said(caplog.records)
     assert failed.value.files.keys() == {0, 1}
-    log = next(path for path in failed.value.files[1] if path.name.startswith("Fit-1"))
-    assert log.read_text("utf-8").count("Training begins") == 2  # one log holds both attempts
+    assert log_of(failed.value.files, 1).count("Training begins") == 2  # one log holds both attempts
     assert run(agents, tmp_path / "next", "kill", 0).restarts == 0
 
 
@@ -224,8 +217,7 @@ def test_the_others_go_on(agents: LocalNodes, tmp_path: Path, caplog: pytest.Log
     assert result.restarts == 1
     told = "\n".join(said(caplog.records))
     assert "2 nodes, numbered anew, start again from the newest state that any of them has" in told
-    log = next(path for path in result.files[0] if path.name.startswith("Fit-0")).read_text("utf-8")
-    assert "Training goes on after 1 epoch and 1 batch, with epoch 2, batch 2." in log
+    assert "Training goes on after 1 epoch and 1 batch, with epoch 2, batch 2." in log_of(result.files, 0)
 
 
 @covers("EL-16")
@@ -261,32 +253,22 @@ class FullForAMoment(Unlucky):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-class MakesRoom(logging.Handler):
-    """When the submitter says that a node was refused, and tries again, there is room again."""
-
-    def __init__(self, notes: Path) -> None:
-        super().__init__()
-        self._note, self.seen = notes.with_suffix(".agent"), 0
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if "Trying again" in record.getMessage():
-            self.seen += 1
-            room(int(self._note.read_text()), True)
-
-
 @covers("FLT-26")
 def test_disks_that_are_full_for_a_moment(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Under a worker, which trains on and loses no row; and under an agent, which refuses an attempt and takes the next
     one when there is room again."""
     caplog.set_level(logging.INFO)
     undisturbed = calm(tmp_path)
-    handler = MakesRoom(tmp_path / "notes")
-    logging.getLogger("P-SGD Submit").addHandler(handler)
-    try:
+    refused: list[str] = []
+
+    def make_room(text: str) -> None:
+        if "Trying again" in text:
+            refused.append(text)
+            room(int((tmp_path / "notes.agent").read_text()), True)
+
+    with hearing(make_room):
         result = run(agents, tmp_path, "", 1, codec={0: FullForAMoment})
-    finally:
-        logging.getLogger("P-SGD Submit").removeHandler(handler)
-    assert (handler.seen, result.restarts, result.ledger.problems) == (1, 1, ())
+    assert (len(refused), result.restarts, result.ledger.problems) == (1, 1, ())
     assert only_weights(result) == only_weights(undisturbed)
     told = "\n".join(said(caplog.records))
     assert "the job process cannot be started: File too large" in told and "File exists" not in told

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from tests.processes.training.left import Left
 
 from ...statements import covers
 
-pytestmark = pytest.mark.processes
 IN_THE_GATE = "LEASE_SCHEDULES" not in os.environ  # what says nothing new about who drives is left to `make faults`
 
 
@@ -40,26 +39,33 @@ def records(left: Left) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for agent in left.trio.agents for path in agent.work.glob("jobs/*/job.json")]
 
 
-def stop(four: Cluster) -> list[int]:
-    """Stop all but the first host; returns their processes."""
+def await_end(four: Cluster, left: Left) -> None:
+    over = lambda: four.idle() and all(record["outcome"] for record in records(left))  # noqa: E731
+    wait_for(over, "the job to be over, and the agents to be free", 60)
+
+
+def stop(four: Cluster) -> Callable[[], None]:
+    """Stop all but the first host; returns what lets them go on."""
     stopped = [pid for agent in four.agents[1:] for pid in (agent.pid, *agent.job_pids())]
-    for pid in stopped:
-        os.kill(pid, signal.SIGSTOP)
-    return stopped
+
+    def signal_all(number: int) -> None:
+        for pid in stopped:
+            os.kill(pid, number)
+
+    signal_all(signal.SIGSTOP)
+    return lambda: signal_all(signal.SIGCONT)
 
 
 @covers("INV-14", "FLT-21", "FLT-25")
 def test_hosts_that_were_stopped_and_come_back(four: Cluster, tmp_path: Path) -> None:
     """Three of four hosts fall silent, so the submitter pauses, and says so; they come back, grant it
     the job, and do not go on with it by themselves: one attempt, one driver, one result."""
-    left = Left(four, tmp_path, "shrink")
-    try:
+    with Left(four, tmp_path, "shrink") as left:
         left.await_manifests()
-        stopped = stop(four)
+        go_on = stop(four)
         wait_for(lambda: "Training pauses" in left.said, "the submitter to pause", 60)
         assert "Node(3) at" in left.said.partition("Training pauses")[2].splitlines()[0]
-        for pid in stopped:
-            os.kill(pid, signal.SIGCONT)
+        go_on()
         wait_for(lambda: left.said.count("Waiting for") == 2, "the next attempt to run", 60)
         left.hurry.touch()
         assert left.submitter.wait(60) == 0
@@ -67,8 +73,6 @@ def test_hosts_that_were_stopped_and_come_back(four: Cluster, tmp_path: Path) ->
         assert not any("drives it now" in agent.console for agent in four.agents)
         assert {(attempt, driver.partition("/")[0]) for attempt, driver in begun(left)} == {(1, "The submitter")}
         assert [left.record(node)["outcome"] for node in range(4)] == ["done", "left", "left", "left"]
-    finally:
-        left.end()
 
 
 @covers("INV-14", "FLT-21", "FLT-25")
@@ -76,16 +80,14 @@ def test_hosts_that_were_stopped_and_come_back(four: Cluster, tmp_path: Path) ->
 def test_hosts_that_come_back_when_the_submitter_has_given_up(four: Cluster, tmp_path: Path) -> None:
     """It ends with JobFailed after its time, here two seconds, and the job is over for node 0. The
     others are most of the nodes: they go on. Who attaches gets what they have made, and nothing of node 0."""
-    left = Left(four, tmp_path, "shrink", LONELY_PATIENCE="2")
-    try:
+    with Left(four, tmp_path, "shrink", LONELY_PATIENCE="2") as left:
         left.await_manifests()
-        stopped = stop(four)
+        go_on = stop(four)
         assert left.submitter.wait(60) == 1
         assert "JobFailed" in left.said and "It could not go on within 2 s. Node(1) at" in left.said
         assert f"The job may go on without us, which 'psgd-submit --attach {left.job}' would show." in left.said
         wait_for(lambda: left.record(0)["outcome"] == "left", "node 0 to be told", 60)
-        for pid in stopped:
-            os.kill(pid, signal.SIGCONT)
+        go_on()
         left.await_driver("Node(1)", [1, 2, 3])
         left.hurry.touch()
         code, out, err = left.run("--attach", left.job, "--json")
@@ -94,15 +96,12 @@ def test_hosts_that_come_back_when_the_submitter_has_given_up(four: Cluster, tmp
         told = json.loads(out)
         assert told["outcome"] == "done" and sorted(told["files"]) == ["1", "2", "3"]
         wait_for(four.idle, "the agents to be free", 60)
-    finally:
-        left.end()
 
 
 @covers("FLT-21", "FLT-25")
 def test_hosts_that_crash(four: Cluster, tmp_path: Path) -> None:
     """All but one; nobody can be going on without the submitter, so it goes on at once."""
-    left = Left(four, tmp_path, "shrink")
-    try:
+    with Left(four, tmp_path, "shrink") as left:
         left.await_manifests()
         for agent in four.agents[1:]:
             agent.process.kill()
@@ -111,30 +110,24 @@ def test_hosts_that_crash(four: Cluster, tmp_path: Path) -> None:
         left.hurry.touch()
         assert left.submitter.wait(60) == 0
         assert left.record(0)["outcome"] == "done"
-    finally:
-        left.end()
 
 
 @covers("FLT-25", "SUB-15")
 @pytest.mark.skipif(IN_THE_GATE, reason="`make faults`")
 def test_ctrl_c_while_training_pauses(four: Cluster, tmp_path: Path) -> None:
     """The submitter leaves at once, and the job to its nodes, which go on when most of them are back."""
-    left = Left(four, tmp_path, "shrink")
-    try:
+    with Left(four, tmp_path, "shrink") as left:
         left.await_manifests()
-        stopped = stop(four)
+        go_on = stop(four)
         wait_for(lambda: "Training pauses" in left.said, "the submitter to pause", 60)
         left.submitter.send_signal(signal.SIGINT)
         assert left.submitter.wait(20) == -signal.SIGINT
         assert f"The job {left.job} goes on without us." in left.said
-        for pid in stopped:
-            os.kill(pid, signal.SIGCONT)
+        go_on()
         wait_for(lambda: any("drives it now" in agent.console for agent in four.agents), "a standby driver to drive", 60)
         left.hurry.touch()
-        wait_for(lambda: four.idle() and all(record["outcome"] for record in records(left)), "the job to be over", 60)
+        await_end(four, left)
         assert "done" in {record["outcome"] for record in records(left)}
-    finally:
-        left.end()
 
 
 @covers("INV-14", "FLT-25")
@@ -149,8 +142,7 @@ def test_a_network_that_falls_apart_and_is_whole_again(tmp_path: Path, heals: st
             four.agents.append(AgentProcess(root, four.key_file, *listen, on=net.on(host)))
         for agent in four.agents:
             agent.await_address()
-        left = Left(four, tmp_path, "shrink", net.on(-1))
-        try:
+        with Left(four, tmp_path, "shrink", net.on(-1)) as left:
             left.await_manifests()
             net.cut()
             wait_for(lambda: "Training pauses" in left.said, "the submitter to pause", 60)
@@ -166,13 +158,7 @@ def test_a_network_that_falls_apart_and_is_whole_again(tmp_path: Path, heals: st
             left.hurry.touch()
             if heals == "early":
                 assert left.submitter.wait(60) == 0
-            wait_for(
-                lambda: four.idle() and all(record["outcome"] for record in records(left)),
-                "the job to be over, and the agents to be free",
-                60,
-            )
+            await_end(four, left)
             drivers = {driver.partition("/")[0] for _, driver in begun(left)}
             assert drivers == ({"The submitter"} if heals == "early" else {"Node(1)"})
             assert [record["state"] for record in records(left)].count("done") == (1 if heals == "early" else 3)
-        finally:
-            left.end()

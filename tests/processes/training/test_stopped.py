@@ -7,23 +7,30 @@ import logging
 import os
 import re
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from parallel_sgd import JobResult, ParallelSGD, Parameter_Server
+from parallel_sgd import JobResult, ParallelSGD
 from parallel_sgd.codec import BlockWeight, GlobalSettings, Plain, SyncPS
 from parallel_sgd.nodes import LocalNodes
 from parallel_sgd.profiles import IIDBlockAssignment
 from tests.parallel_sgd.networks import mlp
-from tests.processes.training.jobs import assert_serves, digits_job, here, log_of, only_weights, said, some
+from tests.processes.training.jobs import (
+    assert_serves,
+    digits_job,
+    hearing,
+    here,
+    log_of,
+    only_weights,
+    said,
+    some,
+    with_server,
+)
 
 from ...statements import covers
 
-pytestmark = pytest.mark.processes
 VICTIM = 1
 SETTINGS: dict[str, Any] = {"redundancy": 2, "assignment_type": IIDBlockAssignment, "block_size": 16, "epoch": 2}
 
@@ -51,40 +58,21 @@ class StoppedPS(StopsOnce, SyncPS):
     pass
 
 
-class Resumer(logging.Handler):
-    """Lets the stopped process go on when the submitter has said that the two other workers are done."""
-
-    def __init__(self, note: Path) -> None:
-        super().__init__()
-        self._note = note
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.getMessage().endswith("{0, 2} is done."):
-            self.resume()
-
-    def resume(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(int(self._note.read_text()), signal.SIGCONT)
-
-
-@contextmanager
-def resumed_after_the_others(note: Path) -> Iterator[None]:
-    resumer = Resumer(note)
-    logger = logging.getLogger("P-SGD Submit")
-    logger.addHandler(resumer)
-    try:
-        yield
-    finally:
-        logger.removeHandler(resumer)
-        resumer.resume()
-
-
 def run(job: ParallelSGD, nodes: LocalNodes, directory: Path, codec: type[Any], **settings: Any) -> JobResult:
+    """The stopped process goes on when the submitter has said that the two other workers are done, at the latest at the end."""
     note = directory / "note"
-    with resumed_after_the_others(note):
-        return job.parallel(
-            nodes, codec=codec, codec_extra_parameters={"note": str(note)}, directory=directory, **SETTINGS, **settings
-        )
+
+    def resume(text: str) -> None:
+        if text.endswith("{0, 2} is done."):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(note.read_text()), signal.SIGCONT)
+
+    settings |= {"codec": codec, "codec_extra_parameters": {"note": str(note)}, "directory": directory}
+    try:
+        with hearing(resume):
+            return job.parallel(nodes, **SETTINGS, **settings)
+    finally:
+        resume("{0, 2} is done.")
 
 
 def undisturbed(job: ParallelSGD, directory: Path) -> JobResult:
@@ -113,9 +101,7 @@ def test_a_stopped_worker_finds_all_that_it_missed_at_the_server(
 ) -> None:
     """The server keeps its answers in line, so that the others end undisturbed and the stopped worker ends like them."""
     caplog.set_level(logging.INFO)
-    nodes = some(agents, 3)
-    nodes.add(Parameter_Server, agents[3])
-    result = run(digits_job(), nodes, tmp_path, StoppedPS, ssgd_timeout_limit=2000)
+    result = run(digits_job(), with_server(agents, 3), tmp_path, StoppedPS, ssgd_timeout_limit=2000)
     assert sorted(result.models) == [0, 1, 2]
     assert only_weights(result) == only_weights(undisturbed(digits_job(), tmp_path))
     assert result.ledger is not None and result.ledger.problems == ()

@@ -9,13 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from parallel_sgd.nodes import LocalNodes
 
 from ...statements import covers
 
-pytestmark = pytest.mark.processes
 ROOT = Path(__file__).parents[3]
 
 
