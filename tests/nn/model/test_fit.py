@@ -1,14 +1,34 @@
-from collections.abc import Mapping
+"""What `fit` and `evaluate` do with batches, seeds, callbacks and the rule; what a history and a terminal show."""
+
+import fcntl
+import math
+import os
+import pty
+import re
+import struct
+import sys
+import termios
 
 import numpy as np
 import pytest
 
 import nn
+from nn.model import History, Model
+from nn.optimizer import GDOptimizer, OpContainer, PSGDOptimizer
 from tests.nn.model.models import classifier, samples
 
+X, Y = samples()
 
-def test_training_learns() -> None:
-    model, (x, y), test = classifier(), samples(500), samples(200, seed=1)
+
+def fitted(model=None, *data, epoch=1, **arguments):
+    model = model or classifier()
+    model.fit(*(data or (X, Y)), epoch=epoch, verbose=0, **arguments)
+    return model
+
+
+def test_training_learns():
+    (x, y), test = samples(500), samples(200, seed=1)
+    model = classifier()
     history = model.fit(x, y, epoch=30, batch_size=32, validation_data=test, verbose=0)
     assert history["Loss"][-1] < 0.2 < history["Loss"][0]
     assert history["val_accuracy"][-1] > 0.9
@@ -17,38 +37,21 @@ def test_training_learns() -> None:
     assert history["epoch"] == list(range(1, 31))
 
 
-def test_every_sample_weighs_the_same_whatever_the_batches() -> None:
+def test_every_sample_weighs_the_same_whatever_the_batches():
+    """With a rule that changes nothing, training sees what evaluate sees; 101 is no multiple of 8."""
     model, (x, y) = classifier(), samples(101)
+    model.compile(nn.gradient_descent.SGDOptimizer(0))
     whole = model.evaluate(x, y, batch_size=1000)
-    for size in (1, 7, 100):
-        parts = model.evaluate(x, y, batch_size=size)
+    assert all(type(value) is float for value in whole.values())
+    row = model.fit(x, y, epoch=1, batch_size=8, verbose=0).rows[0]
+    for parts in (row, *(model.evaluate(x, y, batch_size=size) for size in (1, 7, 100))):
         assert parts["Loss"] == pytest.approx(whole["Loss"], rel=1e-6)
         assert parts["accuracy"] == whole["accuracy"]
     assert model.predict(x, batch_size=10).shape == (101, 3)
     np.testing.assert_allclose(model.predict(x, batch_size=10), model.predict(x), rtol=1e-5)
-    assert all(type(value) is float for value in whole.values())
 
 
-def test_results_of_an_epoch_are_means_over_samples_not_batches() -> None:
-    """With a rule that changes nothing, training sees what evaluate sees; 101 is no multiple of 8."""
-    model, (x, y) = classifier(), samples(101)
-    model.compile(nn.gradient_descent.SGDOptimizer(0))
-    row = model.fit(x, y, epoch=1, batch_size=8, verbose=0).rows[0]
-    expected = model.evaluate(x, y)
-    assert row["Loss"] == pytest.approx(expected["Loss"], rel=1e-6)
-    assert row["accuracy"] == expected["accuracy"]
-
-
-def test_one_batch_of_everything_is_one_step_of_the_rule() -> None:
-    model, (x, y) = classifier(dtype="float64"), samples(50)
-    model.compute_gradients(x, y)
-    expected = model.store.values.copy()
-    nn.gradient_descent.ADAMOptimizer(0.01).update(expected, model.store.gradients)
-    model.fit(x, y, epoch=1, batch_size=1000, shuffle=False, verbose=0)
-    np.testing.assert_allclose(model.store.values, expected, rtol=1e-12)
-
-
-def test_the_gradient_of_a_batch_is_the_mean_of_its_blocks() -> None:
+def test_a_batch_is_one_step_of_the_rule_by_the_mean_of_its_blocks():
     model, (x, y) = classifier(dtype="float64"), samples(60)
     model.compute_gradients(x, y)
     whole, total = model.store.gradients.copy(), np.zeros(model.store.gradients.shape)
@@ -56,14 +59,16 @@ def test_the_gradient_of_a_batch_is_the_mean_of_its_blocks() -> None:
         model.compute_gradients(x[block * 15 : block * 15 + 15], y[block * 15 : block * 15 + 15])
         total += model.store.gradients
     np.testing.assert_allclose(total / 4, whole, rtol=1e-10, atol=1e-14)
+    expected = model.store.values.copy()
+    nn.gradient_descent.ADAMOptimizer(0.01).update(expected, whole)
+    fitted(model, x, y, batch_size=1000, shuffle=False)
+    np.testing.assert_allclose(model.store.values, expected, rtol=1e-12)
 
 
-def test_a_seed_repeats_a_run_bit_for_bit_and_is_recorded() -> None:
-    x, y = samples()
-
-    def weights(seed: int | None) -> np.ndarray:
-        model = classifier(dropout=0.3)
-        assert model.fit(x, y, epoch=3, batch_size=16, verbose=0, seed=seed).seed == (seed or 0)
+def test_a_seed_repeats_a_run_bit_for_bit_and_is_recorded():
+    def weights(seed):
+        model = fitted(classifier(dropout=0.3), epoch=3, batch_size=16, seed=seed)
+        assert model.fit_history().seed == (seed or 0)
         return model.store.values
 
     assert np.array_equal(weights(5), weights(5))
@@ -71,80 +76,67 @@ def test_a_seed_repeats_a_run_bit_for_bit_and_is_recorded() -> None:
     assert np.array_equal(weights(None), weights(0))
 
 
-def test_samples_of_other_types_are_converted() -> None:
-    model, (x, y) = classifier(), samples()
-    pixels = (x * 20).astype(np.int16)
-    expected = model.predict(pixels.astype(np.float32))
-    assert np.array_equal(model.predict(pixels), expected)
-    assert model.evaluate(pixels, y) == model.evaluate(pixels.astype(np.float32), y)
-    model.fit(pixels.astype(np.float64), y.astype(np.uint8), epoch=1, verbose=0)
-    first = model.store.values.copy()
-    again = classifier()
-    again.fit(pixels.astype(np.float32), y, epoch=1, verbose=0)
-    assert np.array_equal(again.store.values, first)
+def test_samples_of_other_types_are_converted():
+    model, pixels = classifier(), (X * 20).astype(np.int16)
+    assert np.array_equal(model.predict(pixels), model.predict(pixels.astype(np.float32)))
+    assert model.evaluate(pixels, Y) == model.evaluate(pixels.astype(np.float32), Y)
+    fitted(model, pixels.astype(np.float64), Y.astype(np.uint8))
+    assert np.array_equal(fitted(None, pixels.astype(np.float32), Y).store.values, model.store.values)
 
 
-def test_more_shapes_than_plans_are_kept() -> None:
-    model, (x, y) = classifier(), samples()
-    first = model.compute_gradients(x[:1], y[:1])[0]
+def test_more_shapes_than_plans_are_kept():
+    model = classifier()
+    first = model.compute_gradients(X[:1], Y[:1])[0]
     for size in range(1, 30):
-        model.compute_gradients(x[:size], y[:size])
-    assert model.compute_gradients(x[:1], y[:1])[0] == first
+        model.compute_gradients(X[:size], Y[:size])
+    assert model.compute_gradients(X[:1], Y[:1])[0] == first
 
 
-def test_evaluation_leaves_the_metrics_of_training_alone() -> None:
-    model, (x, y) = classifier(), samples()
+def test_evaluation_leaves_the_metrics_of_training_alone_and_clear_returns_to_the_untrained_model():
+    model = classifier(seed=4)
+    start = model.store.values.copy()
     model.metrics[0].reset()
     model.metrics[0].update(np.array([0]), np.array([[1.0, 0.0, 0.0]]))
-    model.evaluate(x, y)
+    model.evaluate(X, Y)
     assert model.metrics[0].result() == 1
-
-
-def test_clear_returns_to_the_untrained_model() -> None:
-    model, (x, y) = classifier(seed=4), samples()
-    start = model.store.values.copy()
-    model.fit(x, y, epoch=2, verbose=0)
-    trained = model.store.values.copy()
+    trained = fitted(model, epoch=2).store.values.copy()
     model.clear()
     assert np.array_equal(model.store.values, start)
     assert len(model.fit_history()) == 0
-    model.fit(x, y, epoch=2, verbose=0)
-    assert np.array_equal(model.store.values, trained)
+    assert np.array_equal(fitted(model, epoch=2).store.values, trained)
 
 
 class Diary(nn.callback.Callback):
     """Writes down every call."""
 
-    def __init__(self, stop_after: int = 99) -> None:
-        self.entries: list[str] = []
-        self.batches: list[dict[str, float]] = []
-        self.stop_after = stop_after
+    def __init__(self, stop_after=99):
+        self.entries, self.batches, self.stop_after = [], [], stop_after
 
-    def on_train_begin(self) -> None:
+    def on_train_begin(self):
         self.entries.append("train begin")
 
-    def on_epoch_begin(self, epoch: int) -> None:
+    def on_epoch_begin(self, epoch):
         self.entries.append(f"epoch {epoch} begin")
 
-    def on_batch_begin(self, batch: int) -> None:
+    def on_batch_begin(self, batch):
         self.entries.append(f"batch {batch} begin")
 
-    def on_batch_end(self, batch: int, logs: Mapping[str, float]) -> None:
+    def on_batch_end(self, batch, logs):
         self.entries.append(f"batch {batch} end")
         self.batches.append(dict(logs))
 
-    def on_epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
+    def on_epoch_end(self, epoch, logs):
         self.entries.append(f"epoch {epoch} end {' '.join(logs)}")
         if epoch >= self.stop_after:
             self.model.stop_training = True
 
-    def on_train_end(self, logs: Mapping[str, float]) -> None:
+    def on_train_end(self, logs):
         self.entries.append("train end")
 
 
-def test_callbacks_are_called_in_order() -> None:
-    model, (x, y), diary = classifier(), samples(), Diary()
-    model.fit(x, y, epoch=2, batch_size=60, validation_data=(x, y), callbacks=[diary], verbose=0)
+def test_callbacks_are_called_in_order_and_may_stop_training():
+    model, diary = classifier(), Diary()
+    fitted(model, epoch=2, batch_size=60, validation_data=(X, Y), callbacks=(each for each in [diary]))
     batches = ["batch 0 begin", "batch 0 end", "batch 1 begin", "batch 1 end"]
     results = "Loss accuracy val_Loss val_accuracy"
     assert diary.entries == [
@@ -156,45 +148,25 @@ def test_callbacks_are_called_in_order() -> None:
     assert diary.model is model
     assert diary.params == {"epoch": 2, "batch_size": 60, "steps": 2, "seed": 0}
     assert diary.batches[-1]["Loss"] == model.fit_history()["Loss"][-1]
+    stopping = Diary(stop_after=1)
+    assert len(fitted(None, epoch=10, callbacks=[stopping]).fit_history()) == 2
+    assert stopping.entries[-1] == "train end"
+    assert len(fitted(model, callbacks=None).fit_history()) == 3
 
 
-def test_a_callback_may_stop_training() -> None:
-    model, (x, y), diary = classifier(), samples(), Diary(stop_after=1)
-    assert len(model.fit(x, y, epoch=10, callbacks=[diary], verbose=0)) == 2
-    assert diary.entries[-1] == "train end"
-    assert len(model.fit(x, y, epoch=1, verbose=0)) == 3
-
-
-def test_until_epoch_counts_all_epochs() -> None:
-    x, y = samples()
-    whole, parts = classifier(dropout=0.3), classifier(dropout=0.3)
-    whole.fit(x, y, epoch=5, verbose=0)
+def test_until_epoch_counts_all_epochs():
+    parts = classifier(dropout=0.3)
     for until, trained in ((2, 2), (5, 5), (5, 5), (3, 5), (0, 5)):
-        assert len(parts.fit(x, y, until_epoch=until, verbose=0)) == trained
-    assert np.array_equal(parts.store.values, whole.store.values)
-    with pytest.raises(ValueError, match=r"fit\(\) takes 'epoch' \(more\) or 'until_epoch' \(in all\), got both, 1 and 6"):
-        parts.fit(x, y, epoch=1, until_epoch=6, verbose=0)
-    with pytest.raises(ValueError, match=r"fit\(\) 'until_epoch' must be an integer of at least 0, got -1"):
-        parts.fit(x, y, until_epoch=-1, verbose=0)
-    assert len(parts.fit(x, y, verbose=0)) == 9
+        assert len(fitted(parts, epoch=None, until_epoch=until).fit_history()) == trained
+    assert np.array_equal(parts.store.values, fitted(classifier(dropout=0.3), epoch=5).store.values)
+    assert len(parts.fit(X, Y, verbose=0)) == 9
 
 
-def test_callbacks_may_be_none_or_any_iterable() -> None:
-    model, (x, y), diary = classifier(), samples(), Diary()
-    model.fit(x, y, epoch=1, callbacks=None, verbose=0)
-    model.fit(x, y, epoch=1, callbacks=(each for each in [diary]), verbose=0)
-    assert diary.entries[-1] == "train end"
-    with pytest.raises(TypeError, match=r"'callbacks' must be a list of callbacks, got EarlyStopping; write \[EarlyStopping\("):
-        model.fit(x, y, callbacks=nn.callback.EarlyStopping(), verbose=0)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"'callbacks' must be a list of callbacks, got str$"):
-        model.fit(x, y, callbacks="early", verbose=0)  # type: ignore[arg-type]
+def test_without_a_key_every_call_draws_another_mask_and_the_halves_of_a_model_draw_alike():
+    models = [classifier(dropout=0.5, seed=2) for _ in range(2)]
 
-
-def test_without_a_key_every_call_draws_another_mask() -> None:
-    (x, y), models = samples(), [classifier(dropout=0.5, seed=2) for _ in range(2)]
-
-    def gradients(model: nn.model.Model, key: tuple[int, ...] | None = None) -> np.ndarray:
-        model.compute_gradients(x, y, key=key)
+    def gradients(model, key=None):
+        model.compute_gradients(X, Y, key=key)
         return model.store.gradients.copy()
 
     drawn = [gradients(models[0]) for _ in range(3)]
@@ -203,66 +175,158 @@ def test_without_a_key_every_call_draws_another_mask() -> None:
     assert np.array_equal(gradients(models[1]), drawn[0])
     models[0].clear()
     assert np.array_equal(gradients(models[0]), drawn[0])
-
-
-def test_the_halves_of_a_model_draw_alike_without_a_key() -> None:
-    (x, y), whole = samples(), classifier(dropout=0.5)
+    whole = classifier(dropout=0.5)
     front, back = whole.split("dense_1")
     for _ in range(3):
-        assert back.compute_gradients(front.forward(x), y)[0] == whole.compute_gradients(x, y)[0]
+        assert back.compute_gradients(front.forward(X), Y)[0] == whole.compute_gradients(X, Y)[0]
 
 
-def test_progress_is_one_plain_line_per_epoch_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    model, (x, y) = classifier(), samples()
-    model.fit(x, y, epoch=2, verbose=1)
+def test_models_do_not_share_a_rule():
+    rule, models = nn.gradient_descent.ADAMOptimizer(0.01), [classifier(), classifier()]
+    for model in models:
+        model.compile(rule)
+    for model in models:
+        assert np.array_equal(fitted(model).store.values, fitted().store.values)
+    assert rule.step == 0
+
+
+def compiled(optimizer):
+    model = classifier()
+    model.compile(optimizer)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("use", "text"),
+    [
+        (lambda: fitted(epoch=-1), r"ValueError: fit\(\) 'epoch' must be an integer of at least 0, got -1"),
+        (lambda: fitted(batch_size=0), r"ValueError: fit\(\) 'batch_size' must be a positive integer, got 0"),
+        (lambda: fitted(seed=-1), r"ValueError: fit\(\) 'seed' must be an integer of at least 0, got -1"),
+        (lambda: fitted(until_epoch=6),
+         r"ValueError: fit\(\) takes 'epoch' \(more\) or 'until_epoch' \(in all\), got both, 1 and 6"),
+        (lambda: fitted(epoch=None, until_epoch=-1), r"ValueError: .* 'until_epoch' must be an integer of at least 0, got -1"),
+        (lambda: fitted(callbacks=[Diary]), r"TypeError: .* 'callbacks' must be an instance of .*, got the class; write Diary"),
+        (lambda: fitted(callbacks=nn.callback.EarlyStopping()),
+         r"TypeError: .*'callbacks' must be a list of callbacks, got EarlyStopping; write \[EarlyStopping\("),
+        (lambda: fitted(callbacks="early"), "TypeError: .*'callbacks' must be a list of callbacks, got str$"),
+        (lambda: fitted(compiled(OpContainer(PSGDOptimizer, nn.gradient_descent.ADAMOptimizer))),
+         "ValueError: .*needs an exchange; it runs in ParallelSGD"),
+        (lambda: fitted().fit_history()["f1"], "KeyError: .*no column 'f1'; there are Loss, accuracy, epoch"),
+        (lambda: History().plot("curves.png"), r"ValueError: .*History.plot\(\) needs at least one epoch, got none"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_asked_for_is_named(use, text):
+    with pytest.raises((TypeError, ValueError, KeyError)) as caught:
+        use()
+    assert re.search(text, f"{caught.type.__name__}: {caught.value}")
+    fitted(compiled(OpContainer(GDOptimizer, nn.gradient_descent.SGDOptimizer, gd_params=(0.5,))))  # no exchange needed
+
+
+def history():
+    made = History()
+    made.add(1, {"Loss": 2.0, "accuracy": 0.25})
+    made.add(2, {"Loss": math.nan, "accuracy": 0.5, "val_Loss": 1.5})
+    return made
+
+
+def test_a_history_is_a_table():
+    pytest.importorskip("pandas")
+    frame = history().to_frame()
+    assert list(frame.columns) == ["Loss", "accuracy", "val_Loss"]
+    assert frame.index.name == "epoch"
+    assert list(frame.index) == [1, 2]
+    assert frame["accuracy"].tolist() == [0.25, 0.5]
+    assert np.isnan(frame["val_Loss"][1])
+    assert frame["val_Loss"][2] == 1.5
+    assert len(History().to_frame()) == 0
+    assert repr(fitted().fit_history()).startswith("History(1 epochs, last {'epoch': 1, 'Loss': ")
+
+
+def test_curves_of_a_history(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    for name in ("curves.png", "curves.svg"):
+        history().plot(tmp_path / name)
+        assert (tmp_path / name).stat().st_size > 1000
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ImportError, match=r"History.plot\(\) needs matplotlib: pip install parallel-sgd\[plot\]"):
+        history().plot(tmp_path / "curves.png")
+
+
+def test_a_model_file_holds_the_history():
+    model = fitted(fitted(), epoch=2, validation_split=0.25)
+    again = Model.from_bytes(model.to_bytes()).fit_history().rows
+    assert again == model.fit_history().rows
+    assert list(again[2]) == list(model.fit_history().rows[2])
+    assert type(again[0]["epoch"]) is int
+
+
+def test_progress_is_one_plain_line_per_epoch_without_a_terminal(capsys):
+    model = classifier()
+    model.fit(X, Y, epoch=2, verbose=1)
     shown = capsys.readouterr()
     assert shown.out == ""
     assert [line.split(":")[0] for line in shown.err.splitlines()] == ["Epoch 1/2", "Epoch 2/2"]
     assert "accuracy" in shown.err
-    model.fit(x, y, epoch=1, verbose=1)
+    model.fit(iter([(X, Y)]), epoch=1)  # of unknown length
     assert capsys.readouterr().err.startswith("Epoch 3/3: Loss ")
-    model.fit(x, y, epoch=2, verbose=0)
+    model.fit(X, Y, epoch=2, verbose=0)
     assert capsys.readouterr() == ("", "")
 
 
-def test_history_names_its_columns() -> None:
-    model, (x, y) = classifier(), samples()
-    history = model.fit(x, y, epoch=1, verbose=0)
-    with pytest.raises(KeyError, match="no column 'f1'; there are Loss, accuracy, epoch"):
-        history["f1"]
-    assert repr(history).startswith("History(1 epochs, last {'epoch': 1, 'Loss': ")
+@pytest.fixture
+def on_terminal(monkeypatch):
+    """Show something on a terminal of a size: the lines that it has been sent, also those that were written over later."""
+
+    def shown(columns, rows, show):
+        reader, writer = pty.openpty()
+        fcntl.ioctl(writer, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        try:
+            with os.fdopen(writer, "w") as terminal:
+                monkeypatch.setattr(sys, "stderr", terminal)
+                show()
+            sent = b"".join(iter(lambda: _read(reader), b"")).decode()
+        finally:
+            os.close(reader)
+        return [line for line in re.split(r"[\r\n]", sent) if line.strip()]
+
+    return shown
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ({"epoch": -1}, ValueError, r"fit\(\) 'epoch' must be an integer of at least 0, got -1"),
-        ({"batch_size": 0}, ValueError, r"fit\(\) 'batch_size' must be a positive integer, got 0"),
-        ({"seed": -1}, ValueError, r"fit\(\) 'seed' must be an integer of at least 0, got -1"),
-        ({"callbacks": [Diary]}, TypeError, r"fit\(\) 'callbacks' must be an instance of Callback, got the class; write Diary"),
-    ],
-)
-def test_wrong_arguments_are_named(arguments: dict[str, object], error: type[Exception], message: str) -> None:
-    model, (x, y) = classifier(), samples()
-    with pytest.raises(error, match=message):
-        model.fit(x, y, verbose=0, **arguments)  # type: ignore[arg-type]
+def _read(reader):
+    try:
+        return os.read(reader, 10_000)
+    except OSError:  # the other end is closed, and all is read
+        return b""
 
 
-def test_models_do_not_share_a_rule() -> None:
-    rule, (x, y) = nn.gradient_descent.ADAMOptimizer(0.01), samples()
-    first, second, alone = classifier(), classifier(), classifier()
-    for model in (first, second):
-        model.compile(rule)
-    for model in (first, second, alone):
-        model.fit(x, y, epoch=1, verbose=0)
-    assert np.array_equal(second.store.values, alone.store.values)
-    assert rule.step == 0
+class Broken(nn.callback.Callback):
+    def on_batch_end(self, batch, logs):
+        raise RuntimeError
 
 
-def test_parallel_training_is_refused_with_the_way_out() -> None:
-    model, (x, y) = classifier(), samples()
-    model.compile(nn.optimizer.OpContainer(nn.optimizer.PSGDOptimizer, nn.gradient_descent.ADAMOptimizer))
-    with pytest.raises(ValueError, match="needs an exchange; it runs in ParallelSGD"):
-        model.fit(x, y, verbose=0)
-    model.compile(nn.optimizer.OpContainer(nn.optimizer.GDOptimizer, nn.gradient_descent.SGDOptimizer, gd_params=(0.5,)))
-    model.fit(x, y, epoch=1, verbose=0)
+def shown_by(**arguments):
+    return lambda: classifier().fit(*samples(200), batch_size=50, **arguments)
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_a_terminal_shows_a_bar_and_then_all_results(on_terminal, columns):
+    lines = on_terminal(columns, 24, shown_by(epoch=1, validation_split=0.2))
+    assert lines[0].startswith("Epoch 1/1:   0%")
+    assert all(len(line) <= columns for line in lines[:-1])
+    results = ", ".join(rf"{name} \d\.\d{{4}}" for name in ("Loss", "accuracy", "val_Loss", "val_accuracy"))
+    assert re.fullmatch(rf"Epoch 1/1: {results} \(\d+\.\d s\)", lines[-1])
+
+
+def test_terminals_without_a_width_errors_and_whole_trainings(on_terminal):
+    (line,) = on_terminal(0, 0, shown_by(epoch=1))
+    assert line.startswith("Epoch 1/1: Loss ")
+
+    def broken():
+        with pytest.raises(RuntimeError):
+            shown_by(epoch=2, callbacks=[Broken()])()
+
+    assert on_terminal(80, 24, broken)[-1].startswith("Epoch 1/2:  25%")
+    results = [line for line in on_terminal(80, 24, shown_by(epoch=2, validation_split=0.2)) if "Loss" in line]
+    assert [line.split(":")[0] for line in results] == ["Epoch 1/2", "Epoch 2/2"]
+    assert all("val_accuracy" in line for line in results)

@@ -1,7 +1,6 @@
-"""Layers and variables that training leaves as they are."""
+"""Layers and variables that training leaves as they are, and batch normalisations among them: Keras's rule, and the option."""
 
 import json
-from typing import Any
 
 import numpy as np
 import pytest
@@ -10,108 +9,130 @@ import nn
 from nn import tensor_files
 from nn.layer import BatchNorm, Dense, Dropout, Layer
 from nn.model import Model, ModelFileError, SequentialModel
-from nn.value import Value
+from nn.operation import BatchNormalize, MatMul
 from tests.nn.model.models import samples
 
 X, Y = samples(40)
+MEAN, VARIANCE = np.linspace(-1, 1, 6), np.linspace(0.5, 2, 6)
 
 
-def stack(*frozen: int, norm: bool = False) -> SequentialModel:
-    """Return three layers with weights, some of them frozen."""
-    layers: list[Layer] = [Dense(6, activation=nn.activation.Tanh()), Dense(5), Dense(3, activation=nn.activation.Softmax())]
-    if norm:
-        layers[1:1] = [BatchNorm()]
+def ready(*layers, frozen=(), **arguments):
     for place in frozen:
         layers[place].trainable = False
-    model = SequentialModel([-1, 8], layers)
+    model = SequentialModel([-1, 8], list(layers), **arguments)
     model.setup(nn.loss.Cross_Entropy_With_Softmax())
     model.compile(nn.gradient_descent.ADAMOptimizer(0.01))
     return model
 
 
-def names(model: Model) -> list[str]:
-    return [variable.name for variable in model.trainable_variables()]
+def stack(*frozen, norm=()):
+    """Return three layers with weights, some of them frozen."""
+    head = Dense(3, activation=nn.activation.Softmax())
+    return ready(Dense(6, activation=nn.activation.Tanh()), *norm, Dense(5), head, frozen=frozen)
 
 
-@pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_frozen_layer_stays_and_the_others_learn(place: int) -> None:
-    model = stack(place)
-    assert names(model) == [f"dense_{n}/{kind}" for n in (1, 2, 3) if n != place + 1 for kind in ("kernel", "bias")]
-    before = {variable.name: variable.get_value() for variable in model.store.everything}
-    loss = model.fit(X, Y, epoch=3, verbose=0)["Loss"]
-    assert loss[-1] < loss[0]
-    for variable in model.store.everything:
-        assert np.array_equal(variable.value, before[variable.name]) == (not variable.trainable), variable.name
-    assert "Trainable parameters" in model.summary()
+class Block(Layer):
+    """A normalisation within a layer."""
+
+    def __init__(self, norm):
+        super().__init__()
+        self.norm = norm
+
+    def call(self, x):
+        return self.norm(x)
 
 
-def test_the_gradients_of_the_others_are_those_of_the_whole() -> None:
-    whole, part = stack(), stack(1)
-    part.set_weights(whole.get_weights())
-    assert part.compute_gradients(X, Y)[0] == whole.compute_gradients(X, Y)[0]
-    expected = {variable.name: variable.get_gradient() for variable in whole.trainable_variables()}
-    for variable in part.trainable_variables():
-        assert np.array_equal(variable.gradient, expected[variable.name])
-
-
-def test_a_file_keeps_what_is_frozen() -> None:
-    straight = stack(0, 1)
-    straight.fit(X, Y, epoch=1, batch_size=8, verbose=0)
-    resumed = Model.from_bytes(straight.to_bytes())
-    assert names(resumed) == ["dense_3/kernel", "dense_3/bias"]
-    for model in (straight, resumed):
-        model.fit(X, Y, epoch=2, batch_size=8, verbose=0)
-    assert resumed.to_bytes() == straight.to_bytes()
-    assert b'"frozen"' not in stack().to_bytes()
-
-
-def test_the_order_of_the_weights_does_not_depend_on_it() -> None:
-    free, frozen = stack(norm=True), stack(0, 1, norm=True)
-    shapes = [weight.shape for weight in free.get_weights()]
-    assert [weight.shape for weight in frozen.get_weights()] == shapes
-    frozen.set_weights(free.get_weights())
-    assert np.array_equal(frozen.predict(X), free.predict(X))
-    single = stack_with_frozen_kernel()
-    assert [weight.shape for weight in single.get_weights()] == [(8, 6), (6,), (6, 3), (3,)]
-
-
-def stack_with_frozen_kernel() -> SequentialModel:
-    class Half(Dense):
-        def build(self, input_shape: Any) -> None:
-            super().build(input_shape)
-            self.kernel.trainable = False
-
-    model = SequentialModel([-1, 8], [Half(6), Dense(3, activation=nn.activation.Softmax())])
-    model.setup(nn.loss.Cross_Entropy_With_Softmax())
+def tuned(freeze_statistics=True, *, within=False, thawed=False):
+    """Return a trained base, frozen, and a new head."""
+    norm = BatchNorm(momentum=0.5, freeze_statistics=freeze_statistics)
+    head = Dense(3, activation=nn.activation.Softmax())
+    model = ready(Dense(6), Block(norm) if within else norm, head, frozen=() if thawed else (0, 1), seed=3)
+    for variable in model.store.buffers:
+        variable.set_value(MEAN if variable.name.endswith("mean") else VARIANCE)
     return model
 
 
-def test_a_single_variable_of_a_layer_or_of_a_model() -> None:
-    assert names(stack_with_frozen_kernel()) == ["half_1/bias", "dense_1/kernel", "dense_1/bias"]
+def names(model):
+    return [variable.name for variable in model.trainable_variables()]
 
-    class Shifted(Model):
-        def __init__(self) -> None:
-            super().__init__([-1, 8])
-            self.scale, self.shift = nn.Variable([8]), nn.Variable([8])
-            self.scale.trainable = False
 
-        def call(self, x: Value) -> Value:
-            return x * self.scale + self.shift
+def bits(model, trainable=False):
+    """Return the bits of what is not trained, or of what is."""
+    return {each.name: each.value.tobytes() for each in model.store.everything if each.trainable == trainable}
 
-    model = Shifted()
-    model.setup(nn.loss.MSELoss())
-    assert names(model) == ["shift"]
-    assert names(Model.from_bytes(model.to_bytes(), {"Shifted": Shifted})) == ["shift"]
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_frozen_layer_stays_and_the_others_learn_as_in_the_whole(place):
+    model, whole = stack(place), stack()
+    assert names(model) == [f"dense_{n}/{kind}" for n in (1, 2, 3) if n != place + 1 for kind in ("kernel", "bias")]
+    model.set_weights(whole.get_weights())
+    assert model.compute_gradients(X, Y)[0] == whole.compute_gradients(X, Y)[0]
+    expected = {variable.name: variable.get_gradient() for variable in whole.trainable_variables()}
+    assert all(np.array_equal(variable.gradient, expected[variable.name]) for variable in model.trainable_variables())
+    before, learning = bits(model), bits(model, trainable=True)
+    loss = model.fit(X, Y, epoch=3, verbose=0)["Loss"]
+    assert loss[-1] < loss[0]
+    assert len(before) == 2 and bits(model) == before
+    assert all(value != learning[name] for name, value in bits(model, trainable=True).items())
+    assert "Trainable parameters" in model.summary()
+
+
+@pytest.mark.parametrize("make", [lambda: stack(0, 1), tuned, lambda: tuned(freeze_statistics=False)])
+def test_files_copies_and_halves_keep_it(make):
+    straight = make()
+    straight.fit(X, Y, epoch=1, batch_size=8, verbose=0)
+    resumed = Model.from_bytes(straight.to_bytes())
+    assert names(resumed) == names(straight)
+    assert len(names(resumed)) == 2
+    for model in (straight, resumed):
+        model.fit(X, Y, epoch=2, batch_size=8, verbose=0)
+    assert resumed.to_bytes() == straight.to_bytes()
+    whole, (front, back) = make(), make().split(2)
+    loss, _ = whole.compute_gradients(X, Y, key=(0, 0, 0, 0))
+    activations = front.forward(X, (0, 0, 0, 0)).copy()
+    assert back.compute_gradients(activations, Y, key=(0, 0, 0, 0))[0] == loss
+    front.backward(back.input_gradient.copy())
+    for model in (whole, front, back):
+        model.apply_gradients()
+    assert front.store.buffer_values.tobytes() == whole.store.buffer_values.tobytes()
+    moved = [weight for half in (front, back) for weight in half.get_weights()]
+    assert [weight.tobytes() for weight in moved] == [weight.tobytes() for weight in whole.get_weights()]
+    assert names(Model.from_bytes(front.to_bytes())) == names(front)
+
+
+def test_both_halves_and_the_order_of_weights_know_it():
+    front, back = stack(0, 2).split(2)
+    assert (names(front), names(back)) == (["dense_2/kernel", "dense_2/bias"], [])
+    assert b'"frozen"' not in stack().to_bytes()
+    free, frozen = stack(norm=[BatchNorm()]), stack(0, 1, norm=[BatchNorm()])
+    assert [weight.shape for weight in frozen.get_weights()] == [weight.shape for weight in free.get_weights()]
+    frozen.set_weights(free.get_weights())
+    assert np.array_equal(frozen.predict(X), free.predict(X))
+
+
+class Half(Dense):
+    def build(self, input_shape):
+        super().build(input_shape)
+        self.kernel.trainable = False
+
+
+class Shifted(Model):
+    def __init__(self):
+        super().__init__([-1, 8])
+        self.scale, self.shift = nn.Variable([8]), nn.Variable([8])
+        self.scale.trainable = False
+
+    def call(self, x):
+        return x * self.scale + self.shift
 
 
 class Inner(Layer):
     """Layers in a list, and one made in `call`."""
 
-    def build(self, input_shape: Any) -> None:
-        self.parts = [Dense(8), Dense(8)]
-        self.late: list[Layer] = []
+    def build(self, input_shape):
+        self.parts, self.late = [Dense(8), Dense(8)], []
 
-    def call(self, x: Value) -> Value:
+    def call(self, x):
         for part in self.parts:
             x = part(x)
         if not self.late:
@@ -119,56 +140,118 @@ class Inner(Layer):
         return self.late[0](x)
 
 
-def test_freezing_reaches_layers_within_and_those_only() -> None:
-    inner, outer = Inner(), Dense(3)
-    inner.trainable = False
-    model = SequentialModel([-1, 8], [Dense(8), inner, outer])
+def test_a_single_variable_of_a_layer_or_of_a_model_and_layers_within():
+    half = ready(Half(6), Dense(3, activation=nn.activation.Softmax()))
+    assert names(half) == ["half_1/bias", "dense_1/kernel", "dense_1/bias"]
+    assert [weight.shape for weight in half.get_weights()] == [(8, 6), (6,), (6, 3), (3,)]
+    model = Shifted()
     model.setup(nn.loss.MSELoss())
-    assert names(model) == ["dense_1/kernel", "dense_1/bias", "dense_5/kernel", "dense_5/bias"]
+    assert names(model) == names(Model.from_bytes(model.to_bytes(), {"Shifted": Shifted})) == ["shift"]
+    inner = Inner()
+    assert names(ready(Dense(8), inner, Dense(3), frozen=[1])) == [
+        f"dense_{number}/{kind}" for number in (1, 5) for kind in ("kernel", "bias")
+    ]
     with pytest.raises(ValueError, match="Inner 'inner_1' belongs to a model that is set up"):
         inner.trainable = True
     assert not inner.trainable
-
-
-def test_both_halves_of_a_model_keep_it() -> None:
-    model = stack(0, 2)
-    front, back = model.split(2)
-    assert names(front) == ["dense_2/kernel", "dense_2/bias"]
-    assert names(back) == []
-    assert names(Model.from_bytes(front.to_bytes())) == names(front)
-
-
-def test_a_layer_may_thaw_before_setup() -> None:
     layer = Dense(3)
     layer(nn.Placeholder([-1, 8]))
-    layer.trainable = False
-    assert not any(variable.trainable for variable in layer.variables)
-    layer.trainable = True
-    assert all(variable.trainable for variable in layer.variables)
+    for trainable in (False, True):  # before setup it may thaw again
+        layer.trainable = trainable
+        assert {variable.trainable for variable in layer.variables} == {trainable}
 
 
-def test_after_setup_it_is_too_late_and_the_error_says_what_to_do() -> None:
-    model = stack()
-    advice = r"'trainable' cannot change: build another model, set 'trainable' there before setup\(\), and give it the weights"
-    with pytest.raises(ValueError, match=f"Dense 'dense_1' belongs to a model that is set up, so its {advice}"):
-        model.layers[0].trainable = False
-    with pytest.raises(ValueError, match=f"Variable 'dense_1/kernel' belongs to a model that is set up, so its {advice}"):
-        model.store.variables[0].trainable = False
-    with pytest.raises(TypeError, match="Dropout 'trainable' must be an instance of bool, got int 0"):
-        Dropout(0.5).trainable = 0  # type: ignore[assignment]
+@pytest.mark.parametrize("within", [False, True])
+def test_a_frozen_normalisation_is_the_function_it_was(within):
+    model = tuned(within=within)
+    before = bits(model)
+    losses = model.fit(X, Y, epoch=5, batch_size=8, verbose=0)["Loss"]
+    assert losses[-1] < losses[0]
+    assert len(before) == 6
+    assert bits(model) == before
+    # training and prediction see the same values, so that they agree on the loss
+    assert model.compute_gradients(X, Y)[0] == pytest.approx(model.evaluate(X, Y)["Loss"], rel=1e-6)
+
+
+def test_the_option_lets_its_statistics_move():
+    model = tuned(freeze_statistics=False)
+    before = bits(model)
+    model.fit(X, Y, epoch=5, batch_size=8, verbose=0)
+    moved = {name for name, value in bits(model).items() if value != before[name]}
+    assert moved == {"batchnorm_1/moving_mean", "batchnorm_1/moving_variance"}
+    losses = []  # its outputs in training are those of one that is trained
+    for other in (tuned(freeze_statistics=False), tuned(), tuned(thawed=True)):
+        other.set_weights(model.get_weights())
+        losses.append(other.compute_gradients(X, Y)[0])
+    assert losses[0] == losses[2] != losses[1]
+    trained = tuned(thawed=True)
+    before = trained.store.buffer_values.copy()
+    trained.fit(X, Y, epoch=1, batch_size=8, verbose=0)
+    assert not np.isclose(trained.store.buffer_values, before).any()
+
+
+def test_gradients_of_what_lies_in_front_are_those_of_fixed_statistics():
+    dense, norm = Dense(6), BatchNorm()
+    norm.trainable = False
+    model = SequentialModel([-1, 8], [dense, norm], dtype="float64")
+    model.setup(nn.loss.MSELoss())
+    norm.moving_mean.set_value(MEAN)
+    norm.moving_variance.set_value(VARIANCE)
+    value, _ = model.compute_gradients(X, np.zeros((len(X), 6)))
+    slope = 1 / np.sqrt(VARIANCE + norm.epsilon)
+    output = (X @ dense.kernel.value + dense.variables[1].value - MEAN) * slope
+    assert value == pytest.approx((output**2).mean(), rel=1e-6)
+    np.testing.assert_allclose(dense.kernel.gradient, X.T @ (2 * output * slope / output.size), rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize(("freeze_statistics", "count"), [(True, 1), (False, 2)])
+def test_backward_ends_where_nothing_is_trained(freeze_statistics, count, monkeypatch):
+    """A frozen base costs no backward pass."""
+    model, passed = tuned(freeze_statistics), []
+    for kind in (MatMul, BatchNormalize):
+        backward = kind.backward
+        monkeypatch.setattr(kind, "backward", lambda *a, backward=backward: (passed.append(a[0]), backward(*a)))
+    model.compute_gradients(X, Y)
+    assert len(passed) == count
+
+
+def rewritten(model, change):
+    """Return the file of a model after a change of its configuration."""
+    values, metadata = tensor_files.parse(model.to_bytes())
+    return tensor_files.dump(values, {"format": metadata["format"], "config": change(metadata["config"])})
+
+
+def test_a_file_from_before_the_option_is_read():
+    option = ',"freeze_statistics":true'
+    assert tuned(thawed=True).to_bytes().count(option.replace('"', '\\"').encode()) == 1
+    norm = Model.from_bytes(rewritten(tuned(thawed=True), lambda config: config.replace(option, ""))).graph.layers[1]
+    assert isinstance(norm, BatchNorm)
+    assert norm.freeze_statistics
+
+
+LATE = r"'trainable' cannot change: build another model, set 'trainable' there before setup\(\), and give it the weights"
+
+
+def forged(frozen):
+    return Model.from_bytes(rewritten(stack(), lambda config: json.dumps({**json.loads(config), "frozen": frozen})))
 
 
 @pytest.mark.parametrize(
-    ("frozen", "message"),
+    ("use", "error", "text"),
     [
-        (["dense_9/kernel"], "'dense_9/kernel' cannot be frozen: the model has no trainable variable of this name"),
-        ("dense_1/kernel", "'frozen' must be a list of names, got dense_1/kernel"),
-        ([3], r"'frozen' must be a list of names, got \[3\]"),
-        (None, "'frozen' must be a list of names, got None"),
+        (lambda: setattr(stack().layers[0], "trainable", False), ValueError,
+         f"Dense 'dense_1' belongs to a model that is set up, so its {LATE}"),
+        (lambda: setattr(stack().store.variables[0], "trainable", False), ValueError,
+         f"Variable 'dense_1/kernel' belongs to a model that is set up, so its {LATE}"),
+        (lambda: setattr(Dropout(0.5), "trainable", 0), TypeError, "Dropout 'trainable' must be .* bool, got int 0"),
+        (lambda: BatchNorm(freeze_statistics=1), TypeError, "BatchNorm 'freeze_statistics' must be .* bool, got int 1"),
+        (lambda: forged(["dense_9/kernel"]), ModelFileError,
+         "'dense_9/kernel' cannot be frozen: the model has no trainable variable of this name"),
+        (lambda: forged("dense_1/kernel"), ModelFileError, "'frozen' must be a list of names, got dense_1/kernel"),
+        (lambda: forged([3]), ModelFileError, r"'frozen' must be a list of names, got \[3\]"),
+        (lambda: forged(None), ModelFileError, "'frozen' must be a list of names, got None"),
     ],
-)
-def test_forged_files_are_refused(frozen: object, message: str) -> None:
-    values, metadata = tensor_files.parse(stack().to_bytes())
-    config = {**json.loads(metadata["config"]), "frozen": frozen}
-    with pytest.raises(ModelFileError, match=message):
-        Model.from_bytes(tensor_files.dump(values, {"format": metadata["format"], "config": json.dumps(config)}))
+)  # fmt: skip
+def test_what_cannot_be_frozen_or_thawed_is_named(use, error, text):
+    with pytest.raises(error, match=text):
+        use()

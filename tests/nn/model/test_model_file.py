@@ -1,67 +1,55 @@
+"""Models that come back from files, copies and pickles: whole, independent, refused where anything is wrong with them."""
+
+import copy
 import json
+import pickle
 import struct
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import nn
 from nn import tensor_files
-from nn.arrays import Array, Shape
-from nn.model import Model, ModelFileError
-from nn.value import Value
+from nn.model import Fragment, Model, ModelFileError
+from nn.optimizer import OpContainer, PSGDOptimizer
+from nn.random import keyed
+from tests.contract.nn_rows import LAYERS, RULES
 from tests.nn.model.models import Line, classifier, samples
 
 from ...statements import covers
 
+X, Y = samples()
+
 
 @covers("SUB-43")
-def test_a_model_comes_back_whole(tmp_path: Path) -> None:
-    """Structure, weights, loss and metrics."""
-    model, (x, y) = classifier(seed=3), samples()
+def test_a_model_comes_back_whole(tmp_path):
+    """Structure, weights, loss, metrics and rule; the file is a safetensors file."""
+    model = classifier(seed=3)
+    model.compile(OpContainer(PSGDOptimizer, nn.gradient_descent.SGDOptimizer, gd_params=(0.5,)))
     model.save(tmp_path / "m.model")
     again = Model.load(tmp_path / "m.model")
     assert type(again) is nn.model.SequentialModel
     assert np.array_equal(again.store.values, model.store.values)
-    assert again.evaluate(x, y) == model.evaluate(x, y)
+    assert again.evaluate(X, Y) == model.evaluate(X, Y)
     assert again.summary() == model.summary()
     assert again.seed == 3
+    assert (again.op_type, again.rule.learn_rate) == (PSGDOptimizer, 0.5)
     assert again.to_bytes() == model.to_bytes()
-
-
-def test_a_model_that_is_not_compiled_stays_so() -> None:
-    model = nn.model.SequentialModel([-1, 2], [nn.layer.Dense(2)])
-    model.setup(nn.loss.MSELoss())
-    assert Model.from_bytes(model.to_bytes()).rule is None
-
-
-def test_a_parallel_optimizer_survives() -> None:
-    model = classifier()
-    model.compile(nn.optimizer.OpContainer(nn.optimizer.PSGDOptimizer, nn.gradient_descent.SGDOptimizer, gd_params=(0.5,)))
-    again = Model.from_bytes(model.to_bytes())
-    assert again.op_type is nn.optimizer.PSGDOptimizer
-    assert again.rule is not None
-    assert again.rule.learn_rate == 0.5
-
-
-def test_the_file_is_a_safetensors_file(tmp_path: Path) -> None:
-    safetensors = pytest.importorskip("safetensors.numpy")
-    model = classifier()
-    model.save(tmp_path / "m.model")
-    found = safetensors.load_file(tmp_path / "m.model")
+    found = pytest.importorskip("safetensors.numpy").load_file(tmp_path / "m.model")
     for variable in model.trainable_variables():
         assert np.array_equal(found[variable.name], variable.value)
+    plain = nn.model.SequentialModel([-1, 2], [nn.layer.Dense(2)])
+    plain.setup(nn.loss.MSELoss())
+    assert Model.from_bytes(plain.to_bytes()).rule is None
 
 
 class Cube(nn.activation.Activation):
-    def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        np.power(inputs[0], 3, out=out)
-
     reads_inputs = True
 
-    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+    def forward(self, inputs, out):
+        np.power(inputs[0], 3, out=out)
+
+    def derive(self, x, output, gradient, out):
         np.multiply(gradient, 3 * x * x, out=out)
 
 
@@ -70,10 +58,10 @@ class Scale(nn.layer.Layer, configured=True):
         super().__init__(name)
         self.start = start
 
-    def build(self, input_shape: Shape) -> None:
+    def build(self, input_shape):
         self.factor = self.add_variable("factor", input_shape[1:], nn.initializer.Constant(self.start))
 
-    def call(self, x: Value) -> Value:
+    def call(self, x):
         return x * self.factor
 
 
@@ -82,71 +70,289 @@ class NoLayer(nn.initializer.Zeros):
         """Takes the arguments of `Scale`."""
 
 
-def test_classes_of_ones_own_are_passed_by_the_caller() -> None:
-    model = nn.model.SequentialModel([-1, 8], [Scale(2.5), nn.layer.Dense(3, activation=Cube())])
-    model.setup(nn.loss.MSELoss())
+class Dense(nn.layer.Dense):
+    """The name of a built-in class, another class."""
+
+
+class Needy(Line):
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = factor
+
+
+def ready(model, loss=None):
+    model.setup(loss or nn.loss.MSELoss())
+    model.compile(nn.gradient_descent.ADAMOptimizer(0.01))
+    return model
+
+
+def test_classes_of_ones_own_are_passed_by_the_caller():
+    model = ready(nn.model.SequentialModel([-1, 8], [Scale(2.5), nn.layer.Dense(3, activation=Cube())]))
+    line = ready(Line())
+    line.predict(np.ones((2, 1)))
+    own = ready(nn.model.SequentialModel([-1, 8], [Dense(3)]))
     data = model.to_bytes()
     again = Model.from_bytes(data, custom_objects={"Scale": Scale, "Cube": Cube})
-    x, _ = samples()
-    assert np.array_equal(again.predict(x), model.predict(x))
-    with pytest.raises(ModelFileError, match=r"class 'Cube' is not part of nn; pass it as custom_objects=\{'Cube'"):
-        Model.from_bytes(data, custom_objects={"Scale": Scale})
-    with pytest.raises(ModelFileError, match=r"SequentialModel 'layers' must be .*Layer"):
-        Model.from_bytes(data, custom_objects={"Scale": NoLayer, "Cube": Cube})
-
-
-def test_a_users_class_never_stands_for_a_built_in_one_and_the_other_way_round() -> None:
-    class Dense(nn.layer.Dense):
-        """Same name, another class."""
-
-    model = nn.model.SequentialModel([-1, 8], [Dense(3)])
-    model.setup(nn.loss.MSELoss())
-    with pytest.raises(ModelFileError, match="class 'Dense' is not part of nn"):
-        Model.from_bytes(model.to_bytes())
-    assert type(Model.from_bytes(classifier().to_bytes(), {"Dense": Dense}).layers[0]) is nn.layer.Dense  # type: ignore[attr-defined]
-
-
-def test_a_model_class_of_ones_own() -> None:
-    model = Line()
-    model.setup(nn.loss.MSELoss())
-    x = np.ones((2, 1))
-    model.predict(x)
-    again = Model.from_bytes(model.to_bytes(), {"Line": Line})
-    assert type(again) is Line
-    assert np.array_equal(again.predict(x), model.predict(x))
-    with pytest.raises(ModelFileError, match="class 'Line' is not part of nn"):
-        Model.from_bytes(model.to_bytes())
-
-
-def test_arguments_that_get_config_forgets_are_named_when_saving() -> None:
-    class Needy(Line):
-        def __init__(self, factor: float) -> None:
-            super().__init__()
-            self.factor = factor
-
-    model = Needy(2)
-    model.setup(nn.loss.MSELoss())
-    model.predict(np.ones((1, 1)))
+    assert np.array_equal(again.predict(X), model.predict(X))
+    found = Model.from_bytes(line.to_bytes(), {"Line": Line})
+    assert type(found) is Line
+    assert np.array_equal(found.predict(X[:, :1]), line.predict(X[:, :1]))
+    # a user's class never stands for a built-in one
+    assert type(Model.from_bytes(classifier().to_bytes(), {"Dense": Dense}).layers[0]) is nn.layer.Dense
+    for content, objects, text in (
+        (data, {"Scale": Scale}, r"class 'Cube' is not part of nn; pass it as custom_objects=\{'Cube'"),
+        (data, {"Scale": NoLayer, "Cube": Cube}, r"SequentialModel 'layers' must be .*Layer"),
+        (own.to_bytes(), None, "class 'Dense' is not part of nn"),
+        (line.to_bytes(), None, "class 'Line' is not part of nn"),
+    ):
+        with pytest.raises(ModelFileError, match=text):
+            Model.from_bytes(content, objects)
+    needy = ready(Needy(2))
+    needy.predict(np.ones((1, 1)))
     with pytest.raises(ValueError, match=r"get_config\(\) of Needy: the constructor needs the argument 'factor'"):
-        model.to_bytes()
+        needy.to_bytes()
 
 
-def forged(change: Callable[[dict[str, Any], dict[str, Array]], object]) -> bytes:
-    """Return the file of a compiled and trained classifier after a change of its configuration and tensors, sealed anew."""
-    model, (x, y) = classifier(), samples()
-    model.fit(x, y, epoch=1, verbose=0)
+class Around(Model):
+    """One row of the table of layers, and a dense layer behind it."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+        self.layer, self.head = LAYERS[number].applied(), nn.layer.Dense(2, name="head")
+
+    def call(self, x):
+        return self.head(nn.layer.Flatten(name="rows")(self.layer(x)))
+
+    def get_config(self):
+        return {"number": self.number}
+
+
+def go_on(model, x, y, seed=None):
+    model.fit(x, y, epoch=2, batch_size=4, verbose=0, seed=seed)
+
+
+def row_name(row):
+    return f"{row.kind.__name__} {row.label}".strip()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("number", range(len(LAYERS)), ids=[row_name(row) for row in LAYERS])
+def test_every_layer_goes_on_as_if_it_had_never_been_saved(number, dtype):
+    row = LAYERS[number]
+    x, y = row.draw(keyed(0, "resume"), (11, *row.sample)), keyed(0, "labels").standard_normal((11, 2))
+    straight = Around(number)
+    straight.dtype = np.dtype(dtype)
+    straight.setup(nn.loss.MSELoss(), nn.metric.MeanSquareError())
+    straight.compile(nn.gradient_descent.ADAMOptimizer(0.01))
+    go_on(straight, x, y, seed=5)
+    content = straight.to_bytes()
+    resumed = Model.from_bytes(content, {"Around": Around})
+    assert resumed.to_bytes() == content
+    assert np.array_equal(resumed.predict(x), straight.predict(x))
+    for model in (straight, resumed):
+        go_on(model, x, y)
+    assert resumed.to_bytes() == straight.to_bytes()
+    assert resumed.fit_history().rows == straight.fit_history().rows
+    assert resumed.fit_history()["epoch"] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("row", RULES, ids=row_name)
+def test_every_rule_goes_on_as_if_it_had_never_been_saved(row, dtype):
+    straight = classifier(dropout=0.3, dtype=dtype)
+    straight.compile(row.build())
+    go_on(straight, X, Y, seed=5)
+    resumed = Model.from_bytes(straight.to_bytes())
+    assert resumed.epochs_trained == 2
+    for model in (straight, resumed):
+        go_on(model, X, Y)
+    assert resumed.to_bytes() == straight.to_bytes()
+    assert not np.array_equal(straight.store.values, classifier().store.values)
+
+
+COPIES = {
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda model: pickle.loads(pickle.dumps(model)),
+    "of a copy": lambda model: pickle.loads(pickle.dumps(copy.deepcopy(model))),
+}
+copied = pytest.mark.parametrize("duplicate", COPIES.values(), ids=COPIES)
+
+
+def normalised():
+    """Return a model with statistics, a frozen layer and dropout."""
+    layers = [
+        nn.layer.Dense(8, activation=nn.activation.Tanh()),
+        nn.layer.BatchNorm(),
+        nn.layer.Dropout(0.3),
+        nn.layer.Dense(3),
+    ]
+    layers[0].trainable = False
+    return ready(nn.model.SequentialModel([-1, 8], layers), nn.loss.Cross_Entropy_With_Softmax())
+
+
+@copied
+@pytest.mark.parametrize("epochs", [0, 2], ids=["before fit", "after fit"])
+@pytest.mark.parametrize("build", [normalised, lambda: classifier(dropout=0.2, dtype="float64")], ids=["normalised", "float64"])
+def test_a_copy_trains_on_alone_as_the_original_would(build, epochs, duplicate):
+    model = build()
+    model.fit(X, Y, epoch=epochs, batch_size=16, verbose=0, seed=3)
+    model.compute_gradients(X, Y)
+    content = model.to_bytes()
+    made, loaded = duplicate(model), Model.from_bytes(content)
+    assert type(made) is type(model)
+    assert made.to_bytes() == content
+    assert not np.shares_memory(made.store.values, model.store.values)
+    assert np.array_equal(made.store.gradients, model.store.gradients)
+    for variable, original in zip(made.store.everything, model.store.everything, strict=True):
+        assert variable.name == original.name
+        assert np.array_equal(variable.value, original.value)
+        assert not np.shares_memory(variable.value, original.value)
+    for place, variable in enumerate(made.trainable_variables()):
+        assert variable.id == place
+        assert np.shares_memory(variable.value, made.store.values)
+        assert np.shares_memory(variable.gradient, made.store.gradients)
+    for each in (made, loaded):
+        each.fit(X, Y, epoch=2, batch_size=16, verbose=0)
+    assert made.to_bytes() == loaded.to_bytes()
+    assert model.to_bytes() == content, "the original was trained, too"
+    model.fit(X, Y, epoch=2, batch_size=16, verbose=0)
+    assert model.to_bytes() == made.to_bytes()
+    made.store.values[:] = 0
+    assert made.predict(X[:1])[0, 0] != model.predict(X[:1])[0, 0]
+
+
+@copied
+def test_models_of_every_making_and_halves_are_copied(duplicate):
+    line = ready(Line())
+    unbuilt = duplicate(line)
+    for model in (line, unbuilt):
+        model.fit(np.ones((4, 1)), np.ones((4, 1)), epoch=1, verbose=0)
+    assert np.array_equal(unbuilt.store.values, line.store.values)
+    assert not duplicate(nn.model.SequentialModel()).built
+    deep = ready(nn.model.ResNet20(input_shape=[-1, 8, 8, 1]), nn.loss.Cross_Entropy_With_Softmax())
+    images = np.zeros((2, 8, 8, 1))
+    assert np.array_equal(duplicate(deep).predict(images), deep.predict(images))
+    whole, key = classifier(dropout=0.4), (0, 0, 5, 0)
+    front, back = (duplicate(half) for half in whole.split("dropout_1"))
+    assert type(front) is type(back) is Fragment
+    loss, _ = whole.compute_gradients(X, Y, key=key)
+    assert back.compute_gradients(front.forward(X, key), Y, key=key)[0] == loss
+    front.backward(back.input_gradient)
+    assert np.array_equal(np.concatenate([front.store.gradients, back.store.gradients]), whole.store.gradients)
+
+
+class Long(Model):
+    def call(self, x):
+        for _ in range(3000):
+            x = x + 1.0
+        return x
+
+
+class Keeper(nn.callback.EarlyStopping):
+    """Copies the model after the second epoch."""
+
+    def on_epoch_settled(self, epoch, logs):
+        if epoch == 1:
+            self.kept = copy.deepcopy(self.model)
+
+
+def test_what_else_is_copied():
+    assert copy.deepcopy(ready(Long([-1, 1]))).predict(np.zeros((1, 1))).item() == 3000  # no deep recursion
+    model, keeper = classifier(), Keeper("Loss", patience=99)
+    model.fit(X, Y, epoch=4, callbacks=[keeper], verbose=0)  # a copy made during fit is like a file saved then
+    assert keeper.kept.callback_states.current()["Keeper"]["best_epoch"] == 2
+    keeper.kept.fit(X, Y, epoch=2, callbacks=[Keeper("Loss", patience=99)], verbose=0)
+    assert np.array_equal(keeper.kept.store.values, model.store.values)
+    assert keeper.kept.callback_states.current() == {}
+    other = ready(nn.model.SequentialModel([-1, 8], copy.deepcopy(model.layers)), nn.loss.Cross_Entropy_With_Softmax())
+    assert np.array_equal(other.store.values, classifier().store.values)  # drawn anew, by the same keys
+    with pytest.raises(ValueError, match="has no value yet"):
+        copy.deepcopy(model.layers[0].variables[0]).get_value()
+
+
+class Statistic(nn.layer.Layer):
+    """Keeps a statistic, which it makes before what is trained."""
+
+    def build(self, input_shape):
+        self.mean = self.add_buffer("moving_mean", input_shape[1:])
+        self.gamma = self.add_variable("gamma", input_shape[1:], nn.initializer.Constant(1.0))
+
+    def call(self, x):
+        return (x - self.mean) * self.gamma
+
+
+class Own(Line):
+    def call(self, x):
+        return nn.layer.Dense(1)(x) * self.w + self.b
+
+
+def test_weights_are_copies_in_keras_order_that_another_model_takes():
+    weights = ready(
+        nn.model.SequentialModel([-1, 8], [nn.layer.Dense(4), Statistic(), nn.layer.Dense(2, use_bias=False)])
+    ).get_weights()
+    assert [weight.shape for weight in weights] == [(8, 4), (4,), (4,), (4,), (4, 2)]
+    assert (weights[2].tolist(), weights[3].tolist()) == ([1, 1, 1, 1], [0, 0, 0, 0])
+    own = ready(Own())
+    own.predict(np.ones((1, 3)))
+    assert [weight.shape for weight in own.get_weights()] == [(1, 1), (1, 1), (3, 1), (1,)]  # the model's own come first
+    one, other = classifier(seed=1), classifier(seed=2)
+    weights = one.get_weights()
+    weights[0][:] += 1
+    assert not np.array_equal(weights[0], one.get_weights()[0])
+    for form in (np.asarray, lambda weight: weight.astype(np.float64), np.ndarray.tolist):
+        other.store.values[:] = 0
+        other.set_weights([form(weight) for weight in one.get_weights()])
+        assert other.store.values.dtype == np.float32
+        assert np.array_equal(other.predict(X), one.predict(X))
+    norm = ready(nn.model.SequentialModel([-1, 3], [nn.layer.BatchNorm()]))
+    norm.set_weights([np.full(3, number) for number in (2.0, 1.0, 5.0, 4.0)])  # gamma, beta, mean, variance
+    x = np.array([[5.0, 7.0, 9.0]])
+    np.testing.assert_allclose(norm.predict(x), (x - 5) / np.sqrt(4 + 1e-3) * 2 + 1, rtol=1e-5)
+    unbuilt = nn.model.SequentialModel(layers=[nn.layer.Dense(1)])
+    for call in (unbuilt.get_weights, lambda: unbuilt.set_weights([])):
+        with pytest.raises(ValueError, match=r"SequentialModel is not built yet; call setup\(\) first"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (lambda w: w[:-1], ValueError, r"a list of 4 arrays \(dense_1/kernel \(8, 16\), dense_1/bias \(16,\), .*\), got 3"),
+        (lambda w: w[0], ValueError, "got one array"),
+        (lambda w: [w[0], w[1][:-1], *w[2:]], ValueError, r"array 1, 'dense_1/bias', must have shape \(16,\), got \(15,\)"),
+        (lambda w: [w[0].T, *w[1:]], ValueError, r"array 0, 'dense_1/kernel', must have shape \(8, 16\), got \(16, 8\)"),
+        (lambda w: [*w[:3], np.array(["a"] * 3)], TypeError, "array 3, 'dense_2/bias', must hold numbers, got <U1"),
+        (lambda w: [*w[:3], w[3] + 1j], TypeError, "array 3, 'dense_2/bias', must hold numbers, got complex"),
+    ],
+)
+def test_weights_that_do_not_fit_are_named_and_nothing_changes(change, error, message):
+    model = classifier()
+    before = model.store.values.copy()
+    with pytest.raises(error, match=message):
+        model.set_weights(change([weight + 1 for weight in model.get_weights()]))
+    assert np.array_equal(model.store.values, before)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """The configuration and the tensors of a compiled and trained classifier."""
+    model = classifier()
+    model.fit(X, Y, epoch=1, verbose=0)
     values, metadata = tensor_files.parse(model.to_bytes())
-    config = json.loads(metadata["config"])
-    change(config, values)
-    return tensor_files.dump(values, {"format": metadata["format"], "config": json.dumps(config)})
+    return json.loads(metadata["config"]), values
 
 
-def layer_of(config: dict[str, Any], place: int) -> dict[str, Any]:
-    found: dict[str, Any] = config["model"]["config"]["layers"][place]
-    return found
+def sealed(config, values):
+    text = config if isinstance(config, str) else json.dumps(config)
+    return tensor_files.dump(values, {"format": "psgd.model/2", "config": text})
 
 
-def part(**changes: Any) -> dict[str, Any]:
+def layer_of(config, place):
+    return config["model"]["config"]["layers"][place]
+
+
+def part(**changes):
     return {"whole_shape": [-1, 8], "begin": None, "end": None, **changes}
 
 
@@ -222,45 +428,78 @@ FLATTEN = {"class": "layer.Flatten", "config": {}}
         ),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_file_is_named(change: Callable[[dict[str, Any], dict[str, Array]], object], message: str) -> None:
-    """a forged configuration gives an error that says what is wrong, and nothing large is allocated for it."""
+def test_what_is_wrong_with_a_file_is_named(change, message, trained):
+    """A forged configuration gives an error that says what is wrong, and nothing large is allocated for it."""
+    config, values = copy.deepcopy(trained[0]), dict(trained[1])
+    change(config, values)
     with pytest.raises(ModelFileError, match=message):
-        Model.from_bytes(forged(change))
+        Model.from_bytes(sealed(config, values))
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"a": NaN}', "[" * 100_000, '"x"'])
-def test_a_configuration_that_is_not_json_is_refused(text: str) -> None:
-    with pytest.raises(ModelFileError, match="'config'"):
-        Model.from_bytes(tensor_files.dump({}, {"format": "psgd.model/2", "config": text}))
-
-
-@pytest.mark.parametrize("depth", [300, 600, 900, 5000])
-def test_deep_nesting_is_refused(depth: int) -> None:
-    values, metadata = tensor_files.parse(classifier().to_bytes())
-    nested = "[" * depth + "]" * depth
-    config = metadata["config"].replace('"layers":[', f'"layers":[{nested},', 1)
-    assert nested in config
-    with pytest.raises(ModelFileError):
-        Model.from_bytes(tensor_files.dump(values, {"format": metadata["format"], "config": config}))
-
-
-def test_other_files_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelFileError, match=r"'format' must be 'psgd\.model/2', got 'psgd\.tensors/1'"):
-        Model.from_bytes(tensor_files.dump({"a": np.zeros(2)}, {}))
-    with pytest.raises(ModelFileError):
-        Model.from_bytes(struct.pack("<Q", 2) + b"{}")
-    with pytest.raises(FileNotFoundError):
-        Model.load(tmp_path / "missing.model")
-
-
-def test_a_file_cut_short_or_changed_is_refused() -> None:
-    data = classifier().to_bytes()
-    for wrong in (data[:-1], data[:100], data + b"x", data[:-5] + b"\1" + data[-4:]):
+def test_what_is_no_model_file_is_refused(tmp_path, trained):
+    for text in ("", "[]", "{", '{"a": NaN}', "[" * 100_000, '"x"'):
+        with pytest.raises(ModelFileError, match="'config'"):
+            Model.from_bytes(sealed(text, {}))
+    data, config = classifier().to_bytes(), json.dumps(trained[0])
+    for depth in (300, 600, 900, 5000):
+        nested = config.replace('"layers": [', f'"layers": [{"[" * depth + "]" * depth},', 1)
+        assert nested != config
+        with pytest.raises(ModelFileError):
+            Model.from_bytes(sealed(nested, trained[1]))
+    for wrong in (data[:-1], data[:100], data + b"x", data[:-5] + b"\1" + data[-4:], struct.pack("<Q", 2) + b"{}"):
         with pytest.raises(ModelFileError):
             Model.from_bytes(wrong)
-
-
-def test_a_file_that_is_no_model_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ModelFileError, match=r"'format' must be 'psgd\.model/2', got 'psgd\.tensors/1'"):
+        Model.from_bytes(tensor_files.dump({"a": np.zeros(2)}, {}))
+    with pytest.raises(FileNotFoundError):
+        Model.load(tmp_path / "missing.model")
     (tmp_path / "short.model").write_bytes(b"12345")
     with pytest.raises(ModelFileError, match=r"^The model file /.*short\.model cannot be used: a tensor file has at least 8"):
         Model.load(tmp_path / "short.model")
+
+
+MUTANTS = 1500
+ODD = [
+    None, True, -1, 0, 1, 2**70, 1e308, 0.5, "", "x", "layer.Dense", "custom:Dense", "model.SequentialModel", [], [[]], [-1, 8],
+    [-1, 10**12], {}, {"class": "layer.Flatten", "config": {}}, {"class": "model.SequentialModel", "config": {}}, "float64",
+    {"class": "initializer.Constant", "config": {"value": "x"}}, {"class": 3, "config": 4}, "\u0000", "é" * 300,
+]  # fmt: skip
+
+
+def places(value):
+    """Every (container, key) below a JSON value."""
+    found = []
+    for key in value.keys() if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        found += [(value, key), *places(value[key])]
+    return found
+
+
+def mutant(config, generator):
+    changed = copy.deepcopy(config)
+    for _ in range(int(generator.integers(1, 4))):
+        everywhere = places(changed)
+        container, key = everywhere[generator.integers(len(everywhere))]
+        action = generator.integers(4)
+        if action == 0:
+            del container[key]
+        elif action == 1 and isinstance(container, dict):
+            container["odd"] = copy.deepcopy(ODD[generator.integers(len(ODD))])
+        elif action == 2:
+            other, place = everywhere[generator.integers(len(everywhere))]
+            container[key] = copy.deepcopy(other[place]) if place in other or isinstance(other, list) else None
+        else:
+            container[key] = copy.deepcopy(ODD[generator.integers(len(ODD))])
+    return changed
+
+
+@covers("SEC-13")
+def test_changed_configurations_give_a_model_or_a_model_file_error(trained):
+    """Never another exception, whatever is changed at random."""
+    refused = 0
+    for number in range(MUTANTS):
+        data = sealed(mutant(trained[0], keyed(0, "mutant", number)), trained[1])
+        try:
+            assert isinstance(Model.from_bytes(data), Model)
+        except ModelFileError:
+            refused += 1
+    assert MUTANTS / 2 < refused < MUTANTS, "a changed seed, for one, is no damage"
