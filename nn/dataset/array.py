@@ -90,7 +90,6 @@ class ArrayDataset(AbsDataset):
         return encoded[:, 0] if x.ndim == 1 else encoded
 
     def _samples(self, names: Sequence[str], values: Sequence[DataFrame]) -> list[Array]:
-        """The samples of both parts, or of one."""
         if not any(map(_is_table, values)):
             return [_numbers(name, value) for name, value in zip(names, values, strict=False)]
         frames = _frames(names, values)
@@ -206,7 +205,6 @@ def _refuse_missing(name: str, array: NDArray[np.generic], columns: Sequence[Col
 
 
 def _numbers(name: str, value: ArrayLike) -> Array:
-    """Return `value` as an array of numbers with at least one sample."""
     try:
         array = as_array(f"ArrayDataset '{name}'", value)
     except ValueError as error:
@@ -228,6 +226,5 @@ def _read_only(arrays: Arrays) -> Arrays:
 
 
 def _same(name: str, value: object, other: str, expected: object, what: str) -> None:
-    """Refuse two arguments that do not belong together."""
     if value != expected:
         raise ValueError(f"ArrayDataset '{name}' must have the {what} of '{other}', {expected}, got {value}")

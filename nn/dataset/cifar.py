@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gzip
 import os
-import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, ClassVar
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from nn import arguments
 from nn.arrays import Array
-from nn.dataset.files import PublishedDataset
+from nn.dataset.files import PublishedDataset, unpacked
 from nn.dataset.interface import Arrays
 
 __all__ = ["CIFAR", "CIFAR10", "CIFAR100", "read_members"]
@@ -159,12 +159,8 @@ def read_members(path: str | os.PathLike[str], names: Collection[str]) -> dict[s
     one of `names` or has it twice, or has more than 1,000 members or 512 MiB unpacked.
     """
     shown = repr(os.fspath(path))
-    with open(path, "rb") as file:
-        try:
-            with gzip.GzipFile(fileobj=file) as content:
-                found = _Reader(content, shown).members(names)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise ValueError(f"{shown} is a damaged gzip file: {error}") from error
+    with open(path, "rb") as file, unpacked(file, shown) as content:
+        found = _Reader(content, shown).members(names)
     missing = [name for name in names if name not in found]
     if missing:
         raise ValueError(f"{shown} must contain {', '.join(names)}, it lacks {', '.join(missing)}")
@@ -172,8 +168,6 @@ def read_members(path: str | os.PathLike[str], names: Collection[str]) -> dict[s
 
 
 class _Reader:
-    """One pass over an unpacked archive."""
-
     def __init__(self, file: BinaryIO | gzip.GzipFile, shown: str) -> None:
         self._file = file
         self._shown = shown
@@ -183,7 +177,7 @@ class _Reader:
         """Return the files among `names`, then read on to the end, where gzip keeps its checksum."""
         found: dict[str, bytes] = {}
         count = 0
-        while any(header := self._exactly(_BLOCK)):
+        while any(header := b"".join(self._exactly(_BLOCK))):
             count += 1
             if count > _MAX_MEMBERS:
                 raise ValueError(f"{self._shown} must have at most {_MAX_MEMBERS} members")
@@ -191,10 +185,10 @@ class _Reader:
             if regular and name in names:
                 if name in found:
                     raise ValueError(f"{self._shown} contains {name!r} twice")
-                found[name] = self._exactly(size)
+                found[name] = b"".join(self._exactly(size))
             else:
-                self._skip(size)
-            self._skip(-size % _BLOCK)
+                deque(self._exactly(size), 0)
+            deque(self._exactly(-size % _BLOCK), 0)
         while self._read(_CHUNK):
             pass
         return found
@@ -213,22 +207,14 @@ class _Reader:
         name = header[:100].partition(b"\0")[0].decode("utf-8", "replace")
         return name.rpartition("/")[2], size, header[156:157] in _REGULAR
 
-    def _exactly(self, size: int) -> bytes:
-        """Return the next `size` bytes; memory grows with what is really there."""
-        content = bytearray()
-        while len(content) < size:
-            chunk = self._read(min(_CHUNK, size - len(content)))
-            if not chunk:
-                raise ValueError(f"{self._shown} ends within a file of its archive")
-            content += chunk
-        return bytes(content)
-
-    def _skip(self, size: int) -> None:
+    def _exactly(self, size: int) -> Iterator[bytes]:
+        """Yield the next `size` bytes in parts, so that memory grows with what is really there."""
         while size:
             chunk = self._read(min(_CHUNK, size))
             if not chunk:
                 raise ValueError(f"{self._shown} ends within a file of its archive")
             size -= len(chunk)
+            yield chunk
 
     def _read(self, size: int) -> bytes:
         chunk = self._file.read(size)

@@ -275,7 +275,6 @@ def _formats(dates: Mapping[str, str]) -> dict[str, str]:
 
 
 def _names(argument: str, value: Sequence[str]) -> list[str]:
-    """Return `value` as a list of different names, at least one."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Sequence) or not all(isinstance(name, str) for name in value):
         raise TypeError(f"CSVDataset '{argument}' must be a list of column names, got {value!r}")
     if not value or len(set(value)) != len(value):

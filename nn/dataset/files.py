@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import math
 import os
+import zlib
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
@@ -16,7 +18,7 @@ from numpy.typing import NDArray
 from nn.dataset.interface import AbsDataset, Arrays
 from nn.tensor_files import write_file
 
-__all__ = ["PublishedDataset", "cache_directory", "chosen_directories", "find_file", "find_given", "read_values"]
+__all__ = ["PublishedDataset", "cache_directory", "chosen_directories", "find_file", "find_given", "read_values", "unpacked"]
 
 _CHUNK = 1 << 20
 
@@ -91,7 +93,6 @@ class PublishedDataset(AbsDataset, configured=True):
         return None
 
     def _cached_files(self, download: bool) -> list[Path]:
-        """Return the files in the cache after fetching what it lacks."""
         from nn.dataset.download import DownloadError, fetch  # noqa: PLC0415 - a fifth of the time of `import nn`
 
         cache = cache_directory(self.name)
@@ -154,6 +155,16 @@ def find_file(directory: Path, name: str) -> Path | None:
             if path.is_file():
                 return path
     return None
+
+
+@contextmanager
+def unpacked(file: IO[bytes], shown: str) -> Iterator[gzip.GzipFile]:
+    """Open what gzip packed into a file; raise ValueError naming it, as `shown`, where it is damaged."""
+    try:
+        with gzip.GzipFile(fileobj=file) as content:
+            yield content
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(f"{shown} is a damaged gzip file: {error}") from error
 
 
 def read_values(file: IO[bytes] | gzip.GzipFile, where: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:

@@ -8,13 +8,12 @@ import gzip
 import math
 import os
 import struct
-import zlib
 from typing import BinaryIO
 
 import numpy as np
 
 from nn.arrays import Array
-from nn.dataset.files import read_values
+from nn.dataset.files import read_values, unpacked
 
 __all__ = ["read_idx"]
 
@@ -42,11 +41,8 @@ def read_idx(path: str | os.PathLike[str]) -> Array:
         file.seek(0)
         if not compressed:
             return _read(file, path)
-        try:
-            with gzip.GzipFile(fileobj=file) as content:
-                return _read(content, path)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise ValueError(f"{os.fspath(path)!r} is a damaged gzip file: {error}") from error
+        with unpacked(file, repr(os.fspath(path))) as content:
+            return _read(content, path)
 
 
 def _read(file: BinaryIO | gzip.GzipFile, path: str | os.PathLike[str]) -> Array:

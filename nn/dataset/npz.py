@@ -148,7 +148,6 @@ def _opened(path: str | os.PathLike[str]) -> zipfile.ZipFile:
 
 
 def _read(file: IO[bytes], where: str, limit: int) -> Array:
-    """Read one array of at most `limit` bytes."""
     dtype, fortran, shape = _read_header(file, where)
     claimed = math.prod(axis or 1 for axis in shape) * dtype.itemsize  # NumPy counts empty arrays so, too
     if claimed > limit:

@@ -1,14 +1,14 @@
-"""Samples and labels, checked and dealt in batches, and whether they are finite."""
+"""A batch of samples and labels; whether samples fit a model, and whether they are finite."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from nn.arrays import Array, Shape, as_array, empty
+from nn.arrays import Array, Shape, as_array
 
 
 class Batch(NamedTuple):
@@ -57,47 +57,6 @@ def _difference(shape: Shape, wanted: Shape) -> str:
     if (*shape[1:], 1) == wanted[1:]:
         return f"an axis of length 1 is missing at the end, {'x[:, None]' if len(shape) == 1 else 'x[..., None]'}"
     return f"expected {len(wanted)} axes, got {len(shape)}"
-
-
-class Batches:
-    """Deals samples, labels and weights in batches of `size`, the last one as long as what is left.
-
-    Memory for shuffled or converted batches is allocated once. A batch is valid until the next. `first` is the number of the
-    first sample in the caller's array.
-    """
-
-    def __init__(
-        self, x: Array, label: Array, weight: Array | None, size: int, dtype: np.dtype[Any], *, first: int = 0
-    ) -> None:
-        self.samples = len(x)
-        self._first = first
-        self._size = min(size, len(x))
-        self._x, self._label, self._weight = x, label, weight
-        self._rows = empty((self._size, *x.shape[1:]), x.dtype)
-        self._label_rows = np.empty((self._size, *label.shape[1:]), label.dtype)
-        self._weight_rows = None if weight is None else np.empty(self._size, weight.dtype)
-        self._converted = None if x.dtype == dtype else empty(self._rows.shape, dtype)
-
-    def __len__(self) -> int:
-        return -(-self.samples // self._size)
-
-    def deal(self, order: Array | None = None) -> Iterator[Batch]:
-        """Yield each batch, in the given order of samples or as they are."""
-        for start in range(0, self.samples, self._size):
-            stop = min(start + self._size, self.samples)
-            rows = slice(start, stop) if order is None else order[start:stop]
-            x = given = select_rows(self._x, rows, self._rows)
-            if self._converted is not None:
-                x = self._converted[: stop - start]
-                # what is too large for the type becomes infinite
-                with np.errstate(over="ignore"):
-                    np.copyto(x, given, casting="unsafe")
-            label = select_rows(self._label, rows, self._label_rows)
-            weight = None
-            if self._weight is not None and self._weight_rows is not None:
-                weight = select_rows(self._weight, rows, self._weight_rows)
-            places = range(self._first + start, self._first + stop) if order is None else order[start:stop]
-            yield Batch(x, label, weight, given, places)
 
 
 def select_rows(array: Array, rows: slice | Array, memory: Array) -> Array:

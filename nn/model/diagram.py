@@ -151,7 +151,7 @@ def summarize(title: str, graph: Graph, store: VariableStore) -> str:
     diagram = Diagram(graph)
     rows = [_row(box, diagram) for box in diagram.boxes]
     rows += [
-        [f"{variable.name} (Variable)", _text(variable.shape), f"{count([variable]):,}", ""]
+        [f"{variable.name} (Variable)", shape_text(variable.shape), f"{count([variable]):,}", ""]
         for variable in store.everything
         if variable.owner is None
     ]
@@ -180,7 +180,7 @@ def _row(box: Box, diagram: Diagram) -> list[str]:
     again = f" use {box.use}" if box.use > 1 else ""
     parameters = "shared" if box.use > 1 and box.parameters else f"{box.parameters:,}"
     sources = ", ".join(diagram.boxes[source].name for source in box.sources)
-    return [box.label + again, _text(box.shape), parameters, sources]
+    return [box.label + again, shape_text(box.shape), parameters, sources]
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
@@ -192,7 +192,7 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(parts).rstrip()
 
 
-def _text(shape: Shape) -> str:
+def shape_text(shape: Shape) -> str:
     return f"({', '.join(str(axis) for axis in shape)})"
 
 

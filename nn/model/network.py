@@ -79,7 +79,7 @@ class Network(Configurable, ABC):
         trained before its statistics: gamma, beta, moving mean and moving variance of a batch normalisation.
         """
         self.store  # noqa: B018 - raises before the variables exist
-        return weights_of(self.graph)
+        return [variable.get_value() for variable in in_keras_order(self.graph)]
 
     def set_weights(self, weights: Sequence[Array]) -> None:
         """Copy weights in the order of `get_weights`; raise ValueError, and change nothing, unless number and shapes fit."""
@@ -220,11 +220,6 @@ def in_keras_order(graph: Graph) -> list[Variable]:
     for variable in graph.variables:
         owners.setdefault(variable.owner, []).append(variable)
     return [variable for found in owners.values() for variable in sorted(found, key=lambda each: not each.made_trainable)]
-
-
-def weights_of(graph: Graph) -> list[Array]:
-    """Return copies of the values in that order."""
-    return [variable.get_value() for variable in in_keras_order(graph)]
 
 
 def load_weights(graph: Graph, weights: Sequence[Any]) -> None:

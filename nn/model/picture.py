@@ -11,8 +11,7 @@ from html import escape
 from itertools import pairwise
 from unicodedata import east_asian_width
 
-from nn.arrays import Shape
-from nn.model.diagram import Box, Diagram
+from nn.model.diagram import Box, Diagram, shape_text
 
 CHARACTER = 7.3
 """Pixels that a character takes: 12 pixel type of one width."""
@@ -61,12 +60,8 @@ def draw(title: str, diagram: Diagram) -> str:
 def _texts(box: Box) -> tuple[str, str]:
     head = box.label + (f" use {box.use} of {box.uses}" if box.uses > 1 else "")
     notes = [f"{box.parameters:,} parameters"] if box.parameters and box.use == 1 else []
-    notes += [f"with {variable.name} {_shape(variable.shape)}" for variable in box.variables]
-    return head, "  ".join([_shape(box.shape), *notes])
-
-
-def _shape(shape: Shape) -> str:
-    return f"({', '.join(str(axis) for axis in shape)})"
+    notes += [f"with {variable.name} {shape_text(variable.shape)}" for variable in box.variables]
+    return head, "  ".join([shape_text(box.shape), *notes])
 
 
 def _box(box: Box, spot: Spot, lines: tuple[str, str], shift: float) -> Iterator[str]:

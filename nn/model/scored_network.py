@@ -15,12 +15,14 @@ from nn.arrays import BATCH, Array, as_array
 from nn.data import DataFeeder
 from nn.loss.loss import Loss
 from nn.metric.metric import Metric
-from nn.model.batches import Batch, Batches, all_finite, as_type, check_samples, not_finite
+from nn.model.batches import Batch, all_finite, as_type, check_samples, not_finite
 from nn.model.network import Network, trace
 from nn.model.runner import Runner
 from nn.model.source import ArraySource, Source, StreamSource, with_class_weights
 from nn.plan.plan import OnGradient
 from nn.value.graph import Graph
+
+ClassWeight = Mapping[int, float] | None
 
 
 class ScoredNetwork(Network, ABC):
@@ -150,11 +152,20 @@ class ScoredNetwork(Network, ABC):
             as_array(f"{type(self).__name__} 'label'", label), (samples, *self.graph.output.shape[1:]), self.dtype
         )
 
-    def prepare(self, x: Any, label: Any, weight: Any = None) -> Batch:
-        """Return a block as the model takes it; raise ValueError where samples, labels and weights do not fit."""
+    def checked(
+        self, x: Any, label: Any, weight: Any = None, class_weight: ClassWeight = None
+    ) -> tuple[Array, Array, Array | None]:
+        """Return samples as they are, labels as the loss takes them, and weights; raise ValueError where they do not fit."""
         samples = self.check(x)
         labels = self.labels(label, len(samples))
         weights = None if weight is None else self.loss.check_weights(weight, len(samples), self.dtype)
+        if class_weight is not None:
+            weights = with_class_weights(weights, labels, self.graph.output.shape, class_weight, self.dtype)
+        return samples, labels, weights
+
+    def prepare(self, x: Any, label: Any, weight: Any = None, class_weight: ClassWeight = None) -> Batch:
+        """Return a block as the model takes it; raise ValueError where samples, labels and weights do not fit."""
+        samples, labels, weights = self.checked(x, label, weight, class_weight)
         return Batch(as_type(samples, self.dtype), labels, weights, samples)
 
     def _predict(self, samples: Array, first: int) -> Array:
@@ -177,9 +188,6 @@ class ScoredNetwork(Network, ABC):
         return super()._missing()
 
 
-ClassWeight = Mapping[int, float] | None
-
-
 def training_source(
     model: ScoredNetwork,
     data: tuple[Any, Any, Any],
@@ -200,11 +208,11 @@ def training_source(
             raise ValueError("fit() with a DataFeeder as 'x' takes no 'label': the feeder deals both")
         if steps is not None:
             raise ValueError("fit() takes 'steps_per_epoch' for batches that come one by one, not for arrays")
-        return ArraySource(_batches(model, (x, label, weight), class_weight, batch_size), seed if shuffle else None)
+        arrays = model.checked(x, label, weight, class_weight)
+        return ArraySource(arrays, batch_size, model.dtype, seed=seed if shuffle else None)
     if weight is not None:
         raise ValueError("fit() takes 'sample_weight' with arrays; a feeder deals batches (x, label, weight)")
-    prepare = partial(_prepare, model, class_weight)
-    stream = StreamSource(x, prepare, "fit() 'x'", seed=seed, steps=steps)
+    stream = StreamSource(x, partial(model.prepare, class_weight=class_weight), "fit() 'x'", seed=seed, steps=steps)
     if not model.built:
         model.check(stream.first(epoch)[0])
     return stream
@@ -221,7 +229,7 @@ def evaluation_source(
     if isinstance(data, list) and len(data) in (2, 3) and isinstance(data[0], np.ndarray):
         data = tuple(data)
     if not isinstance(data, tuple):
-        stream = StreamSource(data, partial(_prepare, model, None), name)
+        stream = StreamSource(data, model.prepare, name)
         if passes > 1 and isinstance(data, Iterator):
             raise ValueError(
                 f"{name} is an iterator, spent after one of {passes} epochs; give arrays, a list of batches or a DataFeeder"
@@ -230,8 +238,7 @@ def evaluation_source(
         return stream
     if len(data) not in (2, 3):
         raise ValueError(f"{name} must be (x, label), (x, label, weight) or a DataFeeder, got {len(data)} of them")
-    x, label, weight = (*data, None)[:3]
-    return ArraySource(_batches(model, (x, label, weight), None, batch_size, first))
+    return ArraySource(model.checked(*data), batch_size, model.dtype, first=first)
 
 
 def split_validation(x: Any, label: Any, weight: Any, share: float) -> tuple[tuple[Any, Any, Any], tuple[Any, Any, Any]]:
@@ -250,21 +257,3 @@ def split_validation(x: Any, label: Any, weight: Any, share: float) -> tuple[tup
         raise ValueError(f"fit() 'validation_split' must leave samples on both sides, got {share} of {samples} samples")
     first, last = ([None if array is None else array[rows] for array in arrays] for rows in (slice(kept), slice(kept, None)))
     return (first[0], first[1], first[2]), (last[0], last[1], last[2])
-
-
-def _batches(model: ScoredNetwork, data: tuple[Any, Any, Any], class_weight: ClassWeight, size: int, first: int = 0) -> Batches:
-    x, label, weight = data
-    samples = model.check(x)
-    labels = model.labels(label, len(samples))
-    weights = None if weight is None else model.loss.check_weights(weight, len(samples), model.dtype)
-    if class_weight is not None:
-        weights = with_class_weights(weights, labels, model.graph.output.shape, class_weight, model.dtype)
-    return Batches(samples, labels, weights, size, model.dtype, first=first)
-
-
-def _prepare(model: ScoredNetwork, class_weight: ClassWeight, x: Any, label: Any, weight: Any) -> Batch:
-    batch = model.prepare(x, label, weight)
-    if class_weight is None:
-        return batch
-    shape = model.graph.output.shape
-    return batch._replace(weight=with_class_weights(batch.weight, batch.label, shape, class_weight, model.dtype))

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from nn import arguments
-from nn.arrays import Array, Shape
+from nn.arrays import Array, Shape, empty
 from nn.data import DataFeeder
-from nn.model.batches import Batch, Batches
+from nn.model.batches import Batch, select_rows
 from nn.random import keyed
 
 Prepare = Callable[[Any, Any, Any], Batch]
@@ -33,15 +33,47 @@ class Source(ABC):
 
 
 class ArraySource(Source):
-    """Arrays in memory. With a seed every epoch has an order of its own, keyed by (seed, epoch)."""
+    """Arrays in memory, in batches of `size`, the last one as long as what is left.
 
-    def __init__(self, batches: Batches, seed: int | None = None) -> None:
-        self._batches, self._seed = batches, seed
-        self.samples, self.steps = batches.samples, len(batches)
+    With a seed every epoch has an order of its own, keyed by (seed, epoch). Memory for shuffled batches, and for those that are
+    converted to `dtype`, is allocated once. `first` is the number of the first sample in the caller's array.
+    """
+
+    def __init__(
+        self,
+        arrays: tuple[Array, Array, Array | None],
+        size: int,
+        dtype: np.dtype[Any],
+        *,
+        seed: int | None = None,
+        first: int = 0,
+    ) -> None:
+        self._arrays = x, label, weight = arrays
+        self._seed, self._first = seed, first
+        self._size = min(size, len(x))
+        self.samples, self.steps = len(x), -(-len(x) // self._size)
+        self._rows = empty((self._size, *x.shape[1:]), x.dtype)
+        self._label_rows = np.empty((self._size, *label.shape[1:]), label.dtype)
+        self._weight_rows = None if weight is None else np.empty(self._size, weight.dtype)
+        self._converted = None if x.dtype == dtype else empty(self._rows.shape, dtype)
 
     def deal(self, epoch: int) -> Iterator[Batch]:
-        order = None if self._seed is None else keyed(self._seed, "order", epoch).permutation(self._batches.samples)
-        return self._batches.deal(order)
+        xs, labels, weights = self._arrays
+        order = None if self._seed is None else keyed(self._seed, "order", epoch).permutation(len(xs))
+        for start in range(0, len(xs), self._size):
+            stop = min(start + self._size, len(xs))
+            rows = slice(start, stop) if order is None else order[start:stop]
+            x = given = select_rows(xs, rows, self._rows)
+            if self._converted is not None:
+                x = self._converted[: stop - start]
+                # what is too large for the type becomes infinite
+                with np.errstate(over="ignore"):
+                    np.copyto(x, given, casting="unsafe")
+            weight = None
+            if weights is not None and self._weight_rows is not None:
+                weight = select_rows(weights, rows, self._weight_rows)
+            places = range(self._first + start, self._first + stop) if order is None else order[start:stop]
+            yield Batch(x, select_rows(labels, rows, self._label_rows), weight, given, places)
 
 
 class StreamSource(Source):

@@ -51,11 +51,7 @@ class ImageCls(AbsTransformer, configured=True):
         """Return images as the class says and labels ``(n, classes)`` of both parts; nothing is random here."""
         refuse_masked("ImageCls samples and labels", train_x, train_y, test_x, test_y)
         if _numbers_classes(train_y) and _numbers_classes(test_y):
-            lowest = min(int(train_y.min()), int(test_y.min()))
-            if lowest < 0:
-                raise ValueError(f"ImageCls needs labels that number the classes from 0, got {lowest}")
-            classes = max(int(train_y.max()), int(test_y.max())) + 1
-            train_y, test_y = one_hot(train_y, classes), one_hot(test_y, classes)
+            train_y, test_y = one_hot(self, train_y, test_y)
         return self._images(train_x), train_y, self._images(test_x), test_y
 
     def _images(self, images: Array) -> Array:

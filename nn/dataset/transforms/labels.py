@@ -15,11 +15,25 @@ from nn.dataset.transforms.abstract import AbsTransformer
 __all__ = ["OneHot", "class_numbers", "one_hot", "sort_keys"]
 
 
-def one_hot(labels: Array, classes: int) -> NDArray[np.float32]:
-    """Return rows ``(n, classes)`` with a one in the column that each of the class numbers ``(n,)`` or ``(n, 1)`` names."""
-    rows = np.zeros((len(labels), classes), np.float32)
-    rows[np.arange(len(labels)), labels.reshape(-1).astype(np.intp)] = 1
-    return rows
+def one_hot(
+    owner: object, train: Array, test: Array, classes: int | None = None
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return rows ``(n, classes)`` with a one in the column that each of the class numbers ``(n,)`` or ``(n, 1)`` names.
+
+    Without `classes` there are as many as the largest number of both parts says, plus one. Raises ValueError naming the class
+    of `owner` for a number that is negative or not below `classes`.
+    """
+    name, lowest, highest = type(owner).__name__, min(int(train.min()), int(test.min())), max(int(train.max()), int(test.max()))
+    if lowest < 0:
+        raise ValueError(f"{name} needs labels that number the classes from 0, got {lowest}")
+    if classes is not None and highest >= classes:
+        raise ValueError(f"{name} 'classes' must exceed every label, got {classes} and the label {highest}")
+    parts = []
+    for labels in (train, test):
+        rows = np.zeros((len(labels), highest + 1 if classes is None else classes), np.float32)
+        rows[np.arange(len(labels)), labels.reshape(-1).astype(np.intp)] = 1
+        parts.append(rows)
+    return parts[0], parts[1]
 
 
 def class_numbers(owner: object, labels: Array) -> NDArray[np.int64]:
@@ -73,11 +87,5 @@ class OneHot(AbsTransformer, configured=True):
         for labels in (train_y, test_y):
             if labels.size != len(labels) or not labels.size:
                 raise ValueError(f"OneHot needs labels of shape (n,) or (n, 1), got {labels.shape}")
-        train, test = class_numbers(self, train_y), class_numbers(self, test_y)
-        lowest, highest = int(min(train.min(), test.min())), int(max(train.max(), test.max()))
-        if lowest < 0:
-            raise ValueError(f"OneHot needs labels that number the classes from 0, got {lowest}")
-        classes = highest + 1 if self.classes is None else self.classes
-        if highest >= classes:
-            raise ValueError(f"OneHot 'classes' must exceed every label, got {classes} and the label {highest}")
-        return train_x, one_hot(train, classes), test_x, one_hot(test, classes)
+        train_y, test_y = one_hot(self, class_numbers(self, train_y), class_numbers(self, test_y), self.classes)
+        return train_x, train_y, test_x, test_y

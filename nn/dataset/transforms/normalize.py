@@ -149,7 +149,6 @@ def statistics(owner: str, what: str, x: Array, per: str) -> tuple[NDArray[np.fl
 
 
 def _fits(given: Shape, sample: Shape) -> bool:
-    """Whether a statistic broadcasts to each sample."""
     try:
         return np.broadcast_shapes(given, sample) == sample
     except ValueError:
