@@ -91,6 +91,12 @@ class AgentProcess:
     def pid(self) -> int:
         return self.process.pid
 
+    def refused(self) -> str:
+        """Wait for an agent that cannot start; returns what it says."""
+        assert self.process.wait(10) == 2
+        self.end()
+        return self.console
+
     def job_pids(self) -> list[int]:
         """The agent's living children."""
         return sorted(children_of(self.pid))
@@ -146,6 +152,23 @@ class Cluster:
             coordinator = start_job(com, executable, folder, **options)
             results, error = coordinator.join()
         return Outcome(results, error, coordinator)
+
+    @contextmanager
+    def running(
+        self, executable: Any, folder: Path, *, nodes: NodeAssignment | None = None, **options: Any
+    ) -> Iterator[Coordinator]:
+        """A job that is stopped at the end of the block."""
+        with self.request(nodes) as com:
+            coordinator = start_job(com, executable, folder, **options)
+            yield coordinator
+            coordinator.stop_executing()
+            coordinator.join()
+
+    def begun(self, coordinator: Coordinator, nodes: int) -> None:
+        """Wait until the executors of the first nodes are at work, which a file tells."""
+        files = [f"jobs/{coordinator.job}.{node}/out/begun" for node in range(nodes)]
+        paths = [agent.work / file for agent, file in zip(self.agents, files, strict=False)]
+        wait_for(lambda: all(path.exists() for path in paths), "the executors to begin")
 
     def request(self, nodes: NodeAssignment | None = None) -> Controller:
         return Request(self.key_file).request(nodes or self.nodes())

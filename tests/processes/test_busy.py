@@ -20,13 +20,17 @@ from .executors import Alone, Stepping, Sum
 from .harness import Cluster, start_job, wait_for
 
 
+def only(cluster: Cluster, node: int) -> NodeAssignment:
+    """That of the nodes of a job on all agents."""
+    return NodeAssignment(cluster.key_file).add(node, cluster.nodes()[node])
+
+
 @covers("SUB-3", "SUB-4")
 @pytest.mark.alone
 def test_busy_node_is_named(trio: Cluster, tmp_path: Path) -> None:
     """With one busy node nothing starts; the error tells address, title and since when; the others are free."""
     everybody = trio.nodes()
-    with trio.request(NodeAssignment(trio.key_file).add(1, everybody[1])) as holder:
-        holding = start_job(holder, Stepping, tmp_path / "held", title="The long one")
+    with trio.running(Stepping, tmp_path / "held", nodes=only(trio, 1), title="The long one"):
         with trio.request() as com:
             begin = time.monotonic()
             with pytest.raises(NodeBusy) as caught:
@@ -38,8 +42,6 @@ def test_busy_node_is_named(trio: Cluster, tmp_path: Path) -> None:
         assert time.monotonic() - begin < 2.0
         free = NodeAssignment(trio.key_file).add(0, everybody[0]).add(1, everybody[2])
         assert not trio.run(Sum, tmp_path, nodes=free).error
-        holding.stop_executing()
-        holding.join()
     assert not trio.run(Sum, tmp_path).error
 
 
@@ -47,8 +49,7 @@ def test_busy_node_is_named(trio: Cluster, tmp_path: Path) -> None:
 def test_a_job_that_was_refused_is_over(trio: Cluster, tmp_path: Path) -> None:
     """Those who had taken it wait for its driver no longer, and whoever attaches to it is told."""
     everybody = trio.nodes()
-    with trio.request(NodeAssignment(trio.key_file).add(1, everybody[1])) as holder:
-        holding = start_job(holder, Stepping, tmp_path / "held")
+    with trio.running(Stepping, tmp_path / "held", nodes=only(trio, 1)):
         with trio.request() as com:
             refused = Coordinator(com, directory=tmp_path, driver=new_driver("The submitter"))
             with pytest.raises(NodeBusy):
@@ -59,8 +60,6 @@ def test_a_job_that_was_refused_is_over(trio: Cluster, tmp_path: Path) -> None:
             assert {state for state, _ in states.values()} == {"aborted"}
             mine = [entry for known in list_jobs(com).values() for entry in known if entry["job"] == refused.job]
             assert [(entry["state"], entry["driver"]) for entry in mine] == [("aborted", "")] * 2
-        holding.stop_executing()
-        holding.join()
 
 
 @covers("SUB-3")
@@ -99,13 +98,10 @@ def test_the_same_address_twice(trio: Cluster, tmp_path: Path) -> None:
         with pytest.raises(SubmissionError, match=told):
             start_job(com, Sum, tmp_path)
         assert trio.idle()
-    with trio.request(one) as first, trio.request(other) as second:
-        held = start_job(first, Stepping, tmp_path, others=[1])
+    with trio.running(Stepping, tmp_path, nodes=one, others=[1]) as held, trio.request(other) as second:
         told = r"busy with job 'job' since .*, which is this one: it has 1 slot and was given nodes 0, 1"
         with pytest.raises(NodeBusy, match=told):
             start_job(second, Alone, tmp_path, job=held.job)
-        held.stop_executing()
-        held.join()
 
 
 def test_two_slots(own: Cluster, tmp_path: Path) -> None:

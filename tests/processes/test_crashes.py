@@ -87,21 +87,25 @@ def test_failure_at_once(trio: Cluster, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "words"), [(0, "called sys.exit() before"), (3, "SystemExit: 3"), ("reason", "SystemExit: reason")]
+    ("executor", "objects", "words"),
+    [
+        # an executor that calls sys.exit has failed, whatever the code
+        (Exiting, {"code": 0}, "called sys.exit() before"),
+        (Exiting, {"code": 3}, "SystemExit: 3"),
+        (Exiting, {"code": "reason"}, "SystemExit: reason"),
+        (DiskFull, None, "No space left on device"),
+        # the signal is named, and the log tells where it happened
+        (Segfault, None, "killed by signal 11 (SIGSEGV)"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
 )
-def test_exit(trio: Cluster, tmp_path: Path, code: object, words: str) -> None:
-    """An executor that calls sys.exit has failed, whatever the code."""
-    outcome = trio.run(Exiting, tmp_path, nodes=trio.nodes(1), objects={"code": code})
+def test_how_a_job_fails(trio: Cluster, tmp_path: Path, executor: type, objects: dict[str, object] | None, words: str) -> None:
+    outcome = trio.run(executor, tmp_path, nodes=trio.nodes(1), objects=objects)
     assert outcome.error and outcome.failures[0][0] == "failed" and words in outcome.failures[0][1]
-
-
-def test_segfault(trio: Cluster, tmp_path: Path) -> None:
-    """The signal is named, and the log tells where it happened."""
-    outcome = trio.run(Segfault, tmp_path, nodes=trio.nodes(1))
-    assert "killed by signal 11 (SIGSEGV)" in outcome.failures[0][1]
-    (log,) = (path for path in outcome.coordinator.files[0] if path.name.startswith("Fit-"))
-    assert "Fatal Python error: Segmentation fault" in log.read_text()
-    assert not trio.run(Sum, tmp_path).error
+    if executor is Segfault:
+        (log,) = (path for path in outcome.coordinator.files[0] if path.name.startswith("Fit-"))
+        assert "Fatal Python error: Segmentation fault" in log.read_text()
+        assert not trio.run(Sum, tmp_path).error
 
 
 def test_more_reports_than_fit(trio: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -110,11 +114,6 @@ def test_more_reports_than_fit(trio: Cluster, tmp_path: Path, caplog: pytest.Log
     assert not outcome.error and outcome.results == {0: "written"}
     assert 200 < len(outcome.coordinator.files[0]) <= 256
     assert "more than 256" in caplog.text
-
-
-def test_full_disk(trio: Cluster, tmp_path: Path) -> None:
-    outcome = trio.run(DiskFull, tmp_path, nodes=trio.nodes(1))
-    assert "No space left on device" in outcome.failures[0][1]
 
 
 @covers("SUB-37")

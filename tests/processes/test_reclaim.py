@@ -90,18 +90,14 @@ def test_stop_from_elsewhere(trio: Cluster, tmp_path: Path) -> None:
 @covers("SUB-18")
 def test_log_during_the_run(trio: Cluster, tmp_path: Path) -> None:
     """Logs can be fetched while the job runs, the agent's own log included; reports only afterwards."""
-    with trio.request() as com:
-        coordinator = start_job(com, Printing, tmp_path / "run")
-        begun = [agent.work / "jobs" / f"{coordinator.job}.{n}" / "out" / "begun" for n, agent in enumerate(trio.agents)]
-        wait_for(lambda: all(path.exists() for path in begun), "the executors to begin")
+    with trio.running(Printing, tmp_path / "run") as coordinator:
+        trio.begun(coordinator, 3)
         with trio.request() as other:
             files = Reclaimer(other).require_client_log(coordinator.job, tmp_path)
         for node, paths in files.items():
             assert "the last logged line\n" in log_of(paths, f"Fit-{node}")
             assert f"Job {coordinator.job} " in log_of(paths, "Worker-127.0.0.1")
             assert not [path for path in paths if path.suffix == ".psgd"]
-        coordinator.stop_executing()
-        coordinator.join()
 
 
 @covers("SUB-18")
@@ -109,8 +105,7 @@ def test_log_of_a_killed_process(trio: Cluster, tmp_path: Path) -> None:
     """After SIGKILL the log is there up to the last line, logged or printed."""
     with trio.request() as com:
         coordinator = start_job(com, Printing, tmp_path)
-        out = trio.agents[1].work / "jobs" / f"{coordinator.job}.1" / "out"
-        wait_for((out / "begun").exists, "the executor to begin")
+        trio.begun(coordinator, 3)
         os.kill(trio.agents[1].job_pids()[0], signal.SIGKILL)
         coordinator.join()
     with trio.request() as com:

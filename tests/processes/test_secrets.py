@@ -17,7 +17,7 @@ from rpc.identity import peer_key
 
 from ..statements import covers
 from .executors import Environment, Raising, Stepping, Sum
-from .harness import AgentProcess, Cluster, start_job
+from .harness import AgentProcess, Cluster
 
 
 def mode(path: Path) -> int:
@@ -52,10 +52,8 @@ def test_no_key_off_loopback(tmp_path: Path, host: str) -> None:
 def test_readable_key(tmp_path: Path, own: Cluster) -> None:
     """a key that others can read is refused, with the remedy."""
     own.key_file.chmod(0o644)
-    agent = AgentProcess(tmp_path / "agent", own.key_file)
-    assert agent.process.wait(10) == 2
-    agent.end()
-    assert f"chmod 600 {own.key_file}" in agent.console and len(agent.console.splitlines()) == 1
+    said = AgentProcess(tmp_path / "agent", own.key_file).refused()
+    assert f"chmod 600 {own.key_file}" in said and len(said.splitlines()) == 1
 
 
 def forms(key: Key) -> list[bytes]:
@@ -75,8 +73,7 @@ def test_no_secret_anywhere(own: Cluster, tmp_path: Path) -> None:
     by_pipe.process.stdin.write(text.encode() + b"\n")
     by_pipe.process.stdin.flush()
     agents.append(by_pipe.await_address())
-    with own.request() as com:
-        coordinator = start_job(com, Stepping, tmp_path)
+    with own.running(Stepping, tmp_path) as coordinator:
         cluster = load_key_file(own.key_file).offered
         secrets = forms(cluster) + forms(peer_key(cluster, coordinator.job, 0, 1))
         secrets += [form for key in coordinator._messages.code_keys.values() for form in forms(key)]
@@ -86,8 +83,6 @@ def test_no_secret_anywhere(own: Cluster, tmp_path: Path) -> None:
                 content = Path("/proc", place).read_bytes()
                 assert not any(secret in content for secret in (*secrets, text.encode())), place
             assert b"PSGD_KEY" not in Path(f"/proc/{pid}/environ").read_bytes()
-        coordinator.stop_executing()
-        coordinator.join()
     failed = own.run(Raising, tmp_path)
     assert failed.error
     outcome = own.run(Environment, tmp_path)

@@ -42,22 +42,19 @@ def test_lines_and_second_job(trio: Cluster, tmp_path: Path) -> None:
     assert re.search(r"INFO Worker-127\.0\.0\.1@\d\d:\d\d:\d\d: Worker restarting\.\.\.", agent.console)
 
 
-@covers("SUB-41")
-def test_results_in_order_of_nodes(trio: Cluster, tmp_path: Path) -> None:
-    """The sum over three workers comes back from each, ordered by node id."""
+@covers("SUB-10", "SUB-41")
+def test_a_job_and_what_the_submitter_says(trio: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The sum over three workers comes back from each, ordered by node id; the text of the module that defines the executor
+    comes with the files, for the record; the story is told in order."""
+    caplog.set_level(logging.INFO, "P-SGD Submit")
     outcome = trio.run(Sum, tmp_path)
     assert not outcome.error and not outcome.failures
     assert list(outcome.results) == [0, 1, 2]
     for node, (reported, total) in outcome.results.items():
         assert reported == node
         np.testing.assert_array_equal(total, np.full(4, 6.0))
-
-
-@covers("SUB-10")
-def test_messages_of_the_submitter(trio: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """What the submitter says, in order."""
-    caplog.set_level(logging.INFO, "P-SGD Submit")
-    trio.run(Sum, tmp_path)
+    kept = (tmp_path / "Node-1-Retrieve" / f"SOURCE-{Sum.__module__}.py").read_text("utf-8")
+    assert kept == Path(__file__).with_name("executors.py").read_text("utf-8")
     lines = [record.getMessage().splitlines()[0] for record in caplog.records if record.name == "P-SGD Submit"]
     kinds = [
         f"Coordinator version: {VERSION}.",
@@ -92,23 +89,18 @@ def test_first_steps_begin_together(trio: Cluster, tmp_path: Path) -> None:
 
 
 @covers("SUB-39", "FLT-22")
-def test_port_in_use(own: Cluster, tmp_path: Path) -> None:
-    """a taken port is named, and what to do; port 0 was announced, and several agents share this host."""
+def test_what_an_agent_cannot_have(own: Cluster, tmp_path: Path) -> None:
+    """a taken port is named, and what to do; port 0 was announced, and several agents share this host. The work directory of
+    another agent, which is not disturbed; an announcement that cannot be written."""
     first, second = own.start(2)
     assert first.address.port != second.address.port
     third = AgentProcess(tmp_path / "third", own.key_file, "--port", str(first.address.port))
-    assert third.process.wait(10) == 2
-    third.end()
-    assert f"Port {first.address.port} on 127.0.0.1 is in use" in third.console
-    assert not third.announcement.exists()
-
-
-def test_one_agent_per_work_directory(own: Cluster, tmp_path: Path) -> None:
-    (first,) = own.start(1)
-    second = AgentProcess(tmp_path / "second", own.key_file, work=first.work)
-    assert second.process.wait(10) == 2
-    second.end()
-    assert f"The work directory {first.work} is used by another worker" in second.console
+    fourth = AgentProcess(tmp_path / "fourth", own.key_file, work=first.work)
+    fifth = AgentProcess(tmp_path / "fifth", own.key_file, "--announce", str(tmp_path / "missing" / "address"))
+    assert f"Port {first.address.port} on 127.0.0.1 is in use" in third.refused() and not third.announcement.exists()
+    assert f"The work directory {first.work} is used by another worker" in fourth.refused()
+    said = fifth.refused()
+    assert "--announce must name a file that can be written" in said and "Traceback" not in said
     assert not own.run(Sum, tmp_path).error  # and the first one was not disturbed
     assert "numpy" not in Path(f"/proc/{first.pid}/maps").read_text()  # half of its start; no array has come
 
@@ -183,13 +175,6 @@ def test_restart_finds_ended_jobs_and_reports_the_others_as_lost(own: Cluster, t
     assert not own.run(Sum, tmp_path / "fourth").error
 
 
-def test_announcement_that_cannot_be_written(own: Cluster, tmp_path: Path) -> None:
-    agent = AgentProcess(tmp_path / "agent", own.key_file, "--announce", str(tmp_path / "missing" / "address"))
-    assert agent.process.wait(10) == 2
-    agent.end()
-    assert "--announce must name a file that can be written" in agent.console and "Traceback" not in agent.console
-
-
 def test_worker_py_and_console_command(tmp_path: Path) -> None:
     """`python worker.py` is the same agent; without a key file it makes one on first use."""
     announcement = tmp_path / "address"
@@ -231,13 +216,6 @@ def test_cohort(tmp_path: Path) -> None:
         cohort.stop()
         thread.join(10)
     assert not thread.is_alive() and not (tmp_path / "work" / "agent.sock").exists()
-
-
-def test_the_source_text_is_kept_beside_the_results(trio: Cluster, tmp_path: Path) -> None:
-    """The text of the module that defines the executor comes back with the files, for the record."""
-    trio.run(Sum, tmp_path)
-    kept = (tmp_path / "Node-1-Retrieve" / f"SOURCE-{Sum.__module__}.py").read_text("utf-8")
-    assert kept == Path(__file__).with_name("executors.py").read_text("utf-8")
 
 
 @covers("SUB-48")

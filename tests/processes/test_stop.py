@@ -12,7 +12,7 @@ from rpc.liveness.limits import HALT_SECONDS
 
 from ..statements import covers
 from .executors import Computing, Deaf, Receiving, Stepping, Sum
-from .harness import LIMIT, Cluster, start_job, wait_for
+from .harness import LIMIT, Cluster, start_job
 
 ALONE = pytest.mark.alone
 
@@ -32,9 +32,7 @@ def test_stop_executing(trio: Cluster, tmp_path: Path, executor: Any, count: int
     free, which the fixture asserts, and take the next job."""
     with trio.request(trio.nodes(count)) as com:
         coordinator = start_job(com, executor, tmp_path)
-        agents = enumerate(trio.agents[:count])
-        begun = [agent.work / "jobs" / f"{coordinator.job}.{node}" / "out" / "begun" for node, agent in agents]
-        wait_for(lambda: all(path.exists() for path in begun), "the executors to begin")
+        trio.begun(coordinator, count)
         begin = time.monotonic()
         coordinator.stop_executing()
         results, error = coordinator.join()

@@ -22,54 +22,36 @@ from network.handshake import ClientHandshake
 from network.key_files import load_key_file
 from network.keys import Key, new_key
 from network.nodes import Address
+from network.session import Session
 from network.transport import wait_sockets
 from network.wire import Kind, pack
 from rpc import Coordinator
+from rpc import messages as m
 from rpc.agent.checks import python_version
 from rpc.identity import peer_key, process_name
-from rpc.messages import (
-    FROM_AGENT,
-    FROM_SUBMITTER,
-    Abort,
-    CanCommit,
-    ClaimJob,
-    Conclude,
-    Examine,
-    Fetch,
-    KeepManifest,
-    ListJobs,
-    Load,
-    Lose,
-    ManifestPart,
-    Operation,
-    ProposeAttempt,
-    Stop,
-    StopNode,
-    Subscribe,
-    Suspect,
-)
+from rpc.messages import FROM_AGENT, FROM_SUBMITTER, CanCommit, ListJobs, Load, Operation
 
 from ..statements import covers
 from .executors import Stepping, Sum
-from .harness import Cluster, start_job, wait_for
+from .harness import Cluster, wait_for
 
 ORDER = CanCommit("stolen", "stolen", 0, [0], 0, python_version(), "1.0.0", 1, 1, 5.0, 5.0)
 OPERATIONS: tuple[Operation, ...] = (
     ORDER,
-    Abort("", "x"),
-    Stop("", "x"),
-    StopNode("", 0, "x"),
-    Lose("", 0, "x"),
-    Suspect("", 0, 1.0),
-    Subscribe(""),
+    m.Abort("", "x"),
+    m.Stop("", "x"),
+    m.StopNode("", 0, "x"),
+    m.Lose("", 0, "x"),
+    m.Suspect("", 0, 1.0),
+    m.Subscribe(""),
     ListJobs(),
-    Fetch(""),
-    Examine("", 0),
-    KeepManifest("", 0, 0, 0, "Node(0)/0123456789abcdef", 0, "0f" * 32, 1, "parallel_sgd.standby", ""),
-    ManifestPart("", 0, b"x"),
-    ClaimJob("", 0, "Node(0)/0123456789abcdef", "0f" * 32, 1),
-    ProposeAttempt("", 0, "Node(0)/0123456789abcdef", 1, 1, ""),
-    Conclude("", 0, "done", "", ""),
+    m.Fetch(""),
+    m.Examine("", 0),
+    m.KeepManifest("", 0, 0, 0, "Node(0)/0123456789abcdef", 0, "0f" * 32, 1, "parallel_sgd.standby", ""),
+    m.ManifestPart("", 0, b"x"),
+    m.ClaimJob("", 0, "Node(0)/0123456789abcdef", "0f" * 32, 1),
+    m.ProposeAttempt("", 0, "Node(0)/0123456789abcdef", 1, 1, ""),
+    m.Conclude("", 0, "done", "", ""),
 )
 
 
@@ -120,8 +102,7 @@ def hostile_bytes(marker: Path, key_id: Key, job: str) -> Iterator[bytes]:
 def test_hostile_connections_while_a_job_runs(trio: Cluster, tmp_path: Path) -> None:
     """400 hostile connections: no file, no process, no crash; the job goes on, and the next one begins."""
     marker = tmp_path / "marker"
-    with trio.request() as com:
-        coordinator = start_job(com, Stepping, tmp_path)
+    with trio.running(Stepping, tmp_path) as coordinator:
         before = [agent.job_pids() for agent in trio.agents]
         address = trio.agents[0].address
         shown = load_key_file(trio.key_file).offered
@@ -140,12 +121,19 @@ def test_hostile_connections_while_a_job_runs(trio: Cluster, tmp_path: Path) -> 
             visitor.close()
         assert [agent.job_pids() for agent in trio.agents] == before and all(len(pids) == 1 for pids in before)
         assert not marker.exists()
-        coordinator.stop_executing()
-        coordinator.join()
-        assert {state for state, _ in coordinator.failures.values()} == {"stopped"}
+    assert {state for state, _ in coordinator.failures.values()} == {"stopped"}
     assert not (trio.agents[0].work / "jobs" / "stolen.0").exists()
     assert not trio.run(Sum, tmp_path).error
     assert "Traceback" not in trio.agents[0].console
+
+
+def await_end(session: Session, limit: float = 5.0) -> bool:
+    """Whether the other side hangs up in time."""
+    deadline = time.monotonic() + limit
+    while session.lost is None and time.monotonic() < deadline:
+        wait_sockets([session.link], [], 0.1)  # type: ignore[list-item]
+        session.receive()
+    return session.lost is not None
 
 
 def until_closed(connection: socket.socket) -> bytes:
@@ -192,8 +180,7 @@ def test_wrong_key(trio: Cluster) -> None:
 def test_peer_that_plays_submitter(trio: Cluster, tmp_path: Path) -> None:
     """The key of a pair opens the session of that pair only; operations sent there do nothing; wrong node, attempt or
     key is refused, and so are ids of no node of the job, SEC-21."""
-    with trio.request() as com:
-        coordinator = start_job(com, Stepping, tmp_path)
+    with trio.running(Stepping, tmp_path) as coordinator:
         cluster, code_key = load_key_file(trio.key_file).offered, coordinator._messages.code_keys[0]
         keys = {node: peer_key(cluster, coordinator.job, 0, node) for node in (-1, 0, 1, 2, 9)}
         address, job = trio.agents[0].address, process_name(coordinator.job, 0)
@@ -213,19 +200,14 @@ def test_peer_that_plays_submitter(trio: Cluster, tmp_path: Path) -> None:
         assert hung_up_on(target(code_key, "code"))  # the submitter's own session came first
         with pytest.raises(NetworkError, match=r"no job|role|wrong key"):
             dial(Target(Address(*address), keys[1], "submitter", "agent"))
-        coordinator.stop_executing()
-        coordinator.join()
-        assert {state for state, _ in coordinator.failures.values()} == {"stopped"}
+    assert {state for state, _ in coordinator.failures.values()} == {"stopped"}
     assert "refused" in (trio.agents[0].work / "audit.jsonl").read_text()
 
 
 @covers("SEC-11")
 def test_operations_on_a_peer_session(trio: Cluster, tmp_path: Path) -> None:
     """What a peer sends is data, and no order."""
-    with trio.request() as com:
-        coordinator = Coordinator(com, directory=tmp_path)
-        coordinator.submit_group(Stepping, [1, 2])
-        coordinator.resources_dispatch(lambda node, request: None)
+    with trio.running(Stepping, tmp_path, group=[1, 2]) as coordinator:
         key = peer_key(load_key_file(trio.key_file).offered, coordinator.job, 0, 1)
         job = process_name(coordinator.job, 1)
         session = dial(Target(trio.agents[1].address, key, "peer", "peer", job, 1, {"node": 0, "attempt": 0}))
@@ -235,20 +217,14 @@ def test_operations_on_a_peer_session(trio: Cluster, tmp_path: Path) -> None:
         wait_sockets([], [], 0.2)
         assert [len(agent.job_pids()) for agent in trio.agents] == [0, 1, 1]
         session.close()
-        coordinator.stop_executing()
-        coordinator.join()
-        assert {state for state, _ in coordinator.failures.values()} == {"stopped"}
+    assert {state for state, _ in coordinator.failures.values()} == {"stopped"}
     assert not trio.run(Sum, tmp_path).error
 
 
 def hung_up_on(target: Target) -> bool:
     """Whether the job process ends the session at once."""
     session = dial(target)
-    deadline = time.monotonic() + 5.0
-    while session.lost is None and time.monotonic() < deadline:
-        wait_sockets([session.link], [], 0.1)  # type: ignore[list-item]
-        session.receive()
-    ended = session.lost is not None
+    ended = await_end(session)
     session.close()
     return ended
 
@@ -269,10 +245,7 @@ def test_bad_operations_of_a_submitter(trio: Cluster, tmp_path: Path) -> None:
         session = dial(Target(trio.agents[0].address, key, "submitter", "agent"))
         session.queue(value)
         session.send()
-        while session.lost is None:
-            wait_sockets([session.link], [], 5.0)  # type: ignore[list-item]
-            session.receive()
-        assert not session.inbox
+        assert await_end(session, 60.0) and not session.inbox
         session.close()
     assert not trio.run(Sum, tmp_path).error
 
@@ -291,8 +264,7 @@ def test_idlers_do_not_lock_the_door(trio: Cluster, tmp_path: Path) -> None:
 def test_stopped_job_process_does_not_hold_back_others(own: Cluster, tmp_path: Path) -> None:
     """Visitors for a job process that hangs wait there; the agent serves everybody else."""
     (agent,) = own.start(1, "--slots", "2")
-    with own.request() as com:
-        coordinator = start_job(com, Stepping, tmp_path / "hung")
+    with own.running(Stepping, tmp_path / "hung") as coordinator:
         (pid,) = agent.job_pids()
         os.kill(pid, 19)  # SIGSTOP
         job = process_name(coordinator.job, 0)
@@ -303,9 +275,7 @@ def test_stopped_job_process_does_not_hold_back_others(own: Cluster, tmp_path: P
                 held.enter_context(socket.create_connection(agent.address, 5)).sendall(hello)
             assert not own.run(Sum, tmp_path / "other").error
         os.kill(pid, 18)  # SIGCONT
-        coordinator.stop_executing()
-        coordinator.join()
-        wait_for(lambda: not agent.job_pids(), "the job to end")
+    wait_for(lambda: not agent.job_pids(), "the job to end")
 
 
 def test_no_coordinator_without_agents(tmp_path: Path, trio: Cluster) -> None:
