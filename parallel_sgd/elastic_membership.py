@@ -6,10 +6,8 @@ it is told and what follows for the job is the same for both engines; how a roun
 
 from __future__ import annotations
 
-import contextlib
 import queue
 import signal
-import socket
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -46,33 +44,21 @@ _CHANGES = {1: "workers have left", 2: "workers have come", 3: "workers have com
 _log = get_logger(SUBMIT_LOGGER)
 
 
-class Inbox:
+class Inbox(Waker):
     """A queue that makes `sock` readable; `put` from any thread, the rest belongs to one."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._waker = Waker()
-
-    @property
-    def sock(self) -> socket.socket:
-        """What to poll."""
-        return self._waker.sock
 
     def put(self, item: Any) -> None:
         self._queue.put(item)
-        self._waker.wake()
+        self.wake()
 
     def take(self) -> list[Any]:
         """All that was brought, oldest first."""
-        self._waker.clear()
-        items = []
-        with contextlib.suppress(queue.Empty):
-            while True:
-                items.append(self._queue.get_nowait())
-        return items
-
-    def close(self) -> None:
-        self._waker.close()
+        self.clear()
+        return [self._queue.get_nowait() for _ in range(self._queue.qsize())]
 
 
 class ElasticMembership:

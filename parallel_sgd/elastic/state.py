@@ -120,12 +120,7 @@ class State(ABC):
         return previous, last, kind
 
     def _drain(self) -> list[Notice]:
-        notices = []
-        try:
-            while True:
-                notices.append(self._notices.get_nowait())
-        except queue.Empty:
-            return notices
+        return [self._notices.get_nowait() for _ in range(self._notices.qsize())]
 
 
 _State = TypeVar("_State", bound=State)

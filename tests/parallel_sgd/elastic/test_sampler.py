@@ -14,18 +14,13 @@ from parallel_sgd.elastic.group import Alone, using
 from ...statements import covers
 
 
-class Place(Alone):
-    """Some rank of some size."""
-
-    def __init__(self, rank: int, size: int) -> None:
-        self.rank, self.size = rank, size
-
-
-def deal(sampler: ElasticSampler, rank: int, size: int, batches: int | None = None) -> list[list[int]]:
+def deal(sampler: ElasticSampler, rank: int = 0, size: int = 1, batches: int | None = None) -> list[list[int]]:
     """The parts of one worker in the next batches, recorded."""
-    parts = []
-    with using(Place(rank, size)):
+    group = Alone()
+    group.rank, group.size = rank, size
+    with using(group):
         dealt = iter(sampler)
+    parts = []
     for _ in range(len(sampler) if batches is None else batches):
         parts.append(next(dealt).tolist())
         sampler.record_batch()
@@ -65,22 +60,28 @@ def test_every_sample_once_whatever_the_sizes(
 
 def test_a_batch_is_the_same_for_any_number_of_workers() -> None:
     """Design decision 1: the batches of one worker are those of three, whose parts are even and in order."""
-    alone = deal(ElasticSampler(20, 7, seed=1), 0, 1)
+    alone = deal(ElasticSampler(20, 7, seed=1))
     three = [deal(ElasticSampler(20, 7, seed=1), rank, 3) for rank in range(3)]
     assert [flat(parts) for parts in zip(*three, strict=True)] == alone
     assert all(2 <= len(part) <= 3 for parts in three for part in parts[:2])
 
 
-@covers("EL-25")
-def test_unrecorded_batches_are_dealt_again() -> None:
-    """After a reset only what is not processed is dealt, whatever was dealt before."""
+@covers("EL-25", "EL-26")
+def test_what_is_recorded() -> None:
+    """After a reset only what is not processed is dealt, whatever was dealt before; what was not dealt cannot be recorded."""
     sampler = ElasticSampler(10, 3, shuffle=False)
+    with pytest.raises(RuntimeError, match=r"record_batch\(\) is for batches that were dealt, but all 0 samples are recorded"):
+        sampler.record_batch()
     dealt = iter(sampler)
-    next(dealt), next(dealt)
+    next(dealt)
     sampler.record_batch()
+    with pytest.raises(RuntimeError, match="all 3 samples are recorded"):
+        sampler.record_batch()
+    next(dealt)
     assert len(sampler) == 3
-    assert deal(sampler, 0, 1) == [[3, 4, 5], [6, 7, 8], [9]]
+    assert deal(sampler) == [[3, 4, 5], [6, 7, 8], [9]]
     assert len(sampler) == 0 and list(sampler) == []
+    assert sampler.state_dict() == {"epoch": 0, "processed": 10}
 
 
 @covers("EL-25")
@@ -90,19 +91,19 @@ def test_epochs() -> None:
     orders = []
     for epoch in (0, 1, 5):
         sampler.set_epoch(epoch)
-        first = deal(sampler, 0, 1, 2)
+        first = deal(sampler, batches=2)
         sampler.set_epoch(epoch)
-        orders.append(flat(first + deal(sampler, 0, 1)))
+        orders.append(flat(first + deal(sampler)))
         assert sorted(orders[-1]) == list(range(50))
     assert orders[0] != orders[1] != orders[2] != orders[0]
     again = ElasticSampler(50, 8, seed=2)
     again.set_epoch(5)
-    assert flat(deal(again, 0, 1)) == orders[2]
+    assert flat(deal(again)) == orders[2]
 
 
 @covers("EL-26")
-def test_a_loop_over_another_place_is_stopped() -> None:
-    """Going on with batches dealt before would repeat or leave out samples."""
+def test_what_is_refused() -> None:
+    """Going on with batches dealt before would repeat or leave out samples; states that are none."""
     for disturb in (lambda s: s.set_epoch(1), lambda s: s.load_state_dict({"epoch": 0, "processed": 0}), iter):
         sampler = ElasticSampler(10, 3)
         dealt = iter(sampler)
@@ -110,25 +111,6 @@ def test_a_loop_over_another_place_is_stopped() -> None:
         disturb(sampler)
         with pytest.raises(RuntimeError, match="the sampler was set to another place, or is dealt a second time"):
             next(dealt)
-
-
-@covers("EL-26")
-def test_recording_what_was_not_dealt() -> None:
-    sampler = ElasticSampler(10, 4)
-    with pytest.raises(RuntimeError, match=r"record_batch\(\) is for batches that were dealt, but all 0 samples are recorded"):
-        sampler.record_batch()
-    dealt = iter(sampler)
-    next(dealt)
-    sampler.record_batch()
-    with pytest.raises(RuntimeError, match="all 4 samples are recorded"):
-        sampler.record_batch()
-    next(dealt), next(dealt)
-    sampler.record_batch(), sampler.record_batch()
-    assert sampler.state_dict() == {"epoch": 0, "processed": 10}
-
-
-def test_states_that_are_none() -> None:
-    sampler = ElasticSampler(10, 4)
     with pytest.raises(ValueError, match="ElasticSampler state must hold epoch, processed; got nothing"):
         sampler.load_state_dict({})
     with pytest.raises(ValueError, match="'processed' must be at most 10, the number of samples, got 11"):

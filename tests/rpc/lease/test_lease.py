@@ -162,6 +162,7 @@ what is over stays over
   standby ends
   rests
   claim 1 1 -> deny: the job is over
+  propose 1 1 1 x -> deny: the job is over
 """
 
 
