@@ -13,6 +13,7 @@ from network.session import Session
 from network.transport import wait_sockets
 from rpc.errors import InvalidTransition
 from rpc.logs import get_logger
+from rpc.machine import Tick
 
 from . import scheduler_state as plan
 from .errors import NodeLost
@@ -99,7 +100,7 @@ class Dispatcher(Inbox):
                     self._serve(node)
                 for node, ending in self._restarts.look():
                     self._lose(node, ending)
-                self._feed(plan.Tick())
+                self._feed(Tick())
             close_sessions([*self._sessions.values(), *self._restarts.end()])
         except BaseException as error:
             if isinstance(error, BrokenExecutor):

@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterable
 
-from rpc.machine import Machine
+from rpc.machine import Machine, Tick
 
 from .scheduler_state import (
     Begin,
@@ -35,7 +35,6 @@ from .scheduler_state import (
     Submitted,
     TakeBack,
     TaskInfo,
-    Tick,
     Wait,
     Withdrawn,
 )

@@ -94,11 +94,6 @@ class Cleared:
 
 
 @dataclass(frozen=True)
-class Tick:
-    """Time has passed."""
-
-
-@dataclass(frozen=True)
 class Send:
     """Send tasks to a node."""
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import queue
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from network.nodes import NodeAssignment
-from network.transport import Link, Waker, wait_sockets
+from network.session import Session
+from network.transport import Waker, wait_sockets
 from rpc import Tick
 from rpc.elastic import (
     PERIOD_SECONDS,
@@ -78,12 +79,14 @@ class ElasticMembership:
         """Ask `discovery` for hosts from now on."""
         self._poller = Poller(discovery, self.inbox.put, period)
 
-    def wait(self, reading: Iterable[Link] = (), writing: Iterable[Link] = (), seconds: float = LOOK_SECONDS) -> None:
-        """Return when something has come in, on one of these links or otherwise, when the driver is to look, or after
-        `seconds`."""
+    def wait(self, sessions: Collection[Session] = (), seconds: float = LOOK_SECONDS) -> None:
+        """Return when something has come in, by one of these sessions or otherwise, or one of them can be written to, when the
+        driver is to look, or after `seconds`."""
         deadline = self.driver.deadline
         left = seconds if deadline is None else min(seconds, deadline - time.monotonic())
-        wait_sockets([*reading, self.inbox.sock], list(writing), max(0.0, left))  # type: ignore[list-item,arg-type]
+        reading = [session.link for session in sessions if session.lost is None]
+        writing = [session.link for session in sessions if session.pending_bytes]
+        wait_sockets([*reading, self.inbox.sock], writing, max(0.0, left))  # type: ignore[list-item,arg-type]
 
     def take(self) -> list[Any]:
         """Tell the driver what discovery has found; returns what else was brought, oldest first."""

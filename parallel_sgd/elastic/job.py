@@ -68,7 +68,7 @@ class ElasticJob:
             if self._state_file is not None and self._state_file.content is not None:
                 members.tell(CheckpointSeen(self._state_file.digest))
             while members.failure is None:
-                members.wait(self._pool.links(), self._pool.writing())
+                members.wait(self._pool.sessions())
                 self._step()
         finally:
             self._pool.dismiss(self._results, self._silent)

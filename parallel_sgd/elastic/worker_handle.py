@@ -17,7 +17,6 @@ from network.errors import NetworkError, ProtocolError
 from network.nodes import NodeAssignment
 from network.request import Request
 from network.session import Session
-from network.transport import Link
 from rpc import Coordinator, JobAborted, NodeBusy, SubmissionError, watch_for_silence
 from rpc.elastic import Worker
 from rpc.logs import get_logger
@@ -167,16 +166,8 @@ class WorkerHandle:
     # ---- the driver's thread, once it runs
 
     @property
-    def links(self) -> list[Link]:
-        """What to poll for bytes."""
-        return [session.link for session in self._heard() if session.lost is None]
-
-    @property
-    def writing(self) -> list[Link]:
-        """What to poll for room."""
-        return [session.link for session in self._heard() if session.pending_bytes]
-
-    def _heard(self) -> list[Session]:
+    def sessions(self) -> list[Session]:
+        """What `hear` reads: its line, and its agent."""
         if self._com is None or self._line is None or self._gone:
             return []
         return [self._line, self._com.sessions[self.node]]
@@ -203,11 +194,10 @@ class WorkerHandle:
 
         With that State the connections are closed: a long job may see many workers come and go.
         """
-        heard: list[Operation | Unreachable] = []
-        if self._com is None or self._line is None or self._gone:
-            return heard
-        heard += _read(self._line, FROM_WORKER)
-        agent = self._com.sessions[self.node]
+        if not self.sessions:
+            return []
+        line, agent = self.sessions
+        heard: list[Operation | Unreachable] = [*_read(line, FROM_WORKER)]
         for operation in _read(agent, FROM_AGENT):
             if not isinstance(operation, State):
                 heard.append(operation)
@@ -274,11 +264,8 @@ class WorkerPool:
     def of_node(self, node: int) -> WorkerHandle:
         return next(handle for handle in self if handle.node == node)
 
-    def links(self) -> list[Link]:
-        return [link for handle in self for link in handle.links]
-
-    def writing(self) -> list[Link]:
-        return [link for handle in self for link in handle.writing]
+    def sessions(self) -> list[Session]:
+        return [session for handle in self for session in handle.sessions]
 
     def dismiss(self, returned: Collection[Worker], silent: Collection[Worker]) -> None:
         """End all processes, wait until their nodes are free, and close all connections.
@@ -298,7 +285,7 @@ class WorkerPool:
             staying = [handle for handle in self if handle.worker not in silent and not handle.is_over]
             if not staying:
                 break
-            self._members.wait(self.links(), self.writing(), left)
+            self._members.wait(self.sessions(), left)
             for handle in self:
                 handle.hear()
         for handle in self:

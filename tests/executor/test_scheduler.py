@@ -27,12 +27,12 @@ from executor.scheduler_state import (
     Submitted,
     TakeBack,
     TaskInfo,
-    Tick,
     Wait,
     Withdrawn,
 )
 from executor.scheduler_state import Finished as Ended
 from rpc.errors import InvalidTransition
+from rpc.machine import Tick
 
 
 def submitted(numbers: Iterable[int], size: int = 1, near: Iterable[int] = (), kind: int = 0) -> Submitted:

@@ -16,7 +16,8 @@ import numpy as np
 from network.nodes import Address
 from network.testing import VirtualClock
 from parallel_sgd.elastic import WorkerRemoved, WorkersLostError
-from parallel_sgd.elastic.group import Listener, using
+from parallel_sgd.elastic.group import Alone, Listener, using
+from rpc import combined
 from rpc.elastic import ElasticDriver, Host, Worker
 from rpc.elastic.events import (
     Fail,
@@ -35,7 +36,6 @@ from rpc.elastic.events import (
 )
 
 PATIENCE = 20.0  # seconds after which a wait is a deadlock
-COMBINE = {"sum": np.add.reduce, "max": np.maximum.reduce, "min": np.minimum.reduce}
 Program = Callable[["Member"], Any]
 
 
@@ -61,7 +61,7 @@ class Round:
         self.broken = False
 
 
-class Member:
+class Member(Alone):
     """One worker's `Group`. `doom` is how it dies at its next exchange: "before", "after" it has given its part, or "split":
     after, and only those of even rank get the result."""
 
@@ -80,8 +80,7 @@ class Member:
 
     def allreduce(self, array: Any, op: str = "mean") -> Any:
         parts = self._exchange(f"allreduce {op}", np.array(array), range(self.size))
-        stacked = np.stack([parts[rank] for rank in range(self.size)])
-        return stacked.mean(0) if op == "mean" else COMBINE[op](stacked)
+        return combined([parts[rank] for rank in range(self.size)], op)
 
     def broadcast(self, value: Any, root: int = 0) -> Any:
         return self._exchange(f"broadcast {root}", copy.deepcopy(value), [root])[root]
@@ -97,12 +96,6 @@ class Member:
             self.cluster.wait(lambda: self.round is not left or bool(self.removed) or self.stopped, f"{self.worker} in reform")
             self._check_alive()
             self._operation = 0
-
-    def keep(self, content: Callable[[], Any]) -> None:
-        pass
-
-    def take_kept(self) -> Any:
-        return None
 
     def subscribe(self, listener: Listener) -> None:
         self.listeners.append(listener)

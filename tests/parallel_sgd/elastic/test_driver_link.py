@@ -11,7 +11,8 @@ import pytest
 from network.controller import Controller
 from parallel_sgd.elastic import WorkerRemoved
 from parallel_sgd.elastic.driver_link import DriverLink
-from parallel_sgd.elastic.messages import Noted, Removed, Void
+from parallel_sgd.elastic.messages import HostsChanged, Noted, Removed, Void
+from rpc.elastic import HostUpdateResult
 from rpc.errors import JobAborted
 from tests.network.wires import Talk, talk
 
@@ -60,6 +61,16 @@ def test_the_driver_s_orders_come_in_their_order_until_there_is_no_place() -> No
         for ask in (link.await_order, link.check):
             with pytest.raises(WorkerRemoved, match="There is no slot for you"):
                 ask()
+
+
+def test_changes_of_hosts_are_told_and_noted() -> None:
+    told: list[object] = []
+    with linked() as (link, end):
+        link.subscribe(lambda *change: told.append(change))
+        end.server.queue(HostsChanged(4, 2).to_value())
+        end.server.send()
+        assert heard(end) == Noted(4).to_value()
+    assert told == [(4, HostUpdateResult.added)]
 
 
 def test_a_driver_that_is_gone_ends_the_worker() -> None:

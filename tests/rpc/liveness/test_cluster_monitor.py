@@ -242,6 +242,7 @@ def test_a_message_on_its_way_is_no_dead_link() -> None:
     story.hear(*counted({}, {}, 3))
     story.look()
     assert story.told == "deadlock 2 of nodes 0, 1, 2."
+    assert "By its last beat" in story.monitor.explain(2, "it is lost", 0.0)  # its process is there, and will say how it ends
 
 
 @covers("SUB-47", "FD-2", "FD-9")
