@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from network import NodeAssignment
+
 LIMIT = 20.0
+
+
+def alone(agents: NodeAssignment) -> NodeAssignment:
+    """The first node only."""
+    return NodeAssignment(key_file=agents.key_file).add(0, agents[0])
 
 
 class Mistake(Exception):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,15 +23,18 @@ from rpc.identity import peer_key, process_name
 from tests.processes.harness import wait_for
 
 from ..statements import covers
-from .calls import LIMIT, add
+from .calls import LIMIT, add, alone
 
 pytestmark = pytest.mark.processes
 
 
 @pytest.fixture
-def running(agents: NodeAssignment) -> Iterator[tuple[Coordinator, Controller]]:
-    """A task server on the first node that nobody has called yet."""
-    with Request().request(NodeAssignment(key_file=agents.key_file).add(0, agents[0])) as com:
+def running(
+    agents: NodeAssignment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Coordinator, Controller]]:
+    """A task server on the first node that nobody has called yet; reports go to a folder of the test."""
+    monkeypatch.chdir(tmp_path)
+    with Request().request(alone(agents)) as com:
         coordinator = Coordinator(com)
         coordinator.submit_group(TaskServer)
         coordinator.resources_dispatch(lambda node, request: None)
@@ -41,7 +46,7 @@ def is_closed(session: Session) -> bool:
     return session.lost is not None
 
 
-def end(coordinator: Coordinator, session: Session, tmp_path: Path) -> None:
+def end(coordinator: Coordinator, session: Session) -> None:
     session.queue(["end"])
     session.send()
     wait_for(lambda: is_closed(session) or session.left, "the node to say farewell")
@@ -49,25 +54,19 @@ def end(coordinator: Coordinator, session: Session, tmp_path: Path) -> None:
     assert coordinator.join() == ({0: 0}, False)
 
 
-def test_only_one_line_at_a_time(
-    running: tuple[Coordinator, Controller], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_one_line_at_a_time(running: tuple[Coordinator, Controller]) -> None:
     """A second session with the key for code is turned away while the first one lives."""
-    monkeypatch.chdir(tmp_path)
     coordinator, _ = running
     first = coordinator.call()[0]
     second = coordinator.call()[0]
     wait_for(lambda: is_closed(second), "the second line to be closed")
     assert not is_closed(first)
-    end(coordinator, first, tmp_path)
+    end(coordinator, first)
 
 
 @covers("SEC-11")
-def test_a_peer_cannot_pose_as_the_submitter(
-    running: tuple[Coordinator, Controller], agents: NodeAssignment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_peer_cannot_pose_as_the_submitter(running: tuple[Coordinator, Controller], agents: NodeAssignment) -> None:
     """No key that nodes share among each other opens a line for code, whatever number its holder claims."""
-    monkeypatch.chdir(tmp_path)
     coordinator, com = running
     assert com.key is not None
     name = process_name(coordinator.job, 0)
@@ -77,15 +76,12 @@ def test_a_peer_cannot_pose_as_the_submitter(
     for role, stolen in (("peer", 1), ("code", 1), ("code", -1)):
         with pytest.raises(NetworkError):
             dial(Target(agents[0], peer_key(com.key, coordinator.job, 0, stolen), role, "peer", name, 0, caps))
-    end(coordinator, coordinator.call()[0], tmp_path)
+    end(coordinator, coordinator.call()[0])
 
 
 @pytest.mark.parametrize("nonsense", [["run", [[1]]], ["erase"], 7])
-def test_nonsense_ends_the_job(
-    running: tuple[Coordinator, Controller], nonsense: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nonsense_ends_the_job(running: tuple[Coordinator, Controller], nonsense: object) -> None:
     """A submitter that breaks the protocol loses its node, and the reason says so."""
-    monkeypatch.chdir(tmp_path)
     coordinator, _ = running
     session = coordinator.call()[0]
     session.queue(nonsense)
@@ -104,14 +100,8 @@ def test_code_is_loaded_in_job_processes_only(tmp_path: Path) -> None:
             com.load_code(b"", b"")
 
 
-def test_silence_is_watched_for(
-    running: tuple[Coordinator, Controller], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_silence_is_watched_for(running: tuple[Coordinator, Controller]) -> None:
     """The kernel probes an idle connection after two seconds, then every second."""
-    import os
-    import socket
-
-    monkeypatch.chdir(tmp_path)
     coordinator, com = running
     session = coordinator.call()[0]
     watch_for_silence(session)  # a Unix socket: its other end is on this host
@@ -120,7 +110,7 @@ def test_silence_is_watched_for(
         options = [twin.getsockopt(socket.IPPROTO_TCP, option) for option in (socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)]
         assert options == [1, 3]
         assert twin.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
-    end(coordinator, session, tmp_path)
+    end(coordinator, session)
 
 
 class Touch:
@@ -145,7 +135,7 @@ def test_a_pickle_that_nobody_asked_for_ends_the_line(agents: NodeAssignment, tm
         task_server._pack_result = lambda value, callee: (PICKLED, pack_pickled(Touch(str(proof)), ()))
         return str(proof)
 
-    with ClusterExecutor(NodeAssignment(key_file=agents.key_file).add(0, agents[0])) as executor:
+    with ClusterExecutor(alone(agents)) as executor:
         assert executor.submit(forge).result(LIMIT) == str(proof)
         error = executor.submit(add, 1, 2).exception(LIMIT)
         assert "sent a pickle to a submitter who does not trust it" in str(error)

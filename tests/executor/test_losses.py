@@ -8,7 +8,7 @@ import re
 import signal
 import subprocess
 import sys
-from concurrent.futures import BrokenExecutor
+from concurrent.futures import BrokenExecutor, Future
 from pathlib import Path
 
 import pytest
@@ -20,22 +20,22 @@ from tests.proc import children_of, is_gone
 from tests.processes.harness import cluster, wait_for
 from tests.sources import ROOT
 
-from .calls import LIMIT, add, await_path, begin_and_await, die, own_pid
+from .calls import LIMIT, add, alone, await_path, begin_and_await, die, own_pid
 
 pytestmark = pytest.mark.processes
 
 
-def alone(agents: NodeAssignment) -> NodeAssignment:
-    """The first node only."""
-    return NodeAssignment(key_file=agents.key_file).add(0, agents[0])
+def begin(executor: ClusterExecutor, folder: Path) -> tuple[Future[int], int]:
+    """A task that runs until `gate` is there, and the process that it runs in."""
+    future = executor.submit(begin_and_await, str(folder / "begun"), str(folder / "gate"))
+    await_path(folder / "begun")
+    return future, int((folder / "begun").read_text())
 
 
 def test_a_worker_that_dies_while_it_works(agents: NodeAssignment, tmp_path: Path) -> None:
     """With one retry the other node does it; a task that kills every worker fails when it has had two, naming the last."""
     with ClusterExecutor(agents, retries=1) as executor:
-        future = executor.submit(begin_and_await, str(tmp_path / "begun"), str(tmp_path / "gate"))
-        await_path(tmp_path / "begun")
-        pid = int((tmp_path / "begun").read_text())
+        future, pid = begin(executor, tmp_path)
         os.kill(pid, signal.SIGKILL)
         (tmp_path / "gate").touch()
         assert future.result(LIMIT) != pid
@@ -79,9 +79,7 @@ def test_a_worker_that_stands_still(agents: NodeAssignment, tmp_path: Path, monk
     """Its agent sees that a signal has stopped it, and ends it: what it had begun fails, the tasks in its line go elsewhere."""
     monkeypatch.setattr("executor.job.STOPPED_SECONDS", 1.0)
     with ClusterExecutor(agents) as executor:
-        future = executor.submit(begin_and_await, str(tmp_path / "begun"), str(tmp_path / "gate"))
-        await_path(tmp_path / "begun")
-        pid = int((tmp_path / "begun").read_text())
+        future, pid = begin(executor, tmp_path)
         others = [executor.submit(own_pid) for _ in range(20)]
         os.kill(pid, signal.SIGSTOP)
         assert pid not in {other.result(LIMIT) for other in others}
@@ -155,9 +153,7 @@ def test_a_host_that_falls_silent(tmp_path: Path) -> None:
         made.start(2)
         agents = {agent.process.pid for agent in made.agents}
         with ClusterExecutor(made.nodes(), retries=1) as executor:
-            future = executor.submit(begin_and_await, str(tmp_path / "begun"), str(tmp_path / "gate"))
-            await_path(tmp_path / "begun")
-            pid = int((tmp_path / "begun").read_text())
+            future, pid = begin(executor, tmp_path)
             (agent,) = [agent for agent in agents if pid in children_of(agent)]
             try:
                 os.kill(agent, signal.SIGSTOP)
@@ -175,12 +171,10 @@ def test_a_job_that_is_stopped_from_outside(agents: NodeAssignment, tmp_path: Pa
     """Stopping its job frees the node though the task would go on; its future raises NodeLost."""
     nodes = alone(agents)
     with ClusterExecutor(nodes) as executor:
-        future = executor.submit(begin_and_await, str(tmp_path / "begun"), str(tmp_path / "gate"))
-        await_path(tmp_path / "begun")
+        future, pid = begin(executor, tmp_path)
         with Request().request(nodes) as com:
             Reclaimer(com).stop(executor.job)
         assert isinstance(future.exception(LIMIT), NodeLost)
-        pid = int((tmp_path / "begun").read_text())
         wait_for(lambda: is_gone(pid), "the process of the task to end")
 
 

@@ -6,7 +6,8 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,14 @@ from executor import ClusterExecutor, NodeLost
 from executor.parallel import Context
 from network import NodeAssignment
 
-from .calls import LIMIT, Mistake, add, await_path, begin_and_await, own_pid
+from .calls import LIMIT, Mistake, add, alone, await_path, await_that, begin_and_await, own_pid
 
 needs_nodes = pytest.mark.processes
 
 
 @pytest.fixture(scope="module")
 def shared(agents: NodeAssignment) -> Iterator[ClusterExecutor]:
-    with ClusterExecutor(NodeAssignment(key_file=agents.key_file).add(0, agents[0])) as executor:
+    with ClusterExecutor(alone(agents)) as executor:
         yield executor
 
 
@@ -44,20 +45,12 @@ def answer_when_interrupted() -> str:
     return "so far"
 
 
-def fail_at_first(folder: str, by_mistake: bool = False) -> int:
+def fail_at_first(folder: str, how: Callable[[int], object] = ValueError) -> int:
     """Fail the first two times; returns how often it has run."""
     count = len(os.listdir(folder))
     Path(folder, str(count)).touch()
     if count < 2:
-        raise Mistake(count) if by_mistake else ValueError(count)
-    return count + 1
-
-
-def crash_at_first(folder: str) -> int:
-    count = len(os.listdir(folder))
-    Path(folder, str(count)).touch()
-    if count < 2:
-        os._exit(5)
+        raise how(count)  # type: ignore[misc]
     return count + 1
 
 
@@ -79,7 +72,7 @@ def test_a_task_that_takes_too_long(shared: ClusterExecutor) -> None:
 @needs_nodes
 def test_a_task_that_cannot_be_interrupted(agents: NodeAssignment) -> None:
     """Its process is ended and started again; the tasks behind it run there."""
-    with ClusterExecutor(NodeAssignment(key_file=agents.key_file).add(0, agents[0])) as executor:
+    with ClusterExecutor(alone(agents)) as executor:
         pid = executor.submit(own_pid).result(LIMIT)
         late = executor.with_options(timeout=0.1).submit(ignore_interruptions)
         behind = executor.submit(own_pid)
@@ -90,27 +83,23 @@ def test_a_task_that_cannot_be_interrupted(agents: NodeAssignment) -> None:
 
 
 @needs_nodes
-def test_a_call_has_retries_of_its_own(shared: ClusterExecutor, tmp_path: Path) -> None:
-    """After the loss of its node, and after the errors that are named; others are raised at once."""
-    (tmp_path / "errors").mkdir()
-    patient = shared.with_options(retries=2, retry_on=(OSError, ValueError))
-    assert patient.submit(fail_at_first, str(tmp_path / "errors")).result(LIMIT) == 3
-    (tmp_path / "others").mkdir()
-    with pytest.raises(Mistake):
-        patient.submit(fail_at_first, str(tmp_path / "others"), True).result(LIMIT)
-    assert len(os.listdir(tmp_path / "others")) == 1
-    with pytest.raises(ValueError, match="1"):
-        (tmp_path / "few").mkdir()
-        patient.with_options(retries=1).submit(fail_at_first, str(tmp_path / "few")).result(LIMIT)
-    assert len(os.listdir(tmp_path / "few")) == 2
+def test_a_call_has_retries_of_its_own(agents: NodeAssignment, tmp_path: Path) -> None:
+    """After the loss of its node, as many as it has whatever the executor says, and after the errors that are named; others
+    are raised at once."""
 
+    def runs(how: Callable[[int], object], **options: Any) -> int:
+        folder = tmp_path / str(len(os.listdir(tmp_path)))
+        folder.mkdir()
+        with contextlib.suppress(Mistake, ValueError, NodeLost):
+            assert executor.with_options(**options).submit(partial(fail_at_first, str(folder), how)).result(LIMIT) == 3
+        return len(os.listdir(folder))
 
-@needs_nodes
-def test_retries_after_the_loss_of_a_node(agents: NodeAssignment, tmp_path: Path) -> None:
-    """As many as the call has, whatever the executor says."""
-    with ClusterExecutor(NodeAssignment(key_file=agents.key_file).add(0, agents[0])) as executor:
-        assert executor.with_options(retries=2).submit(crash_at_first, str(tmp_path)).result(LIMIT) == 3
-        assert isinstance(executor.submit(os._exit, 1).exception(LIMIT), NodeLost)
+    with ClusterExecutor(alone(agents)) as executor:
+        assert runs(ValueError, retries=2, retry_on=(OSError, ValueError)) == 3
+        assert runs(Mistake, retries=2, retry_on=(OSError, ValueError)) == 1
+        assert runs(ValueError, retries=1, retry_on=ValueError) == 2
+        assert runs(os._exit, retries=2) == 3
+        assert runs(os._exit) == 1
 
 
 @needs_nodes
@@ -146,46 +135,34 @@ def test_what_an_executor_tells_of_itself(shared: ClusterExecutor, tmp_path: Pat
     assert shared.status().done - before >= 6
 
 
-def restarted(executor: ClusterExecutor) -> bool:
-    """Whether it tells that its process is started again, while it is."""
-    told: set[str] = set()
-    deadline = time.monotonic() + LIMIT
-    while not any("restarting" in text for text in told) and time.monotonic() < deadline:
-        told.add(str(executor.status()))
-    return any(text.startswith("0 of 1 nodes live, 1 restarting, ") for text in told)
-
-
 @needs_nodes
 def test_status_in_words(agents: NodeAssignment) -> None:
-    with ClusterExecutor(NodeAssignment(key_file=agents.key_file).add(0, agents[0])) as executor:
+    """Also that a process is started again, while it is."""
+    with ClusterExecutor(alone(agents)) as executor:
         lost = executor.submit(os._exit, 1)
-        assert restarted(executor)
+        await_that(
+            lambda: str(executor.status()).startswith("0 of 1 nodes live, 1 restarting, "), "no process is started again"
+        )
         assert isinstance(lost.exception(LIMIT), NodeLost)
         assert executor.submit(add, 1).result(LIMIT) == 1
     assert str(executor.status()) == "1 of 1 nodes live, 0 tasks waiting, 0 running, 2 done, shut down"
 
 
 @needs_nodes
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
+def test_wrong_options_are_named(shared: ClusterExecutor) -> None:
+    integer = "'retries' must be an integer from 0, got -1"
+    exceptions = "'retry_on' must be an exception class or a tuple of them, got 'OSError'"
+    wrong: list[tuple[dict[str, Any], type[Exception], str]] = [
         *(
-            ({"timeout": timeout}, ValueError, "with_options 'timeout' must be seconds from above 0")
+            ({"timeout": timeout}, ValueError, "'timeout' must be seconds from above 0")
             for timeout in (0, -1, True, float("nan"), float("inf"))
         ),
-        ({"retries": -1}, ValueError, "with_options 'retries' must be an integer from 0, got -1"),
-        (
-            {"retry_on": "OSError"},
-            TypeError,
-            "with_options 'retry_on' must be an exception class or a tuple of them, got 'OSError'",
-        ),
-    ],
-)
-def test_wrong_options_are_named(
-    shared: ClusterExecutor, options: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        shared.with_options(**options)
+        ({"retries": -1}, ValueError, integer),
+        ({"retry_on": "OSError"}, TypeError, exceptions),
+    ]
+    for options, error, message in wrong:
+        with pytest.raises(error, match=f"with_options {message}"):
+            shared.with_options(**options)
     assert repr(shared.with_options(retry_on=OSError)).endswith("retry_on=(<class 'OSError'>,))>")
 
 
@@ -209,11 +186,7 @@ def test_wrong_options_are_named(
             for wrong in (5, "path", None)
         ),
         ({"initargs": (1,)}, ValueError, "'initargs' are the arguments of an 'initializer', got 1 without one"),
-        (
-            {"initializer": add, "initargs": (threading.Lock(),)},
-            TypeError,
-            "An argument of the initializer add cannot travel: .*lock",
-        ),
+        ({"initializer": add, "initargs": (threading.Lock(),)}, TypeError, "initializer add cannot travel: .*lock"),
     ],
 )
 def test_wrong_arguments_are_named(options: dict[str, Any], error: type[Exception], message: str) -> None:
