@@ -27,7 +27,7 @@ from .functions import Function, Functions, user_classes
 from .job import TaskJob
 from .keeper import KEEP_BYTES
 from .options import NO_OPTIONS, Errors, ExecutorStatus
-from .payload import Payload, pack_payload
+from .payload import pack_payload
 from .process_setup import INITIALIZER, Broadcast, Held, checked_initargs, initializer_message, pack_broadcast
 from .tasks import OUTPUTS, Console, Task, TaskFuture
 
@@ -198,7 +198,11 @@ class ClusterExecutor(Executor):
             except TypeError:
                 self._release(function)
                 function = self._reserve(fn, user_classes(arguments), trusted)  # which the code of the function does not name
-                payload = _pack_or_blame(arguments, function, many)
+                try:
+                    payload = pack_payload(arguments, function.classes, function.registered)
+                except TypeError as error:
+                    culprit = _culprit(arguments, function, many)
+                    raise TypeError(f"{culprit} of {function.name} cannot travel: {error}") from None
             future: TaskFuture[Any] = TaskFuture()
             with self._lock:
                 self._check_open()
@@ -341,14 +345,6 @@ def _results(
     finally:
         for future in futures:
             future.cancel()
-
-
-def _pack_or_blame(arguments: Any, function: Function, many: bool) -> Payload:
-    try:
-        return pack_payload(arguments, function.classes, function.registered)
-    except TypeError as error:
-        culprit = _culprit(arguments, function, many)
-        raise TypeError(f"{culprit} of {function.name} cannot travel: {error}") from None
 
 
 def _culprit(arguments: Any, function: Function, many: bool) -> str:

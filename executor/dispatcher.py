@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import BrokenExecutor
+from typing import Any
 
 from network.errors import PeerLost, ProtocolError
 from network.session import Session
@@ -18,7 +19,7 @@ from rpc.machine import Tick
 from . import scheduler_state as plan
 from .errors import NodeLost
 from .job import Ending, Restarts, TaskJob
-from .messages import BROKEN, FAILURE, Done, Written, parse_from_node
+from .messages import BROKEN, FAILURE, Done, Said, parse_from_node
 from .process_setup import SetupMessages, initializer_failure
 from .queues import Cancellations, Inbox, Outbox, close_sessions
 from .scheduler import Scheduler
@@ -54,6 +55,11 @@ class Dispatcher(Inbox):
         self._scheduler = Scheduler(sessions, retries, pure)
         self._outbox = Outbox(self._sessions)
         self._cancellations = Cancellations(self._wake, sessions)
+        self._on_message: Mapping[str, Callable[[int, list[Any]], None]] = {
+            "done": self._end_tasks,
+            "back": self._take_back,
+            "said": self._show,
+        }
         self._over = threading.Event()
         self.lock = threading.Lock()  # `submit` is called in it, after a look at `broken` and `ended`
         self.broken: BrokenExecutor | None = None  # why no task can be executed any more
@@ -197,7 +203,8 @@ class Dispatcher(Inbox):
         try:
             session.receive()
             while (message := session.take()) is not None:
-                self._obey(node, parse_from_node(message.value))
+                word, said = parse_from_node(message.value)
+                self._on_message[word](node, said)
         except (ProtocolError, InvalidTransition) as error:
             self._cut(node)
             self._lose(node, Ending(f"it broke the protocol: {error}"))
@@ -208,15 +215,12 @@ class Dispatcher(Inbox):
             self._cut(node)
             self._restarts.cut(node, "it has left" if session.left else reason)
 
-    def _obey(self, node: int, said: list[Done] | tuple[int, ...] | Written) -> None:
-        if isinstance(said, Written):
-            for part in said.parts:
-                if self._console is not None and part.task in self._tasks:  # else it is a second copy
-                    self._console.take(node, part, self._tasks[part.task].function.name, self._tasks[part.task].future)
-            return
-        if isinstance(said, tuple):
-            self._take_back(node, said)
-            return
+    def _show(self, node: int, said: list[Said]) -> None:
+        for part in said:
+            if self._console is not None and part.task in self._tasks:  # else it is a second copy
+                self._console.take(node, part, self._tasks[part.task].function.name, self._tasks[part.task].future)
+
+    def _end_tasks(self, node: int, said: list[Done]) -> None:
         for done in (done for done in said if done.kind == BROKEN):
             raise initializer_failure(done, node, self._names[node], self._setup)
         first = [done for done in said if done.task in self._tasks]  # the others are second copies
@@ -243,8 +247,8 @@ class Dispatcher(Inbox):
             and isinstance(opened(done, self._tasks[done.task].function, node)[1], wanted)
         )
 
-    def _take_back(self, node: int, tasks: tuple[int, ...]) -> None:
-        self._feed(plan.GaveBack(node, tasks, frozenset(task for task in tasks if self._cancellations.is_wanted(task))))
+    def _take_back(self, node: int, tasks: list[int]) -> None:
+        self._feed(plan.GaveBack(node, tuple(tasks), frozenset(filter(self._cancellations.is_wanted, tasks))))
         self._cancellations.note_answer(node)
 
     # ---- nodes that go and come

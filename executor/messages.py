@@ -24,7 +24,6 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TextIO
 
 from network.errors import ProtocolError
@@ -57,36 +56,29 @@ class Said(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True)
-class Written:
-    """What tasks have written, in order."""
-
-    parts: list[Said]
-
-
-def parse_from_node(value: Any) -> list[Done] | tuple[int, ...] | Written:
-    """What a node says: finished tasks, the ids of those that it gives back, or what tasks have written.
+def parse_from_node(value: Any) -> tuple[str, list[Any]]:
+    """What a node says: ("done", finished tasks as Done), ("back", the ids of those that it gives back), or ("said", what tasks
+    have written, in order, as Said).
 
     Raises: ProtocolError for anything else.
     """
     if type(value) is list and len(value) == 2 and type(value[1]) is list:
-        if value[0] == "done":
-            return [_done(entry) for entry in value[1]]
-        if value[0] == "back" and all(type(task) is int for task in value[1]):
-            return tuple(value[1])
-        if value[0] == "said":
-            return Written([_said(entry) for entry in value[1]])
+        word, entries = value
+        if word == "done":
+            return "done", list(map(_done, entries))
+        if word == "back" and all(type(task) is int for task in entries):
+            return "back", entries
+        if word == "said":
+            return "said", list(map(_said, entries))
     raise ProtocolError("A node sent what is no message about tasks.")
 
 
 def _done(entry: Any) -> Done:
-    if type(entry) is not list or len(entry) != 5:
-        raise ProtocolError("A node sent a malformed result.")
-    task, kind, seconds, tree, arrays = entry
-    right = type(task) is int and kind in (RESULT, FAILURE, PICKLED, BROKEN) and type(seconds) is float and type(tree) is bytes
-    if not right or type(arrays) is not list or not 0 <= seconds < math.inf:
-        raise ProtocolError("A node sent a malformed result.")
-    return Done(task, kind, seconds, tree, arrays)
+    if type(entry) is list and list(map(type, entry)) == [int, int, float, bytes, list]:
+        done = Done(*entry)
+        if done.kind in (RESULT, FAILURE, PICKLED, BROKEN) and 0 <= done.seconds < math.inf:
+            return done
+    raise ProtocolError("A node sent a malformed result.")
 
 
 def _said(entry: Any) -> Said:

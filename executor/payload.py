@@ -40,9 +40,19 @@ class Payload(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes, about."""
-        total = _SMALL + len(self.tree)
-        return total + sum(array.nbytes for array in self.arrays) if self.arrays else total
+        return size_of_payload(self.tree, self.arrays)
+
+
+def size_of_payload(tree: bytes, arrays: list[Array]) -> int:
+    """Bytes that the task or the result takes, about."""
+    total = _SMALL + len(tree)
+    return total + sum(array.nbytes for array in arrays) if arrays else total
+
+
+def _within_limit(payload: Payload) -> Payload:
+    if payload.size > MOST_BYTES:
+        raise ValueError(f"The data of a task may have {MOST_BYTES} bytes, got {payload.size}: cut it into parts.")
+    return payload
 
 
 def pack_payload(
@@ -59,9 +69,7 @@ def pack_payload(
         packed: bytes = msgpack.packb(tree)
     except UnicodeEncodeError as error:
         raise TypeError(f"A str that is no valid Unicode cannot travel: {error.reason}.") from None
-    payload = Payload(packed, arrays or _NO_ARRAYS)
-    if payload.size > MOST_BYTES:
-        raise ValueError(f"The data of a task may have {MOST_BYTES} bytes, got {payload.size}: cut it into parts.")
+    payload = _within_limit(Payload(packed, arrays or _NO_ARRAYS))
     check_sent(packed)
     if conversion.made:
         try:
@@ -86,10 +94,7 @@ def pack_pickled(value: object, classes: Sequence[type]) -> Payload:
 
     Raises: TypeError for what cannot be pickled, ValueError for more than 2 GiB.
     """
-    payload = Payload(*pack_trusted(value, classes))
-    if payload.size > MOST_BYTES:
-        raise ValueError(f"The data of a task may have {MOST_BYTES} bytes, got {payload.size}: cut it into parts.")
-    return payload
+    return _within_limit(Payload(*pack_trusted(value, classes)))
 
 
 def unpack_pickled(tree: Any, arrays: Any, classes: Sequence[type]) -> Any:
@@ -167,7 +172,7 @@ def _described(error: BaseException, classes: Sequence[type], size: int, room: i
     for key, item in held:
         sent[key] = _travelling(item, classes)
         if sent[key] is not item:
-            told["shown"][key] = _shown(item, repr)
+            told["shown"][key], _ = _printed(item, repr)
     told["args"] = tuple(sent[place] for place in range(len(args)))
     told["fields"] = {name: sent[name] for name in fields}
     try:
@@ -234,12 +239,8 @@ def _travelling(item: Any, classes: Sequence[type]) -> Any:
     try:
         pack_payload(item, classes)
     except BaseException:  # noqa: BLE001  a user's class may raise anything, and may pretend to be data
-        return _shown(item, str)
+        return _printed(item, str)[0]
     return item
-
-
-def _shown(item: Any, how: Callable[[Any], str]) -> str:
-    return _printed(item, how)[0]
 
 
 def _printed(item: Any, how: Callable[[Any], str]) -> tuple[str, bool]:

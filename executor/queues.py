@@ -195,16 +195,16 @@ class Outbox:
         batch: list[list[Any]] = []
         inline = size = 0
         for number, task in tasks:
-            function, payload = task.function, task.payload
+            function, tree, arrays, weight = (task.function, task.tree, task.arrays, task.size)
             if session not in function.sessions:
                 function.sessions.add(session)
                 _send_message(session, ["code", function.number, function.bundle.objects, function.bundle.code])
-            if len(batch) >= BATCH_TASKS or inline > BATCH_BYTES or size + payload.size > _BATCH_ARRAYS:
+            if len(batch) >= BATCH_TASKS or inline > BATCH_BYTES or size + weight > _BATCH_ARRAYS:
                 _send_message(session, ["run", batch])
                 batch, inline, size = [], 0, 0
-            batch.append([number, function.number, task.many, payload.tree, payload.arrays, task.options.timeout or 0])
-            inline += min(len(payload.tree), 4096) + 64 * len(payload.arrays)
-            size += payload.size
+            batch.append([number, function.number, task.many, tree, arrays, task.options.timeout or 0])
+            inline += min(len(tree), 4096) + 64 * len(arrays)
+            size += weight
         if batch:
             _send_message(session, ["run", batch])
 

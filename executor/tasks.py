@@ -18,7 +18,7 @@ from .errors import ConversionError, NodeLost, like
 from .functions import Function
 from .messages import FAILURE, LONG_LINE, OUTPUT_BYTES, PICKLED, STDERR, STDOUT, Done, Said
 from .options import NO_OPTIONS, TaskOptions
-from .payload import Payload, unpack_failure, unpack_payload, unpack_pickled
+from .payload import Payload, size_of_payload, unpack_failure, unpack_payload, unpack_pickled
 from .scheduler_state import TaskInfo
 
 
@@ -38,13 +38,14 @@ class Task:
         self.begun: float | None = None  # when (monotonic), if it has a limit
 
     @property
-    def payload(self) -> Payload:
-        return Payload(self.tree, self.arrays)
+    def size(self) -> int:
+        """Bytes of its arguments, about."""
+        return size_of_payload(self.tree, self.arrays)
 
     @property
     def info(self) -> TaskInfo:
         """What the scheduler knows of it; calls that go in chunks take longer than single ones."""
-        return TaskInfo(self.payload.size, 2 * self.function.number + self.many, self.options.retries)
+        return TaskInfo(self.size, 2 * self.function.number + self.many, self.options.retries)
 
     def loss(self, node: int, name: str, reason: str) -> BaseException:
         """What it raises when the node called `name` is lost with it."""

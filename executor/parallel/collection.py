@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Iterable, Iterator
 from numbers import Integral, Real
 from typing import Any, Generic, TypeVar
@@ -107,8 +108,7 @@ class Collection(Generic[T]):
 
     def distinct(self, partitions: int | None = None) -> Collection[T]:
         """One element of those that are equal."""
-        pairs = self.map(_keyed).reduce_by_key(_first, partitions)
-        return pairs.map(_key)
+        return self.map(_keyed).reduce_by_key(_first, partitions).map(operator.itemgetter(0))
 
     def sort_by(
         self, key: Callable[[T], Any] | None = None, *, reverse: bool = False, partitions: int | None = None
@@ -125,12 +125,11 @@ class Collection(Generic[T]):
 
     def collect(self) -> list[T]:
         """All elements."""
-        parts = self._compute()
-        return [item for number in range(len(parts)) for item in parts[number]]
+        return self._collected()
 
     def count(self) -> int:
         """How many elements there are."""
-        return sum(part[0] for part in self._compute(pipeline.count).values())
+        return sum(self._collected(pipeline.count))
 
     def take(self, most: int) -> list[T]:
         """The first `most` elements; computes no more partitions than it needs, in growing steps.
@@ -164,11 +163,11 @@ class Collection(Generic[T]):
         return functools.reduce(function, self._reduced(checked_function("fold", function)), initial)
 
     def _reduced(self, function: Callable[[T, T], T]) -> list[T]:
-        parts = self._compute(pipeline.Apply(pipeline.reduced, function))
-        return [item for number in range(len(parts)) for item in parts[number]]
+        return self._collected(pipeline.Apply(pipeline.reduced, function))
 
-    def _compute(self, *further: Step) -> dict[int, list[Any]]:
-        return self._lineage.compute(self._runner, range(self.partitions), further)
+    def _collected(self, *further: Step) -> list[Any]:
+        parts = self._lineage.compute(self._runner, range(self.partitions), further)
+        return [item for number in range(len(parts)) for item in parts[number]]
 
     # ---- keeping what was computed
 
@@ -214,10 +213,6 @@ class Collection(Generic[T]):
 
 def _keyed(item: Any) -> tuple[Any, None]:
     return item, None
-
-
-def _key(pair: tuple[Any, Any]) -> Any:
-    return pair[0]
 
 
 def _first(first: Any, _second: Any) -> Any:

@@ -198,7 +198,7 @@ class ReadLines:
             position = _to_line(file, start)
             while position < end and (line := file.readline()):
                 position += len(line)
-                yield _strip(line).decode(self.encoding)
+                yield (line[:-2] if line.endswith(b"\r\n") else line.removesuffix(b"\n")).decode(self.encoding)
 
 
 def _to_line(file: IO[bytes], start: int) -> int:
@@ -207,14 +207,6 @@ def _to_line(file: IO[bytes], start: int) -> int:
         file.seek(start - 1)
         return start - 1 + len(file.readline())
     return 0
-
-
-def _strip(line: bytes) -> bytes:
-    if line.endswith(b"\n"):
-        line = line[:-1]
-        if line.endswith(b"\r"):
-            line = line[:-1]
-    return line
 
 
 def count_quotes(_number: int, item: Range) -> Iterable[int]:

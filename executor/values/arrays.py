@@ -299,11 +299,7 @@ def _from(kind: str, data: Any) -> Any:
         made.check_format(full_check=True)  # code in C trusts the indices later
         return made
     if form == "dia":
-        return (
-            sparse.dia_matrix((values, *indices), shape=shape)
-            if kind == "matrix"
-            else sparse.dia_array((values, *indices), shape=shape)
-        )
+        return getattr(sparse, f"dia_{kind}")((values, *indices), shape=shape)
     if any(array.ndim != 1 or array.shape != values.shape for array in indices) or len(indices) != len(shape):
         raise ValueError("the coordinates do not fit each other")
     entries = getattr(sparse, f"coo_{kind}")((values, tuple(indices)), shape=shape)

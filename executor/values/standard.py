@@ -90,10 +90,6 @@ def _fraction_weight(data: Any) -> int:
     return SMALL + int(numerator.bit_length() + denominator.bit_length()) // 7
 
 
-def _date_from(data: Any) -> datetime.date:
-    return datetime.date(*parts(data, int, int, int))
-
-
 def _time_to(value: datetime.time) -> tuple[Any, ...]:
     return value.hour, value.minute, value.second, value.microsecond, value.fold, zone_of(value.tzinfo)
 
@@ -110,10 +106,6 @@ def _datetime_to(value: datetime.datetime) -> tuple[Any, ...]:
 def _datetime_from(data: Any) -> datetime.datetime:
     year, month, day, *time, zone = parts(data, int, int, int, int, int, int, int, int, ZONES)
     return datetime.datetime.combine(datetime.date(year, month, day), _time_from((*time, zone)))
-
-
-def _timedelta_from(data: Any) -> datetime.timedelta:
-    return datetime.timedelta(*parts(data, int, int, int))
 
 
 ZONES = (_NONE, datetime.timezone, zoneinfo.ZoneInfo)
@@ -242,10 +234,20 @@ ROWS = [
     Row("Decimal", ("decimal.Decimal",), _decimal_to, _decimal_from, lambda data: SMALL + len(data)),
     Row("Fraction", ("fractions.Fraction",), lambda v: (v.numerator, v.denominator), _fraction_from, _fraction_weight),
     Row("UUID", ("uuid.UUID",), operator.attrgetter("bytes"), lambda data: uuid.UUID(bytes=of(data, bytes))),
-    Row("date", ("datetime.date",), lambda v: (v.year, v.month, v.day), _date_from),
+    Row(
+        "date",
+        ("datetime.date",),
+        operator.attrgetter("year", "month", "day"),
+        lambda data: datetime.date(*parts(data, int, int, int)),
+    ),
     Row("time", ("datetime.time",), _time_to, _time_from),
     Row("datetime", ("datetime.datetime",), _datetime_to, _datetime_from),
-    Row("timedelta", ("datetime.timedelta",), lambda v: (v.days, v.seconds, v.microseconds), _timedelta_from),
+    Row(
+        "timedelta",
+        ("datetime.timedelta",),
+        operator.attrgetter("days", "seconds", "microseconds"),
+        lambda data: datetime.timedelta(*parts(data, int, int, int)),
+    ),
     Row("timezone", ("datetime.timezone",), _timezone_to, _timezone_from),
     Row("ZoneInfo", ("zoneinfo.ZoneInfo",), _zone_info_to, _zone_info_from),
     *(

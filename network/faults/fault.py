@@ -236,7 +236,8 @@ class _Clause:
         if not self._words:
             raise self._error("a node or link behind the kind of fault", "nothing")
         target, *places = self._words.pop(0).split("@")
-        step, attempt = None, FIRST
+        step: Step | None = None
+        attempt: int | None = FIRST
         if places and not places[0].startswith("a"):
             match = self._match(_STEP, places.pop(0), "a step such as '@e1.b3'")
             epoch, batch = int(match[1]), int(match[2] or 0)
@@ -247,11 +248,10 @@ class _Clause:
             number = self._match(_ATTEMPT, places.pop(0), "an attempt such as '@a1' or '@a*'")[1]
             if number == "0":
                 raise self._error("attempts counted from 1", "'a0'")
-            return (target, step, None if number == "*" else int(number) - 1) if not places else self._too_many(places)
+            attempt = None if number == "*" else int(number) - 1
+        if places:
+            raise self._error("at most a step and an attempt behind the target", repr("@" + "@".join(places)))
         return target, step, attempt
-
-    def _too_many(self, places: list[str]) -> Any:
-        raise self._error("at most a step and an attempt behind the target", repr("@" + "@".join(places)))
 
     def _lasting(self) -> float | None:
         if self._words[:1] != ["for"]:

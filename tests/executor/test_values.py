@@ -1,9 +1,16 @@
-"""Values beyond plain data come back as they were: of the standard library, NumPy, pandas and SciPy."""
+"""Values beyond plain data, of the standard library, NumPy, pandas and SciPy: they come back as they were, what cannot travel
+is named; nothing that arrives runs, or grows without bound."""
 
 from __future__ import annotations
 
 import collections
+import dataclasses
 import datetime as dt
+import random
+import struct
+import sys
+import threading
+import tracemalloc
 import uuid
 from collections.abc import Callable
 from decimal import Decimal
@@ -12,15 +19,31 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
+import msgpack
 import numpy as np
 import pandas as pd
 import pytest
 from pandas.testing import assert_frame_equal, assert_index_equal, assert_series_equal
 
+from executor.errors import ConversionError
 from executor.payload import pack_payload, unpack_payload
+from executor.process_setup import pack_broadcast
+from executor.tasks import TaskFuture
+from executor.values import Conversion
+from executor.values.standard import MOST_DIGITS
+from network import budget
+from network.errors import ProtocolError
+from network.values import Tag, decode
+from network.wire import unpack
 
 from ..statements import covers
-from .value_kinds import travel
+
+
+def travel(value: Any) -> Any:
+    """Packed and unpacked; its arrays are others, as they come from a socket."""
+    payload = pack_payload(value)
+    return unpack_payload(payload.tree, [array.copy() for array in payload.arrays])
+
 
 PARIS = ZoneInfo("Europe/Paris")
 STANDARD: list[Any] = [
@@ -283,3 +306,355 @@ def test_a_million_short_texts_have_room() -> None:
     assert travel(given).iloc[-1] == "word 999999"
     with pytest.raises(ValueError, match="bytes of objects, which is the limit: send numbers as arrays, or in parts"):
         pack_payload([set(range(100))] * 20_000)
+
+
+# ---- what cannot travel, and what must not arrive
+
+
+class Forbidden(Exception):
+    """Raised by code that must not run."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Hashed:
+    """Its hash is code that a peer must not be able to call."""
+
+    x: Any
+
+    def __hash__(self) -> int:
+        raise Forbidden
+
+    def __eq__(self, other: object) -> bool:
+        raise Forbidden
+
+
+class Mapping(dict[str, int]):
+    """A class of the user that extends a built-in."""
+
+
+REFUSED: list[tuple[Any, str]] = [
+    (iter([1]), r"list_iterator cannot travel: send numbers, texts, dates, .*register_value"),
+    (Mapping(a=1), r"Mapping cannot travel: it extends a built-in type"),
+    (Decimal("1" * (MOST_DIGITS + 1)), r"A Decimal of more than 4096 digits cannot travel"),
+    (range(1 << 64), r"A range beyond 64 bits cannot travel"),
+    (slice([1]), r"slice\(.*\) cannot travel: a slice of integers"),
+    (collections.defaultdict(lambda: 3), r"A defaultdict of .* cannot travel: send dict\(it\), or one of list"),
+    (dt.datetime(2026, 1, 1, tzinfo=type("Mine", (dt.tzinfo,), {})()), r"Mine cannot travel"),
+    (np.zeros(2, np.longdouble), r"An array of type .* cannot travel: use bool, integers"),
+    (np.zeros(2, [("a", "O")]), r"An array of type .* cannot travel: use numbers, texts, bytes, dates"),
+    (np.zeros(2, [("a", "i4"), ("b", np.longdouble)]), r"An array of type .* cannot travel"),
+    (np.zeros(2, [(("title", "a"), "i4")]), r"its fields have titles"),
+    (np.array([object()], object), r"builtins\.object cannot travel"),
+    (pd.DataFrame({"a": [object()]}), r"builtins\.object cannot travel"),
+    (TaskFuture(), r"A Future cannot travel: pass its result, future\.result\(\)"),
+]
+
+
+@pytest.mark.parametrize(("value", "message"), REFUSED, ids=lambda v: v[:30] if isinstance(v, str) else "")
+def test_what_cannot_travel_is_named(value: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        pack_payload({"deep": [value]}, (Mapping,))
+    # registered types do not travel by broadcast, and the error does not say so
+    with pytest.raises(TypeError, match="cannot travel: a broadcast value is numbers, texts, ") as raised:
+        pack_broadcast(threading.Lock())
+    assert "register_value" not in str(raised.value)
+
+
+@covers("SUB-36")
+def test_no_hash_of_the_users_class_runs() -> None:
+    """Refused as a key, in a set, in a tuple that is one, as a label; where it leaves and where it arrives."""
+    for holder in (lambda k: {k: None}, lambda k: [{k}], lambda k: {(1, (k,)): 2}, lambda k: collections.Counter([k])):
+        with pytest.raises(Forbidden):  # Python itself asks for the hash when the holder is made
+            holder(Hashed(1))
+    item = {"o": [0, ["x", 1]]}
+    for tree in (
+        {"d": [item, 1]},
+        {"set": {"d": [item, None]}},
+        {"d": [{"t": [1, item]}, 1]},
+        {"d": [{"frozenset": {"d": [item, None]}}, 1]},
+        {"RangeIndex": {"t": [{"range": {"t": [0, 1, 1]}}, {"d": [item, None]}]}},
+        {"Categorical": {"t": [{"t": [{"d": [item, None]}, {"d": [None, None]}]}, {"a": 0}, False]}},
+    ):  # fmt: skip
+        with pytest.raises(ProtocolError, match="Hashed cannot travel as a key or in a set: its __hash__ or __eq__ would run"):
+            unpack_payload(msgpack.packb(tree), [np.zeros(1, np.int8)] if "a" in str(tree) else [], (Hashed,))
+
+
+BYTES, NUMBERS, SMALL = np.zeros(8, np.uint8), np.arange(3), np.zeros(3, np.int8)
+T = Tag
+HOSTILE: list[tuple[Any, list[Any]]] = [
+    (T("Fraction", (1, 0)), []),
+    (T("Fraction", (1, -2)), []),
+    (T("Fraction", ("1", 2)), []),
+    (T("Fraction", [1, 2]), []),
+    (T("Decimal", "1" * 10_000), []),
+    (T("Decimal", "many"), []),
+    (T("Decimal", 3), []),
+    (T("range", (0, 1 << 63, 1)), []),
+    (T("range", (0, 5, 0)), []),
+    (T("range", (0, 5)), []),
+    (T("range", (True, 5, 1)), []),
+    (T("slice", (1.5, None, None)), []),
+    (T("PosixPath", b"/etc/\0passwd"), []),
+    (T("PosixPath", "/etc"), []),
+    (T("complex", (1, 2.0)), []),
+    (T("set", [1]), []),
+    (T("set", T("d", [[], None])), []),
+    (T("set", T("d", [1, None, 1.0, None])), []),
+    (T("Counter", 3), []),
+    (T("defaultdict", ("eval", T("d", []))), []),
+    (T("defaultdict", ("list", 1)), []),
+    (T("deque", ([1, 2], 1)), []),
+    (T("deque", ([1, 2], -1)), []),
+    (T("deque", (5, None)), []),
+    (T("bytearray", 1 << 40), []),
+    (T("UUID", b"123"), []),
+    (T("date", (2026, 2, 30)), []),
+    (T("date", b"\x07\xe6\x01\x01"), []),
+    (T("datetime", (2026, 1, 1, 25, 0, 0, 0, 0, None)), []),
+    (T("datetime", (2026, 1, 1, 2, 0, 0, 0, 0, "Europe/Paris")), []),
+    (T("timedelta", (1 << 40, 0, 0)), []),
+    (T("timezone", (T("timedelta", (3, 0, 0)), None)), []),
+    (T("ZoneInfo", "../../../etc/passwd"), []),
+    (T("ZoneInfo", "/etc/localtime"), []),
+    (T("ZoneInfo", "a" * 1000), []),
+    (T("unheard", 1), []),
+    (T("=__main__.Class", 1), []),
+    (T("__import__", "os"), []),
+    # arrays
+    (T("array", ("O", [1 << 40], [1])), []),
+    (T("array", ("|O", [1], T("a", 0))), [BYTES]),
+    (T("array", ("<U2", [2], T("a", 0))), [BYTES]),
+    (T("array", ("<U2", [-1], T("a", 0))), [BYTES]),
+    (T("array", ("<U1", [2], T("a", 0))), [np.full(8, 255, np.uint8)]),
+    (T("array", ("<f16", [1], T("a", 0))), [BYTES]),
+    (T("array", ("i4,O", [1], T("a", 0))), [BYTES]),
+    (T("array", ("<M8[25parsec]", [1], T("a", 0))), [BYTES]),
+    (T("array", ("|V999999999", [1], T("a", 0))), [BYTES]),
+    (T("array", ("<U2", [1, 1 << 61, 1 << 61], T("a", 0))), [BYTES[:0]]),
+    (T("array", ("<i4", [2], T("a", 0))), [NUMBERS]),
+    (T("array", ((("|V8", [1 << 30]), [1 << 20]), [1], T("a", 0))), [BYTES]),
+    (T("array", (T("d", ["names", ["a"], "types", ["|O"], "offsets", [0], "size", 8]), [1], T("a", 0))), [BYTES]),
+    (T("array", (T("d", ["names", ["a"], "types", ["<i8"], "offsets", [4], "size", 8]), [1], T("a", 0))), [BYTES]),
+    (T("array", (T("d", ["names", ["a"], "types", ["<i8"], "offsets", [-8], "size", 8]), [1], T("a", 0))), [BYTES]),
+    (T("array", (T("d", ["names", ["a", "a"], "types", ["<i4"] * 2, "offsets", [0, 4], "size", 8]), [1], T("a", 0))), [BYTES]),
+    (T("array", (T("d", ["names", ["a"]]), [1], T("a", 0))), [BYTES]),
+    (T("array", ("O", [1], (T("a", 0), T("a", 1)))), [BYTES, np.array([9], np.uint32)]),
+    (T("array", ("O", [1], (T("a", 0), T("a", 1)))), [np.full(1, 255, np.uint8), np.array([1], np.uint32)]),
+    (T("scalar", T("a", 0)), [NUMBERS]),
+    (T("scalar", 1), []),
+    (T("masked", (T("a", 0), T("a", 1), T("a", 2), False)), [NUMBERS, np.zeros(2, bool), np.array(1)]),
+    (T("recarray", 5), []),
+    # pandas
+    (T("DataFrame", (1, 2, 3, 4)), []),
+    (T("RangeIndex", (T("range", (0, 1, 1)), 5)), []),
+    (T("Index", (T("a", 0), T("d", [None, None]), "B")), [NUMBERS.astype("f8")]),
+    (T("Index", (T("a", 0), T("d", [None, None]), None)), [np.zeros((2, 2))]),
+    (T("Index", ([1, 2], T("d", [None, None]), None)), []),
+    (T("IntegerArray", (T("a", 0), T("a", 1))), [NUMBERS, np.zeros(2, bool)]),
+    (T("IntegerArray", (T("a", 0), T("a", 1))), [np.zeros(3), np.zeros(3, bool)]),
+    (T("BooleanArray", (T("a", 0), T("a", 1))), [NUMBERS, np.zeros(3, bool)]),
+    (T("Categorical", ((T("d", ["a", None]), T("d", [None, None])), T("a", 0), False)), [SMALL + 5]),
+    (T("Categorical", ((T("d", ["a", None]), T("d", [None, None])), T("a", 0), 1)), [SMALL]),
+    (T("MultiIndex", ([(T("d", ["a", None]), T("d", [None, None]))], [T("a", 0)], [T("d", [None, None])])), [SMALL + 1]),
+    (T("MultiIndex", ([], [], [])), []),
+    (T("StringArray", ((T("a", 0), T("a", 1)), "python", True)), [BYTES, np.array([7], np.uint32)]),
+    (T("DatetimeArray", (T("a", 0), "dateutil//etc/passwd")), [NUMBERS]),
+    (T("DatetimeArray", (T("a", 0), None)), [NUMBERS]),
+    (T("PeriodArray", (T("a", 0), "no frequency")), [NUMBERS]),
+    (T("Timestamp", (1 << 70, "ns", None)), []),
+    (T("Timestamp", (1, "parsec", None)), []),
+    (T("Period", (1, "M" * 100)), []),
+    (T("Interval", ([1], [2], "left")), []),
+    (T("Interval", (2, 1, "left")), []),
+    (T("SparseArray", ([1], 2)), []),
+]  # fmt: skip
+
+
+@covers("SUB-36", "SEC-22")
+@pytest.mark.parametrize(("tree", "arrays"), HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_content_is_refused(tree: Any, arrays: list[Any]) -> None:
+    """By a ProtocolError that names the kind, whatever the libraries raise."""
+    with pytest.raises(ProtocolError, match=r"^A received "):
+        decode(tree, arrays, (), Conversion({}))
+
+
+def index(length: int) -> Any:
+    return T("RangeIndex", (T("range", (0, length, 1)), T("d", [None, None])))
+
+
+@pytest.mark.parametrize(
+    ("content", "arrays"),
+    [
+        (T("a", 0), [np.zeros((2, 2))]),
+        (T("a", 0), [np.zeros((2, 1), object)]),
+        ([T("a", 0)], [NUMBERS[:2]]),
+        ([T("a", 0), T("a", 1)], [NUMBERS, NUMBERS]),
+        ([T("a", 0)], [np.zeros((3, 1))]),
+        ([[1, 2, 3]], []),
+        ([T("deque", ([1, 2, 3], None))], []),
+        (5, []),
+    ],
+)
+def test_frames_whose_parts_do_not_fit(content: Any, arrays: list[Any]) -> None:
+    with pytest.raises(ProtocolError, match=r"^A received DataFrame is malformed"):
+        decode(T("DataFrame", (index(1), index(3), content, T("d", []))), arrays, (), Conversion({}))
+
+
+def test_sparse_indices_are_looked_at() -> None:
+    """Code in C would read and write wherever they say."""
+    pytest.importorskip("scipy.sparse", reason="SciPy is not installed")
+    right = [np.ones(2), np.array([0, 1], "i4"), np.array([0, 1, 2], "i4")]
+    for place, wrong in [(1, [0, 9]), (1, [-9, 1]), (2, [0, 9, 2]), (2, [0, 1]), (2, [0, 2, 1]), (2, [5, 1, 2])]:
+        arrays = [*right[:place], np.array(wrong, "i4"), *right[place + 1 :]]
+        for form in ("csr", "csc", "bsr"):
+            with pytest.raises(ProtocolError, match="A received sparse matrix is malformed"):
+                decode(T("sparse matrix", (form, [2, 2], [T("a", 0), T("a", 1), T("a", 2)])), arrays, (), Conversion({}))
+    for form in ("coo", "lil", "dok"):
+        for rows in ([0, 2], [-1, 0], [0]):
+            arrays = [np.ones(2), np.array(rows, "i4"), np.array([0, 1], "i4")]
+            with pytest.raises(ProtocolError, match="A received sparse array is malformed"):
+                decode(T("sparse array", (form, [2, 2], [T("a", 0), T("a", 1), T("a", 2)])), arrays, (), Conversion({}))
+    with pytest.raises(ProtocolError, match="bytes of objects, which is the limit"):
+        huge = T("sparse matrix", ("lil", [1 << 40, 2], [T("a", 0), T("a", 1), T("a", 2)]))
+        decode(huge, [right[0], right[1], right[1]], (), Conversion({}))
+
+
+def test_a_zone_that_is_not_here_is_no_fault_of_the_peer() -> None:
+    """It may know newer ones: the task fails, and the node stays."""
+    with pytest.raises(ConversionError, match="There is no time zone Moon/Base on this host"):
+        decode(T("ZoneInfo", "Moon/Base"), [], (), Conversion({}))
+
+
+NOON = dt.datetime(2026, 1, 2, 12, tzinfo=ZoneInfo("Europe/Paris"))
+REAL: list[Any] = [
+    [1j, {1, "a"}, frozenset({2}), bytearray(b"x"), range(3), slice(2), collections.deque([1], 4), Decimal("1.5")],
+    [collections.Counter("ab"), collections.OrderedDict(a=1), collections.defaultdict(list, {"a": [1]}), {(1, 2): None}],
+    [dt.date(2026, 1, 2), dt.time(1, 2), dt.timedelta(1), NOON, dt.timezone.utc, Path("/a"), Fraction(1, 3)],
+    [np.array(["a", "b"]), np.array(["2026"], "M8[s]"), np.zeros(2, [("a", "i4"), ("b", "U2")]), np.array([1, "a"], object)],
+    [np.ma.masked_array([1, 2], [0, 1]), np.datetime64(1, "s"), np.str_("a")],
+    pd.DataFrame({"a": [1, 2], "b": ["x", None], "c": pd.Categorical(["u", "v"]), "d": pd.array([1, None], dtype="Int64")}),
+    pd.DataFrame({"z": [1.0, 2.0]}, index=pd.MultiIndex.from_product([["a"], [1, 2]])),
+    pd.Series(pd.date_range("2026", periods=2, tz="UTC"), index=pd.period_range("2026", periods=2, freq="M")),
+    [pd.Timestamp("2026"), pd.Interval(1, 2), pd.Period("2026"), pd.NaT, pd.arrays.SparseArray([0, 1.0])],
+]
+
+
+@covers("SUB-36")
+@pytest.mark.parametrize("value", REAL, ids=range(len(REAL)))
+def test_mutants_of_real_messages_are_values_or_refused(value: Any) -> None:
+    """500 altered messages of each; what is made of them is a value, or refused by a ProtocolError."""
+    rng = random.Random(22)
+    payload = pack_payload(value)
+    refused = 0
+    for _ in range(500):
+        mutant = bytearray(payload.tree)
+        arrays = [array.copy() for array in payload.arrays]
+        for _ in range(rng.randint(1, 3)):
+            place = rng.randrange(len(mutant))
+            kind = rng.randrange(4)
+            if kind == 0:
+                mutant[place] = rng.randrange(256)
+            elif kind == 1:
+                del mutant[place : place + rng.randint(1, 4)]
+            elif kind == 2 and arrays:
+                chosen = rng.choice(arrays).reshape(-1).view(np.uint8)
+                chosen[rng.randrange(chosen.size) if chosen.size else slice(0)] = rng.randrange(256)
+            else:
+                mutant[place:place] = rng.randbytes(rng.randint(1, 4))
+        try:
+            unpack_payload(bytes(mutant), arrays)
+        except (ProtocolError, ConversionError):
+            refused += 1
+    assert refused > 100
+
+
+def peak_of(action: Callable[[], object]) -> int:
+    """Most memory that Python takes meanwhile."""
+    tracemalloc.start()
+    try:
+        action()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def refuse(tree: bytes, arrays: list[Any]) -> None:
+    with pytest.raises(ProtocolError, match="bytes of objects, which is the limit"):
+        unpack_payload(tree, arrays)
+
+
+COUNT = 250
+KINDS: dict[str, Callable[[int], Any]] = {
+    "complex": lambda i: complex(i, 1),
+    "empty sets": lambda i: set(),
+    "sets of five": lambda i: {1, 2, 3, 4, 5},
+    "sets of a hundred": lambda i: set(range(100)),
+    "frozensets": lambda i: frozenset({i}),
+    "empty deques": lambda i: collections.deque(),
+    "counters": lambda i: collections.Counter("abc"),
+    "ordered dicts": lambda i: collections.OrderedDict((n, n) for n in range(12)),
+    "decimals": lambda i: Decimal(i) / 8,
+    "fractions": lambda i: Fraction(i, 7),
+    "dates": lambda i: dt.datetime(2026, 1, 1, 0, 0, 0, i, tzinfo=dt.timezone(dt.timedelta(seconds=i))),
+    "paths": lambda i: Path(f"/a/b/{i}"),
+    "arrays of texts": lambda i: np.array(["a"]),
+    "arrays of objects": lambda i: np.array([1, None], object),
+    "arrays of texts as objects": lambda i: np.array(["ab", "c"], object),
+    "records": lambda i: np.zeros(1, [("a", "i4"), ("b", [("c", "i4")])]),
+    "dates of NumPy": lambda i: np.datetime64(i, "s"),
+    "masked arrays": lambda i: np.ma.masked_array([1.0, 2], [0, 1]),
+    "empty frames": lambda i: pd.DataFrame(),
+    "frames": lambda i: pd.DataFrame({"a": [1], "b": ["x"], "c": [1.5]}),
+    "series": lambda i: pd.Series([1, 2]),
+    "indexes of levels": lambda i: pd.MultiIndex.from_tuples([(1, 2, 3)]),
+    "an index of many labels": lambda i: None if i else pd.MultiIndex([[f"label {n}" for n in range(20_000)]], [[0, 1]]),
+    "dates of pandas": lambda i: pd.date_range("2026", periods=3, tz="UTC"),
+    "categories": lambda i: pd.Categorical(["a"]),
+    "periods": lambda i: pd.period_range("2026", periods=2, freq="M"),
+    "timestamps": lambda i: pd.Timestamp(i, unit="s", tz="UTC"),
+}
+
+
+@covers("SEC-22")
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_value_takes_more_than_is_counted(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The objects of the tree and what is made of them; and what is counted is not far from the truth."""
+    payload = pack_payload([KINDS[kind](i) for i in range(COUNT)])
+    unbounded = 1 << 60
+    monkeypatch.setattr(budget, "OBJECT_BYTES", unbounded)
+    for _ in range(2):  # the second time what the libraries make once is there
+        arrays = [array.copy() for array in payload.arrays]
+        conversion = Conversion({}, payload.tree, payload.arrays)
+        peak = peak_of(lambda: decode(unpack(payload.tree, unbounded), arrays, (), conversion))  # noqa: B023
+    counted = budget.object_bytes(payload.tree, unbounded) + conversion.made
+    assert peak <= counted * 1.05 + 65_536
+    assert counted <= 7 * peak
+
+
+@covers("SEC-22")
+@pytest.mark.parametrize(
+    "item", [{"set": {"d": []}}, {"deque": {"t": [[], None]}}, {"PosixPath": b""}], ids=lambda item: next(iter(item))
+)
+def test_a_bomb_is_refused_before_it_has_grown(item: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small values that become large ones, as many as the objects of a tree may be; of a smaller budget."""
+    monkeypatch.setattr(budget, "OBJECT_BYTES", 4 << 20)
+    packed = msgpack.packb(item)
+    tree = b"\xdd" + struct.pack("!I", 8000) + packed * 8000
+    assert peak_of(lambda: refuse(tree, [])) < budget.OBJECT_BYTES + 3 * len(tree)
+
+
+@covers("SEC-22")
+def test_texts_are_counted_before_they_are_made() -> None:
+    """Eight bytes on the wire, and ten times as much in memory."""
+    count = 3_000_000
+    tree = msgpack.packb({"array": {"t": ["O", [count], {"t": [{"a": 0}, {"a": 1}]}]}})
+    arrays = [np.full(2 * count, 97, np.uint8), np.full(count, 2, np.uint32)]
+    assert peak_of(lambda: refuse(tree, arrays)) < 30 << 20
+
+
+def test_no_library_is_loaded_for_what_does_not_come() -> None:
+    """Workers that have no need of pandas start faster."""
+    assert "executor.values.frames" in sys.modules
+    from executor.values import frames
+
+    assert not any(getattr(item, "__name__", "") == "pandas" for item in vars(frames).values())

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from executor import ClusterExecutor, process_setup
+from executor import ClusterExecutor
 from executor.parallel import Context
 from network import NodeAssignment
 
@@ -33,17 +33,6 @@ def test_on_agents(agents: NodeAssignment, tmp_path: Path) -> None:
         assert os.getpid() not in pids
     with ClusterExecutor(agents) as executor:
         check_a_lost_worker(Context(executor), tmp_path / "died")
-
-
-def test_processes_of_a_pool_free_a_broadcast_value(on_processes: Context) -> None:
-    """After unpersist, with the next task that they get; other values stay."""
-    values = [on_processes.broadcast(np.zeros(10)) for _ in range(2)]
-    numbers = on_processes.parallelize(range(8), 8)
-    assert numbers.map(lambda _: len(values[0].value) + len(values[1].value)).collect() == [20] * 8
-    values[0].unpersist()
-    assert set(numbers.map(lambda _: len(process_setup._held_files())).collect()) <= {0, 1}
-    values[1].unpersist()
-    assert numbers.map(lambda _: len(process_setup._held_files())).collect() == [0] * 8
 
 
 def test_broadcast_files_are_removed(on_processes: Context) -> None:

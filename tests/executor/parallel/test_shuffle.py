@@ -1,4 +1,4 @@
-"""What travels between two stages: keys by a hash that no process changes, sorted runs as arrays."""
+"""What travels between two stages: keys by a hash that no process changes, sorted runs as arrays; and what processes keep."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import zlib
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 
+from executor import process_setup
+from executor.parallel import Context
 from executor.parallel.shuffle import SortPartition, stable_hash
 
 from .test_collection import keys
@@ -42,3 +45,15 @@ def test_sorted_runs_travel_without_an_object_for_each_number() -> None:
     np.testing.assert_array_equal(elements, [-2.0, 1.0])
     assert SortPartition(None, False)(0, [1 << 70, 2]) == [[2, 1 << 70]]
     assert SortPartition(None, False)(0, [True, 2]) == [[True, 2]]
+
+
+@pytest.mark.processes
+def test_processes_of_a_pool_free_a_broadcast_value(on_processes: Context) -> None:
+    """After unpersist, with the next task that they get; other values stay."""
+    values = [on_processes.broadcast(np.zeros(10)) for _ in range(2)]
+    numbers = on_processes.parallelize(range(8), 8)
+    assert numbers.map(lambda _: len(values[0].value) + len(values[1].value)).collect() == [20] * 8
+    values[0].unpersist()
+    assert set(numbers.map(lambda _: len(process_setup._held_files())).collect()) <= {0, 1}
+    values[1].unpersist()
+    assert numbers.map(lambda _: len(process_setup._held_files())).collect() == [0] * 8
