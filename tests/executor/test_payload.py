@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 import dataclasses
 import pickle
 import sys
 import traceback
 from collections.abc import Callable
+from concurrent.futures import BrokenExecutor
 from typing import Any
 
 import numpy as np
@@ -91,11 +93,6 @@ def test_exceptions_come_back_as_themselves(error: BaseException, classes: tuple
     assert found.__cause__.text.endswith(shown)
 
 
-def test_arrays_among_arguments_come_back() -> None:
-    found = trip(Loud("text", np.arange(3)))
-    np.testing.assert_array_equal(found.args[1], np.arange(3))
-
-
 def test_what_this_process_cannot_make_is_a_remote_error() -> None:
     """A class that it cannot find, and one that refuses its fields: name, message and traceback."""
 
@@ -112,17 +109,6 @@ def test_what_this_process_cannot_make_is_a_remote_error() -> None:
     assert type(unpack_failure(*pack_payload(told), (Refusing,), 0)) is RemoteError
 
 
-def test_arguments_that_are_no_data_come_as_text() -> None:
-    """The exception itself survives what it carries, and prints as it did: one argument by its str, more by their repr."""
-    found = trip(ValueError(object, [object]))
-    assert type(found) is ValueError
-    assert found.args == ("<class 'object'>", "[<class 'object'>]")
-    for error in (ValueError(object, [object]), KeyError(object), KeyError((len, 1)), ValueError(Unlike())):
-        found = trip(error)
-        assert type(found) is type(error)
-        assert (str(found), repr(found)) == (str(error), repr(error))
-
-
 class Unlike:
     """No data, and its str is not its repr."""
 
@@ -131,6 +117,16 @@ class Unlike:
 
     def __repr__(self) -> str:
         return "<in brackets>"
+
+
+def test_arguments_that_are_no_data_come_as_text() -> None:
+    """The exception itself survives what it carries, and prints as it did: one argument by its str, more by their repr; arrays
+    are data."""
+    assert trip(ValueError(object, [object])).args == ("<class 'object'>", "[<class 'object'>]")
+    for error in (ValueError(object, [object]), KeyError(object), KeyError((len, 1)), ValueError(Unlike())):
+        found = trip(error)
+        assert (type(found), str(found), repr(found)) == (type(error), str(error), repr(error))
+    np.testing.assert_array_equal(trip(Loud("text", np.arange(3))).args[1], np.arange(3))
 
 
 def raised_by(call: Callable[[], object]) -> BaseException:
@@ -171,15 +167,14 @@ def test_what_would_print_otherwise_is_a_remote_error() -> None:
     """With the original text, whatever the class makes of its fields here; and of the built-in kind that it is."""
     error = Counting()
     found = trip(error)
-    assert type(found) is RemoteError
-    assert str(found) == f"{__name__}.Counting: seen {id(error)}"
+    assert type(found) is RemoteError and str(found) == f"{__name__}.Counting: seen {id(error)}"
+    name = f"{__name__}.Missing"
     told = described(module=__name__, name="Missing", base="KeyError", args=("a",), message="'b'")
     found = unpack_failure(*pack_payload(told), (), 0)
-    assert isinstance(found, RemoteError)
-    assert isinstance(found, KeyError)
-    assert str(found) == f"{__name__}.Missing: 'b'"
     again = pickle.loads(pickle.dumps(found))
-    assert (type(again), str(again), again.type_name) == (type(found), str(found), f"{__name__}.Missing")
+    for one in (found, again):
+        assert isinstance(one, RemoteError) and isinstance(one, KeyError)
+        assert (type(one), str(one), one.type_name) == (type(found), f"{name}: 'b'", name)
     for base in ("UnicodeDecodeError", "ExceptionGroup", "KeyboardInterrupt", "print", "nothing"):
         assert type(unpack_failure(*pack_payload(described(module="gone", base=base)), (), 0)) is RemoteError
 
@@ -208,40 +203,9 @@ def test_cause_context_and_notes_are_shown() -> None:
     assert "axis 5 is out of bounds" in shown
 
 
-groups = pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 has no groups")
+if sys.version_info >= (3, 11):  # Python 3.10 has no groups
 
-
-@groups
-def test_groups_arrive_as_such() -> None:
-    """`except*` finds the parts by their classes, at all levels, each with its notes and its traceback."""
-    inner = ExceptionGroup("inner", [Mistake(5), raised_by(lambda: np.zeros(1 << 50))])  # noqa: F821
-    error = ExceptionGroup("outer", [ValueError(1), KeyError("k"), inner])  # noqa: F821
-    error.add_note("of two levels")
-    found: Any = trip(error)
-    assert type(found) is type(error)
-    assert str(found) == "outer (3 sub-exceptions)"
-    assert found.__notes__ == ["of two levels"]
-    mistakes, rest = found.split(Mistake)
-    assert mistakes.exceptions[0].exceptions[0].code == 5
-    assert [type(part) for part in rest.exceptions[:2]] == [ValueError, KeyError]
-    assert "Unable to allocate" in str(rest.subgroup(MemoryError).exceptions[0].exceptions[0])
-    assert isinstance(found.exceptions[2].exceptions[0].__cause__, RemoteTraceback)
-    assert "of two levels" in found.__cause__.text
-
-
-@groups
-def test_groups_of_users_and_of_other_kinds_arrive() -> None:
-    """A class of the user's with fields, made without its constructor; and what is no Exception."""
-    found: Any = trip(Batch("rows", [ValueError(1)]), (Batch,))
-    assert type(found) is Batch
-    assert found.rows == "rows"
-    leaving: Any = trip(BaseExceptionGroup("ends", [KeyboardInterrupt()]))  # noqa: F821
-    assert type(leaving.exceptions[0]) is KeyboardInterrupt
-
-
-if sys.version_info >= (3, 11):
-
-    class Batch(ExceptionGroup[Exception]):  # noqa: F821
+    class Batch(builtins.ExceptionGroup[Exception]):
         """Its constructor takes other arguments than that of its base."""
 
         def __new__(cls, rows: str, parts: list[Exception]) -> Batch:
@@ -249,38 +213,45 @@ if sys.version_info >= (3, 11):
             made.rows = rows  # type: ignore[attr-defined]
             return made
 
+    def test_groups_arrive_as_such() -> None:
+        """`except*` finds the parts by their classes, at all levels, each with its notes and its traceback; also in a class of
+        the user's with fields, made without its constructor, and what is no Exception."""
+        inner = builtins.ExceptionGroup("inner", [Mistake(5), raised_by(lambda: np.zeros(1 << 50))])
+        error = builtins.ExceptionGroup("outer", [ValueError(1), KeyError("k"), inner])
+        error.add_note("of two levels")
+        found: Any = trip(error)
+        assert (type(found), str(found), found.__notes__) == (type(error), "outer (3 sub-exceptions)", ["of two levels"])
+        mistakes, rest = found.split(Mistake)
+        assert mistakes.exceptions[0].exceptions[0].code == 5
+        assert [type(part) for part in rest.exceptions[:2]] == [ValueError, KeyError]
+        assert "Unable to allocate" in str(rest.subgroup(MemoryError).exceptions[0].exceptions[0])
+        assert isinstance(found.exceptions[2].exceptions[0].__cause__, RemoteTraceback)
+        assert "of two levels" in found.__cause__.text
+        batch: Any = trip(Batch("rows", [ValueError(1)]), (Batch,))
+        assert (type(batch), batch.rows) == (Batch, "rows")
+        leaving: Any = trip(builtins.BaseExceptionGroup("ends", [KeyboardInterrupt()]))
+        assert type(leaving.exceptions[0]) is KeyboardInterrupt
 
-@groups
-def test_groups_are_bounded() -> None:
-    """A larger or deeper one comes as a RemoteError with its text; the traceback of a whole group is bounded."""
-    many = trip(ExceptionGroup("many", [ValueError(number) for number in range(MOST_PARTS)]))  # noqa: F821
-    assert type(many) is RemoteError
-    assert str(many) == f"builtins.ExceptionGroup: many ({MOST_PARTS} sub-exceptions)"
-    deep: Any = ValueError(1)
-    for _ in range(MOST_LEVELS):
-        deep = ExceptionGroup("deep", [deep])  # noqa: F821
-    assert type(trip(deep)) is type(deep)
-    assert type(trip(ExceptionGroup("deep", [deep]))) is RemoteError  # noqa: F821
-    wide = ExceptionGroup("wide", [ValueError("x" * 1000) for _ in range(MOST_PARTS - 1)])  # noqa: F821
-    text: Any = trip(wide)
-    assert sum(len(part.__cause__.text) for part in text.exceptions) <= TEXT_BYTES
+    def test_groups_are_bounded() -> None:
+        """A larger or deeper one comes as a RemoteError with its text; the traceback of a whole group is bounded."""
+        many = trip(builtins.ExceptionGroup("many", [ValueError(number) for number in range(MOST_PARTS)]))
+        assert type(many) is RemoteError
+        assert str(many) == f"builtins.ExceptionGroup: many ({MOST_PARTS} sub-exceptions)"
+        deep: Any = ValueError(1)
+        for _ in range(MOST_LEVELS):
+            deep = builtins.ExceptionGroup("deep", [deep])
+        assert type(trip(deep)) is type(deep)
+        assert type(trip(builtins.ExceptionGroup("deep", [deep]))) is RemoteError
+        wide: Any = trip(builtins.ExceptionGroup("wide", [ValueError("x" * 1000) for _ in range(MOST_PARTS - 1)]))
+        assert sum(len(part.__cause__.text) for part in wide.exceptions) <= TEXT_BYTES
 
 
-def test_long_and_broken_messages() -> None:
-    """A message that is too long is cut, one that cannot be shown says so."""
+def test_whatever_an_exception_is_made_of_it_comes_back() -> None:
+    """What it holds may raise when it is looked at; that ends no worker. A message that is too long is cut."""
 
     class Broken(Exception):
         def __str__(self) -> str:
             raise RuntimeError("no text")
-
-    gone = trip(type("Gone", (Broken,), {"__module__": "nowhere"})())
-    assert str(gone) == "nowhere.Gone: (Gone, which cannot be shown: RuntimeError)"
-    found = trip(type("Gone", (Exception,), {"__module__": "nowhere"})("x" * 300_000))
-    assert len(str(found)) < 2 * TEXT_BYTES
-
-
-def test_whatever_an_exception_is_made_of_it_comes_back() -> None:
-    """What it holds may raise when it is looked at; that ends no worker."""
 
     class Unshowable:
         __slots__ = ("lock",)
@@ -307,7 +278,12 @@ def test_whatever_an_exception_is_made_of_it_comes_back() -> None:
             raise SystemExit(1)
 
     assert trip(ValueError(Unshowable())).args == ("(Unshowable, which cannot be shown: RuntimeError)",)
-    assert str(trip(type("Gone", (Leaving,), {"__module__": "nowhere"})())).endswith("which cannot be shown: SystemExit)")
+    for base, message in (
+        (Broken, "nowhere.Gone: (Gone, which cannot be shown: RuntimeError)"),
+        (Leaving, "nowhere.Gone: (Gone, which cannot be shown: SystemExit)"),
+    ):
+        assert str(trip(type("Gone", (base,), {"__module__": "nowhere"})())) == message
+    assert len(str(trip(type("Gone", (Exception,), {"__module__": "nowhere"})("x" * 300_000)))) < 2 * TEXT_BYTES
     for cls, end in (
         (Secretive, "Secretive: text\n"),
         (Torn, "Torn: text\n"),
@@ -341,7 +317,6 @@ def test_a_description_makes_and_calls_nothing_else() -> None:
     assert vars(unpack_failure(*pack_payload(told), (), 0)) == {"fine": 2}
 
 
-def test_lost_nodes_are_broken_executors() -> None:
-    """Whoever catches BrokenExecutor catches them, and finds the node."""
-    assert NodeLost("gone", 4).node == 4
+def test_lost_nodes_name_themselves() -> None:
+    assert NodeLost("gone", 4).node == 4 and isinstance(NodeLost("gone"), BrokenExecutor)
     assert Payload(b"abc", [np.zeros(4)]).size > 32
