@@ -1,8 +1,16 @@
+"""Metrics: what all promise, over the rows of the contract table, and what each says of its own."""
+
+from __future__ import annotations
+
 import math
+from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import nn
 from nn.arrays import Array
@@ -25,7 +33,12 @@ from nn.metric import (
     TrueNegative,
     TruePositive,
 )
+from nn.random import keyed
 from tests.contract.nn_rows import METRICS, MetricRow
+
+ROWS = pytest.mark.parametrize("row", METRICS, ids=lambda row: f"{row.kind.__name__} {row.label}".strip())
+SAMPLES = 40
+Refusal = Callable[[], object]
 
 
 def value(metric: Metric, label: Any, prediction: Any) -> float:
@@ -33,25 +46,136 @@ def value(metric: Metric, label: Any, prediction: Any) -> float:
     return metric.result()
 
 
+def drawn(row: MetricRow, seed: int = 0) -> tuple[Array, Array]:
+    """Labels and predictions of very different sizes, in single precision, as a model gives them."""
+    label, prediction = row.sample(keyed(seed, "metric"), SAMPLES)
+    return label, prediction.astype(np.float32)
+
+
+def seen(row: MetricRow, label: Array, prediction: Array) -> Metric:
+    metric = row.build()
+    metric.update(label, prediction)
+    return metric
+
+
+@ROWS
+@settings(max_examples=20, deadline=None, database=None)
+@given(data=st.data(), seed=st.integers(0, 1000))
+def test_the_same_bits_in_batches_of_any_size_and_order_and_when_merged(row: MetricRow, data: Any, seed: int) -> None:
+    label, prediction = drawn(row, seed)
+    whole = seen(row, label, prediction).result()
+    borders = sorted(data.draw(st.sets(st.integers(1, SAMPLES - 1))))
+    parts = [slice(start, stop) for start, stop in zip([0, *borders], [*borders, SAMPLES], strict=True)]
+    one, merged = row.build(), row.build()
+    for part in data.draw(st.permutations(parts)):
+        one.update(label[part], prediction[part])
+        merged.merge(seen(row, label[part], prediction[part]))
+    assert np.array_equal([one.result(), merged.result()], [whole, whole], equal_nan=True)
+
+
+@ROWS
+def test_merging_takes_what_the_other_saw_and_leaves_it_as_it_is(row: MetricRow) -> None:
+    """And a copy goes its own way."""
+    label, prediction = drawn(row)
+    whole = seen(row, label, prediction).result()
+    first, second = seen(row, label[:30], prediction[:30]), seen(row, label[30:], prediction[30:])
+    before, copied = (first.result(), second.result()), deepcopy(first)
+    assert copied.result() == before[0]
+    first.merge(second)
+    assert (first.result(), second.result(), copied.result()) == (whole, before[1], before[0])
+    first.update(label[:3], prediction[:3])
+    assert second.result() == before[1]
+    merged, empty = first.result(), row.build()
+    first.merge(row.build())
+    empty.merge(first)
+    assert first.result() == empty.result() == merged
+    doubled, again = seen(row, label, prediction), seen(row, label, prediction)
+    doubled.merge(doubled)
+    again.update(label, prediction)
+    assert doubled.result() == again.result()
+    copied.update(label[30:], prediction[30:])
+    assert (copied.result(), first.result()) == (whole, merged)
+    copied.reset()
+    assert np.isnan(copied.result())
+
+
+@ROWS
+def test_arrays_of_any_layout_and_precision_and_lists_are_neither_changed_nor_kept(row: MetricRow) -> None:
+    label, prediction = drawn(row)
+    expected, buffers = seen(row, label, prediction).result(), (label.copy(), prediction.copy())
+    metric = seen(row, *buffers)
+    assert np.array_equal(buffers[0], label) and np.array_equal(buffers[1], prediction)
+    for buffer in buffers:
+        buffer[...] = 0
+    wide = np.repeat(prediction, 2, axis=0).astype(np.float64)[::2]
+    others = [
+        (np.repeat(label, 2, axis=0)[::2], wide), (np.asfortranarray(label), np.asfortranarray(prediction)),
+        (label.tolist(), prediction.tolist()),
+    ]  # fmt: skip
+    assert {metric.result(), *(seen(row, *other).result() for other in others)} == {expected}
+
+
+@ROWS
+def test_a_nan_among_the_predictions_makes_the_result_nan_until_reset(row: MetricRow) -> None:
+    label, prediction = drawn(row)
+    broken, healthy = prediction.copy(), seen(row, label, prediction)
+    broken.reshape(-1)[-1] = np.nan
+    metric = seen(row, label[:5], prediction[:5])
+    for each in (broken, prediction):
+        metric.update(label, each)
+    assert np.isnan(metric.result()) and type(metric.result()) is float
+    healthy.merge(metric)
+    assert np.isnan(healthy.result())
+    metric.reset()
+    metric.update(label, prediction)
+    assert metric.result() == seen(row, label, prediction).result()
+
+
+@ROWS
+def test_labels_and_predictions_must_belong_together(row: MetricRow) -> None:
+    class Other(CategoricalAccuracy):
+        pass
+
+    label, prediction = drawn(row)
+    kind, metric = row.kind.__name__, seen(row, label, prediction)
+    before = metric.result()
+    for wrong in (label[:-1], label[:1], np.concatenate((label, label))):
+        with pytest.raises(ValueError, match=f"^{kind} takes labels of .*shape"):
+            metric.update(wrong, prediction)
+    for single in (np.float64(1), np.array(1.0)):
+        with pytest.raises(ValueError, match=f"^{kind} takes"):
+            metric.update(np.array(1), np.asarray(single))
+    for text in (prediction.astype(str), prediction.astype(object)):
+        with pytest.raises(ValueError, match=f"^{kind} .*(<U|object)"):
+            metric.update(label, text)
+    with pytest.raises(TypeError, match=f"{kind} merges with its own kind only, got Other"):
+        metric.merge(Other())
+    assert metric.result() == before
+
+
+@ROWS
+def test_a_name_of_its_own_becomes_the_key(row: MetricRow) -> None:
+    arguments = {**row.build().get_config(), "name": "mine"}
+    metric = row.kind(**arguments)
+    assert metric.name == "mine"
+    assert metric.get_config() == arguments
+    assert row.kind().get_config().get("name") is None
+    with pytest.raises(ValueError, match=f"{row.kind.__name__} 'name' must not be empty"):
+        row.kind(name="")
+    with pytest.raises(TypeError, match=f"{row.kind.__name__} 'name' must be a text, got 3"):
+        row.kind(name=3)
+    del arguments["name"]
+    row.kind(**arguments).merge(metric)  # names may differ
+
+
 def test_names_in_results() -> None:
     names = {
-        AreaUnderCurve: "auc",
-        BinaryAccuracy: "accuracy",
-        CategoricalAccuracy: "accuracy",
-        ConfusionMatrix: "balanced_accuracy",
-        EqualErrorRate: "eer",
-        F1: "f1",
-        FalseNegative: "false_negative",
-        FalsePositive: "false_positive",
-        MeanSquareError: "mse",
-        Precision: "precision",
-        Recall: "recall",
-        RelativeError: "relative_error",
-        RelativeMeanSquareError: "relative_mse",
-        TopKAccuracy: "top_5_accuracy",
-        TrueNegative: "true_negative",
-        TruePositive: "true_positive",
-    }
+        AreaUnderCurve: "auc", BinaryAccuracy: "accuracy", CategoricalAccuracy: "accuracy",
+        ConfusionMatrix: "balanced_accuracy", EqualErrorRate: "eer", F1: "f1", FalseNegative: "false_negative",
+        FalsePositive: "false_positive", MeanSquareError: "mse", Precision: "precision", Recall: "recall",
+        RelativeError: "relative_error", RelativeMeanSquareError: "relative_mse", TopKAccuracy: "top_5_accuracy",
+        TrueNegative: "true_negative", TruePositive: "true_positive",
+    }  # fmt: skip
     assert {kind: kind().name for kind in names} == names
     assert TopKAccuracy(3).name == "top_3_accuracy"
 
@@ -78,250 +202,168 @@ def test_a_users_metric_needs_no_more_than_before() -> None:
         Samples().merge(Samples())
 
 
-@pytest.mark.parametrize("row", METRICS, ids=lambda row: f"{row.kind.__name__} {row.label}")
-def test_lists_will_do(row: MetricRow) -> None:
-    label, prediction = row.sample(nn.random.keyed(0, "lists"), 20)
-    arrays, lists = row.build(), row.build()
-    arrays.update(label, prediction)
-    lists.update(label.tolist(), prediction.tolist())
-    assert lists.result() == arrays.result()
-
-
 def test_results_of_a_model_are_plain_floats() -> None:
-    model = nn.model.SequentialModel(input_shape=[-1, 4])
-    model.add(nn.layer.Dense(3, activation=nn.activation.Softmax()))
+    model = nn.model.SequentialModel([-1, 4], [nn.layer.Dense(3, activation=nn.activation.Softmax())])
     metrics = CategoricalAccuracy(), CategoricalAccuracy(name="again"), TopKAccuracy(2), ConfusionMatrix()
     model.setup(nn.loss.Cross_Entropy_With_Softmax(), *metrics)
     model.compile(nn.gradient_descent.SGDOptimizer(0.1))
-    x, y = np.random.Generator(np.random.Philox(0)).standard_normal((50, 4)), np.arange(50) % 3
+    x, y = keyed(0, "x").standard_normal((50, 4)), np.arange(50) % 3
     history = model.fit(x, y, epoch=2, batch_size=16, validation_data=(x, y), verbose=0)
     found = model.evaluate(x, y, batch_size=7)
     assert {type(result) for result in found.values()} == {float}
     assert found == {**model.evaluate(x, y), "Loss": found["Loss"]}
     assert history["val_again"] == history["val_accuracy"]
     confusion = ConfusionMatrix()
-    confusion.update(y, model.predict(x))
-    assert confusion.result() == found["balanced_accuracy"]
+    assert value(confusion, y, model.predict(x)) == found["balanced_accuracy"]
     assert confusion.matrix().sum() == 50
 
 
-class TestClasses:
-    def test_class_numbers_and_rows(self) -> None:
-        metric = CategoricalAccuracy()
-        prediction = np.array([[0.1, 0.9], [0.8, 0.2], [0.3, 0.7]])
-        metric.update(np.array([1, 1, 1]), prediction)
-        metric.update(np.array([[0, 1.0], [1, 0], [1, 0]]), prediction)
-        metric.update(np.array([[1], [1], [1]]), prediction)
-        metric.update(np.array([1.0, 1.0, 1.0]), prediction)
-        metric.update(np.array([True, True, True]), prediction)
-        metric.update(np.array([1, 1, 1], np.uint8), prediction)
-        assert metric.result() == pytest.approx(12 / 18)
-
-    def test_positions(self) -> None:
-        prediction = np.array([[[1, 0, 0], [0, 1, 0]], [[0, 0, 1], [0, 0, 1]]])
-        assert value(CategoricalAccuracy(), [[0, 0], [2, 2]], prediction) == 0.75
-        assert value(CategoricalAccuracy(), np.eye(3)[[[0, 0], [2, 2]]], prediction) == 0.75
-
-    @pytest.mark.parametrize("kind", [CategoricalAccuracy, ConfusionMatrix, TopKAccuracy])
-    @pytest.mark.parametrize(
-        ("label", "shape", "problem"),
-        [
-            (np.zeros(2, int), (2, 1), r"takes predictions \(batch, ..., classes\), got float64 of shape \(2, 1\)"),
-            (np.zeros(2, int), (2,), r"takes predictions \(batch, ..., classes\), got float64 of shape \(2,\)"),
-            (
-                np.zeros((2, 5)),
-                (2, 6),
-                r"takes labels of shape \(2,\) or rows of shape \(2, 6\) .*, got float64 of shape \(2, 5\)",
-            ),
-            (np.zeros(3, int), (2, 6), r"takes labels of shape \(2,\) or rows .*, got int64 of shape \(3,\)"),
-            (np.array([6, 0]), (2, 6), r"labels must be classes in 0..5, got 0..6"),
-            (np.array([5, -1]), (2, 6), r"labels must be classes in 0..5, got -1..5"),
-            (np.array([5, 0.5]), (2, 6), r"labels must be classes in 0..5, got 0.5"),
-            (np.array([5, np.nan]), (2, 6), r"labels must be classes in 0..5, got nan"),
-            (np.array(["a", "b"]), (2, 6), r"labels must be classes in 0..5, got <U1"),
-            (np.full((2, 6), np.nan), (2, 6), r"label rows must not hold NaN"),
-        ],
-    )
-    def test_bad_input(self, kind: type[Metric], label: Array, shape: tuple[int, ...], problem: str) -> None:
-        with pytest.raises(ValueError, match=f"^{kind.__name__} {problem}"):
-            kind().update(label, np.zeros(shape))
-
-    def test_equal_outputs_are_no_way_to_be_right(self) -> None:
-        assert value(TopKAccuracy(2), [0, 1, 2, 3], np.zeros((4, 4))) == 0.5
-
-    def test_top_k_needs_k_classes(self) -> None:
-        with pytest.raises(ValueError, match=r"TopKAccuracy 'k' of 5 needs at least 5 classes, got shape \(2, 4\)"):
-            TopKAccuracy().update(np.zeros(2, int), np.zeros((2, 4)))
-        with pytest.raises(ValueError, match="TopKAccuracy 'k' must be a positive integer, got 0"):
-            TopKAccuracy(0)
-
-    def test_confusion_matrix(self) -> None:
-        metric = ConfusionMatrix()
-        with pytest.raises(ValueError, match="ConfusionMatrix has seen no samples"):
-            metric.matrix()
-        prediction = np.eye(3)[[0, 0, 1, 2, 2, 2]]
-        assert value(metric, [0, 0, 0, 2, 2, 0], prediction) == pytest.approx((2 / 4 + 2 / 2) / 2)
-        matrix = metric.matrix()
-        assert matrix.tolist() == [[2, 1, 1], [0, 0, 0], [0, 0, 2]]
-        matrix[0] = 0
-        assert metric.matrix().sum() == 6
-
-    def test_confusion_matrix_keeps_its_classes(self) -> None:
-        metric = ConfusionMatrix()
-        metric.update(np.zeros(2, int), np.zeros((2, 3)))
-        with pytest.raises(ValueError, match="ConfusionMatrix has seen 3 classes so far, got 4"):
-            metric.update(np.zeros(2, int), np.zeros((2, 4)))
-        other = ConfusionMatrix()
-        other.update(np.zeros(2, int), np.zeros((2, 4)))
-        with pytest.raises(ValueError, match="ConfusionMatrix has seen 3 classes so far, got 4"):
-            metric.merge(other)
-        metric.update(np.zeros(1, int), np.array([[0, np.nan, 0]]))
-        with pytest.raises(ValueError, match="ConfusionMatrix has seen predictions that are NaN, which belong to no class"):
-            metric.matrix()
-
-
+TRUTH, SCORE = np.array([1, 0, 1, 1, 0]), np.array([0.9, 0.6, 0.4, 0.7, 0.2], np.float32)
+TWO = np.stack((1 - SCORE, SCORE), axis=1)
+CHOSEN = np.array([[0.1, 0.9], [0.8, 0.2], [0.3, 0.7]])
+POSITIONS = np.array([[[1, 0, 0], [0, 1, 0]], [[0, 0, 1], [0, 0, 1]]])
 BINARY: list[type[Metric]] = [
     AreaUnderCurve, BinaryAccuracy, EqualErrorRate, F1, FalseNegative, FalsePositive, Precision, Recall, TrueNegative,
     TruePositive,
 ]  # fmt: skip
+REGRESSION: list[type[Metric]] = [MeanSquareError, RelativeError, RelativeMeanSquareError]
+OUTPUTS = np.array([[1.0, 10.0], [2.0, 20.0], [3.0, 60.0]])
+NEAR = 1e8 + np.array([0.0, 1e-7, 3e-7, 5e-7])
+SPREAD = float(((NEAR - 1e8 - (NEAR - 1e8).mean()) ** 2).sum())
 
 
-class TestTwoClasses:
-    def test_all_forms_say_the_same(self) -> None:
-        truth, score = np.array([1, 0, 1, 1, 0]), np.array([0.9, 0.6, 0.4, 0.7, 0.2], np.float32)
-        rows = np.stack((1 - score, score), axis=1)
-        for kind in BINARY:
-            expected = value(kind(), truth, score)
-            forms: list[tuple[Any, Any]] = [
-                (truth.astype(np.float32).reshape(-1, 1), score.reshape(-1, 1)),
-                (truth.astype(bool), score),
-                (truth * 2 - 1, score),
-                (truth, rows),
-                (truth.reshape(-1, 1), rows),
-                (np.eye(2)[truth], rows),
-            ]
-            assert [value(kind(), label, prediction) for label, prediction in forms] == [expected] * len(forms)
-
-    def test_a_score_at_the_threshold_is_negative(self) -> None:
-        assert value(FalsePositive(0.25), [0, 0], [0.25, 0.26]) == 1
-        assert value(TruePositive(threshold=0.05), [1, 1, 1, 0], [0.9, 0.8, 0.1, 0.7]) == 3
-
-    def test_hard_decisions_count_as_scores(self) -> None:
-        assert value(BinaryAccuracy(), [1, 0, 1], np.array([True, False, False])) == pytest.approx(2 / 3)
-
-    def test_what_cannot_be_known(self) -> None:
-        """As in scikit-learn: 0 where a share of nothing is asked for, NaN where there is only one class to be ranked."""
-        assert value(Precision(), [1, 0], [0.1, 0.2]) == 0
-        assert value(Recall(), [0, 0], [0.1, 0.9]) == 0
-        assert value(F1(), [0, 0], [0.1, 0.2]) == 0
-        for kind in (AreaUnderCurve, EqualErrorRate):
-            assert math.isnan(value(kind(), [0, 0], [0.1, 0.2]))
-            assert math.isnan(value(kind(), [1, 1], [0.1, 0.2]))
-
-    def test_a_rate_between_two_thresholds(self) -> None:
-        assert value(EqualErrorRate(), [0, 1, 0, 1], [1, 1, 1, 1]) == 0.5
-        assert value(EqualErrorRate(), [0, 0, 1, 1], [1, 2, 3, 4]) == 0
-        assert value(EqualErrorRate(), [1, 1, 0, 0], [1, 2, 3, 4]) == 1
-        assert value(EqualErrorRate(), [0, 0, 1], [0, 1, 1]) == 1 / 3
-
-    def test_infinite_scores_have_a_place(self) -> None:
-        assert value(AreaUnderCurve(), [0, 0, 1, 1], [-np.inf, np.inf, 1, np.inf]) == 0.625
-
-    def test_scores_of_another_precision_are_not_rounded(self) -> None:
-        metric = AreaUnderCurve()
-        metric.update(np.array([0, 1]), np.array([1, 1], np.float32))
-        metric.update(np.array([0, 1]), np.array([1 - 1e-12, 1 + 1e-12]))
-        assert metric.result() == 0.875
-
-    @pytest.mark.parametrize("kind", BINARY)
-    @pytest.mark.parametrize(
-        ("label", "prediction", "problem"),
-        [
-            (np.zeros(2), np.zeros((2, 3)), r"takes numbers \(batch,\) .*, got float64 of shape \(2, 3\)"),
-            (np.zeros((2, 2)), np.zeros((2, 1)), r"takes labels of shape \(2,\), \(2, 1\), got \(2, 2\)"),
-            (np.zeros((2, 3)), np.full((2, 2), 0.5), r"takes labels of shape \(2,\), \(2, 1\) or \(2, 2\), got \(2, 3\)"),
-            (np.zeros(3), np.zeros(2), r"takes labels of shape \(2,\), \(2, 1\), got \(3,\)"),
-            (np.array([1, 2]), np.zeros(2), r"labels must be 0 or 1 \(or -1 and 1\), got 2"),
-            (np.array([1, 0.9]), np.zeros(2), r"labels must be 0 or 1 \(or -1 and 1\), got 0.9"),
-            (np.array([1, np.nan]), np.zeros(2), r"labels must be 0 or 1 \(or -1 and 1\), got nan"),
-            (np.array(["a", "b"]), np.zeros(2), "labels must be numbers, got <U1"),
-            (np.ones((1, 2)), np.full((1, 2), 0.5), r"label rows must be one-hot, \[1, 0\] or \[0, 1\], got \[1.0, 1.0\]"),
-            (
-                np.array([0]),
-                np.array([[3.0, -4.0]]),
-                r"takes rows of two probabilities that sum to 1, got \[3.0, -4.0\]; a mod",
-            ),
-            (np.zeros(2), np.zeros(2, complex), "takes numbers .*, got complex128"),
-        ],
-    )
-    def test_bad_input(self, kind: type[Metric], label: Array, prediction: Array, problem: str) -> None:
-        metric = kind()
-        with pytest.raises(ValueError, match=f"^{kind.__name__} {problem}"):
-            metric.update(label, prediction)
-        assert math.isnan(metric.result())
-
-    def test_a_threshold_is_a_number(self) -> None:
-        with pytest.raises(ValueError, match="Recall 'threshold' must be a finite number, got nan"):
-            Recall(math.nan)
-        with pytest.raises(TypeError, match="F1 'threshold' must be a finite number, got '1'"):
-            F1("1")  # type: ignore[arg-type]
-
-    def test_thresholds_must_agree_to_merge(self) -> None:
-        with pytest.raises(ValueError, match=r"equal arguments only: Recall\(threshold=0.5\) and Recall\(threshold=0.25\)"):
-            Recall().merge(Recall(0.25))
+@pytest.mark.parametrize(
+    ("metric", "label", "prediction", "expected"),
+    [
+        *((CategoricalAccuracy(), np.array([1, 1, 1]).astype(dtype), CHOSEN, 2 / 3) for dtype in "if?B"),
+        (CategoricalAccuracy(), [[0, 1.0], [1, 0], [1, 0]], CHOSEN, 2 / 3),
+        (CategoricalAccuracy(), [[1], [1], [1]], CHOSEN, 2 / 3),
+        (CategoricalAccuracy(), [[0, 0], [2, 2]], POSITIONS, 0.75),
+        (CategoricalAccuracy(), np.eye(3)[[[0, 0], [2, 2]]], POSITIONS, 0.75),
+        (TopKAccuracy(2), [0, 1, 2, 3], np.zeros((4, 4)), 0.5),  # equal outputs are no way to be right
+        (ConfusionMatrix(), [0, 0, 0, 2, 2, 0], np.eye(3)[[0, 0, 1, 2, 2, 2]], (2 / 4 + 2 / 2) / 2),
+        (FalsePositive(0.25), [0, 0], [0.25, 0.26], 1),  # a score at the threshold is negative
+        (TruePositive(threshold=0.05), [1, 1, 1, 0], [0.9, 0.8, 0.1, 0.7], 3),
+        (BinaryAccuracy(), [1, 0, 1], np.array([True, False, False]), 2 / 3),
+        # as in scikit-learn: 0 where a share of nothing is asked for, NaN where there is only one class to be ranked
+        (Precision(), [1, 0], [0.1, 0.2], 0), (Recall(), [0, 0], [0.1, 0.9], 0), (F1(), [0, 0], [0.1, 0.2], 0),
+        *((kind(), [label] * 2, [0.1, 0.2], math.nan) for kind in (AreaUnderCurve, EqualErrorRate) for label in (0, 1)),
+        (EqualErrorRate(), [0, 1, 0, 1], [1, 1, 1, 1], 0.5), (EqualErrorRate(), [0, 0, 1, 1], [1, 2, 3, 4], 0),
+        (EqualErrorRate(), [1, 1, 0, 0], [1, 2, 3, 4], 1), (EqualErrorRate(), [0, 0, 1], [0, 1, 1], 1 / 3),
+        (AreaUnderCurve(), [0, 0, 1, 1], [-np.inf, np.inf, 1, np.inf], 0.625),
+        (MeanSquareError(), [1, 0], np.array([[0.0, 1.0], [0.5, 0.5]], np.float32), 0.125),  # class numbers as one-hot
+        *((kind(), label, prediction, math.inf) for kind in REGRESSION
+          for label, prediction in [([1.0, 2.0, 3.0], [1.0, 2.0, np.inf]), ([1.0, 2.0, 3.0], [1.0, -np.inf, np.inf])]),
+        *((kind(), label, prediction, math.nan) for kind in REGRESSION
+          for label, prediction in [([1, 2, np.nan], [1.0, 2.0, 3.0]), ([1, np.inf, np.inf], [1.0, np.inf, 2.0])]),
+        (RelativeError(), [0.0, 2.0], [0.0, 1.0], 0.25), (RelativeError(), [-2.0, 4.0], [-1.0, 5.0], 0.375),
+        (RelativeError(), [0.0, 2.0], [1.0, 1.0], (1 / np.finfo(float).eps + 0.5) / 2),
+        (RelativeMeanSquareError(), OUTPUTS, OUTPUTS, 0),
+        (RelativeMeanSquareError(), OUTPUTS, np.tile(OUTPUTS.mean(axis=0), (3, 1)), 1),
+        (RelativeMeanSquareError(), [2.0, 2.0], [2.0, 3.0], math.nan),
+        (RelativeMeanSquareError(), NEAR, NEAR + 1, 4 / SPREAD),  # a small spread around a large mean
+        (RelativeMeanSquareError(), [0.0, 1e-150], [1e150, 1e150], math.inf),
+    ],
+)  # fmt: skip
+def test_results(metric: Metric, label: Any, prediction: Any, expected: float) -> None:
+    assert value(metric, label, prediction) == pytest.approx(expected, rel=1e-6, nan_ok=True)
 
 
-class TestNumbers:
-    def test_square_error_takes_class_numbers_as_one_hot(self) -> None:
-        prediction = np.array([[0.0, 1.0], [0.5, 0.5]], np.float32)
-        assert value(MeanSquareError(), [1, 0], prediction) == 0.125
-        with pytest.raises(ValueError, match=r"MeanSquareError labels must be classes in 0..1, got 0..2"):
-            MeanSquareError().update(np.array([2, 0]), prediction)
+def test_all_forms_say_the_same() -> None:
+    forms: list[tuple[Any, Any]] = [
+        (TRUTH.astype(np.float32).reshape(-1, 1), SCORE.reshape(-1, 1)), (TRUTH.astype(bool), SCORE), (TRUTH * 2 - 1, SCORE),
+        (TRUTH, TWO), (TRUTH.reshape(-1, 1), TWO), (np.eye(2)[TRUTH], TWO),
+    ]  # fmt: skip
+    for kind in BINARY:
+        assert {value(kind(), *form) for form in forms} == {value(kind(), TRUTH, SCORE)}
+    label, prediction = np.array([1.0, 2, 4]), np.array([1.5, 2, 3])
+    for kind in REGRESSION:
+        forms = [(label, prediction.reshape(3, 1)), (label.reshape(3, 1), prediction)]
+        assert {value(kind(), *form) for form in forms} == {value(kind(), label, prediction)}
 
-    @pytest.mark.parametrize("kind", [MeanSquareError, RelativeError, RelativeMeanSquareError])
-    def test_one_output_with_or_without_its_axis(self, kind: type[Metric]) -> None:
-        label, prediction = np.array([1.0, 2, 4]), np.array([1.5, 2, 3])
-        expected = value(kind(), label, prediction)
-        assert value(kind(), label, prediction.reshape(3, 1)) == expected
-        assert value(kind(), label.reshape(3, 1), prediction) == expected
 
-    @pytest.mark.parametrize("kind", [MeanSquareError, RelativeError, RelativeMeanSquareError])
-    def test_equal_shapes_are_needed(self, kind: type[Metric]) -> None:
-        for shape in ((2,), (3, 2), (2, 3, 1, 1), (6,)):
-            with pytest.raises(ValueError, match=rf"^{kind.__name__} takes labels of the shape \(2, 3\).*, got \("):
-                kind().update(np.zeros(shape), np.zeros((2, 3)))
-        with pytest.raises(ValueError, match=f"{kind.__name__} labels must be numbers, got <U1"):
-            kind().update(np.array(["a"]), np.zeros(1))
+def test_scores_of_another_precision_are_not_rounded() -> None:
+    metric = AreaUnderCurve()
+    metric.update(np.array([0, 1]), np.array([1, 1], np.float32))
+    assert value(metric, [0, 1], [1 - 1e-12, 1 + 1e-12]) == 0.875
 
-    @pytest.mark.parametrize("kind", [MeanSquareError, RelativeError, RelativeMeanSquareError])
-    def test_numbers_without_bounds(self, kind: type[Metric]) -> None:
-        label = np.array([1.0, 2.0, 3.0])
-        assert value(kind(), label, [1.0, 2.0, np.inf]) == math.inf
-        assert value(kind(), label, [1.0, -np.inf, np.inf]) == math.inf
-        assert math.isnan(value(kind(), [1.0, 2.0, np.nan], label))
-        assert math.isnan(value(kind(), [1.0, np.inf, np.inf], [1.0, np.inf, 2.0]))
 
-    def test_a_relative_error_where_the_label_is_zero(self) -> None:
-        assert value(RelativeError(), [0.0, 2.0], [0.0, 1.0]) == 0.25
-        assert value(RelativeError(), [0.0, 2.0], [1.0, 1.0]) > 1e15
-        assert value(RelativeError(), [-2.0, 4.0], [-1.0, 5.0]) == 0.375
+def test_a_confusion_matrix() -> None:
+    metric, other = ConfusionMatrix(), ConfusionMatrix()
+    with pytest.raises(ValueError, match="ConfusionMatrix has seen no samples"):
+        metric.matrix()
+    value(metric, [0, 0, 0, 2, 2, 0], np.eye(3)[[0, 0, 1, 2, 2, 2]])
+    matrix = metric.matrix()
+    assert matrix.tolist() == [[2, 1, 1], [0, 0, 0], [0, 0, 2]]
+    matrix[0] = 0
+    assert metric.matrix().sum() == 6
+    value(other, [0, 0], np.zeros((2, 4)))
+    for more in (lambda: value(metric, [0, 0], np.zeros((2, 4))), lambda: metric.merge(other)):
+        with pytest.raises(ValueError, match="ConfusionMatrix has seen 3 classes so far, got 4"):
+            more()
+    value(metric, [0], [[0, np.nan, 0]])
+    with pytest.raises(ValueError, match="ConfusionMatrix has seen predictions that are NaN, which belong to no class"):
+        metric.matrix()
 
-    def test_relative_square_error(self) -> None:
-        label = np.array([[1.0, 10.0], [2.0, 20.0], [3.0, 60.0]])
-        assert value(RelativeMeanSquareError(), label, label) == 0
-        assert value(RelativeMeanSquareError(), label, np.tile(label.mean(axis=0), (3, 1))) == 1
-        assert math.isnan(value(RelativeMeanSquareError(), [2.0, 2.0], [2.0, 3.0]))
 
-    def test_a_small_spread_around_a_large_mean(self) -> None:
-        label = 1e8 + np.array([0.0, 1e-7, 3e-7, 5e-7])
-        spread = float(((label - 1e8 - (label - 1e8).mean()) ** 2).sum())
-        assert value(RelativeMeanSquareError(), label, label + 1) == pytest.approx(4 / spread, rel=1e-6)
+ZEROS = np.zeros((2, 6))
+BAD = [
+    *((kind, label, prediction, problem) for kind in (CategoricalAccuracy, ConfusionMatrix, TopKAccuracy)
+      for label, prediction, problem in [
+        (np.zeros(2, int), np.zeros((2, 1)), r"takes predictions \(batch, ..., classes\), got float64 of shape \(2, 1\)"),
+        (np.zeros(2, int), np.zeros(2), r"takes predictions \(batch, ..., classes\), got float64 of shape \(2,\)"),
+        (np.zeros((2, 5)), ZEROS, r"takes labels of shape \(2,\) or rows of shape \(2, 6\) .*, got float64 of shape \(2, 5\)"),
+        (np.zeros(3, int), ZEROS, r"takes labels of shape \(2,\) or rows .*, got int64 of shape \(3,\)"),
+        ([6, 0], ZEROS, r"labels must be classes in 0..5, got 0..6"),
+        ([5, -1], ZEROS, r"labels must be classes in 0..5, got -1..5"),
+        ([5, 0.5], ZEROS, r"labels must be classes in 0..5, got 0.5"),
+        ([5, np.nan], ZEROS, r"labels must be classes in 0..5, got nan"),
+        (["a", "b"], ZEROS, r"labels must be classes in 0..5, got <U1"),
+        (np.full((2, 6), np.nan), ZEROS, r"label rows must not hold NaN"),
+    ]),
+    (TopKAccuracy, np.zeros(2, int), np.zeros((2, 4)), r"'k' of 5 needs at least 5 classes, got shape \(2, 4\)"),
+    *((kind, label, prediction, problem) for kind in BINARY for label, prediction, problem in [
+        (np.zeros(2), np.zeros((2, 3)), r"takes numbers \(batch,\) .*, got float64 of shape \(2, 3\)"),
+        (np.zeros((2, 2)), np.zeros((2, 1)), r"takes labels of shape \(2,\), \(2, 1\), got \(2, 2\)"),
+        (np.zeros((2, 3)), np.full((2, 2), 0.5), r"takes labels of shape \(2,\), \(2, 1\) or \(2, 2\), got \(2, 3\)"),
+        (np.zeros(3), np.zeros(2), r"takes labels of shape \(2,\), \(2, 1\), got \(3,\)"),
+        ([1, 2], np.zeros(2), r"labels must be 0 or 1 \(or -1 and 1\), got 2"),
+        ([1, 0.9], np.zeros(2), r"labels must be 0 or 1 \(or -1 and 1\), got 0.9"),
+        ([1, np.nan], np.zeros(2), r"labels must be 0 or 1 \(or -1 and 1\), got nan"),
+        (["a", "b"], np.zeros(2), "labels must be numbers, got <U1"),
+        (np.ones((1, 2)), np.full((1, 2), 0.5), r"label rows must be one-hot, \[1, 0\] or \[0, 1\], got \[1.0, 1.0\]"),
+        ([0], [[3.0, -4.0]], r"takes rows of two probabilities that sum to 1, got \[3.0, -4.0\]; a mod"),
+        (np.zeros(2), np.zeros(2, complex), "takes numbers .*, got complex128"),
+    ]),
+    *((kind, label, prediction, problem) for kind in REGRESSION for label, prediction, problem in [
+        *((np.zeros(shape), np.zeros((2, 3)), r"takes labels of the shape \(2, 3\).*, got \(")
+          for shape in ((2,), (3, 2), (2, 3, 1, 1), (6,))),
+        (["a"], np.zeros(1), "labels must be numbers, got <U1"),
+    ]),
+    (MeanSquareError, [2, 0], np.zeros((2, 2)), r"labels must be classes in 0..1, got 0..2"),
+]  # fmt: skip
 
-    def test_the_largest_ratio_is_infinite(self) -> None:
-        assert value(RelativeMeanSquareError(), [0.0, 1e-150], [1e150, 1e150]) == math.inf
 
-    def test_the_outputs_stay_as_many(self) -> None:
-        metric = RelativeMeanSquareError()
-        metric.update(np.zeros((2, 3)), np.zeros((2, 3)))
-        with pytest.raises(ValueError, match=r"RelativeMeanSquareError has seen 3 outputs so far, got 2"):
-            metric.update(np.zeros((2, 2)), np.zeros((2, 2)))
+@pytest.mark.parametrize(("kind", "label", "prediction", "problem"), BAD)
+def test_bad_input(kind: type[Metric], label: Any, prediction: Any, problem: str) -> None:
+    metric = kind()
+    with pytest.raises(ValueError, match=f"^{kind.__name__} {problem}"):
+        value(metric, label, prediction)
+    assert math.isnan(metric.result())
+
+
+def test_arguments_and_outputs_stay_as_they_are() -> None:
+    metric = RelativeMeanSquareError()
+    value(metric, np.zeros((2, 3)), np.zeros((2, 3)))
+    refusals: list[tuple[type[Exception], str, Refusal]] = [
+        (ValueError, "RelativeMeanSquareError has seen 3 outputs so far, got 2",
+         lambda: value(metric, ZEROS[:, :2], ZEROS[:, :2])),
+        (ValueError, "TopKAccuracy 'k' must be a positive integer, got 0", lambda: TopKAccuracy(0)),
+        (ValueError, "Recall 'threshold' must be a finite number, got nan", lambda: Recall(math.nan)),
+        (TypeError, "F1 'threshold' must be a finite number, got '1'", lambda: F1("1")),  # type: ignore[arg-type]
+        (ValueError, r"equal arguments only: Recall\(threshold=0.5\) and Recall\(threshold=0.25\)",
+         lambda: Recall().merge(Recall(0.25))),
+    ]  # fmt: skip
+    for error, message, refused in refusals:
+        with pytest.raises(error, match=message):
+            refused()
