@@ -1,203 +1,165 @@
+"""Plans: values and gradients over flat memory, told as they are complete; in parts and threads they are those of the whole."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
 import tracemalloc
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
 import nn
+from nn import function
+from nn.activation import ReLU, Sigmoid, Tanh
 from nn.arrays import Array, Shape
+from nn.layer import GRU, LSTM, AveragePool, BatchNorm, Conv2D, Dense, Flatten, GlobalAveragePool, Layer, MaxPool, SimpleRNN
 from nn.operation import Mode, Operation
 from nn.plan import Plan
 from nn.random import keyed
+from nn.threads import Team, describe_blas
 from nn.value import Graph, Node, Placeholder, Value, Variable, VariableStore
+from tests.nn.graphs import Compiled
 
 FLOAT = np.dtype("float64")
+CUT = {"LARGE": 1, "REREAD": 0, "LANE_PARTS": 1}  # limits under which even small batches are cut
 
 
 class Double(Operation):
     """2 x, and it counts how often it runs; all copies share the counts."""
 
     def __init__(self) -> None:
-        self.forwards: list[int] = []
-        self.backwards: list[int] = []
+        self.runs: list[str] = []
 
     def infer(self, *shapes: Shape) -> Shape:
         return shapes[0]
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        self.forwards.append(1)
+        self.runs.append("forward")
         np.multiply(inputs[0], 2, out=out)
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
-        self.backwards.append(1)
+        self.runs.append("backward")
         if wanted[0] is not None:
             np.multiply(gradient, 2, out=wanted[0])
 
 
-def compiled(x: Placeholder, output: Value, batch: int = 2, training: bool = True) -> Plan:
+def compiled(x: Placeholder, output: Value, batch: int = 2, training: bool = True, team: Team | None = None) -> Plan:
     assert isinstance(output, Node)
     graph = Graph(x, output)
-    variables = [variable for variable in graph.variables if not variable.bound]
-    if variables:
-        VariableStore(variables, [], FLOAT, 0)
-    return Plan(graph, (batch, *x.shape[1:]), FLOAT, training=training)
+    new = [variable for variable in graph.variables if not variable.bound]
+    VariableStore([v for v in new if v.trainable], [v for v in new if not v.trainable], FLOAT, 0)
+    return Plan(graph, (batch, *x.shape[1:]), FLOAT, training=training, **({"team": team} if team else {}))
 
 
-def test_a_shared_node_is_computed_once_and_its_gradients_add_up() -> None:
+def step(plan: Plan, x: Array) -> list[Variable]:
+    """Compute the gradients of the sum of all outputs; return the variables in the order in which they are told."""
+    told: list[Variable] = []
+    plan.forward(x, Mode(training=True))
+    plan.output_gradient[:] = 1
+    plan.backward(told.append)
+    return told
+
+
+def test_a_shared_node_is_computed_once_and_gradients_add_up() -> None:
     x, w, double = Placeholder([-1, 3]), Variable([3]), Double()
-    shared = double(x * w)
+    shared, data = double(x * w), np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
     plan = compiled(x, shared * shared + shared)
-    data = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
     value = 2 * data * w.value
     np.testing.assert_allclose(plan.forward(data, Mode(training=True)), value * value + value)
-    plan.output_gradient[:] = 1
-    plan.backward()
-    assert (len(double.forwards), len(double.backwards)) == (1, 1)
+    step(plan, data)
+    assert double.runs == ["forward", "forward", "backward"]
     np.testing.assert_allclose(w.gradient, ((2 * value + 1) * 2 * data).sum(axis=0))
-
-
-def test_a_variable_used_twice_gets_the_sum() -> None:
-    x, w = Placeholder([-1, 2]), Variable([2, 2])
-    plan = compiled(x, (x @ w) @ w)
-    data = np.array([[1.0, 2.0], [3.0, -1.0]])
-    plan.forward(data, Mode(training=True))
-    plan.output_gradient[:] = 1
-    plan.backward()
-    ones = np.ones((2, 2))
+    x, w, v = Placeholder([-1, 2]), Variable([2, 2]), Variable([2, 2])
+    data, ones = np.array([[1.0, 2.0], [3.0, -1.0]]), np.ones((2, 2))
+    step(compiled(x, (x @ w) @ w), data)
     np.testing.assert_allclose(w.gradient, (data @ w.value).T @ ones + data.T @ (ones @ w.value.T))
+    x, w = Placeholder([-1, 2]), Variable([2, 2])
+    assert step(compiled(x, ((x @ w) @ v) @ w), ones) == [v, w], "a shared variable is told once, after its last use"
 
 
 def test_gradients_are_told_the_moment_they_are_complete_last_layer_first() -> None:
-    x = Placeholder([-1, 3])
-    layers = [nn.layer.Dense(4, activation=nn.activation.Tanh()), nn.layer.Dense(2)]
+    x, layers = Placeholder([-1, 3]), [Dense(4, activation=Tanh()), Dense(2)]
     plan = compiled(x, layers[1](layers[0](x)))
-    plan.forward(np.ones((2, 3)), Mode(training=True))
-    plan.output_gradient[:] = 1
-    plan.backward()
-    final = {variable.id: variable.get_gradient() for layer in layers for variable in layer.variables}
-    for layer in layers:
-        for variable in layer.variables:
-            variable.gradient[:] = np.nan
+    step(plan, np.ones((2, 3)))
+    variables = [variable for layer in layers for variable in layer.variables]
+    final = {variable.id: variable.get_gradient() for variable in variables}
+    for variable in variables:
+        variable.gradient[:] = np.nan
     seen: list[int] = []
 
     def on_gradient(variable: Variable) -> None:
         np.testing.assert_array_equal(variable.gradient, final[variable.id])
         seen.append(variable.id)
-        if variable.id >= 2:
-            assert np.isnan(layers[0].variables[0].gradient).all()
+        assert variable.id < 2 or np.isnan(layers[0].variables[0].gradient).all()
 
     plan.backward(on_gradient)
     assert seen == [3, 2, 1, 0]
 
 
-def test_a_shared_variable_is_told_once_after_its_last_use() -> None:
-    x, w, v = Placeholder([-1, 2]), Variable([2, 2]), Variable([2, 2])
-    plan = compiled(x, ((x @ w) @ v) @ w)
-    plan.forward(np.ones((2, 2)), Mode(training=True))
-    plan.output_gradient[:] = 1
-    seen: list[Variable] = []
-    plan.backward(seen.append)
-    assert seen == [v, w]
-
-
 def test_what_needs_no_gradient_gets_none() -> None:
-    double, x, w = Double(), Placeholder([-1, 2]), Variable([2])
-    plan = compiled(x, double(x) * w)
-    plan.forward(np.ones((2, 2)), Mode(training=True))
-    plan.output_gradient[:] = 1
-    plan.backward()
-    assert len(double.forwards) == 1
-    assert not double.backwards
-    assert w.get_gradient().tolist() == [4, 4]
+    """Operations on the input alone, fixed variables; what only a mask depends on has one of zeros, and is told."""
+    double, x, w, fixed = Double(), Placeholder([-1, 2]), Variable([2]), Variable([2], trainable=False)
+    assert step(compiled(x, double(x) * w * fixed), np.ones((2, 2))) == [w]
+    assert double.runs == ["forward"]
+    assert w.get_gradient().tolist() == (4 * fixed.value).tolist()
+    x, w, norm = Placeholder([-1, 3]), Variable([3]), BatchNorm()
+    output = x * (norm(x * w) > 0)
+    graph = Graph(x, output)
+    store = VariableStore(
+        [v for v in graph.variables if v.trainable], [v for v in graph.variables if not v.trainable], FLOAT, 0
+    )
+    store.gradients[:] = store.buffer_changes[:] = np.nan
+    assert {variable.id for variable in step(compiled(x, output, 4), np.ones((4, 3)))} == {0, 1, 2}
+    assert not store.gradients.any() and not store.buffer_changes.any()
 
 
-def test_a_fixed_variable_gets_no_gradient() -> None:
-    x, w, fixed = Placeholder([-1, 2]), Variable([2]), Variable([2], trainable=False)
-    output = x * w * fixed
-    VariableStore([w], [fixed], FLOAT, 0)
-    seen: list[Variable] = []
-    plan = compiled(x, output)
-    plan.forward(np.ones((2, 2)), Mode(training=True))
-    plan.output_gradient[:] = 1
-    plan.backward(seen.append)
-    assert seen == [w]
-
-
-def test_operations_in_place_share_memory_only_where_nobody_looks() -> None:
+def test_memory_is_shared_only_where_nobody_looks() -> None:
     x, w, b = Placeholder([-1, 3]), Variable([3, 4]), Variable([4])
     score = x @ w + b
-    activated = nn.activation.Tanh()(score)
-    plan = compiled(x, activated)
-    assert plan.output is not None
-    # product, sum and tanh in one array
+    activated = Tanh()(score)
+    squared, rows = activated * activated, activated.reshape(-1, 2, 2)
+    plan = compiled(x, activated)  # product, sum and tanh in one array
     assert all(np.shares_memory(plan.output, plan._places[node].arrays[0]) for node in (score, activated))
-
-    squared = activated * activated
-    plan = compiled(x, nn.activation.Sigmoid()(squared))
-    # a product reads its inputs in backward, so they stay
+    plan = compiled(x, Sigmoid()(squared))  # a product reads its inputs in backward, so they stay
     assert not np.shares_memory(plan._places[squared].arrays[0], plan._places[activated].arrays[0])
+    plan = compiled(x, Sigmoid()(rows))  # a reshape shares also what backward reads, but what follows must not overwrite it
+    assert np.shares_memory(plan._places[activated].arrays[0], plan._places[rows].arrays[0])
+    assert not np.shares_memory(plan.output, plan._places[rows].arrays[0])
 
 
-def test_the_input_is_never_written_to() -> None:
-    x = Placeholder([-1, 3])
-    plan = compiled(x, nn.activation.Tanh()(nn.layer.Flatten()(x)), training=False)
-    data = np.ones((2, 3))
-    plan.forward(data, Mode())
+def test_inputs_are_strided_or_a_result_and_never_written_to() -> None:
+    x, data = Placeholder([-1, 3]), np.ones((2, 3))
+    compiled(x, Tanh()(Flatten()(x)), training=False).forward(data, Mode())
     assert data.tolist() == [[1, 1, 1], [1, 1, 1]]
+    plan = compiled(x, Dense(3, activation=Tanh())(x))
+    output = plan.forward(data, Mode(training=True))
+    expected = plan.forward(output.copy(), Mode(training=True)).copy()
+    plan.forward(data, Mode(training=True))
+    np.testing.assert_array_equal(plan.forward(output, Mode(training=True)), expected)
+    x, w, wide = Placeholder([-1, 2, 2]), Variable([4, 3]), np.arange(32.0).reshape(4, 4, 2)[::2, ::2]
+    np.testing.assert_allclose(compiled(x, x.reshape(-1, 4) @ w).forward(wide, Mode()), wide.reshape(2, 4) @ w.value)
 
 
-def test_strided_and_foreign_memory_is_accepted_as_input() -> None:
-    x, w = Placeholder([-1, 2, 2]), Variable([4, 3])
-    plan = compiled(x, x.reshape(-1, 4) @ w)
-    wide = np.arange(32.0).reshape(4, 4, 2)[::2, ::2]
-    np.testing.assert_allclose(plan.forward(wide, Mode()), wide.reshape(2, 4) @ w.value)
-
-
-def test_very_deep_graphs_work() -> None:
+def test_very_deep_graphs_work_and_foreign_inputs_are_named() -> None:
     x = Placeholder([-1, 1])
     value: Value = x
     for _ in range(3000):
         value = value + 1
     assert compiled(x, value, batch=1, training=False).forward(np.zeros((1, 1)), Mode()).tolist() == [[3000]]
-
-
-def test_after_the_first_step_nothing_is_allocated_that_grows_with_the_model() -> None:
-    model = nn.model.SequentialModel([-1, 300])
-    for _ in range(2):
-        model.add(nn.layer.Dense(300, activation=nn.activation.Tanh()))
-    model.add(nn.layer.Dense(10, activation=nn.activation.Softmax()))
-    model.setup(nn.loss.Cross_Entropy_With_Softmax(), nn.metric.CategoricalAccuracy())
-    model.compile(nn.gradient_descent.ADAMOptimizer)
-    x, y = np.ones((128, 300), np.float32), np.zeros(128, int)
-
-    def step() -> None:
-        model.compute_gradients(x, y)
-        assert not list(model.optimizer.finish_batch())
-
-    step()
-    tracemalloc.start()
-    try:
-        step()
-        before = tracemalloc.get_traced_memory()[0]
-        tracemalloc.reset_peak()
-        step()
-        peak = tracemalloc.get_traced_memory()[1] - before
-    finally:
-        tracemalloc.stop()
-    # one activation has 128 * 300 * 4 = 153,600 bytes, one kernel 360,000; the buffer of a NumPy function 32,768
-    assert peak < 60_000, f"{peak} bytes"
-
-
-def test_an_input_of_another_model_is_named() -> None:
     with pytest.raises(ValueError, match="an input that belongs to another model"):
         compiled(Placeholder([-1, 2]), Placeholder([-1, 2]) * 2)
 
 
 def test_the_first_number_that_is_not_finite_is_named() -> None:
-    x = Placeholder([-1, 2])
-    first, second = nn.layer.Dense(2, name="first"), nn.layer.Dense(2, name="second")
-    plan = compiled(x, nn.activation.Tanh()(second(first(x).log())))
+    x, first, second = Placeholder([-1, 2]), Dense(2, name="first"), Dense(2, name="second")
+    plan = compiled(x, Tanh()(second(first(x).log())))
     with np.errstate(all="ignore"):
         plan.forward(np.array([[1.0, 1.0], [-9.0, 3.0]]), Mode(training=True))
     assert plan.first_not_finite() == "the result of Log, behind Dense 'first', in or in front of Dense 'second'"
@@ -205,47 +167,197 @@ def test_the_first_number_that_is_not_finite_is_named() -> None:
     assert plan.first_not_finite() == "variable 'first/kernel'"
 
 
-def test_a_reshape_shares_memory_also_where_backward_reads_it() -> None:
-    x, w = Placeholder([-1, 4]), Variable([4, 4])
-    activated = nn.activation.Tanh()(x @ w)
-    rows = activated.reshape(-1, 2, 2)
-    plan = compiled(x, nn.activation.Sigmoid()(rows))
-    assert np.shares_memory(plan._places[activated].arrays[0], plan._places[rows].arrays[0])
-    # but what follows must not overwrite it, for the tangent's derivative reads it
-    assert not np.shares_memory(plan.output, plan._places[rows].arrays[0])
+# ---- memory
 
 
-def test_a_result_may_be_given_back_as_input() -> None:
-    x = Placeholder([-1, 3])
-    plan = compiled(x, nn.layer.Dense(3, activation=nn.activation.Tanh())(x))
-    output = plan.forward(np.ones((2, 3)), Mode(training=True))
-    expected = plan.forward(output.copy(), Mode(training=True)).copy()
-    plan.forward(np.ones((2, 3)), Mode(training=True))
-    np.testing.assert_array_equal(plan.forward(output, Mode(training=True)), expected)
+def everything(x: Value) -> Value:
+    """One of each operation, between others, on large arrays."""
+    y = function.concatenate([x.exp(), (abs(x) + 1).log(), (x * x + 1).sqrt()], axis=1)
+    y = function.maximum(y, x.mean(axis=1, keepdims=True)) - y.max(axis=2, keepdims=True)
+    raised = (1 + x.swapaxes(1, 2).sum(axis=(1, 2), keepdims=True)) ** 2
+    y = function.where(y > -1, y, y**2) * (y <= 3) + (y * y + 1) ** 1.5 + raised
+    attended = y @ y.swapaxes(1, 2)
+    return function.minimum(attended[:, 1:, ::2], 5) / 3 - attended[:, :-1, [3, 0] * 15]
 
 
-def test_what_only_a_mask_depends_on_has_no_gradient_and_is_told() -> None:
-    x, w = Placeholder([-1, 3]), Variable([3])
-    norm = nn.layer.BatchNorm()
-    output = x * (norm(x * w) > 0)
-    assert isinstance(output, Node)
-    graph = Graph(x, output)
-    store = VariableStore(
-        [v for v in graph.variables if v.trainable], [v for v in graph.variables if not v.trainable], FLOAT, 0
-    )
-    store.gradients[:] = store.buffer_changes[:] = np.nan
-    plan = Plan(graph, (4, 3), FLOAT, training=True)
-    plan.forward(np.ones((4, 3)), Mode(training=True))
-    plan.output_gradient[:] = 1
-    told: list[Variable] = []
-    plan.backward(told.append)
-    assert {variable.id for variable in told} == {0, 1, 2}
-    assert not store.gradients.any()
-    assert not store.buffer_changes.any()
+def attention(x: Value) -> Value:
+    y = nn.layer.Embedding(50, 32)(x)
+    y = nn.layer.LayerNorm()(nn.layer.Add()([y, nn.layer.MultiHeadAttention(4, 8, causal=True)(y)]))
+    return BatchNorm()(nn.layer.Concatenate()([y, Dense(16)(y)]))
+
+
+def convolution(x: Value) -> Value:
+    y = MaxPool()(Conv2D(16, padding="same", activation=ReLU())(x))
+    return Dense(4)(GlobalAveragePool()(AveragePool()(Conv2D(16, activation=ReLU())(y))))
+
+
+@pytest.mark.parametrize(
+    ("build", "shape", "limit"),
+    [
+        # one result has 327,680 bytes, the weights of the attention 1,638,400; a NumPy function buffers 32,768 for each operand
+        (attention, (64, 40), 110_000),
+        # the activations take 5 MB
+        (convolution, (64, 24, 24, 1), 150_000),
+        # x has 384,000 bytes, a mask 96,000; a NumPy function that converts types buffers 32,768 for each operand
+        (everything, (300, 20, 16), 90_000),
+        # the output has 163,840 bytes; NumPy takes 8192 elements where it adds a transposed array
+        *((kind(64, return_sequences=True), (32, 20, 16), 40_000) for kind in (SimpleRNN, LSTM, GRU)),
+    ],
+)
+def test_after_the_first_step_nothing_is_allocated_that_grows_with_the_batch(
+    build: Callable[[Value], Value], shape: tuple[int, ...], limit: int
+) -> None:
+    generator = keyed(0, "memory")
+    x = generator.integers(0, 50, shape) if build is attention else generator.standard_normal(shape)
+    peak = Compiled(build, shape[1:], np.float32).peak(x)
+    assert peak < limit, f"{peak} bytes"
+
+
+def test_after_the_first_step_nothing_is_allocated_that_grows_with_the_model() -> None:
+    layers = [Dense(300, activation=Tanh()), Dense(300, activation=Tanh()), Dense(10, activation=nn.activation.Softmax())]
+    model = nn.model.SequentialModel([-1, 300], layers)
+    model.setup(nn.loss.Cross_Entropy_With_Softmax(), nn.metric.CategoricalAccuracy())
+    model.compile(nn.gradient_descent.ADAMOptimizer)
+    x, y, peaks = np.ones((128, 300), np.float32), np.zeros(128, int), []
+    for _ in range(3):
+        tracemalloc.start()
+        model.compute_gradients(x, y)
+        assert not list(model.optimizer.finish_batch())
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    # one activation has 128 * 300 * 4 = 153,600 bytes, one kernel 360,000; the buffer of a NumPy function 32,768
+    assert peaks[2] < 60_000, f"{peaks} bytes"
+
+
+# ---- in parts and threads
+
+
+class Heavy(Layer):
+    """Branches, a variable used in several places, a sum of a branch over the batch: what cutting a batch must get right."""
+
+    def build(self, input_shape: Shape) -> None:
+        self.w = self.add_variable("w", (3, 3))
+        self.b = self.add_variable("b", (3,))
+
+    def call(self, x: Value) -> Value:
+        left = Tanh()(x @ self.w + self.b)
+        right = Sigmoid()(left * x) @ (self.w * 2)
+        middle = (right.reshape(-1, 3, 1) * left.reshape(-1, 1, 3)).reshape(-1, 9)
+        return middle.reshape(-1, 3, 3) * (left - right).reshape(-1, 3, 1) + self.b
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("batch", [1, 5, 8])
+def test_in_parts_and_threads_the_results_are_the_same(monkeypatch: pytest.MonkeyPatch, threads: int, batch: int) -> None:
+    def run() -> list[Array]:
+        x = Placeholder([-1, 3])
+        graph = Graph(x, Heavy()(x))
+        store, results = VariableStore(graph.variables, [], FLOAT, 0), []
+        for training in (False, True):
+            plan = Plan(graph, (batch, 3), FLOAT, training=training, input_gradient=training, team=Team(threads))
+            results.append(plan.forward(keyed(batch, "test").standard_normal((batch, 3)), Mode(training=training)).copy())
+        for _ in range(2):
+            plan.output_gradient[:] = keyed(batch, "weights").standard_normal(plan.output.shape)
+            told: list[Variable] = []
+            plan.backward(told.append)
+            assert [variable.id for variable in told] == [1, 0]
+            results += [store.gradients.copy(), plan.input_gradient.copy()]
+        return [*results, np.array([max(len(lanes) for lanes in plan._forward), sum(map(len, plan._forward[-1]))])]
+
+    whole = run()
+    for name, value in {**CUT, "PART_BYTES": 200}.items():
+        monkeypatch.setattr(f"nn.plan.stages.{name}", value)
+    cut = run()
+    for expected, found in zip(whole[:-1], cut[:-1], strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+    assert cut[-1][0] == min(threads, batch)
+    assert batch == 1 or cut[-1][1] > whole[-1][1]
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_threads_are_shared_out_where_products_can_be_cut_and_else_left_to_the_blas(
+    training: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[int] = []
+
+    @contextmanager
+    def limited() -> Iterator[None]:
+        limits.append(1)
+        yield
+
+    def lanes(*layers: Layer, shape: Shape) -> list[int]:
+        model = nn.model.SequentialModel([-1, *shape], list(layers))
+        model.setup(nn.loss.MSELoss())
+        found = []
+        for team in (Team(1), Team(2)):
+            plan = Plan(model.graph, (8, *shape), np.dtype(np.float32), training=training, team=team)
+            found.append([plan.forward(keyed(0, "lanes").standard_normal((8, *shape), np.float32), Mode(training=training))])
+            if training:
+                plan.output_gradient[:] = keyed(1, "lanes").standard_normal(plan.output.shape)
+                plan.backward()
+                found[-1].append(model.store.gradients.copy())
+        for one, two in zip(*found, strict=True):
+            np.testing.assert_allclose(two, one, rtol=1e-4, atol=1e-4)
+        return [len(stage.lanes) for stage in plan._layout.stages]
+
+    def network() -> list[Layer]:
+        return [Conv2D(4, [3, 3], padding="same"), Flatten(), Dense(32), Dense(32)]
+
+    for place in ("plan", "backward"):
+        monkeypatch.setattr(f"nn.plan.{place}.limited_to_one_thread", limited)
+    for name, value in {"LARGE": 2000, "HEAVY": 8 * 4 * 1024 * 32, "JOIN": 4}.items():
+        monkeypatch.setattr(f"nn.plan.stages.{name}", value)
+    # the rectifier could be cut, the products before it are too small for their variables
+    assert lanes(Dense(64, activation=ReLU()), shape=(64,)) == [1, 1]
+    assert not limits
+    # the convolution, a product with many variables, its bias and activation, a product with few, its bias and activation
+    assert lanes(*network(), shape=(16, 16, 4)) == [2, 2, 1, 1, 1, 1, 1]
+    assert len(limits) > 2 if training else len(limits) == 1
+    monkeypatch.setattr("nn.plan.stages.JOIN", 8)  # one lane's share of the batch costs less than its own gradient
+    assert lanes(*network(), shape=(16, 16, 4))[1] == (1 if training else 2)
+
+
+@pytest.mark.parametrize("layer", [LSTM(3, return_sequences=True), GRU(3), BatchNorm()])
+def test_slices_of_two_lengths_have_work_space_enough(layer: Layer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Operations that work in blocks may need more for the shorter slice; the arena would say so."""
+    for name, value in {**CUT, "PART_BYTES": 3000}.items():
+        monkeypatch.setattr(f"nn.plan.stages.{name}", value)
+    x = Placeholder([-1, 9, 4])
+    output = layer(x)
+    for batch in range(1, 80):
+        compiled(x, output, batch, False, Team(2)).forward(np.ones((batch, 9, 4)), Mode())
+        step(compiled(x, output, batch, True, Team(2)), np.ones((batch, 9, 4)))
+
+
+def test_a_team() -> None:
+    """An error in a thread reaches the caller after all have ended; settings are the caller's; a fork's child has one."""
+    ended = []
+
+    def fail() -> None:
+        raise ValueError("no")
+
+    def divide() -> None:
+        np.ones(2) / np.zeros(2)
+
+    for work in ([lambda: ended.append(1), fail, lambda: ended.append(2)], [fail, lambda: ended.append(3)]):
+        with pytest.raises(ValueError, match="no"):
+            Team(3).run(work)
+    assert sorted(ended) == [1, 2, 3]
+    with np.errstate(all="ignore"):
+        Team(3).run([divide, divide, divide])
+    team, ran = Team(2), []
+    team.run([lambda: None, lambda: ran.append(1)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # to fork beside threads is what this is about
+        child = os.fork()
+    if not child:
+        team.run([lambda: None, lambda: ran.append(2)])
+        os._exit(len(ran))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
 
 
 def test_a_model_may_predict_in_several_threads() -> None:
-    model = nn.model.SequentialModel([-1, 50], [nn.layer.Dense(80, nn.activation.Tanh()), nn.layer.Dense(7)])
+    model = nn.model.SequentialModel([-1, 50], [Dense(80, Tanh()), Dense(7)])
     model.setup(nn.loss.MSELoss())
     x = keyed(0, "test").standard_normal((64, 50), np.float32)
     expected = [model.predict(sign * x) for sign in (1, -1)]
@@ -253,3 +365,14 @@ def test_a_model_may_predict_in_several_threads() -> None:
         for _ in range(20):
             found = list(pool.map(lambda place: model.predict((1, -1)[place % 2] * x), range(10)))
             assert all(np.array_equal(array, expected[place % 2]) for place, array in enumerate(found))
+
+
+def test_a_log_says_which_linear_algebra_computes() -> None:
+    """NumPy's version always; kernels and threads where NumPy is a wheel with OpenBLAS, the variable as the process began."""
+    text = describe_blas()
+    assert text.startswith(f"NumPy {np.__version__}, ")
+    assert re.search(r"OpenBLAS kernels \w+, \d+ thread\(s\)$|another BLAS", text)
+    command = [sys.executable, "-c", "from nn.threads import describe_blas; print(describe_blas())"]
+    one = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    text = subprocess.run(command, env=one, capture_output=True, text=True, check=True).stdout
+    assert "1 thread(s)" in text or "another BLAS" in text
