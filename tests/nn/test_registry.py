@@ -1,69 +1,66 @@
+"""What a model file may name: classes of nn of the kind that is asked for, and the user's own that are given."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
 import pytest
 
 import nn
-from nn import registry
 from nn.model import Model
-from tests.nn.model.models import Line, classifier
+from nn.tensor_files import ModelFileError, dump, parse
 
 
 class OwnTanh(nn.activation.Tanh):
     """A user's class."""
 
 
-class OwnOptimizer(nn.optimizer.GDOptimizer):
-    """A user's class."""
+class Odd(nn.layer.Flatten):
+    """A user's class, of which not all is data."""
+
+    def get_config(self) -> dict[str, Any]:
+        return {"name": object()}
+
+
+def model_of(*layers: nn.layer.Layer) -> nn.model.SequentialModel:
+    model = nn.model.SequentialModel([-1, 2], list(layers))
+    model.setup(nn.loss.MSELoss())
+    return model
 
 
 def test_names() -> None:
-    assert registry.class_name(nn.layer.Dense) == "layer.Dense"
-    assert registry.class_name(nn.gradient_descent.ADAMOptimizer) == "gradient_descent.ADAMOptimizer"
-    assert registry.class_name(nn.model.SequentialModel) == "model.SequentialModel"
-    assert registry.class_name(OwnTanh) == "custom:OwnTanh"
+    """Of classes of nn by their kind, of others as the user's."""
+    data = model_of(nn.layer.Dense(2, activation=OwnTanh())).to_bytes()
+    text = parse(data)[1]["config"]
+    assert '"layer.Dense"' in text and '"custom:OwnTanh"' in text and '"model.SequentialModel"' in text
+    assert isinstance(Model.from_bytes(data, {"OwnTanh": OwnTanh}), nn.model.SequentialModel)
 
 
-def test_base_classes_cannot_be_named_by_a_file() -> None:
-    for base in (nn.layer.Layer, nn.activation.Activation, nn.loss.Loss, nn.optimizer.IOptimizer):
-        assert registry.class_name(base) == f"custom:{base.__name__}"
-    for name in ("layer.Layer", "activation.Activation", "loss.Loss", "optimizer.IOptimizer", "optimizer.Exchange"):
-        with pytest.raises(registry.UnknownClassError, match=f"no class of nn is registered as '{name}'"):
-            registry.find_class(name, object, {})
-
-
-def test_a_file_names_nothing_but_classes_of_its_kinds() -> None:
-    names = [
-        "gradient_descent.schedule",
-        "gradient_descent.Cosine",
-        "layer.core",
-        "layer.__dict__",
-        "model.DNN",
-        "nn.layer",
-        "",
-    ]
-    for name in names:
-        with pytest.raises(registry.UnknownClassError):
-            registry.find_class(name, object, {})
-    for name in ("model.History", "model.Model", "model.fragment", "layer.Dense", "DNN"):
-        assert registry.find_model(name) is None
-    assert registry.find_model("model.DNN") is nn.model.DNN
-
-
-def test_the_classes_that_must_travel_are_found_wherever_they_are() -> None:
-    model = nn.model.SequentialModel([-1, 2], [nn.layer.Dense(2, activation=OwnTanh())])
-    model.setup(nn.loss.MSELoss())
-    assert registry.custom_classes(model, model.loss) == {"OwnTanh": OwnTanh}
-    assert registry.custom_classes(Line(), OwnOptimizer, nn.optimizer.GDOptimizer) == {
-        "Line": Line,
-        "OwnOptimizer": OwnOptimizer,
-    }
-    assert registry.custom_classes(classifier()) == {}
-    loaded = Model.from_bytes(model.to_bytes(), registry.custom_classes(model))
-    assert isinstance(loaded, nn.model.SequentialModel)
+@pytest.mark.parametrize(
+    "name",
+    ["layer.Layer", "activation.Activation", "loss.Loss", "optimizer.IOptimizer", "optimizer.Exchange",
+     "gradient_descent.schedule", "layer.core", "layer.__dict__", "model.DNN", "model.History", "nn.layer", ""],
+)  # fmt: skip
+def test_a_file_names_nothing_but_classes_of_its_kinds(name: str) -> None:
+    tensors, metadata = parse(model_of(nn.layer.Dense(2)).to_bytes())
+    metadata.pop("sha256")
+    forged = metadata["config"].replace('"layer.Dense"', json.dumps(name))
+    assert forged != metadata["config"]
+    with pytest.raises(ModelFileError, match=f"'{name}'"):
+        Model.from_bytes(dump(tensors, {**metadata, "config": forged}))
 
 
 def test_only_data_can_be_described() -> None:
-    class Odd(nn.layer.Flatten):
-        def get_config(self) -> dict[str, object]:
-            return {"name": object()}
-
     with pytest.raises(TypeError, match="a configuration holds numbers, texts, lists and parts of models, got object"):
-        registry.describe(Odd())
+        model_of(Odd()).to_bytes()
+
+
+@pytest.mark.parametrize("name", ["model.History", "model.Model", "model.fragment", "layer.Dense", "DNN"])
+def test_a_file_is_of_a_model_of_nn_or_of_the_class_that_loads_it(name: str) -> None:
+    tensors, metadata = parse(model_of(nn.layer.Dense(2)).to_bytes())
+    metadata.pop("sha256")
+    forged = metadata["config"].replace('"model.SequentialModel"', json.dumps(name))
+    assert forged != metadata["config"]
+    with pytest.raises((ModelFileError, TypeError, ValueError), match=name):
+        Model.from_bytes(dump(tensors, {**metadata, "config": forged}))

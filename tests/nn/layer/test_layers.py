@@ -298,6 +298,25 @@ def test_normalisation_over_several_blocks_and_repeats() -> None:
     check_gradients(LayerNorm(), (150, 100), batches=(3,))
 
 
+def run(layer: Layer, x: Array, gradient: float = 1.0) -> tuple[Array, Array]:
+    """Return the output, and the gradient of x where that of every output is the same."""
+    compiled = Compiled(layer, x.shape[1:], x.dtype)
+    return compiled.value(x, training=True), compiled.gradients(x, gradient)[0]
+
+
+def test_windows() -> None:
+    """Of equal maxima the first gets the gradient; padding never counts in a pool; 'same' pads below and to the right first."""
+    result, gradient = run(MaxPool(2), np.array([[0, 2, 3, 3], [2, 2, 3, 3]], np.float64).reshape(1, 2, 4, 1), 5.0)
+    assert result.ravel().tolist() == [2, 3]
+    assert gradient[0, :, :, 0].tolist() == [[0, 5, 5, 0], [0, 0, 0, 0]]
+    x = np.full((1, 3, 3, 1), -1.0)
+    assert (run(MaxPool(2, padding="same"), x)[0] == -1).all()
+    assert (run(AveragePool(3, 1, 1), x)[0] == -1).all()
+    layer = Conv2D(1, 2, padding="same", kernel_initializer=nn.initializer.Constant(1.0))
+    result, _ = run(layer, np.arange(9.0).reshape(1, 3, 3, 1))
+    assert result[0, :, :, 0].tolist() == [[8, 12, 7], [20, 24, 13], [13, 15, 8]]
+
+
 SEQUENCES = keyed(0, "x").standard_normal((5, 6, 3))
 
 

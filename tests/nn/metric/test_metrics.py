@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from copy import deepcopy
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import nn
@@ -166,6 +167,26 @@ def test_a_name_of_its_own_becomes_the_key(row: MetricRow) -> None:
         row.kind(name=3)
     del arguments["name"]
     row.kind(**arguments).merge(metric)  # names may differ
+
+
+SHORT = st.tuples(st.integers(-(2**20), 2**20), st.integers(-537, 480))
+
+
+@settings(max_examples=200, deadline=None, database=None)
+@given(st.lists(SHORT, min_size=1), st.integers(0, 9))
+@example([(1, -537)] * 3, 1)
+@example([(1, -537), (1, 0)], 1)
+@example([(2**20, 480)] * 7, 1)
+@example([(2**20, 480), (1, -537)], 1)
+@example([((-1) ** k * (k + 1), (k * 37) % 900 - 500) for k in range(5000)], 3000)
+def test_sums_are_exact_and_the_mean_is_rounded_once(numbers: list[tuple[int, int]], cut: int) -> None:
+    """Of squares that are numbers of double precision, of all sizes; the sum may be beyond them."""
+    metric = MeanSquareError()
+    for part in (numbers[:cut], numbers[cut:]):
+        if part:
+            value(metric, np.zeros(len(part)), [math.ldexp(*number) for number in part])
+    exact = sum(Fraction(number) ** 2 * Fraction(2) ** (2 * exponent) for number, exponent in numbers)
+    assert metric.result() == float(exact / len(numbers))
 
 
 def test_names_in_results() -> None:
