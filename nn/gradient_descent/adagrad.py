@@ -80,11 +80,11 @@ class RMSPropOptimizer(IGradientDescent, configured=True):
     def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
         square, *others = slots
         np.multiply(gradient, gradient, out=out)
-        self._mix(square, out)
+        _mix(square, out, self.rho)
         if self.centered:
             mean = others[0]
             np.copyto(out, gradient)
-            self._mix(mean, out)
+            _mix(mean, out, self.rho)
             np.multiply(mean, mean, out=out)
             np.subtract(square, out, out=out)
             # rounding may leave a variance of 0 a little below it
@@ -103,12 +103,6 @@ class RMSPropOptimizer(IGradientDescent, configured=True):
             np.multiply(out, -self.rate, out=out)
         flush_to_zero(self.step, *others)
         flush_squares_to_zero(self.step, self.rho, square)
-
-    def _mix(self, mean: Array, fresh: Array) -> None:
-        """mean <- rho * mean + (1 - rho) * fresh; `fresh` is overwritten."""
-        np.multiply(fresh, 1 - self.rho, out=fresh)
-        np.multiply(mean, self.rho, out=mean)
-        np.add(mean, fresh, out=mean)
 
 
 class AdaDeltaOptimizer(IGradientDescent, configured=True):
@@ -143,19 +137,21 @@ class AdaDeltaOptimizer(IGradientDescent, configured=True):
     def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
         square, step_square = slots
         other = self.spare(out)
-        self._mix(square, gradient, other)
+        np.multiply(gradient, gradient, out=other)
+        _mix(square, other, self.rho)
         np.add(square, self.epsilon, out=other)
         np.add(step_square, self.epsilon, out=out)
         np.divide(out, other, out=out)
         np.sqrt(out, out=out)
         np.multiply(out, gradient, out=out)
-        self._mix(step_square, out, other)
+        np.multiply(out, out, out=other)
+        _mix(step_square, other, self.rho)
         flush_squares_to_zero(self.step, self.rho, square, step_square)
         np.multiply(out, -self.rate, out=out)
 
-    def _mix(self, mean: Array, fresh: Array, scratch: Array) -> None:
-        """mean <- rho * mean + (1 - rho) * fresh^2."""
-        np.multiply(fresh, fresh, out=scratch)
-        np.multiply(scratch, 1 - self.rho, out=scratch)
-        np.multiply(mean, self.rho, out=mean)
-        np.add(mean, scratch, out=mean)
+
+def _mix(mean: Array, fresh: Array, share: float) -> None:
+    """mean <- share * mean + (1 - share) * fresh; `fresh` is overwritten."""
+    np.multiply(fresh, 1 - share, out=fresh)
+    np.multiply(mean, share, out=mean)
+    np.add(mean, fresh, out=mean)

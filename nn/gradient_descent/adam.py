@@ -10,7 +10,7 @@ import numpy as np
 
 from nn import arguments
 from nn.arrays import Array, empty
-from nn.gradient_descent.interface import CHUNK, IGradientDescent
+from nn.gradient_descent.interface import IGradientDescent, chunks
 from nn.gradient_descent.numerics import flush_squares_to_zero, flush_to_zero, norm
 from nn.gradient_descent.schedule import Schedule
 
@@ -166,7 +166,7 @@ class LAMBOptimizer(ADAMOptimizer):
         super().delta(parameters, gradients, out)
         for variable in self._variables:
             change = out[variable]
-            length, step = norm(_pieces(parameters[variable])), norm(_pieces(change))
+            length, step = norm(chunks(parameters[variable])), norm(chunks(change))
             np.multiply(change, -self.rate * (length / step if length and step else 1.0), out=change)
 
     def begin_step(self) -> None:
@@ -177,7 +177,3 @@ class LAMBOptimizer(ADAMOptimizer):
         super().increment(value, gradient, out, *slots)
         if self.weight_decay:
             np.add(out, np.multiply(value, self.weight_decay, out=self.spare(out)), out=out)
-
-
-def _pieces(vector: Array) -> list[Array]:
-    return [vector[start : start + CHUNK] for start in range(0, len(vector), CHUNK)]

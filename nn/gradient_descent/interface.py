@@ -93,7 +93,7 @@ class IGradientDescent(Configurable, ABC, configured=True):
     def update(self, parameters: Array, gradients: Array) -> None:
         """Change `parameters` in place by one step. Both are vectors of equal length, the same length at every call."""
         self._begin(parameters, gradients)
-        for part in _chunks(len(gradients)):
+        for part in _parts(len(gradients)):
             value = parameters[part]
             change = self._scratch[0, : len(value)]
             self._increment(part, value, gradients[part], change)
@@ -102,7 +102,7 @@ class IGradientDescent(Configurable, ABC, configured=True):
     def delta(self, parameters: Array, gradients: Array, out: Array) -> None:
         """Write the increment of one step into `out`, another vector: `update` is `parameters += delta`, bit for bit."""
         self._begin(parameters, gradients)
-        for part in _chunks(len(gradients)):
+        for part in _parts(len(gradients)):
             self._increment(part, parameters[part], gradients[part], out[part])
 
     def begin_step(self) -> None:
@@ -166,7 +166,7 @@ class IGradientDescent(Configurable, ABC, configured=True):
                 )
         if self._scratch.dtype != vector.dtype or not self._scratch.size:
             self._scratch = empty((3, CHUNK), vector.dtype)
-        self._factor = 1.0 if self.clip_norm is None else clip_factor(_parts(gradients), self.clip_norm)
+        self._factor = 1.0 if self.clip_norm is None else clip_factor(chunks(gradients), self.clip_norm)
         decays = self.weight_decay > 0 and not self.decoupled
         self._adjusts = decays or self.clip_value is not None or self._factor != 1
         self.rate = self.learn_rate
@@ -191,9 +191,10 @@ class IGradientDescent(Configurable, ABC, configured=True):
         return gradient
 
 
-def _chunks(length: int) -> Iterator[slice]:
+def chunks(vector: Array) -> Iterator[Array]:
+    """Return the parts of a vector that are handled one after the other."""
+    return (vector[part] for part in _parts(len(vector)))
+
+
+def _parts(length: int) -> Iterator[slice]:
     return (slice(start, start + CHUNK) for start in range(0, length, CHUNK))
-
-
-def _parts(vector: Array) -> Iterator[Array]:
-    return (vector[part] for part in _chunks(len(vector)))

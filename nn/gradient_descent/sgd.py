@@ -87,11 +87,14 @@ class MomentumOptimizer(IGradientDescent, configured=True):
         self.momentum = arguments.number(self, "momentum", momentum, 0, 1)
 
     def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
-        (velocity,) = slots
+        np.multiply(self.roll(gradient, *slots), -self.rate, out=out)
+
+    def roll(self, gradient: Array, velocity: Array) -> Array:
+        """Return the velocity after this step."""
         np.multiply(velocity, self.momentum, out=velocity)
         np.add(velocity, gradient, out=velocity)
         flush_to_zero(self.step, velocity)
-        np.multiply(velocity, -self.rate, out=out)
+        return velocity
 
 
 class NesterovOptimizer(MomentumOptimizer):
@@ -106,10 +109,7 @@ class NesterovOptimizer(MomentumOptimizer):
     """
 
     def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
-        (velocity,) = slots
-        np.multiply(velocity, self.momentum, out=velocity)
-        np.add(velocity, gradient, out=velocity)
-        flush_to_zero(self.step, velocity)
+        velocity = self.roll(gradient, *slots)
         np.multiply(velocity, self.momentum, out=out)
         np.add(out, gradient, out=out)
         np.multiply(out, -self.rate, out=out)

@@ -18,9 +18,7 @@ class BinaryCounts(Metric, configured=True):
     """Counts samples by what they are, positive or negative, and what they are taken for.
 
     A score above `threshold` is taken for positive, one equal to it is not, as in Keras: 0.5 suits probabilities, 0 the scores
-    of a model that ends in logits. Predictions are scores (batch,) or (batch, 1) with labels 0 and 1 (or -1 and 1) of either
-    shape, or rows of two probabilities (batch, 2), of which the second is the score, with labels 0 and 1 or one-hot rows
-    (batch, 2). `update` raises ValueError for anything else.
+    of a model that ends in logits. Predictions and labels as in `BinaryAccuracy`.
     """
 
     def __init__(self, threshold: float = 0.5, name: str | None = None) -> None:
@@ -28,14 +26,14 @@ class BinaryCounts(Metric, configured=True):
         super().__init__(name)
 
     def reset(self) -> None:
-        self._hits: float = 0
+        self._hits: float = 0  # positive samples that were taken for positive
         self._taken, self._positives, self._samples = 0, 0, 0
 
     def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
         label, prediction = as_arrays(self, label, prediction)
         truth, score = truth_and_scores(self, label, prediction)
         taken = score > self.threshold
-        # every count below depends on this one, so that NaN reaches all of them
+        # every value depends on this count, so that NaN reaches all of them
         self._hits += math.nan if has_nan(score) else int(np.count_nonzero(taken & truth))
         self._taken += int(np.count_nonzero(taken))
         self._positives += int(np.count_nonzero(truth))
@@ -55,30 +53,10 @@ class BinaryCounts(Metric, configured=True):
         self._positives += other._positives
         self._samples += other._samples
 
-    @property
-    def true_positives(self) -> float:
-        """Positive samples that were taken for positive."""
-        return self._hits
-
-    @property
-    def false_positives(self) -> float:
-        """Negative samples that were taken for positive."""
-        return self._taken - self._hits
-
-    @property
-    def false_negatives(self) -> float:
-        """Positive samples that were taken for negative."""
-        return self._positives - self._hits
-
-    @property
-    def true_negatives(self) -> float:
-        """Negative samples that were taken for negative."""
-        return self._samples - self._taken - self._positives + self._hits
-
 
 def share(part: float, whole: float) -> float:
-    """Return part / whole, and 0 for 0 / 0, as scikit-learn and Keras do."""
-    return part / whole if whole else 0.0
+    """Return part / whole, and 0 for 0 / 0, as scikit-learn and Keras do; NaN for a part that is."""
+    return part / whole if whole else part
 
 
 def _finite(owner: Metric, threshold: Any) -> float:
@@ -106,7 +84,7 @@ class BinaryAccuracy(BinaryCounts):
     name = "accuracy"
 
     def value(self) -> float:
-        return (self.true_positives + self.true_negatives) / self._samples
+        return (self._samples - self._taken - self._positives + 2 * self._hits) / self._samples
 
 
 class Precision(BinaryCounts):
@@ -123,7 +101,7 @@ class Precision(BinaryCounts):
     name = "precision"
 
     def value(self) -> float:
-        return share(self.true_positives, self.true_positives + self.false_positives)
+        return share(self._hits, self._taken)
 
 
 class Recall(BinaryCounts):
@@ -140,7 +118,7 @@ class Recall(BinaryCounts):
     name = "recall"
 
     def value(self) -> float:
-        return share(self.true_positives, self.true_positives + self.false_negatives)
+        return share(self._hits, self._positives)
 
 
 class F1(BinaryCounts):
@@ -157,7 +135,7 @@ class F1(BinaryCounts):
     name = "f1"
 
     def value(self) -> float:
-        return share(2 * self.true_positives, 2 * self.true_positives + self.false_positives + self.false_negatives)
+        return share(2 * self._hits, self._taken + self._positives)
 
 
 class TruePositive(BinaryCounts):
@@ -174,7 +152,7 @@ class TruePositive(BinaryCounts):
     name = "true_positive"
 
     def value(self) -> float:
-        return self.true_positives
+        return self._hits
 
 
 class FalsePositive(BinaryCounts):
@@ -191,7 +169,7 @@ class FalsePositive(BinaryCounts):
     name = "false_positive"
 
     def value(self) -> float:
-        return self.false_positives
+        return self._taken - self._hits
 
 
 class FalseNegative(BinaryCounts):
@@ -208,7 +186,7 @@ class FalseNegative(BinaryCounts):
     name = "false_negative"
 
     def value(self) -> float:
-        return self.false_negatives
+        return self._positives - self._hits
 
 
 class TrueNegative(BinaryCounts):
@@ -225,4 +203,4 @@ class TrueNegative(BinaryCounts):
     name = "true_negative"
 
     def value(self) -> float:
-        return self.true_negatives
+        return self._samples - self._taken - self._positives + self._hits

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from nn.operation.arithmetic import Add, Divide, Multiply, Power, Subtract
     from nn.operation.attention import Attention
     from nn.operation.broadcasting import Broadcasting
-    from nn.operation.comparison import Choice, Compare, Maximum, Minimum, Where
+    from nn.operation.comparison import Compare, Maximum, Minimum, Where
     from nn.operation.elementwise import Absolute, DropoutOperation, Elementwise, Exp, Log, Negative, Sqrt, Square
     from nn.operation.index import Entry, Index
     from nn.operation.lookup import Lookup
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from nn.operation.normalization import BatchNormalize, LayerNormalize
     from nn.operation.operation import Mode, Operation, batch_leads
     from nn.operation.pooling import PoolAverage, PoolMax
-    from nn.operation.reduction import Extremum, Max, Mean, Min, Reduction, Sum
+    from nn.operation.reduction import Max, Mean, Min, Reduction, Sum
     from nn.operation.shape import Concatenate, Reshape, Transpose
 
 __all__ = [
-    "Absolute", "Add", "Attention", "BatchNormalize", "Broadcasting", "Choice", "Compare", "Concatenate", "Divide",
-    "DropoutOperation", "Elementwise", "Entry", "Exp", "Extremum", "Index", "LayerNormalize", "Log", "Lookup", "MatMul",
+    "Absolute", "Add", "Attention", "BatchNormalize", "Broadcasting", "Compare", "Concatenate", "Divide",
+    "DropoutOperation", "Elementwise", "Entry", "Exp", "Index", "LayerNormalize", "Log", "Lookup", "MatMul",
     "Max", "Maximum", "Mean", "Min", "Minimum", "Mode", "Multiply", "Negative", "Operation", "PoolAverage", "PoolMax",
     "Power", "Reduction", "Reshape", "Sqrt", "Square", "Subtract", "Sum", "TensorDot", "Transpose", "Where", "batch_leads",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
     "arithmetic": "Add Divide Multiply Power Subtract", "attention": "Attention", "broadcasting": "Broadcasting",
-    "comparison": "Choice Compare Maximum Minimum Where",
+    "comparison": "Compare Maximum Minimum Where",
     "elementwise": "Absolute DropoutOperation Elementwise Exp Log Negative Sqrt Square", "index": "Entry Index",
     "lookup": "Lookup", "matmul": "MatMul TensorDot", "normalization": "BatchNormalize LayerNormalize",
     "operation": "Mode Operation batch_leads", "pooling": "PoolAverage PoolMax",
-    "reduction": "Extremum Max Mean Min Reduction Sum", "shape": "Concatenate Reshape Transpose",
+    "reduction": "Max Mean Min Reduction Sum", "shape": "Concatenate Reshape Transpose",
 })  # fmt: skip

@@ -11,48 +11,50 @@ from nn.arrays import Array, Shape
 from nn.operation.broadcasting import Broadcasting
 
 
-class Add(Broadcasting):
-    """a + b."""
+class Arithmetic(Broadcasting):
+    """What one universal function of NumPy computes from two arrays."""
 
-    reads_inputs: ClassVar[bool] = False
-    computes: ClassVar[bool] = False
+    function: ClassVar[np.ufunc]
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        np.add(inputs[0], inputs[1], out)
+        self.function(inputs[0], inputs[1], out=out)
+
+
+class Add(Arithmetic):
+    """a + b."""
+
+    function: ClassVar[np.ufunc] = np.add
+    reads_inputs: ClassVar[bool] = False
+    computes: ClassVar[bool] = False
 
     def partial(self, side: int, inputs: Sequence[Array], output: Array, gradient: Array, out: Array) -> Array:
         return gradient
 
 
-class Subtract(Broadcasting):
+class Subtract(Arithmetic):
     """a - b."""
 
+    function: ClassVar[np.ufunc] = np.subtract
     reads_inputs: ClassVar[bool] = False
-
-    def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        np.subtract(inputs[0], inputs[1], out=out)
 
     def partial(self, side: int, inputs: Sequence[Array], output: Array, gradient: Array, out: Array) -> Array:
         return gradient if side == 0 else np.negative(gradient, out=out)
 
 
-class Multiply(Broadcasting):
+class Multiply(Arithmetic):
     """a * b."""
 
-    def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        np.multiply(inputs[0], inputs[1], out=out)
+    function: ClassVar[np.ufunc] = np.multiply
 
     def partial(self, side: int, inputs: Sequence[Array], output: Array, gradient: Array, out: Array) -> Array:
         return np.multiply(gradient, inputs[1 - side], out=out)
 
 
-class Divide(Broadcasting):
+class Divide(Arithmetic):
     """a / b."""
 
+    function: ClassVar[np.ufunc] = np.divide
     reads_output: ClassVar[bool] = True
-
-    def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        np.divide(inputs[0], inputs[1], out=out)
 
     def partial(self, side: int, inputs: Sequence[Array], output: Array, gradient: Array, out: Array) -> Array:
         if side == 0:
@@ -62,12 +64,13 @@ class Divide(Broadcasting):
         return np.negative(out, out=out)
 
 
-class Power(Broadcasting):
+class Power(Arithmetic):
     """a ** b; a gradient of the exponent exists for a >= 0 only.
 
     At the border the gradients are those of torch: for a it is 0 where b is 0, for b it is 0 where a is 0 and b >= 0.
     """
 
+    function: ClassVar[np.ufunc] = np.power
     reads_output: ClassVar[bool] = True
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
@@ -76,9 +79,6 @@ class Power(Broadcasting):
         self._constant = self.scratch.empty(shapes[1], np.dtype(bool))
         self._nothing = self.scratch.empty(shapes[0], np.dtype(bool))
         self._border = self.scratch.empty(output, np.dtype(bool))
-
-    def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        np.power(inputs[0], inputs[1], out=out)
 
     def partial(self, side: int, inputs: Sequence[Array], output: Array, gradient: Array, out: Array) -> Array:
         base, exponent = inputs

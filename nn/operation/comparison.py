@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -11,6 +10,7 @@ import numpy as np
 
 from nn import arguments
 from nn.arrays import Array, Shape
+from nn.operation.arithmetic import Arithmetic
 from nn.operation.broadcasting import Broadcasting
 
 
@@ -75,11 +75,16 @@ class Where(Broadcasting):
         return out
 
 
-class Choice(Broadcasting):
-    """One of two elements in every place, by comparison; the gradient goes to the one that was taken.
+class Maximum(Arithmetic):
+    """The greater of a and b, element by element; the gradient goes to the one that was taken.
 
-    Where both are equal each gets half of it, as in torch, and as `Max` and `Min` share theirs.
+    Where they are equal each gets half of it, as in torch, and as `Max` and `Min` share theirs.
     """
+
+    function: ClassVar[np.ufunc] = np.maximum
+
+    loses: ClassVar[np.ufunc] = np.less
+    """Where its first argument is not taken because the second one is."""
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         super().allocate(shapes, output, dtype)
@@ -88,8 +93,7 @@ class Choice(Broadcasting):
 
     def partial(self, side: int, inputs: Sequence[Array], output: Array, gradient: Array, out: Array) -> Array:
         a, b = inputs
-        own, other = (a, b) if side == 0 else (b, a)
-        self.loses(own, other, self._taken)
+        self.loses(inputs[side], inputs[1 - side], out=self._taken)
         np.logical_not(self._taken, out=self._taken)
         np.multiply(gradient, self._taken, out=out)
         np.equal(a, b, out=self._tied)
@@ -97,26 +101,9 @@ class Choice(Broadcasting):
             np.multiply(out, 0.5, out=out, where=self._tied)
         return out
 
-    @abstractmethod
-    def loses(self, own: Array, other: Array, out: Array) -> None:
-        """Write where the other element is taken because it is not the same as the own."""
 
-
-class Maximum(Choice):
-    """The greater of a and b, element by element; where they are equal each gets half of the gradient."""
-
-    def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        np.maximum(inputs[0], inputs[1], out=out)
-
-    def loses(self, own: Array, other: Array, out: Array) -> None:
-        np.less(own, other, out=out)
-
-
-class Minimum(Choice):
+class Minimum(Maximum):
     """The lesser of a and b, element by element; where they are equal each gets half of the gradient."""
 
-    def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        np.minimum(inputs[0], inputs[1], out=out)
-
-    def loses(self, own: Array, other: Array, out: Array) -> None:
-        np.greater(own, other, out=out)
+    function: ClassVar[np.ufunc] = np.minimum
+    loses: ClassVar[np.ufunc] = np.greater

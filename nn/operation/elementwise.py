@@ -34,74 +34,74 @@ class Elementwise(Operation):
         """Write gradient * f'(x) into `out`, which may be the memory of `gradient`."""
 
 
-class Absolute(Elementwise):
+class Universal(Elementwise):
+    """What one universal function of NumPy computes."""
+
+    function: ClassVar[np.ufunc]
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        self.function(inputs[0], out=out)
+
+
+class Absolute(Universal):
     """|a|; the derivative at 0 is taken as 0."""
+
+    function: ClassVar[np.ufunc] = np.absolute
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         self._derivative = self.scratch.empty(output, dtype)
-
-    def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        np.absolute(inputs[0], out=out)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
         np.sign(x, out=self._derivative)
         np.multiply(gradient, self._derivative, out=out)
 
 
-class Exp(Elementwise):
+class Exp(Universal):
     """e ** a."""
 
+    function: ClassVar[np.ufunc] = np.exp
     reads_inputs: ClassVar[bool] = False
     reads_output: ClassVar[bool] = True
-
-    def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        np.exp(inputs[0], out=out)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
         np.multiply(gradient, output, out=out)
 
 
-class Log(Elementwise):
+class Log(Universal):
     """ln a, for positive a."""
 
-    def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        np.log(inputs[0], out=out)
+    function: ClassVar[np.ufunc] = np.log
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
         np.divide(gradient, x, out=out)
 
 
-class Negative(Elementwise):
+class Negative(Universal):
     """-a."""
 
+    function: ClassVar[np.ufunc] = np.negative
     reads_inputs: ClassVar[bool] = False
-
-    def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        np.negative(inputs[0], out=out)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
         np.negative(gradient, out=out)
 
 
-class Sqrt(Elementwise):
+class Sqrt(Universal):
     """The square root of a, for positive a: at 0 the derivative is infinite."""
 
+    function: ClassVar[np.ufunc] = np.sqrt
     reads_inputs: ClassVar[bool] = False
     reads_output: ClassVar[bool] = True
-
-    def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        np.sqrt(inputs[0], out=out)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
         np.divide(gradient, output, out=out)
         np.multiply(out, 0.5, out=out)
 
 
-class Square(Elementwise):
+class Square(Universal):
     """a * a."""
 
-    def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        np.square(inputs[0], out=out)
+    function: ClassVar[np.ufunc] = np.square
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
         np.multiply(gradient, x, out=out)

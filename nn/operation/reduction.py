@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -94,8 +93,10 @@ class Mean(Sum):
             np.multiply(self.expand(gradient), self._share, out=wanted[0])
 
 
-class Extremum(Reduction):
-    """The greatest or least element over some axes; elements that are equal to it share its gradient equally."""
+class Max(Reduction):
+    """The greatest element over some axes; equal ones share its gradient equally."""
+
+    function: ClassVar[np.ufunc] = np.maximum
 
     reads_output: ClassVar[bool] = True
 
@@ -105,9 +106,8 @@ class Extremum(Reduction):
         self._mask = self.scratch.empty(shapes[0], dtype)
         self._share = self.scratch.empty(self._with_ones, dtype)
 
-    @abstractmethod
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write the extreme elements."""
+        self.function.reduce(inputs[0], axis=self._reduced, keepdims=self.keepdims, out=out)
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
         if wanted[0] is not None:
@@ -117,15 +117,7 @@ class Extremum(Reduction):
             np.multiply(self._mask, self._share, out=wanted[0])
 
 
-class Max(Extremum):
-    """The greatest element over some axes; equal ones share its gradient equally."""
-
-    def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        np.max(inputs[0], axis=self._reduced, keepdims=self.keepdims, out=out)
-
-
-class Min(Extremum):
+class Min(Max):
     """The least element over some axes; equal ones share its gradient equally."""
 
-    def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        np.min(inputs[0], axis=self._reduced, keepdims=self.keepdims, out=out)
+    function: ClassVar[np.ufunc] = np.minimum
