@@ -15,17 +15,21 @@ from rpc.launch import LAUNCHERS, BatchLauncher, KubernetesLauncher, LocalLaunch
 from rpc.launch.kubernetes import resolve
 
 
-def test_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SLURM_NTASKS", raising=False)
-    made = {
-        text: launcher_of(text) for text in ("local:3", "ssh:a,me@b", "slurm:d", "mpi:d", "kubernetes:psgd", "dask:tcp://h:1")
-    }
-    assert {type(offer.launcher).__name__.removesuffix("Launcher") for offer in made.values()} == {
-        *("Local", "SSH", "Batch", "Kubernetes", "Dask")
-    }
-    assert [offer.agents for offer in made.values()] == [3, 2, None, None, None, None]
-    assert [offer.launcher.lasting for offer in made.values()] == [False, False, True, True, True, False]
-    assert set(LAUNCHERS) == {text.partition(":")[0] for text in made}
+@pytest.fixture(autouse=True)
+def outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of any job of a batch system."""
+    for name in ("PSGD_RENDEZVOUS", "SLURM_JOB_ID", "SLURM_NTASKS"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_names() -> None:
+    texts = ("local:3", "ssh:a,me@b", "slurm:d", "mpi:d", "kubernetes:psgd", "dask:tcp://h:1")
+    made = [launcher_of(text) for text in texts]
+    kinds = [type(offer.launcher).__name__.removesuffix("Launcher") for offer in made]
+    assert kinds == ["Local", "SSH", "Batch", "Batch", "Kubernetes", "Dask"]
+    assert [offer.agents for offer in made] == [3, 2, None, None, None, None]
+    assert [offer.launcher.lasting for offer in made] == [False, False, True, True, True, False]
+    assert set(LAUNCHERS) == {text.partition(":")[0] for text in texts}
 
 
 def test_inside_a_job_of_slurm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -33,7 +37,6 @@ def test_inside_a_job_of_slurm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     monkeypatch.setenv("SLURM_JOB_ID", "12")
     monkeypatch.setenv("SLURM_NTASKS", "6")
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("PSGD_RENDEZVOUS", raising=False)
     create_key_file(tmp_path / "key")
     launcher, agents = launcher_of("slurm", tmp_path / "key", 0.2)
     assert agents == 6
@@ -59,9 +62,7 @@ def test_inside_a_job_of_slurm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
         ("dask", r"'dask' needs the address of a scheduler"),
     ],
 )
-def test_wrong_words(text: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("PSGD_RENDEZVOUS", "SLURM_JOB_ID"):
-        monkeypatch.delenv(name, raising=False)
+def test_wrong_words(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         launcher_of(text)
 
