@@ -198,10 +198,7 @@ class Held:
         self._received: ReceivedValue | None = None  # also for threads of a task, whose context is another
 
     def __call__(self) -> Any:
-        """The value.
-
-        Raises: LookupError after `unpersist`.
-        """
+        """The value. Raises: LookupError after `unpersist`."""
         if self._value:
             return self._value[0]
         if self._received is None:

@@ -181,10 +181,7 @@ class Given:
         self._number, self._value = number, value
 
     def __call__(self) -> Any:
-        """The value.
-
-        Raises: LookupError after `unpersist`.
-        """
+        """The value. Raises: LookupError after `unpersist`."""
         if self._value:
             return self._value[0]
         given = GIVEN.get({})

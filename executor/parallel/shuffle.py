@@ -107,7 +107,6 @@ class SortPartition:
     reverse: bool
 
     def __call__(self, _number: int, items: Iterable[Any]) -> list[Column]:
-        """See the class."""
         if self.key is None:
             return [column(sorted(items, reverse=self.reverse))]
         pairs = sorted([(self.key(item), item) for item in items], key=itemgetter(0), reverse=self.reverse)
@@ -121,7 +120,7 @@ class MergeSorted:
     reverse: bool
 
     def __call__(self, _number: int, runs: list[list[Column]]) -> Iterable[Any]:
-        """See the class. Sorting finds the runs and merges them, stably."""
+        # sorting finds the runs and merges them, stably
         if all(len(run) == 1 for run in runs):
             return sorted(itertools.chain.from_iterable(listed(run[0]) for run in runs), reverse=self.reverse)
         pairs = [pair for keys, elements in runs for pair in zip(listed(keys), listed(elements), strict=True)]

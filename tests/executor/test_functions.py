@@ -54,44 +54,41 @@ def test_the_same_function_is_packed_once(functions: Functions) -> None:
 
 
 def test_it_is_packed_anew_when_a_name_stands_for_another_object(functions: Functions, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Globals, also of functions that it calls, cells, defaults and fields."""
-    first = functions.of(outer)
-    monkeypatch.setitem(globals(), "SCALE", 3.0)
-    second = functions.of(outer)
-    assert second is not first
-    assert second is functions.of(outer)
-    cell = 1
+    """Globals, also of functions that it calls, cells, defaults and fields; and a name that comes to stand for something, as a
+    function that is defined after the one that calls it, or that hides a built-in; what is gone has changed, also to None."""
+    cell, scaler = 1, Scaler(2.0)
+    held: Any = Scaler(3.0)
 
     def closed() -> int:
         return cell
 
-    before = functions.of(closed)
-    cell = 2
-    assert functions.of(closed) is not before
-    scaler = Scaler(2.0)
-    bound = functions.of(scaler.apply)
-    scaler.factor = 3.0
-    assert functions.of(scaler.apply) is not bound
-
-
-def test_it_is_packed_anew_when_a_name_comes_to_stand_for_something(
-    functions: Functions, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A function that is defined after the one that calls it, and a global that hides a built-in."""
+    def holding() -> Any:
+        return held
 
     def early(x: float) -> float:
         return abs(later(x))  # type: ignore[name-defined,no-any-return]  # noqa: F821
 
-    first = functions.of(early)
-    assert functions.of(early) is first
-    monkeypatch.setitem(globals(), "later", scaled)
-    second = functions.of(early)
-    assert second is not first
-    monkeypatch.setitem(globals(), "abs", scaled)
-    third = functions.of(early)
-    assert third is not second
-    monkeypatch.delitem(globals(), "abs")
-    assert functions.of(early) is not third
+    def is_new(item: Any, known: list[Function]) -> bool:
+        """Whether it is packed anew, and then once."""
+        function = functions.of(item)
+        assert functions.of(item) is function
+        known.append(function)
+        return function not in known[:-1]
+
+    seen: list[Function] = []
+    for item in (outer, closed, scaler.apply, holding, early):
+        assert is_new(item, seen) and not is_new(item, seen)
+    monkeypatch.setitem(globals(), "SCALE", 3.0)
+    cell, scaler.factor, held = 2, 3.0, None
+    for item in (outer, closed, scaler.apply, holding):
+        assert is_new(item, seen)
+    for change in (
+        lambda: monkeypatch.setitem(globals(), "later", scaled),
+        lambda: monkeypatch.setitem(globals(), "abs", scaled),
+        lambda: monkeypatch.delitem(globals(), "abs"),
+    ):
+        change()
+        assert is_new(early, seen)
 
 
 def test_classes_of_arguments_are_added_to_the_table(functions: Functions) -> None:
@@ -103,29 +100,24 @@ def test_classes_of_arguments_are_added_to_the_table(functions: Functions) -> No
     assert functions.of(scaled) is second
 
 
-def test_old_functions_are_forgotten() -> None:
+def test_old_functions_are_forgotten_and_code_is_bounded() -> None:
+    """What brings much along pushes others out; the last one is remembered however much it is."""
     told: list[Function] = []
     functions = Functions(told.append, most=3)
     kept: list[Any] = [functools.partial(calls.add, number) for number in range(4)]
     made = [functions.of(item) for item in kept[:-1]]
     assert functions.of(kept[0]) is made[0]
     functions.of(kept[-1])
-    assert told == [made[1]]
-    assert made[1].forgotten
-    assert not made[0].forgotten
-
-
-def test_code_is_bounded() -> None:
-    """What brings much along pushes others out; the last one is remembered however much it is."""
-    told: list[Function] = []
-    functions = Functions(told.append, most_bytes=10_000)
-    kept = [functools.partial(len, b"x" * size) for size in (3000, 3000, 3000, 6000)]
-    for item in kept:
+    assert told == [made[1]] and made[1].forgotten and not made[0].forgotten
+    pushed: list[Function] = []
+    functions = Functions(pushed.append, most_bytes=10_000)
+    large = [functools.partial(len, b"x" * size) for size in (3000, 3000, 3000, 6000)]
+    for item in large:
         functions.of(item)
-    assert [function.size > 6000 for function in told] == [False, False]
-    large = functools.partial(len, b"x" * 20_000)
-    assert functions.of(large) is functions.of(large)
-    assert len(told) == 4
+    assert [function.size > 6000 for function in pushed] == [False, False]
+    largest = functools.partial(len, b"x" * 20_000)
+    assert functions.of(largest) is functions.of(largest)
+    assert len(pushed) == 4
 
 
 class Node:
@@ -180,22 +172,6 @@ def test_another_function_in_the_same_place_is_another() -> None:
     assert len(numbers) == 50
 
 
-def test_a_name_whose_object_is_gone_has_changed() -> None:
-    """Also when it stands for None now."""
-    scaler: Any = Scaler(2.0)
-
-    def held() -> Any:
-        return scaler
-
-    functions = Functions(lambda _: None)
-    first = functions.of(held)
-    assert functions.of(held) is first
-    scaler = None
-    second = functions.of(held)
-    assert second is not first
-    assert functions.of(held) is second
-
-
 def test_the_part_that_cannot_travel_is_named(functions: Functions) -> None:
     lock = threading.Lock()
     scaler = Scaler(2)
@@ -210,9 +186,5 @@ def test_the_part_that_cannot_travel_is_named(functions: Functions) -> None:
     ]:
         with pytest.raises(TypeError, match=rf"The function .* cannot travel, because of its {part}: cannot pickle"):
             functions.of(item)
-
-
-def test_names_for_people() -> None:
-    assert name_of(calls.add) == "add"
-    assert name_of(functools.partial(functools.partial(calls.add), 1)) == "add"
-    assert name_of(Scaler(1)) == "Scaler"
+    nested = functools.partial(functools.partial(calls.add), 1)
+    assert [name_of(item) for item in (calls.add, nested, Scaler(1))] == ["add", "add", "Scaler"]
