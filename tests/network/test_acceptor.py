@@ -251,6 +251,9 @@ def test_a_visitor_that_is_gone_already_is_turned_away(entrance: Entrance) -> No
     left.close()  # resets the connection
     entrance.acceptor.add(right)
     assert isinstance(entrance.outcome(), Dropped)
+    entrance.connect(b"PSGD").close()
+    outcome = entrance.outcome()
+    assert isinstance(outcome, Dropped) and outcome.reason == "it closed the connection before it proved a key"
 
     def refuse(_hello: Hello) -> Accept:
         raise NetworkError("The agent is closing.")

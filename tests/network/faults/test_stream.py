@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from network.faults.stream import CAPACITY, HOLD_SECONDS, MessageSplitter, Place, Seals, Shape, Stream
@@ -227,6 +227,7 @@ def test_messages_are_found_however_the_bytes_come(client: bool, sealed: bool, s
     assert cutter.rest() == b""
 
 
+@example(b"\xff" * 60, Place.FRAMES, False)
 @given(st.binary(max_size=200), st.sampled_from(Place), st.booleans())
 def test_strangers_pass_as_they_come(data: bytes, place: Place, sealed: bool) -> None:
     """What is no connection of ours is neither changed nor refused, and nothing stays behind at its end."""
