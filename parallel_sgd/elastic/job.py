@@ -178,7 +178,7 @@ class ElasticJob:
             if verdict.kind in ("deadlock", "cut"):
                 self._break(None, verdict.headline)
                 continue
-            silent = self._pool.of_node(verdict.node).worker
+            silent = next(handle.worker for handle in self._pool if handle.node == verdict.node)
             self._silent.update(handle.worker for handle in self._pool if handle.worker.address == silent.address)
             self._give_up(silent, verdict.headline, agent_lost=True)
         for handle in self._pool:
@@ -233,13 +233,8 @@ class ElasticJob:
         whole = not any(handle.ended or handle.fenced for handle in handles)
         self._stragglers.begin(order.attempt, order.workers)
         if whole:
-            _log.info(
-                "Round %d of job %s: %d workers, %s.",
-                order.attempt + 1,
-                self._task.job,
-                len(handles),
-                ", ".join(map(str, order.workers)),
-            )
+            names = ", ".join(map(str, order.workers))
+            _log.info("Round %d of job %s: %d workers, %s.", order.attempt + 1, self._task.job, len(handles), names)
             self._monitor.begin([handle.node for handle in handles], time.monotonic(), anew=True)
             places = [list(handle.place or ()) for handle in handles]
             kept = self._state_file.content if self._state_file is not None and self._nobody_holds else None

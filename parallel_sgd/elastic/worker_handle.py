@@ -261,9 +261,6 @@ class WorkerPool:
             others = [handle.node for handle in self if not handle.ended]  # it calls those that were started before it
             self._handles[worker] = WorkerHandle(worker, len(self._handles), self._task, self._members.inbox.put, others)
 
-    def of_node(self, node: int) -> WorkerHandle:
-        return next(handle for handle in self if handle.node == node)
-
     def sessions(self) -> list[Session]:
         return [session for handle in self for session in handle.sessions]
 

@@ -211,7 +211,6 @@ class Election(Machine):
 
     def _miss(self, event: Missing) -> None:
         self._asked.discard(event.node)
-        self._agreed.discard(event.node)
         self.granted.pop(event.node, None)
         if event.refused:
             self.refused.add(event.node)
