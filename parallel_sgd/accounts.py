@@ -76,11 +76,9 @@ class Accounts:
         self.watch = Stopwatch()
 
     def sent(self, variable: int, peer: int, size: Sent) -> None:
-        """Enter a packet that this node posted."""
         _enter(self.rows[SENT, variable, peer], size)
 
     def received(self, variable: int, peer: int, size: Message) -> None:
-        """Enter a packet that was delivered to this node."""
         _enter(self.rows[RECEIVED, variable, peer], size)
 
     def entries(self) -> list[Entry]:
@@ -91,7 +89,6 @@ class Accounts:
         ]
 
     def close(self, staleness: Mapping[int, int]) -> NodeAccounts:
-        """Return all lines, the times until now, and the staleness that codecs have counted."""
         return NodeAccounts(self.entries(), self.watch.times(), staleness)
 
     def total(self, direction: str) -> Sent:
@@ -100,7 +97,6 @@ class Accounts:
         return Sent(*(sum(column) for column in zip(*(row[1:] for row in sums), strict=True))) if sums else Sent(0, 0)
 
     def targets(self, variable: int) -> set[int]:
-        """The nodes that packets of this variable were posted to."""
         return {peer for way, of, peer in self.rows if way == SENT and of == variable}
 
 
@@ -175,7 +171,6 @@ class Times(NamedTuple):
 
     @property
     def total(self) -> float:
-        """The sum."""
         return sum(self)
 
     def __str__(self) -> str:

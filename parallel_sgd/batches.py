@@ -52,7 +52,6 @@ class Batches:
         return slice(start + block * tail // blocks, start + (block + 1) * tail // blocks)
 
     def idle(self, blocks: Collection[int]) -> int:
-        """How many of these blocks hold no sample in the tail."""
         return sum(not factor for factor in self.tail_factors(blocks).values())
 
     def tail_factors(self, blocks: Collection[int]) -> dict[int, float]:
@@ -100,7 +99,6 @@ class BlockFeeder:
         self._label_memory = np.empty((size, *labels.shape[1:]), labels.dtype)
 
     def begin(self, epoch: int) -> None:
-        """An epoch begins, counted from 0."""
         self._order = self._batches.order(self._kind, self._seed, epoch)
 
     def deal(self, batch: int, block: int) -> tuple[Array, Array, Array | None]:

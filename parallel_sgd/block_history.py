@@ -33,7 +33,6 @@ class Recorder:
 
     @property
     def history(self) -> History:
-        """All batches that have been applied."""
         return History(self._attempts, tuple(self._stretches))
 
     def applied(self, epoch: int, batch: int) -> None:
@@ -60,7 +59,6 @@ class Recorder:
         return told or self._only or self._likely()
 
     def _resolve(self, copies: tuple[Copy, ...]) -> tuple[int, ...]:
-        """The node of each block."""
         nodes = [NOBODY] * len(self._holders)
         for (low, high), node in copies:
             nodes[low:high] = [node] * (high - low)
@@ -97,7 +95,6 @@ class LedgerTable:
         self._table = Table(path, [COLUMNS, *sorted([*stands, *undone])])
 
     def applied(self, stretch: Stretch) -> None:
-        """More batches are in the weights."""
         self._waiting.append(stretch)
 
     def save(self) -> None:

@@ -30,7 +30,7 @@ from .codec import compose
 from .codec.choice import choose_codecs, choose_server_codecs
 from .codec.interfaces import Codec
 from .codec.parameters import check_parameters
-from .codec.settings import GlobalSettings, JobSettings, MissingParameter
+from .codec.settings import GlobalSettings, MissingParameter
 from .plan import WorkerPlan
 from .profiles.interface import ISetting
 from .sharded_exchange import check_sharded
@@ -146,9 +146,7 @@ def _try_codecs(plan: WorkerPlan, model: Model, kinds: Sequence[type[Codec]], se
     values = [variable.value for variable in model.store.variables]
     first = plan.assignment.nodes[0]
     for node, classes, own in ((first, kinds, values), (Parameter_Server, servers, [])):
-        settings = JobSettings(
-            plan.assignment, plan.codec_parameters, values=own, rule=plan.optimizer.rule, seed=plan.options.seed
-        )
+        settings = plan.settings(own)
         GlobalSettings.install(settings)
         for kind in dict.fromkeys(classes):
             settings.codec, settings.variable = kind.__name__, classes.index(kind)

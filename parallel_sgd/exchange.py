@@ -14,7 +14,6 @@ from nn.optimizer import IOptimizer
 from nn.optimizer.parallel_sgd import ExchangingOptimizer
 from rpc.logs import get_logger
 
-from .accounts import Accounts
 from .batch_sync.sync.interface import ISyncType
 from .channel import Wait
 from .codec.bank import CodecBank
@@ -33,8 +32,9 @@ class BlockExchange:
     """
 
     def __init__(self, bank: CodecBank, sync: ISyncType, replaced: ReplacementCheck | None = None) -> None:
-        self._bank = bank
-        self._sync = sync
+        self.bank = bank
+        self.accounts = bank.accounts
+        self.sync = sync  # decides when a result is ready; counts what came late
         self._put = bank.update if type(sync).put is ISyncType.put else sync.put
         self._replaced = replaced
         self.ready: Callable[[int], bool] = sync.ready
@@ -46,29 +46,12 @@ class BlockExchange:
         self._copies: dict[tuple[int, int], Array] = {}
 
     @property
-    def bank(self) -> CodecBank:
-        """The codecs of this node, and what they count."""
-        return self._bank
-
-    @property
-    def accounts(self) -> Accounts:
-        """What was sent and received, exactly."""
-        return self._bank.accounts
-
-    @property
-    def sync(self) -> ISyncType:
-        """Decides when a result is ready; counts what came late."""
-        return self._sync
-
-    @property
     def shards(self) -> int:
-        """How many workers share the parameters, under an optimizer with a sharded rule."""
-        return self._bank.assignment.node_count
+        return self.bank.assignment.node_count
 
     @property
     def shard(self) -> int:
-        """Which shard is this worker's."""
-        return self._bank.assignment.nodes.index(self._bank.node_id)
+        return self.bank.assignment.nodes.index(self.bank.node_id)
 
     @property
     def remark(self) -> str:
@@ -78,13 +61,13 @@ class BlockExchange:
     @property
     def refused(self) -> int:
         """Packets of another attempt."""
-        return self._bank.refused
+        return self.bank.refused
 
     def begin(self, epoch: int, batch: int) -> None:
         """A new batch begins, counted from 0; all results of the one before have been got."""
         step = (epoch, batch)
-        self._bank.begin(step)
-        self._sync.begin(step)
+        self.bank.begin(step)
+        self.sync.begin(step)
 
     def put(self, variable_id: int, block_id: int, content: Array) -> None:
         """Give the gradient of one block to its codec.
@@ -92,7 +75,7 @@ class BlockExchange:
         `content` may be overwritten by the next block of this worker; that of its last block in a batch stays unchanged
         until the batch is finished, and goes out without a copy.
         """
-        if block_id != self._last_block and self._bank.codecs[variable_id].keeps_content:
+        if block_id != self._last_block and self.bank.codecs[variable_id].keeps_content:
             content = self._copy(variable_id, block_id, content)
         known = self._views.get(variable_id)  # gradients keep their place, so the view that codecs get is made once
         view = known[1] if known is not None and known[0] is content else self._read_only(variable_id, content)
@@ -104,27 +87,27 @@ class BlockExchange:
         Raises: TypeError naming codec and variable when it is no array of floats of the variable's shape, FloatingPointError
             when others had a part in it and it holds numbers that are not finite.
         """
-        result: object = self._sync.get(variable_id)
+        result: object = self.sync.get(variable_id)
         known = self._views.get(variable_id)
         if not isinstance(result, np.ndarray) or result.dtype.kind != "f" or (known and result.shape != known[1].shape):
             shape = f" of shape {known[1].shape}" if known else ""
             what = f"{result.dtype} {result.shape}" if isinstance(result, np.ndarray) else type(result).__name__
             raise TypeError(
-                f"{type(self._bank.codecs[variable_id]).__name__} must give variable {variable_id} "
-                f"({self._sync.names[variable_id]}) an array of floats{shape}, got {what}"
+                f"{type(self.bank.codecs[variable_id]).__name__} must give variable {variable_id} "
+                f"({self.sync.names[variable_id]}) an array of floats{shape}, got {what}"
             )
-        if self._bank.merged[variable_id]:
-            self._bank.merged[variable_id] = False
+        if self.bank.merged[variable_id]:
+            self.bank.merged[variable_id] = False
             if result.dtype.char not in "fd" or not math.isfinite(np.vdot(result, result)):  # squares may overflow, too
-                self._bank.check_result(variable_id, result)
+                self.bank.check_result(variable_id, result)
         if self._replaced is not None and self._replaced.look(variable_id, result):
             _log.warning("%s", self._replaced.remark)
         return result
 
     def close(self) -> None:
         """The training is over: what is corked leaves, the codecs let go of memory."""
-        self._bank.flush()
-        self._bank.dispose()
+        self.bank.flush()
+        self.bank.dispose()
 
     def _copy(self, variable: int, block: int, content: Array) -> Array:
         copy = self._copies.get((variable, block))

@@ -25,7 +25,6 @@ class FaultInjector:
         self._spoiled = False
 
     def __call__(self, epoch: int, batch: int) -> bool:
-        """Do what is due at (epoch, batch), counted from 0."""
         self._spoiled = False
         for link in self._plan.links_at(self._node, epoch, batch, self._attempt):
             route = self._routes.get(link.receiver)

@@ -49,7 +49,6 @@ class Fabric:
         self.lost: Counter[tuple[int, int, int]] = Counter()  # (sender, receiver, variable): packets lost, less those repeated
 
     def channel(self, node_id: int) -> MemoryChannel:
-        """The way of one node to the others."""
         return MemoryChannel(self, node_id)
 
     def leave(self, node: int) -> None:
@@ -87,7 +86,6 @@ class Fabric:
         return arrived
 
     def next_arrival(self, node: int) -> float | None:
-        """When the next packet for `node` arrives, or None."""
         waiting = self._waiting[node]
         return waiting[0][0] if waiting else None
 
@@ -172,8 +170,6 @@ class Deadlock(RuntimeError):
 
 @dataclass
 class _ScheduledNode:
-    """One participant and where it is."""
-
     node: int
     participant: Participant
     context: Context

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import platform
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +14,9 @@ from typing import Any, ClassVar, Final
 
 from network.clock import SystemClock
 from network.nodes import NodeAssignment
+from nn.data import load_arrays
+from nn.dataset import checksum_of
+from nn.dataset.interface import AbsDataset
 from nn.threads import describe_blas
 from rpc import AbsExecutable, Communication, ReplyPackage
 from rpc.files import keep_configuration
@@ -30,6 +33,7 @@ from .option_fields import CODE
 from .options import JobOptions, options
 from .plan import WorkerPlan, reassigned
 from .socket_channel import can_do_without, close_gracefully, run_process
+from .training import Samples
 
 SETTING, MODEL, OPTIMIZER = "net_setting", "net_model", "net_optimizer"
 DATA, MISC, EXTRA = "data_package", "misc_package", "extra_package"
@@ -79,14 +83,8 @@ class JobExecutor(AbsExecutable):
         assignment = reassigned(self.shipped["assignment"], setting["workers"])
         return WorkerPlan(assignment, self._options, self.shipped["default_codec"], setting["order"], setting["attempt"])
 
-    def _describe_itself(self, com: Communication, plan: WorkerPlan) -> None:
-        """Leave in the folder of the job what is to be known of this node if it fails."""
-        description = describe_node(self.node_id, com.attempt, self._parts, plan)
-        keep_description(com.output_directory.parent, description, self.logger)
-
     @property
     def _server_keeps(self) -> bool:
-        """Whether there is a parameter server whose codecs remember anything."""
         return bool(self._parts[SETTING]["server_keeps"])
 
     def _resume(self, com: Communication, plan: WorkerPlan) -> Resumption | None:
@@ -96,9 +94,19 @@ class JobExecutor(AbsExecutable):
         self._begin = begin(com, plan.assignment.nodes, server, misc["resume"], given, misc["start_seconds"], self.logger)
         return self._begin.resumption
 
-    def _injected(self, com: Communication) -> AbstractContextManager[FaultInjector | None]:
-        """The faults that the job asks for, if any, while the block runs."""
-        return injected(str(self._options.fault), self._options.seed, com)
+    def start(self, com: Communication) -> None:
+        """Agree with the others on where to begin, then do this node's part, while the faults that the job asks for happen."""
+        with injected(str(self._options.fault), self._options.seed, com) as faults:
+            plan = self._plan()
+            keep_description(
+                com.output_directory.parent, describe_node(self.node_id, com.attempt, self._parts, plan), self.logger
+            )
+            self._take_part(com, plan, self._resume(com, plan), faults)
+
+    @abstractmethod
+    def _take_part(
+        self, com: Communication, plan: WorkerPlan, resumption: Resumption | None, faults: FaultInjector | None
+    ) -> None: ...
 
     def _suspects(self, com: Communication) -> Callable[[], Collection[int]]:
         """About whom the failure detector will say more: those that it suspects; where something follows from its verdicts,
@@ -108,7 +116,6 @@ class JobExecutor(AbsExecutable):
         return com.suspects
 
     def _keeper(self, com: Communication, plan: WorkerPlan) -> Keeper | None:
-        """Who takes this node's checkpoints, if there are any to be taken."""
         if plan.options.checkpoint_every is None:
             return None
         return Keeper(own_store(com), plan.header(com.job, self.node_id), self._model_file(com))
@@ -128,7 +135,9 @@ class JobExecutor(AbsExecutable):
         com.on_block = exchange.deliver
 
         def can_go_on(lost: set[int]) -> bool:
-            return self._parts[MISC]["carries_on"] and bank.takes_first_copy and can_do_without(plan.assignment, lost)
+            return (
+                self._parts[MISC]["carries_on"] and bank.takes_first_copy and can_do_without(plan.assignment.block_2_node, lost)
+            )
 
         result = run_process(participant.process, controller, SystemClock(), can_go_on)
         if self.node_id == Parameter_Server and controller.lost and not can_go_on(set(controller.lost)):
@@ -154,6 +163,21 @@ class JobExecutor(AbsExecutable):
 
     def done(self) -> ReplyPackage:
         return ReplyPackage(self._result)
+
+
+def samples_at_hand(cache: Path, checksum: str, recipe: tuple[type[Any], dict[str, Any]] | None) -> Samples | None:
+    """A data set from the cache, else, if a built-in one is named, from where it usually lies; None: it is not that here.
+
+    Raises: OSError or ValueError where it cannot be loaded, TypeError for a recipe of something else.
+    """
+    arrays: Samples | None = load_arrays(cache, checksum)
+    if arrays is None and recipe is not None:
+        kind, config = recipe
+        if not issubclass(kind, AbsDataset):  # it is called, so it must be what it says
+            raise TypeError(f"A data set must be an AbsDataset, got {kind.__qualname__}.")
+        loaded = kind(**config).load(download=False)
+        arrays = loaded if checksum_of(loaded) == checksum else None
+    return arrays
 
 
 def options_of(resources: Mapping[str, Any]) -> JobOptions:

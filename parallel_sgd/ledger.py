@@ -117,7 +117,6 @@ def _twice(
 
 
 def _holes(keys: Table, grid: Grid) -> list[str]:
-    """The blocks of which there is no claim, and those that there should not be."""
     there = {tuple(key) for key in keys.tolist()}
     wanted: set[tuple[Any, ...]] = set()
     for epoch in range(1, grid.epochs + 1):

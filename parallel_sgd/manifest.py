@@ -19,8 +19,9 @@ from network.nodes import Address, NodeAssignment
 from network.wire import Kind, pack
 from rpc import limits, shipping
 from rpc.files import parsed, read_result
+from rpc.lease import Candidate
 from rpc.shipping import Bundle
-from rpc.submit import FAIL, REDUNDANT, Recovery, pack_executable
+from rpc.submit import FAIL, REDUNDANT, SHRINK, Recovery, pack_executable
 
 from .channel import Parameter_Server
 from .codec.choice import CodecChoice
@@ -37,6 +38,7 @@ from .worker_executor import WorkerExecutor
 Resources = Mapping[str, Any]
 STANDBY = "parallel_sgd.standby"
 """The module whose `main` an agent starts when the driver is gone."""
+_BUNDLES = ("workers", "server")
 SERVER_TRANSFER = "server_transfer"
 """What takes the place of TRANSFER for the parameter server."""
 
@@ -62,9 +64,12 @@ class JobManifest:
     def options(self) -> JobOptions:
         return options_of(self.resources)
 
-    @property
-    def block_2_node(self) -> Sequence[Sequence[int]]:
-        return self.holders
+    def candidate(self, driver: str, sha256: str, term: int, since: tuple[int, int], is_standby: bool) -> Candidate:
+        """Who asks the nodes of the attempt `since` for the job; `sha256` is that of the manifest."""
+        leaves_out = self.policy == SHRINK
+        return Candidate(
+            self.job, driver, sha256, term, since, is_standby=is_standby, is_elastic=self.is_elastic, leaves_out=leaves_out
+        )
 
     def to_bytes(self) -> bytes:
         """The manifest as it travels.
@@ -72,7 +77,9 @@ class JobManifest:
         Raises: ValueError when it exceeds what a message may hold.
         """
         content = {field.name: getattr(self, field.name) for field in fields(self)}
-        content["workers"], content["server"] = _of_bundle(self.workers), _of_bundle(self.server)
+        for name in _BUNDLES:
+            bundle = content[name]
+            content[name] = {"objects": bundle.objects, "code": bundle.code, "sources": bundle.sources}
         content["holders"] = [[int(node) for node in nodes] for nodes in self.holders]
         return b"".join(bytes(part) for part in pack(Kind.MESSAGE, (), content).buffers())
 
@@ -83,16 +90,7 @@ class JobManifest:
         Raises: ProtocolError, OSError, TypeError.
         """
         content = dict(read_result(path, ()))
-        bundles = {name: Bundle(part["objects"], part["code"], (), part["sources"]) for name, part in _bundles(content)}
-        return cls(**{**content, **bundles})
-
-
-def _bundles(content: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    return [(name, content[name]) for name in ("workers", "server")]
-
-
-def _of_bundle(bundle: Bundle) -> dict[str, Any]:
-    return {"objects": bundle.objects, "code": bundle.code, "sources": bundle.sources}
+        return cls(**{**content, **{name: Bundle(classes=(), **content[name]) for name in _BUNDLES}})
 
 
 def make_manifest(spec: JobSpec, samples_size: int, job: str) -> JobManifest:

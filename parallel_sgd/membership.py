@@ -33,7 +33,6 @@ class SameNodes:
         self.nodes = nodes
 
     def look(self) -> str:
-        """Nothing changes."""
         return ""
 
     def settle(self, failed: JobFailed) -> str:

@@ -70,7 +70,6 @@ def halves(span: Span) -> tuple[Span, Span]:
 
 
 def reduce_tree(parts: Sequence[Part], combine: Callable[[Part, Part], Part]) -> Part:
-    """Combine `parts` pairwise along the tree over as many blocks."""
     if len(parts) == 1:
         return parts[0]
     middle = (len(parts) + 1) // 2
@@ -230,5 +229,4 @@ class OwnMean:
         return self._mean.mean_with((place, place + 1), content, stays=place == len(self._place) - 1)
 
     def reset(self) -> None:
-        """Make ready for the next batch."""
         self._mean.reset()

@@ -57,7 +57,6 @@ def about(
 def option(
     default: Any, text: str, check: Callable[[str, Any], Any] | None = None, flag: Flag | None = None, travels: str = VALUE
 ) -> Any:
-    """A field that need not be given."""
     return field(default=default, metadata=about(text, check, flag, travels))
 
 
@@ -70,17 +69,14 @@ def flag(names: str, group: str, help: str = "", **settings: Any) -> Flag:
 
 
 def check_any(_name: str, value: Any) -> Any:
-    """Anything that depends on no other value is right."""
     return value
 
 
 def check_instance(kind: type[Any]) -> Callable[[str, Any], Any]:
-    """An instance of `kind`."""
     return lambda name, value: arguments.instance("parallel()", name, value, kind)
 
 
 def check_class(base: type[Any], setting: tuple[type[Any], ...] | type[Any] = ()) -> Callable[[str, Any], Any]:
-    """A complete class derived from `base`, or a `setting`, which makes one."""
 
     def check(name: str, value: Any) -> Any:
         if isinstance(value, setting):
@@ -93,12 +89,10 @@ def check_class(base: type[Any], setting: tuple[type[Any], ...] | type[Any] = ()
 
 
 def check_number(low: float, high: float = float("inf"), *, open_low: bool = False) -> Callable[[str, Any], float]:
-    """A finite number from `low` up to `high`."""
     return lambda name, value: arguments.number("parallel()", name, value, low, high, open_low=open_low)
 
 
 def check_positive(name: str, value: Any) -> int:
-    """A positive integer."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError(f"'{name}' must be a positive integer, got {value!r}")
     return value
@@ -131,45 +125,38 @@ def check_parameters(name: str, parameters: Any) -> dict[Hashable, Any]:
 
 
 def check_seed(name: str, seed: Any) -> int:
-    """An integer from 0 to 2^63 - 1."""
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 1 << 63:
         raise ValueError(f"'{name}' must be an integer from 0 to 2^63 - 1, got {seed!r}")
     return seed
 
 
 def check_threads(name: str, threads: Any) -> int | str:
-    """A positive integer, or 'auto'."""
     if threads != "auto" and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
         raise ValueError(f"'{name}' must be a positive integer or 'auto', got {threads!r}")
     return threads  # type: ignore[no-any-return]
 
 
 def check_fault(_name: str, fault: Any) -> str:
-    """The text of a fault plan, or a plan; its text."""
     return str(fault if isinstance(fault, faults.FaultPlan) else faults.FaultPlan.parse(fault))
 
 
 def check_stall(name: str, seconds: Any) -> float | None:
-    """Seconds that a failure detector can tell, or None."""
     return None if seconds is None else check_number(limits.LEAST_SILENCE, limits.MOST_SECONDS)(name, seconds)
 
 
 def check_switch(name: str, value: Any) -> bool:
-    """True or False."""
     if not isinstance(value, bool):
         raise TypeError(f"'{name}' must be True or False, got {value!r}")
     return value
 
 
 def check_directory(name: str, directory: Any) -> Path:
-    """A path."""
     if not isinstance(directory, (str, Path)):
         raise TypeError(f"'{name}' must be a path, got {directory!r}")
     return Path(directory)
 
 
 def check_weights(name: str, weights: Any) -> dict[int, float] | None:
-    """Weights by class number, or None."""
     if weights is None:
         return None
     if not isinstance(weights, Mapping):

@@ -14,7 +14,6 @@ from .checkpoint.keeper import MARK, NO_CHECKPOINTS, Checkpointing, ServerKeeper
 from .checkpoint.state import restore_codecs
 from .codec.bank import CodecBank
 from .codec.interfaces import Codec
-from .codec.settings import JobSettings
 from .plan import WorkerPlan, server_codecs
 from .progress import Position
 from .training import Faults
@@ -178,8 +177,7 @@ def build_server(
     """
     resumption, keeper = checkpointing.resumption, checkpointing.keeper
     kinds = server_codecs(plan, len(likes) - has_buffers, has_buffers)
-    settings = JobSettings(plan.assignment, plan.codec_parameters, rule=plan.optimizer.rule, seed=plan.options.seed)
-    bank = CodecBank(kinds, settings, channel, plan.attempt)
+    bank = CodecBank(kinds, plan.settings(), channel, plan.attempt)
     bank.expect(likes)
     if resumption is not None and resumption.whole:
         restore_codecs(bank, resumption.snapshot)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, cast
 
+from numpy.typing import NDArray
+
 from nn.optimizer import OpContainer
 from nn.value.store import VariableStore
 
@@ -17,6 +19,7 @@ from .codec import compose
 from .codec.choice import CodecChoice, choose_codecs, choose_server_codecs
 from .codec.interfaces import Codec
 from .codec.plain import DummyCodec, Plain
+from .codec.settings import JobSettings
 from .options import JobOptions
 from .profiles import FixedBlockAssignment, ISetting
 from .progress import Progress
@@ -51,8 +54,13 @@ class WorkerPlan:
 
     @property
     def codec_parameters(self) -> Mapping[Hashable, Any]:
-        """What codecs may ask for."""
         return self.options.codec_extra_parameters or {}
+
+    def settings(self, values: Sequence[NDArray[Any]] = ()) -> JobSettings:
+        """What codecs may know of the job, on a worker the `values` of its variables too."""
+        return JobSettings(
+            self.assignment, self.codec_parameters, values=values, rule=self.optimizer.rule, seed=self.options.seed
+        )
 
     @property
     def timeout(self) -> float:

@@ -82,7 +82,6 @@ class Position(NamedTuple):
     batch: int
 
     def __str__(self) -> str:
-        """What is done, for people."""
         epochs = f"{self.epoch} epoch{'s' if self.epoch != 1 else ''}"
         return f"{epochs} and {self.batch} batch{'es' if self.batch != 1 else ''}" if self.batch else epochs
 

@@ -31,7 +31,6 @@ def check_title(title: str) -> str:
 
 
 def model_name(title: str, node_id: int) -> str:
-    """The name of the file with the model of a worker."""
     return f"MODEL-{title}-N({node_id}).model"
 
 

@@ -15,10 +15,10 @@ from network.errors import NetworkError
 from network.nodes import NodeAssignment
 from network.request import Request
 from rpc import Coordinator, Deposed, SubmissionError, limits
-from rpc.lease import Candidacy, Candidate, Handoff, NoMajority
+from rpc.lease import Candidacy, Handoff, NoMajority
 from rpc.logs import SUBMIT_LOGGER, get_logger
 from rpc.messages import MAX_TEXT
-from rpc.submit import AGAIN, REDUNDANT, RUNS, SHRINK, WAIT, Recovery, Retry, RunFolder, jobs_known
+from rpc.submit import AGAIN, REDUNDANT, RUNS, WAIT, Recovery, Retry, RunFolder, jobs_known
 
 from .channel import Parameter_Server
 from .errors import JobFailed, describe_failures, places_of, report_of
@@ -50,17 +50,10 @@ class Begin(NamedTuple):
 
 
 class RestartLoop:
-    """Drives one job.
+    """Drives one job. `membership` says who takes part in each attempt, `recovery` what follows when one has failed.
 
-    Args:
-        manifest: the job.
-        membership: who takes part, from attempt to attempt.
-        recovery: what follows when one has failed.
-        request: connects with agents.
-        samples: loads the data set for nodes that lack it.
-        run: where files go; None where none are fetched.
-        driver: the name by which agents know us; "" for a job that ends with us.
-        begin: with which attempt.
+    `samples` loads the data set for nodes that lack it. Files go to `run`; None where none are fetched. `driver` is the name by
+    which agents know us, "" for a job that ends with us.
     """
 
     def __init__(
@@ -211,24 +204,15 @@ class RestartLoop:
         return None if coordinator.halted and lost else results
 
     def _can_do_without(self, lost: set[int]) -> bool:
-        return self.recovery.policy == REDUNDANT and can_do_without(self._manifest, lost)
+        return self.recovery.policy == REDUNDANT and can_do_without(self._manifest.holders, lost)
 
     # ---- between attempts
 
     def _ask(self, running: RunningAttempt) -> Candidacy:
-        """Those who say whether we may go on from this attempt."""
         if self._candidacy is None:
-            coordinator, manifest = running.coordinator, self._manifest
-            candidate = Candidate(
-                manifest.job,
-                self._driver,
-                self._sha256,
-                self._term,
-                since=(running.term, coordinator.attempt),
-                is_standby=not running.is_ours,
-                is_elastic=manifest.is_elastic,
-                leaves_out=self.recovery.policy == SHRINK,
-            )
+            coordinator = running.coordinator
+            since = running.term, coordinator.attempt
+            candidate = self._manifest.candidate(self._driver, self._sha256, self._term, since, not running.is_ours)
             lost = [node for node, (state, _) in coordinator.failures.items() if state == "lost"]
             dead = coordinator.known_dead
             self._candidacy = Candidacy(self._request, running.nodes, candidate, _log, lost=lost, known_dead=dead)

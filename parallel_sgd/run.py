@@ -112,7 +112,6 @@ def keep_checkpoints(path: Path, workers: Sequence[int], server: int | None, uns
 
 
 def _move_needed(run: Run, workers: Sequence[int], server: int | None) -> bool:
-    """Move the checkpoints of its end; False where none are known to be enough."""
     held = HeldCheckpoints(stores_of_run(run))
     choice = choose({workers[0]: held.offers}, workers, server)
     if choice is None or not choice.whole:

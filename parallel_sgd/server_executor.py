@@ -11,9 +11,11 @@ from rpc import Communication
 from rpc.monitor import job_monitor
 
 from .checkpoint.keeper import Checkpointing
+from .checkpoint.state import Resumption
 from .fault_injection import FaultInjector
 from .job_executor import EXTRA, MISC, SETTING, TRANSFER, JobExecutor
 from .parameter_server import build_server
+from .plan import WorkerPlan
 from .socket_channel import SocketChannel
 from .unusable import Like
 
@@ -23,14 +25,9 @@ class ServerExecutor(JobExecutor):
 
     first_requests: ClassVar[tuple[str, ...]] = (SETTING, MISC, EXTRA)
 
-    def start(self, com: Communication) -> None:
-        with self._injected(com) as faults:
-            self._serve(com, faults)
-
-    def _serve(self, com: Communication, faults: FaultInjector | None) -> None:
-        plan = self._plan()
-        self._describe_itself(com, plan)
-        resumption = self._resume(com, plan)
+    def _take_part(
+        self, com: Communication, plan: WorkerPlan, resumption: Resumption | None, faults: FaultInjector | None
+    ) -> None:
         server = build_server(
             plan,
             [Like(tuple(shape), np.dtype(code)) for *shape, code in self._parts[SETTING]["variables"]],

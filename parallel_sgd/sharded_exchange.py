@@ -107,24 +107,20 @@ class GradientShard(Codec):
         return None
 
     def do_something_to_save_yourself(self) -> netEncapsulation | Iterator[netEncapsulation] | None:
-        """The owner asks those whose blocks it lacks; the others send what they have again."""
         if self.node_id != self._owner:
             return self._again() if self._sent else None
         late = {node for block in self._all.missing() for node in self._holders[block]} - {self.node_id}
         return netEncapsulation(late, self.node_id) if late else None
 
     def get_result(self) -> Array | None:
-        """The mean over all blocks; valid until the next batch's result is complete."""
         if self._result is not None:
             self._all.reset()
         return super().get_result()
 
     def missing_blocks(self) -> Iterable[int]:
-        """The blocks that nobody has sent yet."""
         return self._all.missing() if self.node_id == self._owner else ()
 
     def dispose(self) -> None:
-        """Let go of all sums."""
         super().dispose()
         self._sent.clear()
         self._own.reset()
@@ -183,17 +179,14 @@ class ParameterShard(Codec):
         return self.receive_blocks(content) if isinstance(content, tuple) else None
 
     def do_something_to_save_yourself(self) -> netEncapsulation | None:
-        """Ask the owner."""
         return None if self.node_id == self._owner else netEncapsulation(self._owner, (self.node_id, self._rounds))
 
     def get_result(self) -> Array | None:
-        """What the owner put."""
         if self._result is not None:
             self._rounds += 1
         return super().get_result()
 
     def dispose(self) -> None:
-        """Let go of the content."""
         super().dispose()
         self._sent = None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Generator, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from network.clock import Clock
 from network.controller import Controller
@@ -29,15 +29,12 @@ class SocketChannel:
 
     @property
     def node_id(self) -> int:
-        """The node that sends through this channel."""
         return self._controller.node_id
 
     def peers(self) -> list[int]:
-        """The nodes with a living connection."""
         return self._controller.available_clients
 
     def suspects(self) -> Collection[int]:
-        """What the failure detector has told this process."""
         return self._suspects()
 
     def post(self, target: int, key: Key, content: object) -> Sent | None:
@@ -150,16 +147,6 @@ def _give_up(controller: Controller, peers: Collection[int], seconds: float) -> 
         controller.lost[peer] = PeerLost(peer, session.link.peer, f"it has not taken our data within {seconds:.3g} s")
 
 
-class BlockHolders(Protocol):
-    """What is to be known of an assignment of blocks here."""
-
-    @property
-    def block_2_node(self) -> Sequence[Sequence[int]]:
-        """The workers that hold each block."""
-
-
-def can_do_without(assignment: BlockHolders, lost: Collection[int]) -> bool:
-    """Whether a job can be completed without the nodes that are lost: somebody else holds each of their blocks."""
-    if Parameter_Server in lost:
-        return False
-    return all(any(node not in lost for node in holders) for holders in assignment.block_2_node)
+def can_do_without(holders: Sequence[Collection[int]], lost: Collection[int]) -> bool:
+    """Whether a job can be completed without the nodes that are lost: somebody else is among the `holders` of each block."""
+    return Parameter_Server not in lost and all(any(node not in lost for node in nodes) for nodes in holders)

@@ -192,7 +192,6 @@ def _default_every(policy: str, is_local: bool) -> Every:
 
 
 def _fewest(min_workers: int | None, workers: int, policy: str) -> int:
-    """With how many workers the job may go on."""
     if min_workers is None:
         return 1 if policy == SHRINK else workers
     if isinstance(min_workers, bool) or not isinstance(min_workers, int) or not 1 <= min_workers <= workers:

@@ -16,19 +16,16 @@ from network.errors import NetworkError, ProtocolError
 from network.keys import KEY_SIZE, Key
 from network.nodes import PARAMETER_SERVER, NodeAssignment
 from network.request import Request
-from nn.data import load_arrays
-from nn.dataset import checksum_of
-from nn.dataset.interface import AbsDataset
 from rpc import limits, shipping
 from rpc.agent import ATTEMPT_STATE, MANIFEST
 from rpc.files import parsed, read_regular
-from rpc.lease import OVER, Candidacy, Candidate, Decision, Newer, later_term, new_driver
+from rpc.lease import OVER, Candidacy, Decision, Newer, later_term, new_driver
 from rpc.logs import CleanFormatter, get_logger
 from rpc.messages import NO_CODE
 from rpc.submit import SHRINK, Recovery
 
 from .errors import JobFailed
-from .job_executor import DATA
+from .job_executor import DATA, samples_at_hand
 from .manifest import AttemptState, JobManifest
 from .membership import Membership, SameNodes, Survivors
 from .restart_loop import Begin, RestartLoop, RunningAttempt
@@ -81,17 +78,7 @@ class StandbyDriver:
 
     def _candidacy(self) -> Candidacy:
         """For the job as it stands by our state of the attempt."""
-        manifest = self._manifest
-        candidate = Candidate(
-            manifest.job,
-            self._driver,
-            self._sha256,
-            self._term,
-            self._since,
-            is_standby=True,
-            is_elastic=manifest.is_elastic,
-            leaves_out=manifest.policy == SHRINK,
-        )
+        candidate = self._manifest.candidate(self._driver, self._sha256, self._term, self._since, is_standby=True)
         return Candidacy(self._request, self._state.assignment(), candidate, _log)
 
     def _claim(self, candidacy: Candidacy) -> Decision:
@@ -160,12 +147,8 @@ class StandbyDriver:
         Raises: NetworkError when it is not here either.
         """
         package = self._manifest.resources[DATA]
-        arrays = load_arrays(self._cache, package["checksum"])
-        if arrays is None:
-            recipe = shipping.load(self._manifest.recipe, b"", NO_CODE)[0]["dataset"]
-            if recipe is not None and issubclass(recipe[0], AbsDataset):
-                loaded = recipe[0](**recipe[1]).load(download=False)
-                arrays = loaded if checksum_of(loaded) == package["checksum"] else None
+        recipe = shipping.load(self._manifest.recipe, b"", NO_CODE)[0]["dataset"]
+        arrays = samples_at_hand(self._cache, package["checksum"], recipe)
         if arrays is None:
             raise NetworkError(f"The data set {package['name']} is not on node {self.node}, so it cannot be sent to others.")
         return arrays

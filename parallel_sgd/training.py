@@ -174,7 +174,6 @@ class TrainingProcess:
         return result
 
     def _evaluate(self) -> dict[str, float]:
-        """What `Model.evaluate` says of the test set; the failure detector hears that the work goes on."""
         _, _, test_x, test_y = self._data
         batches = evaluation_source(self._model, (test_x, test_y), "evaluate() 'x'").deal(0)
         return self._model.measure(self._alive(batches), "evaluate() 'x'")

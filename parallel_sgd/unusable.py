@@ -93,7 +93,6 @@ _LEAVES = (int, float, str, bytes, bool, type(None), np.generic)
 
 
 def not_finite(array: NDArray[Any]) -> str:
-    """How many numbers of an array are not finite, in words."""
     return f"{array.size - int(np.count_nonzero(np.isfinite(array)))} of {array.size} numbers are not finite"
 
 

@@ -29,7 +29,6 @@ from .checkpoint.state import (
 )
 from .codec.bank import CodecBank
 from .codec.choice import choose_codecs
-from .codec.settings import JobSettings
 from .exchange import BlockExchange, ReplacementCheck, is_doubtful
 from .plan import BUFFERS, WorkerPlan, buffers_codec, likes_of
 from .progress import Position, Progress
@@ -82,13 +81,7 @@ def build_worker(
     if model.store.buffers:
         kinds.append(buffers_codec(kinds, plan.default_codec, options.sync_type))
         names += (BUFFERS,)
-    settings = JobSettings(
-        plan.assignment,
-        plan.codec_parameters,
-        values=[variable.value for variable in model.store.variables],
-        rule=plan.optimizer.rule,
-        seed=options.seed,
-    )
+    settings = plan.settings([variable.value for variable in model.store.variables])
     bank = CodecBank(kinds, settings, channel, plan.attempt)
     if not options.op_type.by_shard:
         bank.expect(likes_of(model.store))

@@ -11,9 +11,8 @@ from typing import ClassVar
 import numpy as np
 
 from network.clock import SystemClock
-from nn.data import load_arrays, save_arrays
+from nn.data import save_arrays
 from nn.dataset import checksum_of
-from nn.dataset.interface import AbsDataset
 from nn.model import Model
 from nn.threads import describe_blas
 from rpc import Communication
@@ -22,9 +21,9 @@ from rpc.monitor import job_monitor
 
 from .batches import Batches
 from .checkpoint.keeper import Checkpointing
-from .checkpoint.state import ModelFile
+from .checkpoint.state import ModelFile, Resumption
 from .fault_injection import FaultInjector
-from .job_executor import DATA, EXTRA, MISC, MODEL, OPTIMIZER, SAMPLES, SETTING, TRANSFER, JobExecutor
+from .job_executor import DATA, EXTRA, MISC, MODEL, OPTIMIZER, SAMPLES, SETTING, TRANSFER, JobExecutor, samples_at_hand
 from .plan import WorkerPlan
 from .progress import START
 from .report import TrainingReport, model_name
@@ -52,19 +51,10 @@ class WorkerExecutor(JobExecutor):
     def _find_samples(self) -> bool:
         """Look for the data set in the cache and, if a built-in one was named, where it usually lies."""
         package = self._parts[DATA]
-        checksum = package["checksum"]
-        self._samples = load_arrays(self.cache_directory, checksum)
-        recipe = self.shipped["dataset"]
-        if self._samples is None and recipe is not None:
-            kind, config = recipe
-            if not issubclass(kind, AbsDataset):  # it is called, so it must be what it says
-                raise TypeError(f"A data set must be an AbsDataset, got {kind.__qualname__}.")
-            try:
-                arrays = kind(**config).load(download=False)
-            except (OSError, ValueError) as error:
-                self.logger.info("The data set %s is not on this node (%s), so it is asked for.", package["name"], error)
-            else:
-                self._samples = arrays if checksum_of(arrays) == checksum else None
+        try:
+            self._samples = samples_at_hand(self.cache_directory, package["checksum"], self.shipped["dataset"])
+        except (OSError, ValueError) as error:
+            self.logger.info("The data set %s is not on this node (%s), so it is asked for.", package["name"], error)
         if self._samples is not None:
             self.logger.info("The data set %s is on this node already.", package["name"])
         return self._samples is not None
@@ -85,14 +75,9 @@ class WorkerExecutor(JobExecutor):
             self._samples = transform(*self._samples, seed=self._options.seed)
         self._model = Model.from_bytes(self._parts[MODEL].tobytes(), self.shipped["custom_objects"])
 
-    def start(self, com: Communication) -> None:
-        with self._injected(com) as faults:
-            self._train(com, faults)
-
-    def _train(self, com: Communication, faults: FaultInjector | None) -> None:
-        plan = self._plan()
-        self._describe_itself(com, plan)
-        resumption = self._resume(com, plan)
+    def _take_part(
+        self, com: Communication, plan: WorkerPlan, resumption: Resumption | None, faults: FaultInjector | None
+    ) -> None:
         earlier = resumption.earlier() if resumption is not None else self._undone(com)
         metrics = [metric.name for metric in self._model.metrics]
         report = TrainingReport(com.output_directory, self._options.mission_title, self.node_id, metrics, earlier)

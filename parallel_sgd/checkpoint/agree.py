@@ -35,7 +35,6 @@ class StartPoint:
 
 
 def own_store(com: Communication) -> Store:
-    """The checkpoints of this node, in the folder of its job."""
     return Store(com.output_directory.parent / FOLDER, com.job)
 
 
@@ -148,7 +147,6 @@ class Agreement:
         return choice, Snapshot.read(_bytes(self._heard.pop((CONTENT, source.holder))))
 
     def _send(self, choice: Choice, held: HeldCheckpoints) -> None:
-        """Give this node's checkpoints to those who lack them."""
         controller, me = self._com.controller, self._com.node_id
         for node, source in choice.sources.items():
             if source.holder == me and node != me:

@@ -49,7 +49,6 @@ class Disk:
         self.sync_folder(target.parent)
 
     def replace(self, source: Path, target: Path) -> None:
-        """Give a file another name, in place of what had it."""
         os.replace(source, target)
 
     def sync_folder(self, folder: Path) -> None:

@@ -35,7 +35,6 @@ class Commits:
         self._kept: deque[tuple[Progress, State]] = deque()
 
     def due(self, batches: int) -> bool:
-        """Whether there is one after so many batches in all."""
         return self._every != NEVER and batches % self._every == 0
 
     def take(self, progress: Progress, state: State) -> None:
@@ -61,11 +60,9 @@ class Keeper:
         self.writer = Writer(store, lambda snapshot: self._copies.put_back(dict(snapshot.arrays)), model)
 
     def describe(self, batches: Batches) -> None:
-        """How an epoch is cut."""
         self._header = replace(self._header, batch_size=batches.batch_size, batches=batches.count, samples=batches.samples)
 
     def batches_before(self, position: Position) -> int:
-        """Batches from the beginning of the job to a position."""
         return position.epoch * self._header.batches + position.batch
 
     def prepare(self, state: State) -> None:

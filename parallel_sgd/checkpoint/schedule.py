@@ -64,7 +64,6 @@ class Schedule:
         self._began: tuple[int, float] | None = None
 
     def due(self, position: Position) -> bool:
-        """Whether there is one here; asked after every batch."""
         if position == self._end:
             return True
         if self._every == EPOCH:

@@ -80,7 +80,6 @@ class Header:
 
     @property
     def position(self) -> Position:
-        """Where training stood."""
         return self.progress.position
 
     @property
@@ -105,7 +104,6 @@ class Snapshot:
     numbers: Mapping[str, bool | int | float | str | None]
 
     def part(self, kind: str) -> dict[str, Any]:
-        """Arrays and numbers of one part, by name."""
         start = f"{kind}/"
         both = {**self.arrays, **self.numbers}
         return {name[len(start) :]: value for name, value in both.items() if name.startswith(start)}

@@ -181,7 +181,6 @@ class Resumption:
         return Progress(given.position, steps, given.seconds, given.evaluation, history)
 
     def earlier(self) -> Earlier | None:
-        """The tables of the part that is over, if they are here."""
         return None if self.tables is None else Earlier(self.tables, self.position)
 
     def check(self, batches: Batches, order: str, seed: int, epochs: int) -> None:

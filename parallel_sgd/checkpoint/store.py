@@ -29,7 +29,6 @@ def file_name(position: Position) -> str:
 
 
 def position_of(name: str) -> Position | None:
-    """The position that is in the name of a checkpoint; None for another file."""
     match = _NAME.fullmatch(name)
     return Position(int(match[1]), int(match[2])) if match else None
 

@@ -165,7 +165,6 @@ class Copies:
         return copies
 
     def put_back(self, copies: dict[str, Array]) -> None:
-        """The memory of what `take` gave is free again."""
         self._free.append(copies)
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ from rpc.logs import clean, clean_text
 from rpc.submit import list_jobs
 
 from .nodes import reach_all
-from .output import EXIT_FAILED, EXIT_NODE_LOST, EXIT_OK, paths_of, print_json, program_name
+from .output import EXIT_FAILED, EXIT_NODE_LOST, EXIT_OK, paths_of, print_json, program_name, tell
 
 _HEAD = ("JOB", "TITLE", "NODE", "ADDRESS", "STATE", "SINCE", "ATTEMPT", "DRIVER")
 
@@ -76,15 +76,11 @@ def attach(options: argparse.Namespace) -> int:
         states = reclaimer.follow(job)
         files = reclaimer.require_client_log(job)
     outcome = reclaimer.outcome
-    if options.json:
-        content = {"job": job, "outcome": outcome, "files": paths_of(files)}
-        if reclaimer.detail:
-            content["detail"] = reclaimer.detail
-        print_json(content)
-    else:
-        sys.stdout.write(f"The job {job} has ended: {outcome}.\n")
-        if reclaimer.detail:
-            sys.stderr.write(f"{program_name()}: {clean_text(reclaimer.detail)}\n")
+    detail = {"detail": reclaimer.detail} if reclaimer.detail else {}
+    content = {"job": job, "outcome": outcome, "files": paths_of(files), **detail}
+    tell(options, content, f"The job {job} has ended: {outcome}.")
+    if detail and not options.json:
+        sys.stderr.write(f"{program_name()}: {clean_text(reclaimer.detail)}\n")
     if outcome != "done":
         return EXIT_FAILED
     return EXIT_OK if all(state in ("done", "unknown") for state, _ in states.values()) else EXIT_NODE_LOST
@@ -106,10 +102,8 @@ def stop(options: argparse.Namespace) -> int:
         reclaimer = Reclaimer(com)
         reclaimer.stop(options.stop, "It was stopped by psgd-submit --stop.")
         states = reclaimer.follow(options.stop)
-    if options.json:
-        print_json({"job": options.stop, "outcome": reclaimer.outcome, "nodes": {str(n): s for n, (s, _) in states.items()}})
-    else:
-        sys.stdout.write(f"The job {options.stop} has ended: {reclaimer.outcome}.\n")
+    content = {"job": options.stop, "outcome": reclaimer.outcome, "nodes": {str(n): s for n, (s, _) in states.items()}}
+    tell(options, content, f"The job {options.stop} has ended: {reclaimer.outcome}.")
     return EXIT_OK
 
 

@@ -32,7 +32,6 @@ from .output import program_name
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """All of them, in the groups in which `--help` shows them."""
     parser = OptionParser(
         prog=program_name(),
         usage="%(prog)s -m FILE [options]\n"

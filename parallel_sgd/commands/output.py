@@ -34,6 +34,14 @@ def print_json(content: Mapping[str, Any]) -> None:
     sys.stdout.write(json.dumps(content) + "\n")
 
 
+def tell(options: argparse.Namespace, content: Mapping[str, Any], words: object) -> None:
+    """With --json the content, else the words as a line."""
+    if options.json:
+        print_json(content)
+    else:
+        sys.stdout.write(f"{words}\n")
+
+
 def complain(options: argparse.Namespace, error: Exception, **more: Any) -> None:
     """Say what went wrong; to machines also as JSON, with `more`. A wrong argument goes by the name of its option."""
     flags = {name: about.flag.names[0] for name, about in known_options() if about.flag is not None}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -20,7 +19,7 @@ from ..post_mortem import collect_post_mortem
 from ..run import JobResult
 from .nodes import LAUNCHER, all_nodes, launcher_from, listed_nodes
 from .options import load_model, make_dataset, make_transform, settings_of
-from .output import EXIT_NODE_LOST, EXIT_OK, paths_of, print_json
+from .output import EXIT_NODE_LOST, EXIT_OK, paths_of, tell
 
 
 def submit(options: argparse.Namespace) -> int:
@@ -37,14 +36,9 @@ def submit(options: argparse.Namespace) -> int:
         settings["discovery"] = offer.launcher.discover
     with _nodes(options, offer) as nodes, post_mortem_on_failure(nodes, options.post_mortem is not None):
         result: JobResult = job.parallel(nodes, **settings)
-    if options.json:
-        figures = {name: value if math.isfinite(value) else None for name, value in result.items()}  # JSON knows no NaN
-        content = {"result": figures, "job": result.job_id, "files": paths_of(result.files)}
-        if result.failures:
-            content["failures"] = describe_failures(result.failures)
-        print_json(content)
-    else:
-        sys.stdout.write(f"{result}\n")
+    figures = {name: value if math.isfinite(value) else None for name, value in result.items()}  # JSON knows no NaN
+    failures = {"failures": describe_failures(result.failures)} if result.failures else {}
+    tell(options, {"result": figures, "job": result.job_id, "files": paths_of(result.files), **failures}, result)
     return EXIT_NODE_LOST if result.failures else EXIT_OK
 
 
@@ -86,8 +80,5 @@ def post_mortem(options: argparse.Namespace) -> int:
     Raises: UnknownJob, NetworkError, OSError, ValueError; see `collect_post_mortem`, `all_nodes`.
     """
     path = collect_post_mortem(all_nodes(options), options.post_mortem)
-    if options.json:
-        print_json({"files": [str(path)]})
-    else:
-        sys.stdout.write(f"{path}\n")
+    tell(options, {"files": [str(path)]}, path)
     return EXIT_OK

@@ -35,7 +35,6 @@ class Event:
 
     @property
     def verdict(self) -> Verdict | None:
-        """The verdict that it is, if it is one."""
         fields = {name: value for name, value in self.fields.items() if name not in ("time", "event")}
         try:
             told = parse({"op": "Verdict", **fields}, (Verdict,)) if self.event == "verdict" else None
@@ -75,7 +74,6 @@ class NodeCase:
 
     @property
     def folder(self) -> str:
-        """Where its files are in the zip."""
         address = "".join(c if c.isalnum() or c in ".-" else "-" for c in str(self.found.address))
         return f"nodes/{self.found.node}-{address}"
 
@@ -101,7 +99,6 @@ class Case:
 
     @property
     def title(self) -> str:
-        """What the submitter called the job."""
         return next((str(node.record["title"]) for node in self.nodes if "title" in node.record), "")
 
     @property
@@ -113,7 +110,6 @@ class Case:
 
     @property
     def timeline(self) -> list[Event]:
-        """The events of all nodes, by time."""
         return sorted((event for node in self.nodes for event in node.events), key=lambda event: event.time)
 
 

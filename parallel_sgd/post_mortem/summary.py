@@ -27,7 +27,6 @@ nodes/<node>-<agent>/   what that agent has sent: logs, record, timeline (events
 
 
 def summary(case: Case, now: float) -> str:
-    """What a person reads first."""
     reached = len({str(node.found.address) for node in case.nodes}) + len(case.strangers)
     sections = [
         f'Post-mortem of job {case.job} ("{clean(case.title)}"), collected {_stamp(now)}: '
@@ -44,18 +43,15 @@ def summary(case: Case, now: float) -> str:
 
 
 def verdicts(case: Case) -> str:
-    """All that the failure detectors have said."""
     told = [clean_text(verdict.describe()) for verdict in case.verdicts]
     return "\n\n".join(told or ["No agent has a verdict on a node of this job."]) + "\n"
 
 
 def timeline(events: Iterable[Event]) -> str:
-    """One line for each."""
     return "".join(f"{line}\n" for line in map(_line, events))
 
 
 def checkpoints(case: Case) -> list[str]:
-    """One line for each state, by node."""
     lines = []
     for node in case.nodes:
         lines.append(f"{node.name}:" if node.states else f"{node.name}: none")

@@ -485,7 +485,7 @@ def test_a_manifest_travels_unchanged(spec: JobSpec, tmp_path: Path) -> None:
     assert b"Mine" in read.workers.code  # the user's code is bytes here; nobody has loaded it
     assert read.to_bytes() == content
     assert (read.job, read.policy, read.options.mission_title) == ("job-1", "redundant", "P-SGD")
-    assert can_do_without(read, {1}) and not can_do_without(read, {0, 1})
+    assert can_do_without(read.holders, {1}) and not can_do_without(read.holders, {0, 1})
     resources = read.resources
     samples = (np.ones(3, np.float32),) * 4
     first = attempt_resources(resources, 0, 2, 1e6, lambda: samples)

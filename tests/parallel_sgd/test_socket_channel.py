@@ -170,8 +170,8 @@ def test_leaving_has_a_limit() -> None:
 @covers("SUB-31")
 def test_what_a_job_can_do_without() -> None:
     """a worker whose blocks others hold; the parameter server never."""
-    assert can_do_without(DuplicateAssignment(4, 2), {0, 2})
-    assert not can_do_without(DuplicateAssignment(4, 2), {0, 1})
-    assert not can_do_without(IIDBlockAssignment(2), {0})
-    assert can_do_without(IIDBlockAssignment(2), set())
-    assert not can_do_without(DuplicateAssignment(4, 2), {Parameter_Server})
+    assert can_do_without(DuplicateAssignment(4, 2).block_2_node, {0, 2})
+    assert not can_do_without(DuplicateAssignment(4, 2).block_2_node, {0, 1})
+    assert not can_do_without(IIDBlockAssignment(2).block_2_node, {0})
+    assert can_do_without(IIDBlockAssignment(2).block_2_node, set())
+    assert not can_do_without(DuplicateAssignment(4, 2).block_2_node, {Parameter_Server})

@@ -35,7 +35,7 @@ def check_exact(job: ArrayJob, nodes: Iterable[int] | None = None) -> None:
 
 def codec_of(job: ArrayJob, node: int = 0, variable: int = 0) -> Any:
     """The codec of a worker, after the job."""
-    return job.exchanges[node]._bank.codecs[variable]
+    return job.exchanges[node].bank.codecs[variable]
 
 
 class ByHand:
