@@ -168,7 +168,6 @@ class _PendingConnection:
         self._reader.feed(hello)
         self._handshake: ServerHandshake | None = None
         self._accept = accept
-        self._seal = not link.private
         self._read = len(hello)
         self._sent = 0
 
@@ -203,10 +202,7 @@ class _PendingConnection:
         return self._admit(self._handshake, self._reader.hello, clock)
 
     def _serve(self, accept: Accept) -> ServerHandshake:
-        self._seal = self._seal or bool(accept.caps.get("seal"))
-        return ServerHandshake(
-            accept.admits, accept.role, accept.job, {**accept.caps, "seal": self._seal}, binding=self.link.binding
-        )
+        return ServerHandshake(accept.admits, accept.role, accept.job, accept.caps, binding=self.link.binding)
 
     def _receive(self, size: int) -> bytes | None:
         """At most `size` bytes, None when none is there yet."""
@@ -231,10 +227,9 @@ class _PendingConnection:
     def _admit(self, handshake: ServerHandshake, hello: Hello, clock: Clock) -> Authenticated:
         session = Session(
             self.link,
-            handshake.keys.server_key,
-            handshake.keys.client_key,
+            handshake.keys,
             Peer(hello.role, None if self._accept is None else self._accept.node, hello.caps),
-            sealed=self._seal or bool(hello.caps.get("seal")),
+            sealed=not self.link.private,
             is_server=True,
             clock=clock,
         )

@@ -25,7 +25,7 @@ CANNOT_CONNECT = "cannot connect"
 class Target(NamedTuple):
     """Whom to call, as what, and with which key.
 
-    `unix_path` is tried first where it is trustworthy. The cap `seal` asks for MACs where nobody is on the path, too.
+    `unix_path` is tried first where it is trustworthy.
     """
 
     address: Address
@@ -210,14 +210,12 @@ class _Attempt:
             raise
         link = SocketLink(sock, str(self.target.address))
         self.sock, self.connecting = link, False
-        wish = self.target.caps or {}
-        self._seal = not link.private or bool(wish.get("seal"))
         self._handshake = ClientHandshake(
             self.target.key,
             self.target.role,
             self.target.expect,
             self.target.job,
-            {**wish, "seal": self._seal},
+            self.target.caps,
             binding=link.binding,
         )
         self._put(self._handshake.start())
@@ -238,13 +236,12 @@ class _Attempt:
                 raise self._lost("it closed the connection during the handshake")
             self._read += count
             self._put(handshake.feed(bytes(view[:count])))
-        link, keys = self._link(), handshake.keys
+        link = self._link()
         self._session = Session(
             link,
-            keys.client_key,
-            keys.server_key,
+            handshake.keys,
             Peer(self.target.expect, self.target.node_id, handshake.peer_caps),
-            sealed=self._seal or bool(handshake.peer_caps.get("seal")),
+            sealed=not link.private,
             is_server=False,
             clock=self._clock,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections import deque
 from collections.abc import Callable, Sequence
 from io import BufferedReader, BytesIO
@@ -10,15 +9,28 @@ from typing import Any, NamedTuple, TypeAlias
 
 from .budget import OBJECT_BYTES
 from .errors import ProtocolError
-from .keys import MAC_SIZE, Opener
 from .memory import SlabPool
 from .names import numpy as np
+from .record_reader import DIRECT_BYTES, RecordReader, check_header
+from .records import TAG_SIZE, Opener
 from .values import Array, decode
-from .wire import HEADER, KINDS, LONGEST, MAX_HEAD, Kind, Known, KnownTails, Limits, allocate, as_bytes, split, unpack
+from .wire import (
+    CONTINUES,
+    HEADER,
+    LONGEST,
+    MAX_HEAD,
+    Kind,
+    Known,
+    KnownTails,
+    Limits,
+    allocate,
+    as_bytes,
+    split,
+    unpack,
+)
 
 SCRATCH_BYTES = 1 << 18
 ARRAY_BYTES = 1 << 11  # of an array in line beside its content: it takes some 200, and a message may hold 100,000
-DIRECT_BYTES = 1 << 13  # a gap of at least this size is read straight into its destination
 _INTEGERS = frozenset({int})  # not bool
 _READY, _MESSAGE, _MORE = int(Kind.READY), int(Kind.MESSAGE), int(Kind.MORE)  # members compare at a tenth of the speed
 
@@ -44,10 +56,7 @@ class Undecoded(NamedTuple):
 
 
 def unpacked(content: Any) -> Any:
-    """The value of `Message.content`.
-
-    Raises: ProtocolError, as `Undecoded.unpack`.
-    """
+    """The value of `Message.content`. Raises: ProtocolError, as `Undecoded.unpack`."""
     return content.unpack() if type(content) is Undecoded else content
 
 
@@ -61,10 +70,7 @@ class Message(NamedTuple):
 
     @property
     def value(self) -> Any:
-        """What was sent, made now.
-
-        Raises: ProtocolError, as `Undecoded.unpack`.
-        """
+        """What was sent, made now, as by `within`."""
         return unpacked(self.content)
 
     def within(self, budget: int) -> Any:
@@ -85,17 +91,16 @@ class FrameReader:
     """Turns a byte stream into messages, with one copy at most for small frames and none for large arrays.
 
     Ask `buffer()` where to read to, read there, tell `advance(n)` how much came; whole messages appear in `messages`.
-    With `opener` (a `seal.Opener`) the first frame must carry a MAC, and with `sealed` every frame. With `expect_ready` the
-    first frame must be READY, whose value goes to `ready`; `ended` tells that BYE came, after which nothing may come.
+    With `opener` the first frame must be a record, and with `sealed` every frame. With `expect_ready` the first frame must be
+    READY, which `ready` tells; `ended` tells that BYE came, after which nothing may come.
     `place`, where it is set, finds the memory for messages of one array.
     """
 
     # with more than thirty attributes in a dict CPython takes a longer way to all of them: a tenth of a small message's time
     __slots__ = (
         "_arrays",
-        "_data",
+        "_continues",
         "_data_bytes",
-        "_expect_ready",
         "_fill",
         "_fresh",
         "_head",
@@ -103,16 +108,16 @@ class FrameReader:
         "_kind",
         "_known",
         "_limits",
-        "_mac",
         "_metadata",
         "_missing",
-        "_opener",
         "_overhead",
         "_pool",
+        "_records",
         "_scratch",
         "_sealed",
         "_sinks",
         "_step",
+        "_tag",
         "_tails",
         "_tree",
         "classes",
@@ -136,18 +141,17 @@ class FrameReader:
         self.completed = 0  # messages, so far
         self.classes: Sequence[type] = ()
         self.place: Place | None = None
-        self.ready: Any = None
+        self.ready = not expect_ready
         self.ended = False
-        self._expect_ready = expect_ready
         self._pool = SlabPool()
         self._tails = KnownTails()
         self._limits = limits
-        self._opener = opener
         self._sealed = sealed
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.direct = False  # whether the last `buffer()` belongs to a large array, so that more is on its way
         self._header = memoryview(bytearray(HEADER.size))
-        self._mac = bytearray(MAC_SIZE)
+        self._records = None if opener is None else RecordReader(opener, limits, self._scratch, first_only=not sealed)
+        self._tag = TAG_SIZE if opener is not None else 0
         self._reset()
         self._begin()
 
@@ -168,35 +172,49 @@ class FrameReader:
         self._fresh = True  # nothing of the frame has come yet
         self.watched = False  # whether the reader's owner counts the seconds of this frame
         self._metadata: bytes | bytearray = b""
-        self._data: list[memoryview] = []  # this frame's data, for its MAC
 
     def forget(self) -> None:
         """Nothing more will come: free what a lost session must not keep, a message in the making and memory for others."""
         self._reset()
         self._begin()
         self._pool = SlabPool()
+        self._records = None
 
     def buffer(self) -> memoryview:
         """Where the next received bytes go; never empty."""
+        if self._records is not None:
+            buffer = self._records.buffer()
+            self.direct = self._records.direct
+            return buffer
         self.direct = len(self._fill[0]) >= DIRECT_BYTES
         return self._fill[0] if self.direct else self._scratch
 
     @property
     def begun(self) -> bool:
         """Whether more must come: of a frame, or of a message."""
-        return not self._fresh or self._missing > 0
+        return not self._fresh or self._missing > 0 or (self._records is not None and self._records.begun)
 
     def advance(self, count: int) -> None:
         """Take note that `count` bytes were put into the last `buffer()`.
 
         Raises: ProtocolError; the connection must then be closed.
         """
+        if self._records is not None:
+            for frames in self._records.frames(count, self._begin_more, self._finish_frame):
+                self._read(frames)
+            if not self._sealed and self.ready:  # that was the record which confirms the keys
+                rest, self._records, self._tag = self._records.rest(), None, 0
+                self._read(memoryview(rest))
+            return
         unread = self._scratch[:count]
         if self.direct:
             self._fill[0] = self._fill[0][count:]
             unread = unread[:0]
+        self._read(unread)
+
+    def _read(self, unread: memoryview) -> None:
         while True:
-            while self._fresh and self._opener is None and len(unread) >= HEADER.size:
+            while self._fresh and len(unread) >= HEADER.size:
                 unread = self._take_known(unread)
                 unread = self._take_start(unread) if len(unread) >= HEADER.size else unread
             if self._fresh and not unread:
@@ -209,7 +227,7 @@ class FrameReader:
     def _take_known(self, unread: memoryview) -> memoryview:
         """Make the messages in front whose like has come before, as most of a training step are; return what follows them."""
         at, size = 0, len(unread)
-        if self._missing or self._expect_ready or self.ended or self.place:
+        if self._missing or not self.ready or self.ended or self.place:
             return unread
         while size - at >= HEADER.size:
             kind, flags, reserved, meta_bytes, data_bytes = HEADER.unpack_from(unread, at)
@@ -223,15 +241,15 @@ class FrameReader:
             head, known = found
             array = np.ndarray(known.shape, known.dtype, unread, end).copy()
             content = (*known.integers, array) if known.integers else array
-            self.messages.append(Message(head, content, data_bytes, end - at))
+            self.messages.append(Message(head, content, data_bytes, end - at + self._tag))
             self.completed += 1
             at = stop
         return unread[at:]
 
     def _take_start(self, unread: memoryview) -> memoryview:
-        """Read header and, where it has come whole, meta of an unsealed frame in place; return what follows them."""
+        """Read header and, where it has come whole, meta of a frame in place; return what follows them."""
         self._fresh = False
-        meta_bytes = self._check_header(*HEADER.unpack_from(unread))
+        meta_bytes = self._check_header(HEADER.unpack_from(unread))
         end = HEADER.size + meta_bytes
         if len(unread) < end:
             self._await_meta(meta_bytes)
@@ -262,41 +280,38 @@ class FrameReader:
 
     def _on_header(self) -> None:
         self._fresh = False
-        self._await_meta(self._check_header(*HEADER.unpack(self._header)))
+        self._await_meta(self._check_header(HEADER.unpack(self._header)))
 
     def _await_meta(self, meta_bytes: int) -> None:
         meta = bytearray(meta_bytes)
         self._metadata = meta
         self._step, self._fill = self._on_meta, [memoryview(meta)]
 
-    def _check_header(self, kind: int, flags: int, reserved: int, meta_bytes: int, data_bytes: int) -> int:
+    def _check_header(self, header: tuple[int, ...]) -> int:
         """Take note of what a header says; returns the length of the frame's meta."""
-        if kind not in KINDS or flags or reserved:
-            raise ProtocolError(f"A frame of unknown kind {kind} (flags {flags}, reserved {reserved}) came in.")
-        if meta_bytes > self._limits.meta or data_bytes > self._limits.data:
-            raise ProtocolError(
-                f"A frame announces {meta_bytes} + {data_bytes} bytes; allowed are {self._limits.meta} + {self._limits.data}."
-            )
+        check_header(header, self._limits.meta, self._limits.data)
+        kind, flags, _, meta_bytes, data_bytes = header
         more = kind == _MORE
         if more != (self._missing > 0) or more == (meta_bytes > 0) or (more and not data_bytes):
             raise ProtocolError(f"A frame of kind {Kind(kind).name} came out of turn or without content.")
         if not more:
-            if self.ended or self._expect_ready != (kind == _READY):
+            if self.ended or self.ready == (kind == _READY):
                 raise ProtocolError(f"A frame of kind {Kind(kind).name} came in the wrong state of the session.")
             self._kind = kind
         self._data_bytes = data_bytes
-        self._overhead += HEADER.size + meta_bytes
+        self._continues = flags == CONTINUES
+        self._overhead += HEADER.size + meta_bytes + self._tag
         return meta_bytes
 
+    def _begin_more(self, header: tuple[int, ...]) -> list[memoryview]:
+        """Where the data belong of a frame of kind MORE that is about to be opened."""
+        self._check_header(header)
+        return self._take(self._data_bytes)
+
     def _on_meta(self) -> None:
-        if self._opener is None and self._metadata:
+        if self._metadata:
             self._open_meta(self._metadata)
-        if self._opener is None or not self._metadata:  # a MORE frame's destinations are verified already
-            self._fill = self._take(self._data_bytes)
-        else:
-            self._fill = [memoryview(bytearray(self._data_bytes))]
-        self._data = list(self._fill)
-        self._step = self._on_data
+        self._step, self._fill = self._finish_frame, self._take(self._data_bytes)
 
     def _open_meta(self, metadata: bytes | bytearray | memoryview) -> None:
         found = self._tails.find(bytes(metadata)) if len(metadata) <= LONGEST else None
@@ -346,29 +361,12 @@ class FrameReader:
                 self._sinks[0] = sink[len(part) :]
         return targets
 
-    def _on_data(self) -> None:
-        if self._opener is None:
-            self._finish_frame()
-        else:
-            self._overhead += MAC_SIZE
-            self._step, self._fill = functools.partial(self._on_mac, self._opener), [memoryview(self._mac)]
-
-    def _on_mac(self, opener: Opener) -> None:
-        opener.verify([self._header, self._metadata, *self._data], bytes(self._mac))
-        if self._metadata:
-            self._open_meta(self._metadata)
-            held = self._data[0]
-            for target in self._take(self._data_bytes):
-                target[:] = held[: len(target)]
-                held = held[len(target) :]
-        self._finish_frame()
-
     def _finish_frame(self) -> None:
+        if self._continues != (self._missing > 0):
+            raise ProtocolError("A frame says that its message goes on, or ends, where it does not.")
         if not self._missing:
             self._finish_message()
             self._reset()
-        if not self._sealed:
-            self._opener = None
         self._begin()
 
     def _finish_message(self) -> None:
@@ -379,7 +377,7 @@ class FrameReader:
             self.messages.append(Message(self._head, content, raw, self._overhead))
             self.completed += 1
         elif self._kind == _READY:
-            self._expect_ready, self.ready = False, unpacked(content)
+            self.ready = True
         else:
             self.ended = True
 

@@ -1,14 +1,15 @@
 """The handshake of both ends as machines without I/O: bytes in, bytes out, and two session keys at the end.
 
-    client  HELLO  versions, role, key id, nonce, caps, job
-    server  REPLY  version, role, nonce, caps  ||  HMAC(k_auth_s, T)
+    client  HELLO  versions, role, key id, nonce, caps, job, share, ciphers
+    server  REPLY  version, role, nonce, caps, share, cipher  ||  HMAC(k_auth_s, T)
     client  PROOF  HMAC(k_auth_c, T)
     server  READY  the session's first frame, sealed with k_s2c; it confirms the keys to the client
 
-T is the hash of HELLO and REPLY, and every key follows from T and the shared key (see `keys.derive`). The server proves
-itself first, so a client never sends code or data to an impostor. Both nonces are in T, so a recording is worthless;
-versions, roles and caps are in T, so nobody on the path can change them; each end proves with a key of its own, so nothing
-can be reflected. What this gives is authenticity and integrity, neither secrecy nor forward secrecy.
+T is the hash of HELLO and REPLY; every key follows from T, the shared key and the secret of both X25519 shares (see
+`keys.derive`), as in Noise's NNpsk0. The server proves itself first, so a client never sends code or data to an impostor. Both
+nonces are in T, so a recording is worthless; versions, roles, caps and ciphers are in T, so nobody on the path can change them;
+each end proves with a key of its own, so nothing can be reflected. The shares are forgotten with the handshake: whoever learns
+the key later, and has recorded everything, can read nothing of it.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ from .hello import (
     parse_reply,
     reply_length,
 )
-from .keys import MAC_SIZE, Key, Keyring, SessionKeys, derive
+from .keys import PROOF_SIZE, SHARE_SIZE, Key, Keyring, SessionKeys, Share, derive
+from .records import choose_cipher, ciphers
 
 Steps: TypeAlias = Generator[tuple[int, bytes], bytes, bytes]
 """Yields (bytes to read next, bytes to send before that), is sent what was read, returns the bytes to send last."""
@@ -129,7 +131,7 @@ class ClientHandshake(_Handshake):
         expect_role: what the server must be.
         job: "" for an agent, else the job process that the agent shall hand the connection to.
         caps: what this side tells about itself, at most 16 plain values.
-        nonce_source: gives n fresh random bytes.
+        nonce_source: gives n fresh random bytes, for the nonce and the share.
         binding: ties the keys to the channel; both sides must give the same.
         versions: lowest and highest protocol version to offer.
 
@@ -154,7 +156,9 @@ class ClientHandshake(_Handshake):
         self._key = key
         self._expect_role = expect_role
         self._binding = binding
-        self._hello = Hello(versions, role, key.id, nonce_source(NONCE_SIZE), caps or {}, job)
+        self._share = Share(nonce_source(SHARE_SIZE))
+        nonce = nonce_source(NONCE_SIZE)
+        self._hello = Hello(versions, role, key.id, nonce, caps or {}, job, self._share.public, ciphers())
         self._hello_bytes = self._hello.to_bytes()
 
     def start(self) -> bytes:
@@ -167,22 +171,32 @@ class ClientHandshake(_Handshake):
             raise self._refusal(status)
         length = reply_length((yield LENGTH.size, b""))
         message = yield length, b""
-        core, mac = message[:-MAC_SIZE], message[-MAC_SIZE:]
-        schedule = derive(self._key, self._binding, self._hello_bytes, core)
+        core, mac = message[:-PROOF_SIZE], message[-PROOF_SIZE:]
+        try:
+            reply = parse_reply(core)
+            shared = self._share.secret(reply.share)
+        except ProtocolError:  # no peer that holds the key says such things
+            raise self._impostor() from None
+        schedule = derive(self._key, shared, self._binding, self._hello_bytes, core)
         if not hmac.compare_digest(schedule.server_proof, mac):
-            raise Rejected(
-                f"The server did not prove that it holds key {self._key.id.hex()}: it is an impostor, "
-                "or someone on the path altered the handshake."
-            )
-        reply = parse_reply(core)
+            raise self._impostor()
         low, high = self._hello.versions
         if not low <= reply.version <= high:
             raise ProtocolError(f"The server chose protocol version {reply.version}, offered were {low} to {high}.")
         if reply.role != self._expect_role:
             raise Rejected(f"The server must have the role '{self._expect_role}', got '{reply.role}'.")
+        if reply.cipher not in self._hello.ciphers:
+            raise ProtocolError(f"The server chose the cipher {reply.cipher}, offered were {', '.join(self._hello.ciphers)}.")
         self.peer_caps = reply.caps
-        self._keys = schedule.keys
+        self._keys = SessionKeys(schedule.server_key, schedule.client_key, reply.cipher)
+        del self._share  # so that nobody makes these keys again
         return schedule.client_proof
+
+    def _impostor(self) -> Rejected:
+        return Rejected(
+            f"The server did not prove that it holds key {self._key.id.hex()}: it is an impostor, "
+            "or someone on the path altered the handshake."
+        )
 
     def _refusal(self, status: int) -> NetworkError:
         if status not in Hint.__members__.values():
@@ -233,7 +247,8 @@ class ServerHandshake(_Handshake):
         self._nonce_source = nonce_source
         self._binding = binding
         self._versions = versions
-        self._reply(versions[1])  # so that caps that cannot be sent show here, not when somebody calls
+        self._share = Share(nonce_source(SHARE_SIZE))
+        self._reply(versions[1], ciphers()[0])  # so that caps that cannot be sent show here, not when somebody calls
         self._begin()
 
     @property
@@ -246,16 +261,19 @@ class ServerHandshake(_Handshake):
         hello_bytes = head + (yield hello_length(head), b"")
         hello = self.hello = parse_hello(hello_bytes, self._versions)
         key = self._admit(hello)
-        core = self._reply(choose_version(hello.versions, self._versions))
-        schedule = derive(key, self._binding, hello_bytes, core)
-        proof = yield MAC_SIZE, b"\0" + LENGTH.pack(len(core)) + core + schedule.server_proof
+        cipher = choose_cipher(hello.ciphers, ciphers())
+        core = self._reply(choose_version(hello.versions, self._versions), cipher)
+        schedule = derive(key, self._share.secret(hello.share), self._binding, hello_bytes, core)
+        proof = yield PROOF_SIZE, b"\0" + LENGTH.pack(len(core)) + core + schedule.server_proof
         if not hmac.compare_digest(schedule.client_proof, proof):
             raise Rejected(f"The client did not prove that it holds key {key.id.hex()}.")
-        self._keys = schedule.keys
+        self._keys = SessionKeys(schedule.server_key, schedule.client_key, cipher)
+        del self._share
         return b""
 
-    def _reply(self, version: int) -> bytes:
-        return Reply(version, self._role, self._nonce_source(NONCE_SIZE), self._caps).to_bytes()
+    def _reply(self, version: int, cipher: str) -> bytes:
+        nonce = self._nonce_source(NONCE_SIZE)
+        return Reply(version, self._role, nonce, self._caps, self._share.public, cipher).to_bytes()
 
     def _admit(self, hello: Hello) -> Key:
         """The key that this client has to prove."""

@@ -1,8 +1,8 @@
 """The first messages on a connection, their strict parsers, and the one-byte hint that a refusal leaves behind.
 
-    HELLO  = "PSGD" || u16 length || msgpack {v: [min, max], role, key_id, n, caps, job}       client to server
-    REPLY  = 0 || u16 length || msgpack {v, role, n, caps} || 32-byte MAC                      server to client
-    hint   = one byte that is not 0, then the connection closes                                server to client
+    HELLO  = "PSGD" || u16 length || msgpack {v: [min, max], role, key_id, n, caps, job, e, c}   client to server
+    REPLY  = 0 || u16 length || msgpack {v, role, n, caps, e, c} || 32-byte MAC                  server to client
+    hint   = one byte that is not 0, then the connection closes                                  server to client
 
 Neither is longer than 1 KiB. Both come from strangers until a MAC has verified: a parser raises ProtocolError for
 whatever is not exactly right (types, ranges, unknown, missing or repeated fields, bytes left over) and nothing else.
@@ -21,9 +21,10 @@ from typing import Any, TypeAlias, TypeGuard
 import msgpack
 
 from .errors import ProtocolError, Rejected
-from .keys import MAC_SIZE
+from .keys import PROOF_SIZE, SHARE_SIZE
+from .records import AES, CHACHA
 
-VERSIONS = (1, 1)
+VERSIONS = (2, 2)
 """Lowest and highest version of the protocol that this side speaks."""
 
 MESSAGE_LIMIT = 1024
@@ -34,7 +35,7 @@ LENGTH = struct.Struct("!H")
 
 _MAGIC = b"PSGD"
 _BODY_LIMIT = MESSAGE_LIMIT - HEAD.size
-_CORE_LIMIT = MESSAGE_LIMIT - 1 - LENGTH.size - MAC_SIZE
+_CORE_LIMIT = MESSAGE_LIMIT - 1 - LENGTH.size - PROOF_SIZE
 
 
 class Hint(enum.IntEnum):
@@ -61,7 +62,8 @@ class Hello:
     """What a client says first.
 
     Attributes: `versions` (lowest, highest), `role` it claims, `key_id` of the key it will prove, `nonce` (32 fresh
-    bytes), `caps` (what it can do; plain values), `job` ("" for the agent itself, else the job process it wants).
+    bytes), `caps` (what it can do; plain values), `job` ("" for the agent itself, else the job process it wants), `share`
+    (X25519, 32 bytes), `ciphers` that it has, the faster one first.
     """
 
     versions: tuple[int, int]
@@ -69,7 +71,9 @@ class Hello:
     key_id: bytes
     nonce: bytes
     caps: Caps
-    job: str = ""
+    job: str
+    share: bytes
+    ciphers: tuple[str, ...]
 
     def to_bytes(self) -> bytes:
         """The message as it travels; ValueError when a field is not what a parser would accept."""
@@ -80,6 +84,8 @@ class Hello:
             "n": self.nonce,
             "caps": dict(self.caps),
             "job": self.job,
+            "e": self.share,
+            "c": list(self.ciphers),
         }
         body = pack_fields(fields, HELLO_CHECKS, _BODY_LIMIT)
         return HEAD.pack(_MAGIC, len(body)) + body
@@ -87,16 +93,25 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a server answers: the `version` it chose, its `role`, `nonce` (32 fresh bytes) and `caps`."""
+    """What a server answers: `version` and `cipher` that it chose, its `role`, `nonce` (32 fresh bytes), `caps` and `share`."""
 
     version: int
     role: str
     nonce: bytes
     caps: Caps
+    share: bytes
+    cipher: str
 
     def to_bytes(self) -> bytes:
         """The core of the message, without length and MAC; ValueError when a field is not what a parser would accept."""
-        fields = {"v": self.version, "role": self.role, "n": self.nonce, "caps": dict(self.caps)}
+        fields = {
+            "v": self.version,
+            "role": self.role,
+            "n": self.nonce,
+            "caps": dict(self.caps),
+            "e": self.share,
+            "c": self.cipher,
+        }
         return pack_fields(fields, REPLY_CHECKS, _CORE_LIMIT)
 
 
@@ -157,7 +172,7 @@ def reply_length(head: bytes) -> int:
     (length,) = LENGTH.unpack(head)
     if not 1 <= length <= _CORE_LIMIT:
         raise ProtocolError(f"A reply's core must have 1 to {_CORE_LIMIT} bytes, got {length}.")
-    return int(length) + MAC_SIZE
+    return int(length) + PROOF_SIZE
 
 
 def parse_hello(data: bytes, versions: tuple[int, int] = VERSIONS) -> Hello:
@@ -176,7 +191,16 @@ def parse_hello(data: bytes, versions: tuple[int, int] = VERSIONS) -> Hello:
     if fault is not None:
         raise ProtocolError(f"A hello {fault}.")
     low, high = fields["v"]
-    return Hello((low, high), fields["role"], fields["key_id"], fields["n"], fields["caps"], fields["job"])
+    return Hello(
+        (low, high),
+        fields["role"],
+        fields["key_id"],
+        fields["n"],
+        fields["caps"],
+        fields["job"],
+        fields["e"],
+        tuple(fields["c"]),
+    )
 
 
 def parse_reply(core: bytes) -> Reply:
@@ -185,7 +209,7 @@ def parse_reply(core: bytes) -> Reply:
     fault = field_fault(fields, REPLY_CHECKS)
     if fault is not None:
         raise ProtocolError(f"A reply {fault}.")
-    return Reply(fields["v"], fields["role"], fields["n"], fields["caps"])
+    return Reply(fields["v"], fields["role"], fields["n"], fields["caps"], fields["e"], fields["c"])
 
 
 def choose_version(offered: Sequence[int], own: Sequence[int]) -> int:
@@ -239,8 +263,19 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, (bool, int, str, bytes))
 
 
+def _are_ciphers(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) in (1, 2)
+        and len(set(map(str, value))) == len(value)
+        and all(isinstance(name, str) and name in _CIPHERS for name in value)
+    )
+
+
 _ROLE = (lambda value: isinstance(value, str) and value in ROLES, f"one of {', '.join(sorted(ROLES))}")
 _NONCE = (lambda value: _is_bytes(value, NONCE_SIZE), f"{NONCE_SIZE} bytes")
+_SHARE = (lambda value: _is_bytes(value, SHARE_SIZE), f"{SHARE_SIZE} bytes")
+_CIPHERS = (AES, CHACHA)
 _CAPS = (
     _is_caps,
     f"a dict of at most {_CAPS_LIMIT} names in lower case to None, bool, int, finite float, str or bytes",
@@ -256,8 +291,17 @@ HELLO_CHECKS: Checks = {
         lambda value: isinstance(value, str) and _JOB_NAME.fullmatch(value) is not None,
         "at most 64 letters, digits, dots, underscores and hyphens",
     ),
+    "e": _SHARE,
+    "c": (_are_ciphers, f"one or two of {', '.join(_CIPHERS)}"),
 }
-REPLY_CHECKS: Checks = {"v": (_is_version, "a version from 1 to 65535"), "role": _ROLE, "n": _NONCE, "caps": _CAPS}
+REPLY_CHECKS: Checks = {
+    "v": (_is_version, "a version from 1 to 65535"),
+    "role": _ROLE,
+    "n": _NONCE,
+    "caps": _CAPS,
+    "e": _SHARE,
+    "c": (lambda value: isinstance(value, str) and value in _CIPHERS, f"one of {', '.join(_CIPHERS)}"),
+}
 
 
 def field_fault(fields: Mapping[str, Any], checks: Checks) -> str | None:

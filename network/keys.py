@@ -1,4 +1,4 @@
-"""Keys: those of a cluster and of its jobs, those that a session derives from them, and the seals (MACs) on its frames.
+"""Keys: those of a cluster and of its jobs, and those that a session derives from them.
 
 A `Key` is 32 random bytes that admit to a cluster or to one job. It never shows its secret: not in `repr`, not in errors, not
 to a pickler. A `Keyring` holds one key, or two while the key is being changed: both are accepted, the first is offered.
@@ -13,11 +13,12 @@ import hashlib
 import hmac
 import secrets
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NoReturn
 
 from .errors import NetworkError, ProtocolError
+from .names import x25519
 
 __all__ = ["Key", "KeyFileError", "Keyring", "format_keyring", "new_key", "parse_keyring"]
 
@@ -136,109 +137,68 @@ def _parse_line(line: str, where: str) -> Key:
     return key
 
 
-# What follows from a key and the first two messages of a handshake: both proofs and the keys of the session.
+# What follows from a key, a shared secret, and the first two messages of a handshake: both proofs and the keys of the session.
 #
 # T   = SHA256(u32(len(HELLO)) || HELLO || REPLY core)
-# PRK = HMAC(T, key || binding)
-# k_x = HMAC(PRK, "psgd/1 " || x || 0x01)        x = auth_s, auth_c, c2s, s2c
+# PRK = HMAC(T, key || X25519(own share, the other's) || binding)
+# k_x = HMAC(PRK, "psgd/2 " || x || 0x01)        x = auth_s, auth_c, c2s, s2c
 #
-# All HMACs are HMAC-SHA256; PRK and k_x are HKDF's extract and one-block expand (RFC 5869) with T as salt.
+# All HMACs are HMAC-SHA256; PRK and k_x are HKDF's extract and one-block expand (RFC 5869) with T as salt. The shares are made
+# for one handshake and forgotten with it, so who learns the key later cannot open what was recorded before (RFC 7748).
+
+SHARE_SIZE = 32
+"""Bytes of a share, private or public, and of the secret that two of them make."""
+
+PROOF_SIZE = 32
 
 _TRANSCRIPT_HEAD = struct.Struct("!I")
 
 
+class Share:
+    """One end's part in a secret of two: `public` is for the other end. `private` are 32 random bytes."""
+
+    def __init__(self, private: bytes) -> None:
+        self._private = x25519.X25519PrivateKey.from_private_bytes(private)
+        self.public = self._private.public_key().public_bytes_raw()
+
+    def secret(self, other: bytes) -> bytes:
+        """What only the two ends know.
+
+        Raises: ProtocolError for a share that makes the same secret with everybody's.
+        """
+        try:
+            return self._private.exchange(x25519.X25519PublicKey.from_public_bytes(other))
+        except ValueError:
+            raise ProtocolError("The share of the other side is a point of low order.") from None
+
+
 @dataclass(frozen=True, slots=True)
 class SessionKeys:
-    """The keys that seal one session: `server_key` what the server sends, `client_key` what the client sends."""
+    """The keys that seal one session with `cipher`: `server_key` what the server sends, `client_key` what the client sends."""
 
     server_key: bytes = field(repr=False)
     client_key: bytes = field(repr=False)
+    cipher: str
 
 
 @dataclass(frozen=True, slots=True)
 class KeySchedule:
-    """`server_proof` = HMAC(k_auth_s, T), `client_proof` = HMAC(k_auth_c, T), and the session's `keys` k_s2c and k_c2s."""
+    """`server_proof` = HMAC(k_auth_s, T), `client_proof` = HMAC(k_auth_c, T), and k_s2c and k_c2s."""
 
     server_proof: bytes = field(repr=False)
     client_proof: bytes = field(repr=False)
-    keys: SessionKeys
+    server_key: bytes = field(repr=False)
+    client_key: bytes = field(repr=False)
 
 
-def derive(key: Key, binding: bytes, hello: bytes, core: bytes) -> KeySchedule:
-    """The schedule of a handshake; `hello` and `core` are the messages' bytes, `binding` names the channel below."""
+def derive(key: Key, shared: bytes, binding: bytes, hello: bytes, core: bytes) -> KeySchedule:
+    """The schedule of a handshake; `hello` and `core` are the messages' bytes, `shared` is the secret of both shares, `binding`
+    names the channel below."""
     transcript = hashlib.sha256(_TRANSCRIPT_HEAD.pack(len(hello)) + hello + core).digest()
-    root = _hmac(transcript, key.secret + binding)
-    auth_s, auth_c, c2s, s2c = (_hmac(root, b"psgd/1 %b\1" % label) for label in (b"auth_s", b"auth_c", b"c2s", b"s2c"))
-    return KeySchedule(_hmac(auth_s, transcript), _hmac(auth_c, transcript), SessionKeys(server_key=s2c, client_key=c2s))
+    root = _hmac(transcript, key.secret + shared + binding)
+    auth_s, auth_c, c2s, s2c = (_hmac(root, b"psgd/2 %b\1" % label) for label in (b"auth_s", b"auth_c", b"c2s", b"s2c"))
+    return KeySchedule(_hmac(auth_s, transcript), _hmac(auth_c, transcript), server_key=s2c, client_key=c2s)
 
 
 def _hmac(key: bytes, message: bytes) -> bytes:
     return hmac.digest(key, message, "sha256")
-
-
-# Seals on frames: HMAC-SHA256 over an implicit 64-bit sequence number and the frame.
-#
-# mac_i = HMAC-SHA256(key, u64(i) || part_0 || part_1 || ...)        i = 0, 1, 2, ...
-#
-# The number is counted on both sides and never sent, so a frame that is replayed, dropped, reordered or taken from
-# another session does not verify. Parts are hashed one after the other without being joined; the first of them, the
-# frame's header, carries the lengths of the others, so the same bytes cannot be cut in two ways. One key seals one
-# direction of one session.
-
-MAC_SIZE = 32
-"""Bytes of a seal."""
-
-_SEQUENCE = struct.Struct("!Q")
-_SEQUENCE_END = 1 << 64
-
-
-class _Seals:
-    """The series of seals that both ends compute alike."""
-
-    __slots__ = ("_keyed", "_sequence")
-
-    def __init__(self, key: bytes, first: int = 0) -> None:
-        # keying hashes two blocks; a copy of the keyed state costs less and the key itself is not kept
-        self._keyed = hmac.new(key, digestmod="sha256")
-        self._sequence = first
-
-    def _next(self, parts: Iterable[bytes | bytearray | memoryview]) -> bytes:
-        if self._sequence >= _SEQUENCE_END:
-            raise ProtocolError("This session has used up its 2**64 sequence numbers; open a new one.")
-        state = self._keyed.copy()
-        state.update(_SEQUENCE.pack(self._sequence))
-        self._sequence += 1
-        for part in parts:
-            state.update(part)
-        return state.digest()
-
-
-class Sealer(_Seals):
-    """Seals what this side sends; `first` is the first sequence number."""
-
-    __slots__ = ()
-
-    def seal(self, parts: Iterable[bytes | bytearray | memoryview]) -> bytes:
-        """The 32-byte seal of the next frame; each part is bytes or a contiguous one-dimensional buffer.
-
-        Raises ProtocolError when all sequence numbers are used.
-        """
-        return self._next(parts)
-
-
-class Opener(_Seals):
-    """Checks the seals of what arrives; after the first wrong one every later frame is refused too."""
-
-    __slots__ = ("_broken",)
-
-    def __init__(self, key: bytes, first: int = 0) -> None:
-        super().__init__(key, first)
-        self._broken = False
-
-    def verify(self, parts: Iterable[bytes | bytearray | memoryview], mac: bytes | bytearray | memoryview) -> None:
-        """Raise ProtocolError unless `mac` seals `parts` as the next frame of this session."""
-        self._broken = self._broken or not hmac.compare_digest(self._next(parts), mac)
-        if self._broken:
-            raise ProtocolError(
-                "A frame's seal does not verify: it was altered, replayed, reordered or comes from another session."
-            )

@@ -59,8 +59,14 @@ class LazyModule:
 
 if TYPE_CHECKING:
     import numpy as numpy
+    from cryptography import exceptions as exceptions
+    from cryptography.hazmat.primitives.asymmetric import x25519 as x25519
+    from cryptography.hazmat.primitives.ciphers import aead as aead
 else:
     numpy = LazyModule("numpy")  # half of the start of an agent, which takes part in no message with an array
+    exceptions = LazyModule("cryptography.exceptions")  # and most of the other half, until somebody connects
+    x25519 = LazyModule("cryptography.hazmat.primitives.asymmetric.x25519")
+    aead = LazyModule("cryptography.hazmat.primitives.ciphers.aead")
 
 
 def did_you_mean(name: object, known: Iterable[object], quoted: bool = True, meant: Mapping[Any, str] = _NOTHING) -> str:

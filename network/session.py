@@ -12,7 +12,8 @@ from typing import NamedTuple
 from .clock import Clock, SystemClock
 from .errors import ClosedByUs, NetworkError, PeerLost, ProtocolError
 from .frames import FrameReader, Message, Place
-from .keys import Opener, Sealer
+from .keys import SessionKeys
+from .records import TAG_SIZE, Opener, Sealer
 from .transport import Link, Waiter
 from .wire import Frame, Kind, Limits, Sent, pack
 
@@ -21,6 +22,7 @@ INBOX_BYTES = 256 << 20  # what they take: a session that holds as much is not r
 TURN_BYTES = 1 << 20  # what one call of `receive` reads at most when there is a message to handle already, and
 LONGEST_TURN_BYTES = 32 << 20  # when there is none
 _BUFFERS_AT_ONCE = 64
+_RECORDS_BYTES = 1 << 14  # of small records that are sealed together, at first
 LOOK_SECONDS = 5.0  # while bytes are awaited, `receive` is called at least so often
 STALL_BYTES = 32 << 10  # of a frame that has begun, or the rest of it, must come within
 STALL_SECONDS = 30.0  # in a session with an agent, and
@@ -45,14 +47,13 @@ class Session:
     `queue` frames a message and `send` moves what the link takes; until `pending_bytes` is 0 the arrays of queued messages
     must stay unchanged. `receive` moves what has arrived into `inbox`. When the connection ends, `lost` holds the reason:
     None while it lives, ClosedByUs after `close`, PeerLost otherwise; `left` tells that the peer said BYE first.
-    Not thread-safe. Raises: ValueError for frames without seals on a link that is not private.
+    Not thread-safe. Raises: ValueError for frames that are not sealed on a link that is not private.
     """
 
     def __init__(
         self,
         link: Link,
-        send_key: bytes,
-        receive_key: bytes,
+        keys: SessionKeys,
         peer: Peer,
         *,
         sealed: bool,
@@ -78,17 +79,22 @@ class Session:
         self._clock = clock or SystemClock()
         self._looked = self._seconds = 0.0  # at a frame that does not go on: when, and for how long
         self._had = 0  # bytes read when that began
-        self._sealer = Sealer(send_key)
+        send_key, receive_key = keys.server_key, keys.client_key
+        if not is_server:
+            send_key, receive_key = receive_key, send_key
+        self._sealer = Sealer(keys.cipher, send_key)
         # the server's first frame is sealed on every connection: it confirms the keys
-        opener = Opener(receive_key) if sealed or not is_server else None
+        opener = Opener(keys.cipher, receive_key) if sealed or not is_server else None
         self._reader = FrameReader(opener, sealed, limits, expect_ready=not is_server)
         self.inbox = self._reader.messages  # messages that have arrived and nobody has taken
         self._frames: deque[Frame] = deque()  # not sealed yet
+        self._records = memoryview(b"")  # memory for those that are, used again when they have left
         self._pending: deque[bytes | memoryview] = deque()  # what the link takes next
         if is_server:
-            (ready,), raw, overhead = pack(Kind.READY, (), {"sealed": sealed}, True)
-            self._pending += [*ready, self._sealer.seal(ready)]
+            ready, raw, overhead = pack(Kind.READY, (), None, True)
+            self._frames += ready
             self.pending_bytes = raw + overhead
+            self._pending.append(self._seal())
 
     @property
     def messages_read(self) -> int:
@@ -96,15 +102,8 @@ class Session:
         return self._reader.completed
 
     def confirm(self) -> bool:
-        """Whether the peer's READY is there, which proves that it holds the session's keys; only a client needs it.
-
-        Raises: ProtocolError when it has another idea of the session than we have.
-        """
-        if self._reader.ready is None:
-            return False
-        if self._reader.ready != {"sealed": self.sealed}:
-            raise ProtocolError(f"{self.peer} and this side do not agree whether frames are sealed.")
-        return True
+        """Whether the peer's READY is there, which proves that it holds the session's keys; only a client needs it."""
+        return self._reader.ready
 
     @property
     def midway(self) -> bool:
@@ -156,9 +155,8 @@ class Session:
         """Move queued bytes as far as the link takes them; True when none is left. A broken link shows in `lost`."""
         pending = self._pending
         while self.pending_bytes and self.lost is None:
-            if self._frames and not pending:  # one at a time: the other side verifies it while we seal the next
-                frame = self._frames.popleft()
-                pending += [*frame, self._sealer.seal(frame)]
+            if self._frames and not pending:
+                pending.append(self._seal())
             buffers = list(itertools.islice(pending, _BUFFERS_AT_ONCE))
             try:
                 count = self.link.send(buffers)
@@ -178,6 +176,19 @@ class Session:
             if full:
                 break
         return not self.pending_bytes
+
+    def _seal(self) -> memoryview:
+        """Make records of the frames in line, as many as fit: large ones alone, for the peer to open while we seal the next."""
+        end = 0
+        while self._frames:
+            size = sum(map(len, self._frames[0])) + TAG_SIZE
+            if len(self._records) < end + size:
+                if end:
+                    break
+                self._records = memoryview(bytearray(max(_RECORDS_BYTES, size)))
+            self._sealer.seal(self._frames.popleft(), self._records[end : end + size])
+            end += size
+        return self._records[:end]
 
     def receive(self) -> None:
         """Move what has arrived into `inbox`, unless it is full; more may be there. An ended or broken link shows in `lost`.
@@ -268,6 +279,7 @@ class Session:
     def _drop(self) -> None:
         self._frames.clear()
         self._pending.clear()
+        self._records = memoryview(b"")
         self.unsent_bytes += self.pending_bytes
         self.pending_bytes = 0
         self._reader.forget()

@@ -1,7 +1,7 @@
 """Links: what a connection must offer, whatever carries it, and the TCP and Unix sockets that offer it.
 
 A link never blocks: `send` takes what fits, `receive` gives what is there. To wait is the job of the transport's *waiter*,
-because only it knows what its links wait on: poll for sockets, a condition for the memory links of the tests.
+because only it knows what its links wait on: poll for sockets, a condition for links in memory.
 """
 
 from __future__ import annotations

@@ -3,12 +3,14 @@
     header `!BBHIQ` = kind, flags, reserved, meta length, data length (16 bytes)
     meta   msgpack [head, layout, tree]; absent in MORE frames
     data   raw bytes of the arrays, in the order of the layout
-    mac    32 bytes HMAC-SHA256 over (sequence number, header, meta, data) on sealed connections
+
+Where somebody may stand on the path each frame travels as a record: meta and data encrypted, and a tag (see `records`).
 
 `head` is a short list of integers (the key of an exchanged block, or empty), `layout` lists dtype and shape of every array,
 `tree` is the value with places for the arrays (see `values`). A message whose arrays exceed one frame continues in MORE
-frames. Arrays go out from their own memory and come in straight into new arrays; limits are checked on the header before
-anything is allocated, and on a sealed connection nothing is decoded before its MAC verified.
+frames, and the flag CONTINUES says of a frame that such a one follows. Arrays go out from their own memory and come in straight
+into new arrays, into which records are decrypted: so a large array has records of its own, beside that of the meta. Limits are
+checked on the header before anything is allocated, and of a record nothing is decoded before it has opened.
 
 A training step sends a few dozen messages that are one array, or a few integers and one array, of the same shapes every time.
 Of these both ends keep what follows the head in the meta, the *tail*: the sender the bytes, the receiver what it found in them
@@ -27,9 +29,9 @@ import msgpack
 
 from .budget import OBJECT_BYTES, check_sent, check_tree
 from .errors import ProtocolError
-from .keys import MAC_SIZE, Sealer
 from .memory import SlabPool
 from .names import numpy as np
+from .records import TAG_SIZE
 from .values import DTYPES, MAX_DIMENSIONS, Array, Tag, encode
 
 HEADER = struct.Struct("!BBHIQ")
@@ -39,13 +41,15 @@ LONGEST = 256  # bytes of meta whose tail is worth keeping
 _HEADS = [bytes([0x93, 0x90 + count]) for count in range(MAX_HEAD + 1)]  # msgpack: a list of three, the first a list of so many
 _INT = frozenset({int})  # not bool
 _LONG_WAY = frozenset({dict, list, str, type(None)})  # operations and the like: no need to ask what an array is
-SEALED_BYTES = 1 << 20  # data of a frame we seal: what is hashed at both ends stays in their caches
+CONTINUES = 1  # flag of a frame that is not the last of its message
+RECORD_BYTES = 1 << 20  # data of one record: what is encrypted and decrypted stays in the caches of both ends
+_TOGETHER = 32 << 10  # bytes of arrays that share a record with their meta; they are copied once more
 
 
 class Kind(enum.IntEnum):
     """What a frame is."""
 
-    READY = 1  # the server's first frame: key confirmation and limits; sealed on every connection
+    READY = 1  # the server's first frame, which confirms the keys: a record on every connection
     MESSAGE = 2
     MORE = 3  # continues the data of the message before it
     BYE = 4  # the sender's last frame: it leaves on purpose, and the connection's end is no loss
@@ -64,11 +68,11 @@ class Limits(NamedTuple):
 
 _tails: dict[tuple[Any, ...], bytes] = {}  # of what was sent
 
-Frame = list[bytes | memoryview]  # header, meta and data, without the seal
+Frame = list[bytes | memoryview]  # header and meta in one, then data
 
 
 class Sent(NamedTuple):
-    """What a message costs in bytes: its arrays, and what the protocol adds (headers, meta, seals)."""
+    """What a message costs in bytes: its arrays, and what the protocol adds (headers, meta, tags)."""
 
     raw: int
     overhead: int
@@ -79,15 +83,15 @@ class Sent(NamedTuple):
 
 
 class Packed(NamedTuple):
-    """A message ready to leave: its frames, and its size as in `Sent`, that of the seals included."""
+    """A message ready to leave: its frames, and its size as in `Sent`, that of the tags included."""
 
     frames: list[Frame]
     raw: int
     overhead: int
 
-    def buffers(self, sealer: Sealer | None = None) -> list[bytes | memoryview]:
-        """What travels, each frame with a seal of `sealer`. Seals count frames: ask once, in the order of sending."""
-        return [part for frame in self.frames for part in (frame if sealer is None else [*frame, sealer.seal(frame)])]
+    def buffers(self) -> list[bytes | memoryview]:
+        """What travels where nothing is encrypted."""
+        return [part for frame in self.frames for part in frame]
 
 
 def pack(
@@ -98,7 +102,7 @@ def pack(
     classes: Sequence[type] = (),
     limits: Limits = Limits(),  # noqa: B008
 ) -> Packed:
-    """Frame one message, whose frames leave with a seal each where `sealed`.
+    """Frame one message, whose frames become records where `sealed`.
 
     Raises: TypeError when the value cannot travel, ValueError when it exceeds `limits`.
     """
@@ -116,29 +120,28 @@ def pack(
             raise TypeError(f"A str that is no valid Unicode cannot travel: {error.reason}.") from None
         check_sent(meta)
     raw = arrays[0].nbytes if len(arrays) == 1 else sum(a.nbytes for a in arrays)
-    seal = MAC_SIZE if sealed else 0
+    tag = TAG_SIZE if sealed else 0
     size = len(meta)
     if size > limits.meta:
         raise ValueError(f"A message may hold {limits.meta} bytes beside its arrays, got {size}: send large data as arrays.")
     if raw > limits.message:
         raise ValueError(f"A message may hold {limits.message} bytes of arrays, got {raw}: send it in parts.")
-    most = min(limits.data, SEALED_BYTES) if sealed else limits.data
-    parts: Frame
-    if raw <= most:  # one frame, as almost always
-        parts = [HEADER.pack(kind, 0, 0, size, raw) + meta]
+    together = min(limits.data, _TOGETHER) if sealed else limits.data
+    if raw <= together:  # one frame, as almost always
+        parts: Frame = [HEADER.pack(kind, 0, 0, size, raw) + meta]
         for array in arrays:
             if array.nbytes:
                 parts.append(as_bytes(array))
-        return Packed([parts], raw, HEADER.size + size + seal)
+        return Packed([parts], raw, HEADER.size + size + tag)
+    views = [as_bytes(a) for a in arrays if a.nbytes]
+    chunks = [[], *_chunks(views, min(limits.data, RECORD_BYTES))] if sealed else list(_chunks(views, limits.data))
     frames: list[Frame] = []
-    overhead = 0
-    for number, chunk in enumerate(_chunks([as_bytes(a) for a in arrays if a.nbytes], most)):
-        first = b"" if number else meta
-        header = HEADER.pack(Kind.MORE if number else kind, 0, 0, len(first), sum(len(c) for c in chunk))
-        parts = [header, first, *chunk]
-        frames.append([part for part in parts if len(part)])
-        overhead += HEADER.size + len(first) + seal
-    return Packed(frames, raw, overhead)
+    for number, chunk in enumerate(chunks):
+        flags = CONTINUES if number < len(chunks) - 1 else 0
+        data = sum(map(len, chunk))
+        header = HEADER.pack(Kind.MORE, flags, 0, 0, data) if number else HEADER.pack(kind, flags, 0, size, data) + meta
+        frames.append([header, *(part for part in chunk if len(part))])
+    return Packed(frames, raw, size + len(frames) * (HEADER.size + tag))
 
 
 def tail_of(value: object) -> tuple[bytes, Array] | None:

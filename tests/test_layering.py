@@ -22,7 +22,7 @@ ALLOWED = {
 # what a package needs wherever it runs, and what a function may ask for when it is called
 REQUIRED = {
     "nn": {"numpy", "tqdm"},
-    "network": {"numpy", "msgpack"},
+    "network": {"numpy", "msgpack", "cryptography"},
     "rpc": {"numpy", "msgpack", "cloudpickle", "tqdm", "tomllib", "tomli"},  # Python 3.10 has no tomllib
     "executor": {"numpy", "msgpack", "tqdm"},
     "parallel_sgd": {"numpy", "tqdm"},

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from network.errors import ProtocolError
 from network.hello import Hello, HelloReader
 
-from .stream import MessageSplitter, Place, Seals, Shape, Stream
+from .stream import MessageSplitter, Place, Shape, Stream
 
 _CHUNK = 1 << 16
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: on, for no time at all, so that closing resets the connection
@@ -34,13 +34,12 @@ class ProxiedConnection:
         shapes: tuple[Shape, Shape],
         generator: random.Random,
         places: tuple[Place, Place] | None = None,
-        sealed: bool = False,
+        sealed: bool = True,
         selects: Callable[[Hello], bool] | None = None,
         connecting: bool = False,
     ) -> None:
         self._shapes = shapes
-        seals = Seals(sealed)
-        splitters = [None, None] if places is None else [MessageSplitter(place, seals) for place in places]
+        splitters = [None, None] if places is None else [MessageSplitter(place, sealed) for place in places]
         own = [random.Random(generator.random()) for _ in range(2)]  # noqa: S311  faults need repetition, not secrecy
         first = self._shapes if selects is None else (Shape(), Shape())
         self._selects = selects

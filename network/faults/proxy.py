@@ -77,7 +77,7 @@ class Proxy:
         """Put faults between this process and the peer of `sock`, which the proxy owns from now on.
 
         Returns the socket to use in its place, and the route. The connection is past its handshake; `sealed` says whether its
-        frames carry seals, which matters for `frames`.
+        frames are records, which matters for `frames`.
         """
         ours, near = socket.socketpair()
         route = Route(self, None, frames, None)

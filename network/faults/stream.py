@@ -12,9 +12,9 @@ from contextlib import AbstractContextManager
 
 from network.errors import ProtocolError
 from network.hello import HEAD, LENGTH, hello_length, reply_length
-from network.keys import MAC_SIZE
-from network.values import DTYPES, decode
-from network.wire import HEADER, KINDS, Kind, unpack
+from network.keys import PROOF_SIZE
+from network.records import TAG_SIZE
+from network.wire import CONTINUES, HEADER, KINDS, Kind
 
 
 class Shape:
@@ -264,23 +264,17 @@ class Place(enum.Enum):
     UNKNOWN = enum.auto()
 
 
-class Seals:
-    """Whether the frames of a connection carry seals. Its two directions share one, because only READY tells."""
-
-    def __init__(self, sealed: bool = False) -> None:
-        self.sealed = sealed
-
-
 class MessageSplitter:
     """Cuts one direction of a connection into what belongs together.
 
     `place` is where it begins: HELLO for what a client sends from the start, REPLY for a server, FRAMES after the handshake.
+    `sealed` says whether its frames are records; that of READY always is.
     Bytes that are no Parallel-SGD connection pass as they come.
     """
 
-    def __init__(self, place: Place, seals: Seals) -> None:
+    def __init__(self, place: Place, sealed: bool) -> None:
         self._place = place
-        self._seals = seals
+        self._sealed = sealed
         self._data = bytearray()
 
     def split(self, data: bytes) -> Iterator[tuple[bytes, bool]]:
@@ -311,7 +305,7 @@ class MessageSplitter:
         if self._place is Place.HELLO:
             return (HEAD.size + hello_length(data[: HEAD.size]) if len(data) >= HEAD.size else 0), False
         if self._place is Place.PROOF:
-            return MAC_SIZE, False
+            return PROOF_SIZE, False
         if self._place is Place.REPLY:
             if data[0]:  # a refusal
                 raise ProtocolError("A reply must begin with 0.")
@@ -321,32 +315,13 @@ class MessageSplitter:
 
     def _measure_message(self) -> tuple[int, bool]:
         """A frame and those that continue it."""
-        data, end, missing, first = self._data, 0, 0, 0
-        while not end or missing > 0:
+        data, end, first, flags = self._data, 0, 0, CONTINUES
+        while flags:
             if len(data) < end + HEADER.size:
                 return 0, False
-            kind, _, _, meta_bytes, data_bytes = HEADER.unpack_from(data, end)
-            if kind not in KINDS:
-                raise ProtocolError(f"A frame of unknown kind {kind} came by.")
-            if not end:
-                first = kind
-                if len(data) < HEADER.size + meta_bytes:
-                    return 0, False
-                missing = self._array_bytes(kind, bytes(data[HEADER.size : HEADER.size + meta_bytes]))
-            missing -= data_bytes
-            sealed = self._seals.sealed or kind == Kind.READY
-            end += HEADER.size + meta_bytes + data_bytes + (MAC_SIZE if sealed else 0)
+            kind, flags, _, meta_bytes, data_bytes = HEADER.unpack_from(data, end)
+            if kind not in KINDS or flags & ~CONTINUES:
+                raise ProtocolError(f"A frame of unknown kind {kind} (flags {flags}) came by.")
+            first = first or kind
+            end += HEADER.size + meta_bytes + data_bytes + (TAG_SIZE if self._sealed or kind == Kind.READY else 0)
         return end, first == Kind.MESSAGE
-
-    def _array_bytes(self, kind: int, metadata: bytes) -> int:
-        meta = unpack(metadata)
-        if not isinstance(meta, list) or len(meta) != 3:
-            raise ProtocolError("A malformed message came by.")
-        _, layout, tree = meta
-        if kind == Kind.READY:
-            value = decode(tree, [], ())
-            self._seals.sealed = isinstance(value, dict) and bool(value.get("sealed"))
-        try:
-            return sum(DTYPES[code] * math.prod(shape) for code, *shape in layout)
-        except (TypeError, ValueError, KeyError) as error:
-            raise ProtocolError("A message with a malformed layout came by.") from error

@@ -90,6 +90,7 @@ class MomentumOptimizer(IGradientDescent, configured=True):
         np.multiply(self.roll(gradient, *slots), -self.rate, out=out)
 
     def roll(self, gradient: Array, velocity: Array) -> Array:
+        """Return the velocity after this step."""
         np.multiply(velocity, self.momentum, out=velocity)
         np.add(velocity, gradient, out=velocity)
         flush_to_zero(self.step, velocity)

@@ -148,6 +148,7 @@ class Layer(Configurable, metaclass=_Callable):
         return self.given_name or None if name == "name" else super().argument(name)
 
     def describe(self) -> str:
+        """Return class and name for messages."""
         return f"{type(self).__name__} '{self.given_name}'" if self.given_name else type(self).__name__
 
     def _freeze(self, variables: Iterable[Variable]) -> None:
@@ -197,6 +198,7 @@ class Naming:
             layer.name = ""
 
     def meet(self, layer: Owner) -> None:
+        """Take note of a call."""
         if layer in self._places:
             return
         self._places[layer] = len(self._places)

@@ -41,6 +41,7 @@ class Hinge(Loss):
         return np.maximum(numbers, 0)
 
     def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
+        """Make room for margins, and for what depends on the labels."""
         super().allocate(shape, dtype)
         self._outputs = math.prod(shape[1:])
         self._margin, self._sign = np.empty(shape, dtype), np.empty(shape, dtype)

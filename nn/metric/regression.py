@@ -204,6 +204,7 @@ class ExactSum:
             largest = _largest(np.subtract(terms, leading, out=terms))
 
     def merge(self, other: ExactSum) -> None:
+        """Add all terms of the other."""
         self.units = [mine + its for mine, its in zip(self.units, other.units, strict=True)]
         self.not_finite += other.not_finite
 

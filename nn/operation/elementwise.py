@@ -25,6 +25,7 @@ class Elementwise(Operation):
         return batch_leads(shapes[0])
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
+        """Write the gradient of the input, unless nobody wants it."""
         if wanted[0] is not None:
             self.derive(inputs[0], output, gradient, wanted[0])
 

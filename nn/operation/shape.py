@@ -50,10 +50,12 @@ class Reshape(Operation):
         return batch_leads(shape) and batch_leads(self.shape) and math.prod(shape[1:]) == math.prod(self.shape[1:])
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        """Copy, unless the output already is the input's memory."""
         if not np.may_share_memory(inputs[0], out):
             np.copyto(out, inputs[0].reshape(out.shape))
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
+        """Copy, unless the wanted gradient already is the output's."""
         if wanted[0] is not None and not np.may_share_memory(gradient, wanted[0]):
             np.copyto(wanted[0], gradient.reshape(wanted[0].shape))
 

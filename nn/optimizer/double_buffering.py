@@ -74,6 +74,7 @@ class DoubleBufferingOptimizer(ExchangingOptimizer):
         np.copyto(self._fresh[block_id].changes, self.store.buffer_changes)
 
     def finish_batch(self) -> Iterator[int]:
+        """Wait for the merged gradients of the batch before and apply the rule to them."""
         if self._pending:
             yield from self.wait()
             self.take([variable.gradient for variable in self.store.variables])

@@ -66,6 +66,7 @@ class LocalRuleOptimizer(ExchangingOptimizer):
         yield from self.wait()
 
     def end_batch(self) -> None:
+        """Get ready for the next batch."""
         self._blocks.clear()
 
 
@@ -91,6 +92,7 @@ class LocalUpdateOptimizer(LocalRuleOptimizer):
         self._update = ModelVector.like(store)
 
     def finish_batch(self) -> Iterator[int]:
+        """Put the own update, wait for the merged one and add it."""
         self.rule.delta(self.store.values, self.mean_gradient(), self._update.whole)
         self.gather_changes()
         yield from self.exchange_all(self._update.parts)
@@ -121,6 +123,7 @@ class ParameterAveragingOptimizer(LocalRuleOptimizer):
         return self.store.buffer_values
 
     def finish_batch(self) -> Iterator[int]:
+        """Step, put the parameters, wait for the merged ones and take them over."""
         self.rule.update(self.store.values, self.mean_gradient())
         self.gather_changes()
         self.store.apply_changes()

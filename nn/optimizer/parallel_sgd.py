@@ -67,6 +67,7 @@ class ExchangingOptimizer(IOptimizer):
             np.copyto(self.exchanged_buffers, self.partners.get(self.buffers_id))
 
     def take(self, targets: Sequence[Array]) -> None:
+        """Copy the results into arrays, one per variable."""
         get = self.partners.get
         for variable, target in zip(self.store.variables, targets, strict=True):
             target[...] = get(variable.id)
@@ -160,8 +161,10 @@ class _OwnGradients:
         """Nothing to do: the store holds it."""
 
     def ready(self, variable_id: int) -> bool:
+        """Nobody is waited for."""
         return True
 
     def get(self, variable_id: int) -> Array:
+        """Return what the store holds."""
         variables = self._store.variables
         return self._store.buffer_changes if variable_id == len(variables) else variables[variable_id].gradient

@@ -142,8 +142,6 @@ class Agent:
         """Serve job after job until `stop` is called."""
         self.logger.info("Worker version: %s.", VERSION)
         self.logger.info("Worker started on port: %s", self.address.port)
-        if not is_loopback(self._settings.listen):
-            self.logger.warning("Connections prove the key and cannot be altered, but they can be read on their way.")
         while not self._stopping:
             self._step()
 

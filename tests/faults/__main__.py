@@ -43,8 +43,8 @@ class Rig:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.key_file = root / "key"
-        create_key_file(self.key_file)
-        self.taps = [Tap(partial(self._phase, node)) for node in range(WORKERS + 1)]
+        key = create_key_file(self.key_file).offered
+        self.taps = [Tap(key, partial(self._phase, node)) for node in range(WORKERS + 1)]
         self.agents = [self._start(number) for number in range(WORKERS + 1)]
         self.armed: tuple[str, int] | None = None  # phase, and at whose tap
         self.struck = threading.Event()

@@ -1,6 +1,7 @@
 """A tap on an agent's port: everybody calls the agent through it, and it sees in which phase a job is.
 
-Frames are sealed, not secret, so the names of operations can be read as they go by.
+It holds the cluster's key: it is the agent to the submitter and the submitter to the agent, opens what one says, reads the
+names of operations, and seals it again for the other. What peers say to each other passes as it is.
 """
 
 from __future__ import annotations
@@ -9,9 +10,17 @@ import contextlib
 import socket
 import threading
 from collections.abc import Callable
+from functools import partial
 
+from network.errors import NetworkError
+from network.handshake import ClientHandshake, ServerHandshake
+from network.hello import Hello, HelloReader, Refused
+from network.keys import Key, Keyring, SessionKeys, derive_key
 from network.nodes import Address
+from network.record_reader import RecordReader
+from network.records import TAG_SIZE, Opener, Sealer
 from network.transport import wait_sockets
+from network.wire import HEADER, Limits
 
 PHASES = {  # what goes by, and in which direction: to the agent, or from it
     b"CanCommit": ("canCommit", True),
@@ -32,7 +41,8 @@ class Tap:
     `runs` tells whether the node has started since the last `reset`.
     """
 
-    def __init__(self, on_phase: Callable[[str], None]) -> None:
+    def __init__(self, key: Key, on_phase: Callable[[str], None]) -> None:
+        self._key = key
         self.target: Address | None = None
         self._on_phase = on_phase
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -68,23 +78,87 @@ class Tap:
             near.close()
             return
         self._on_phase("connect")
-        for source, sink, inward in ((near, far, True), (far, near, False)):
-            source.setblocking(True)
-            source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            threading.Thread(target=self._copy, args=(source, sink, inward), daemon=True).start()
+        for sock in (near, far):
+            sock.setblocking(True)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._ours += [near, far]
+        threading.Thread(target=self._lead, args=(near, far), daemon=True).start()
+
+    def _lead(self, near: socket.socket, far: socket.socket) -> None:
+        """Read who calls, and lead what both say to the other."""
+        with contextlib.suppress(OSError, NetworkError):
+            reader = HelloReader()
+            while reader.need:
+                reader.feed(_read(near, reader.need))
+            hello = reader.hello
+            # a submitter calls the agent, or with the key of a job's code its process
+            self._on_phase("child-auth" if hello.role == "code" else "auth")
+            if hello.role == "peer":
+                far.sendall(reader.data)
+                pumps = [partial(self._copy, near, far, True), partial(self._copy, far, near, False)]
+            else:
+                there, here = self._shake_hands(near, far, hello, reader.data)
+                inward = Opener(here.cipher, here.client_key), Sealer(there.cipher, there.client_key)
+                outward = Opener(there.cipher, there.server_key), Sealer(here.cipher, here.server_key)
+                pumps = [partial(self._open, near, far, True, *inward), partial(self._open, far, near, False, *outward)]
+            for pump in pumps:
+                threading.Thread(target=pump, daemon=True).start()
+            return
+        for sock in (near, far):
+            sock.close()
+
+    def _shake_hands(
+        self, near: socket.socket, far: socket.socket, hello: Hello, data: bytes
+    ) -> tuple[SessionKeys, SessionKeys]:
+        """With the agent, then with who calls: the keys of both sessions."""
+        code = hello.role == "code"
+        key = derive_key(self._key, f"code {hello.job}") if code else self._key
+        role = "peer" if code else "agent"
+        there = ClientHandshake(key, hello.role, role, hello.job, hello.caps)
+        far.sendall(there.start())
+        try:
+            while not there.done:
+                far.sendall(there.feed(_read(far, there.need)))
+        except Refused as refusal:
+            near.sendall(bytes([refusal.hint]))
+            raise
+        here = ServerHandshake({hello.role: Keyring((key,))}, role, hello.job, there.peer_caps)
+        near.sendall(here.feed(data))
+        while not here.done:
+            here.feed(_read(near, here.need))
+        return there.keys, here.keys
 
     def _copy(self, source: socket.socket, sink: socket.socket, inward: bool) -> None:
-        first = True
         with contextlib.suppress(OSError):
             while data := source.recv(_CHUNK):
-                if first and inward:  # a submitter calls the agent, or with the key of a job's code its process
-                    self._on_phase("auth" if b"\xa4code" not in data else "child-auth")
-                first = False
                 self._look(data, inward)
                 sink.sendall(data)
-        with contextlib.suppress(OSError):
-            sink.shutdown(socket.SHUT_WR)
+        _finish(sink)
+
+    def _open(self, source: socket.socket, sink: socket.socket, inward: bool, opener: Opener, sealer: Sealer) -> None:
+        """Copy records, which are opened on the way."""
+        reader = RecordReader(opener, Limits(), memoryview(bytearray(_CHUNK)), first_only=False)
+        more: list[bytes | memoryview] = []
+
+        def pass_on(frame: bytes) -> None:
+            self._look(frame, inward)
+            record = bytearray(len(frame) + TAG_SIZE)
+            sealer.seal([frame], memoryview(record))
+            sink.sendall(record)
+
+        def begin(header: tuple[int, ...]) -> list[memoryview]:
+            data = memoryview(bytearray(header[-1]))
+            more[:] = [HEADER.pack(*header), data]
+            return [data]
+
+        with contextlib.suppress(OSError, NetworkError):
+            while count := source.recv_into(reader.buffer()):
+                for frames in reader.frames(count, begin, lambda: pass_on(b"".join(more))):
+                    while frames:
+                        size = HEADER.size + sum(HEADER.unpack_from(frames)[-2:])
+                        pass_on(bytes(frames[:size]))
+                        frames = frames[size:]
+        _finish(sink)
 
     def _look(self, data: bytes, inward: bool) -> None:
         for word, (phase, direction) in PHASES.items():
@@ -104,3 +178,14 @@ class Tap:
         self._thread.join()
         for sock in (self._listener, *self._ours):
             sock.close()
+
+
+def _read(sock: socket.socket, size: int) -> bytes:
+    if data := sock.recv(size):
+        return data
+    raise ConnectionResetError
+
+
+def _finish(sink: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        sink.shutdown(socket.SHUT_WR)

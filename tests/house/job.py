@@ -6,7 +6,9 @@ modules of that process with their files, and `calls.json`, what Python called i
 
 from __future__ import annotations
 
+import gc
 import json
+import select
 import subprocess
 import sys
 import time
@@ -15,6 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from network.session import Session
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.codec.settings import GlobalSettings
 
@@ -35,8 +38,8 @@ sys.exit(psgd.worker())
 class Probe(Plain):
     """`Plain`, which tells of worker 0 what it has imported when its first gradient is there, and what 40 batches call.
 
-    The worker waits a moment for the other one at the first gradient of every batch, so that nothing hangs on their pace:
-    what the other one sends is there when this one looks for it.
+    The worker waits for the other one at the first gradient of every batch, so that nothing hangs on their pace: what the
+    other one sends is there when this one looks for it, or has been read already.
     """
 
     def __init__(self, node_id: int) -> None:
@@ -56,7 +59,7 @@ class Probe(Plain):
         folder = GlobalSettings.get_params("folder")
         if self._batches == 1:
             tell_modules(Path(folder, "worker.json"))
-        time.sleep(0.02)
+        select.select([each.link for each in gc.get_objects() if isinstance(each, Session)], [], [], 0.1)
         if self._batches == SKIPPED + MEASURED:
             Path(folder, "calls.json").write_text(json.dumps(self._events))
         elif SKIPPED <= self._batches < SKIPPED + MEASURED:

@@ -8,13 +8,14 @@ import msgpack
 from network.errors import ProtocolError, Rejected
 from network.handshake import ClientHandshake, ServerHandshake
 from network.hello import Caps
-from network.keys import Key, Keyring
+from network.keys import Key, Keyring, Share
+from network.records import AES
 
 CLUSTER, JOB, CONTROL, STRANGER = (Key(bytes([i]) * 32) for i in range(1, 5))
 AT_AGENT = {"submitter": Keyring((CLUSTER,)), "agent": Keyring((CLUSTER,))}
 AT_JOB = {"peer": Keyring((JOB,)), "code": Keyring((CONTROL,))}
-CLIENT_CAPS: Caps = {"seal": True, "node": 3, "version": "1.0.0"}
-SERVER_CAPS: Caps = {"seal": False, "slots": 1, "load": 0.5, "none": None, "tag": b"\0\1"}
+CLIENT_CAPS: Caps = {"busy": True, "node": 3, "version": "1.0.0"}
+SERVER_CAPS: Caps = {"busy": False, "slots": 1, "load": 0.5, "none": None, "tag": b"\0\1"}
 
 
 def client(key: Key = CLUSTER, role: str = "submitter", expect: str = "agent", **more: Any) -> ClientHandshake:
@@ -61,6 +62,13 @@ def attempt(end: ClientHandshake | ServerHandshake, data: bytes) -> bytes | None
 def reply_of(core: dict[str, Any] | bytes, mac: bytes = b"m" * 32) -> bytes:
     body: bytes = core if isinstance(core, bytes) else msgpack.packb(core)
     return b"\0" + struct.pack("!H", len(body)) + body + mac
+
+
+def reply_core(**fields: Any) -> bytes:
+    """The core of a reply, right but for `fields`."""
+    usual = {"v": 2, "role": "agent", "n": b"n" * 32, "caps": {}, "e": Share(b"e" * 32).public, "c": AES}
+    body: bytes = msgpack.packb({**usual, **fields})
+    return body
 
 
 def hello_of(body: dict[str, Any] | bytes) -> bytes:

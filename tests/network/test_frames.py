@@ -16,12 +16,13 @@ from typing import Any
 import msgpack
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 from hypothesis import given
 from hypothesis import strategies as st
 
 from network.errors import ProtocolError
 from network.frames import FrameReader, Message
-from network.keys import MAC_SIZE, Opener, Sealer
+from network.records import AES, CHACHA, HEADER_SIZE, TAG_SIZE, Opener, Sealer, choose_cipher
 from network.values import encode
 from network.wire import (
     HEADER,
@@ -31,6 +32,7 @@ from network.wire import (
     Kind,
     KnownTails,
     Limits,
+    Packed,
     allocate,
     pack,
     split,
@@ -39,6 +41,7 @@ from network.wire import (
 )
 
 from ..statements import covers
+from .wires import travelling
 
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32
 SMALL = Limits(meta=1 << 12, data=20_000, message=1 << 20)
@@ -56,12 +59,12 @@ VALUES: list[Any] = [
 
 def frames_of(values: Sequence[Any], sealed: bool = True, key: bytes = KEY, limits: Limits = SMALL) -> list[bytes]:
     """One bytes object per message, as it travels."""
-    sealer = Sealer(key) if sealed else None
-    return [b"".join(pack(Kind.MESSAGE, (n,), v, sealed, (), limits).buffers(sealer)) for n, v in enumerate(values)]
+    sealer = Sealer(AES, key) if sealed else None
+    return [travelling(pack(Kind.MESSAGE, (n,), v, sealed, (), limits), sealer) for n, v in enumerate(values)]
 
 
 def reader(sealed: bool = True, limits: Limits = SMALL, **more: Any) -> FrameReader:
-    return FrameReader(Opener(KEY) if sealed else None, sealed, limits, **more)
+    return FrameReader(Opener(AES, KEY) if sealed else None, sealed, limits, **more)
 
 
 def feed(target: FrameReader, data: bytes | bytearray | memoryview, sizes: Iterable[int] = itertools.repeat(1 << 30)) -> None:
@@ -186,7 +189,7 @@ def test_a_message_of_many_frames_is_altered_in_none() -> None:
         altered = bytearray(data)
         altered[place] ^= 1 << rng.randrange(8)
         assert survivors(altered + bytes(30_000)) == ([], True)
-    size = HEADER.size + SMALL.data + MAC_SIZE
+    size = HEADER.size + SMALL.data + TAG_SIZE
     last = len(data) - (len(data) - 3 * size) - 2 * size
     second, third = data[-last - 2 * size : -last - size], data[-last - size : -last]
     assert len(second) == len(third) == size
@@ -218,23 +221,76 @@ def test_replay_reorder_drop_and_splice_are_refused(name: str) -> None:
     assert survivors(b"".join(stream)) == (expected(SHORT)[:genuine], True)
 
 
+NAMED = {AES: AESGCM, CHACHA: ChaCha20Poly1305}
+
+
 @covers("SEC-4")
-def test_a_seal_is_the_hmac_of_the_sequence_number_and_the_frame() -> None:
-    """Numbers are never used twice: a session that has used all of them is over, and so is one that met a bad frame."""
-    sealer, opener = Sealer(KEY), Opener(KEY)
-    for number, parts in enumerate([(b"header-1", b"meta", b"data"), (b"header-2", b"", b""), (b"header-3", bytearray(1000))]):
-        seal = sealer.seal(parts)
-        assert seal == hmac.digest(KEY, struct.pack("!Q", number) + b"".join(parts), "sha256")
-        opener.verify([memoryview(part) for part in parts], bytearray(seal))
-    seals = [sealer.seal([b"frame"]) for _ in range(3)]
-    for seal in (bytes(32), *seals, seals[0][:31]):
-        with pytest.raises(ProtocolError, match="seal does not verify"):
-            opener.verify([b"frame"], seal)
-    last = Sealer(KEY, first=2**64 - 1)
-    assert last.seal([b"x"]) == hmac.digest(KEY, b"\xff" * 8 + b"x", "sha256")
-    for use in (lambda: last.seal([b"x"]), lambda: Opener(KEY, first=2**64).verify([b"x"], bytes(32))):
-        with pytest.raises(ProtocolError, match=r"used up its 2\*\*64 sequence numbers"):
+@pytest.mark.parametrize("cipher", NAMED)
+def test_a_record_is_its_header_and_the_rest_encrypted_under_its_number(cipher: str) -> None:
+    """Numbers are never used twice: a session that has used all of them is over, and so is one that met a bad record."""
+    sealer, opener, peer = Sealer(cipher, KEY), Opener(cipher, KEY), NAMED[cipher](KEY)
+
+    def sealed(by: Sealer, *parts: bytes) -> bytes:
+        return travelling(Packed([list(parts)], 0, 0), by)
+
+    for number, parts in enumerate([(b"header 16 bytes.meta", b"data"), (b"h" * 16, b"d" * 1000), (b"header 16 bytes.meta",)]):
+        record = sealed(sealer, *parts)
+        header, body = b"".join(parts)[:HEADER_SIZE], b"".join(parts)[HEADER_SIZE:]
+        assert record == header + peer.encrypt(struct.pack("!4xQ", number), body, header)
+        found = bytearray(len(body))
+        opener.open(memoryview(record), memoryview(found))
+        assert found == body
+    records = [sealed(sealer, b"header 16 bytes.", b"frame") for _ in range(3)]
+    for record in (bytes(37), *records):
+        with pytest.raises(ProtocolError, match="record does not open"):
+            opener.open(memoryview(record), memoryview(bytearray(5)))
+    last = Sealer(cipher, KEY, first=2**64 - 1)
+    assert sealed(last, b"h" * 16, b"x") == b"h" * 16 + peer.encrypt(b"\0" * 4 + b"\xff" * 8, b"x", b"h" * 16)
+    late = Opener(cipher, KEY, first=2**64)
+    for use in (lambda: sealed(last, b"h" * 16), lambda: late.open(memoryview(records[0]), memoryview(bytearray(5)))):
+        with pytest.raises(ProtocolError, match=r"used up its 2\*\*64 record numbers"):
             use()
+
+
+@covers("SEC-4")
+def test_a_key_serves_for_so_many_bytes_and_numbers_go_on_under_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("network.records.REKEY_BYTES", 1000)
+    values = [np.full(200, number, np.uint8) for number in range(30)]
+    data = frames_of(values)
+    target = reader()
+    feed(target, b"".join(data))
+    assert [bytes(m.value) for m in target.messages] == [bytes(v) for v in values]
+    size = len(data[0]) - HEADER_SIZE - TAG_SIZE
+    fits = 1000 // size
+    second = hmac.digest(KEY, b"psgd/2 rekey\1", "sha256")
+    for number, key in ((fits - 1, KEY), (fits, second)):
+        header, body = data[number][:HEADER_SIZE], data[number][HEADER_SIZE:]
+        assert len(AESGCM(key).decrypt(struct.pack("!4xQ", number), body, header)) == size
+
+
+@covers("SEC-20")
+def test_nothing_of_a_message_can_be_read_as_it_travels() -> None:
+    secret = b"a word that nobody else shall read"
+    for value in (secret.decode(), np.frombuffer(secret * 2000, np.uint8), {"op": secret.decode()}):
+        assert secret in frames_of([value], sealed=False)[0]
+        assert not any(secret[at : at + 4] in frames_of([value])[0] for at in range(len(secret) - 4))
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "chosen"),
+    [
+        ((AES, CHACHA), (AES, CHACHA), AES),
+        ((AES, CHACHA), (CHACHA, AES), CHACHA),
+        ((CHACHA, AES), (AES, CHACHA), CHACHA),
+        ((CHACHA, AES), (CHACHA, AES), CHACHA),
+        ((AES, CHACHA), (AES,), AES),
+        ((CHACHA,), (AES, CHACHA), CHACHA),
+    ],
+)
+def test_aes_serves_where_both_processors_have_instructions_for_it(ours: Any, theirs: Any, chosen: str) -> None:
+    assert choose_cipher(theirs, ours) == chosen
+    with pytest.raises(ProtocolError, match="no cipher that this side has"):
+        choose_cipher((), ours)
 
 
 # ---- states
@@ -246,11 +302,13 @@ def frame(kind: int, meta: bytes = b"", data: bytes = b"", flags: int = 0, reser
 
 EMPTY = msgpack.packb([[], [], None])
 WITH_DATA = msgpack.packb([[], [["|u1", 4]], {"a": 0}])
-HALF = frame(Kind.MESSAGE, WITH_DATA, b"12")
+HALF = frame(Kind.MESSAGE, WITH_DATA, b"12", flags=1)
 OUT_OF_STATE: dict[str, bytes] = {
     "unknown kind": frame(9, EMPTY),
     "kind zero": frame(0, EMPTY),
-    "flags": frame(Kind.MESSAGE, EMPTY, flags=1),
+    "flags": frame(Kind.MESSAGE, EMPTY, flags=2),
+    "a whole message that says it goes on": frame(Kind.MESSAGE, EMPTY, flags=1),
+    "half a message that says it is whole": frame(Kind.MESSAGE, WITH_DATA, b"12"),
     "reserved": frame(Kind.MESSAGE, EMPTY, reserved=1),
     "no meta": frame(Kind.MESSAGE),
     "farewell with nothing": frame(Kind.BYE),
@@ -285,18 +343,21 @@ def test_frames_out_of_state_are_refused(name: str) -> None:
 
 def test_ready_comes_first_and_is_sealed_also_where_nothing_else_is() -> None:
     def start(kind: Kind, value: Any, key: bytes = KEY) -> bytes:
-        return b"".join(pack(kind, (), value, True).buffers(Sealer(key)))
+        return travelling(pack(kind, (), value, True), Sealer(AES, key))
 
     def client(sealed: bool) -> FrameReader:
-        return FrameReader(Opener(KEY), sealed, SMALL, expect_ready=True)
+        return FrameReader(Opener(AES, KEY), sealed, SMALL, expect_ready=True)
 
     target = client(False)
-    feed(target, start(Kind.READY, {"sealed": False}))
-    assert target.ready == {"sealed": False}
+    assert not target.ready
+    feed(target, start(Kind.READY, None)[:20])
+    assert not target.ready
+    feed(target, start(Kind.READY, None)[20:])
+    assert target.ready
     feed(target, b"".join(frames_of(["plain"], sealed=False)))
     assert target.messages[0].value == "plain"
     for data, fault in (
-        (start(Kind.READY, {"sealed": False}, OTHER_KEY), "seal does not verify"),
+        (start(Kind.READY, None, OTHER_KEY), "record does not open"),
         (start(Kind.MESSAGE, None), "wrong state"),
         (start(Kind.BYE, None), "wrong state"),
     ):

@@ -11,13 +11,15 @@ from typing import Any
 
 import msgpack
 import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from hypothesis import given
 from hypothesis import strategies as st
 
 from network.errors import ProtocolError, Rejected
 from network.handshake import ClientHandshake, ServerHandshake
 from network.hello import ROLES, HelloReader, Hint, Refused, parse_reply
-from network.keys import Key, Keyring
+from network.keys import Key, Keyring, Share, derive
+from network.records import AES, CHACHA
 
 from ..statements import covers
 from .handshakes import (
@@ -35,6 +37,7 @@ from .handshakes import (
     fields_of,
     hello_of,
     honest,
+    reply_core,
     reply_of,
     same_nonce,
     server,
@@ -57,19 +60,41 @@ def test_honest_ends_agree_on_two_keys_and_know_each_other() -> None:
     assert not set(messages) & set(converse(again_one, again)) and again.keys != other.keys
 
 
-def schedule(hello: bytes, core: bytes, binding: bytes = b"") -> dict[bytes, bytes]:
-    """The schedule of docs, written out a second time: RFC 5869 with the transcript as salt."""
+PRIVATE = same_nonce(32)
+
+
+def schedule(hello: bytes, core: bytes, binding: bytes = b"", private: bytes = PRIVATE) -> dict[bytes, bytes]:
+    """The schedule of docs, written out again: RFC 5869 with the transcript as salt; `private` is the client's share."""
     transcript = hashlib.sha256(struct.pack("!I", len(hello)) + hello + core).digest()
-    root = hmac.new(transcript, CLUSTER.secret + binding, "sha256").digest()
-    keys = {x: hmac.new(root, b"psgd/1 " + x + b"\x01", "sha256").digest() for x in (b"auth_s", b"auth_c", b"s2c", b"c2s")}
+    theirs = X25519PublicKey.from_public_bytes(msgpack.unpackb(core)["e"])
+    shared = X25519PrivateKey.from_private_bytes(private).exchange(theirs)
+    root = hmac.new(transcript, CLUSTER.secret + shared + binding, "sha256").digest()
+    keys = {x: hmac.new(root, b"psgd/2 " + x + b"\x01", "sha256").digest() for x in (b"auth_s", b"auth_c", b"s2c", b"c2s")}
     return {x: hmac.digest(key, transcript, "sha256") if x.startswith(b"auth") else key for x, key in keys.items()}
 
 
 def test_the_keys_follow_the_published_schedule() -> None:
-    one, other = client(binding=b"channel"), server(binding=b"channel")
+    one, other = client(binding=b"channel", nonce_source=same_nonce), server(binding=b"channel")
     hello, reply, proof = converse(one, other)
     told = schedule(hello, reply[3:-32], b"channel")
     assert (reply[-32:], proof, one.keys.server_key, one.keys.client_key) == tuple(told.values())
+
+
+@covers("SEC-6")
+def test_who_has_recorded_everything_and_learns_the_key_later_has_no_session_key() -> None:
+    """All that went over the line and the cluster's key do not make the keys; a private share does, and nobody keeps it."""
+    one, other = client(nonce_source=same_nonce), server()
+    hello, reply, _ = converse(one, other)
+    core = reply[3:-32]
+    said, answered_ = fields_of(hello), msgpack.unpackb(core)
+    known = [bytes(32), CLUSTER.secret, said["n"], said["e"], answered_["n"], answered_["e"], reply[-32:]]
+    made = [derive(CLUSTER, secret, b"", hello, core) for secret in [*known, Share(PRIVATE).secret(answered_["e"])]]
+    assert [(each.server_key, each.client_key) == (one.keys.server_key, one.keys.client_key) for each in made] == [
+        *[False] * len(known),
+        True,
+    ]
+    held = [value for end in (one, other) for value in vars(end).values()]
+    assert not any(isinstance(value, Share) for value in held)
 
 
 @given(st.data())
@@ -117,7 +142,7 @@ def test_while_a_key_is_changed_both_are_accepted() -> None:
         (client, {"role": "root"}, "'role' must be one of agent, code, peer, submitter"),
         (client, {"job": "a/b"}, "'job' must be at most 64 letters"),
         (client, {"versions": (2, 1)}, "'v' must be two versions"),
-        (client, {"nonce_source": lambda size: b"short"}, "'n' must be 32 bytes"),
+        (client, {"nonce_source": lambda size: b"short"}, "private key is 32 bytes"),
         (client, {"caps": {"Upper": 1}}, "'caps' must be a dict of at most 16 names"),
         (client, {"caps": {"long": "x" * 1000}}, r"at most 1018 bytes, got \d+; shorten 'caps'"),
         (server, {"caps": {"long": b"x" * 960}}, "shorten 'caps'"),
@@ -130,7 +155,7 @@ def test_what_could_not_be_understood_is_refused_at_home(make: Any, arguments: d
 
 
 def test_the_largest_messages_that_may_be_sent_are_understood() -> None:
-    messages = converse(client(caps={"long": "x" * 925}), server(caps={"long": b"x" * 924}))
+    messages = converse(client(caps={"long": "x" * 856}), server(caps={"long": b"x" * 874}))
     assert (len(messages.hello), len(messages.reply)) == (1024, 1024)
 
 
@@ -143,7 +168,7 @@ def test_the_highest_common_version_is_chosen() -> None:
 
 
 @covers("SEC-5")
-@pytest.mark.parametrize(("mine", "theirs"), [((1, 1), (2, 3)), ((2, 3), (1, 1))])
+@pytest.mark.parametrize(("mine", "theirs"), [((1, 1), (2, 3)), ((2, 3), (1, 1)), ((3, 3), (2, 2))])
 def test_no_common_version_is_told_both_ways(mine: tuple[int, int], theirs: tuple[int, int]) -> None:
     """a clear message on both sides, also when a later version's hello has fields that we do not know."""
     one = client(versions=mine)
@@ -156,16 +181,21 @@ def test_no_common_version_is_told_both_ways(mine: tuple[int, int], theirs: tupl
 
 
 @covers("SEC-5")
-def test_a_server_that_holds_the_key_must_still_keep_to_the_offer() -> None:
-    """a version that was not offered, or another role than expected, ends it even with a valid proof."""
+def test_a_server_that_holds_the_key_must_still_keep_to_the_offer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """a version or cipher that was not offered, or another role than expected, ends it even with a valid proof."""
     one = client(expect="peer")
     with pytest.raises(Rejected, match="must have the role 'peer', got 'agent'"):
         one.feed(server().feed(one.start()))
-    one = client()
-    core = msgpack.packb({"v": 2, "role": "agent", "n": b"n" * 32, "caps": {}})
-    proof = schedule(one.start(), core)[b"auth_s"]
-    with pytest.raises(ProtocolError, match="chose protocol version 2, offered were 1 to 1"):
-        one.feed(reply_of(core, proof))
+    for version, cipher, offered, fault in (
+        (3, AES, (AES, CHACHA), "chose protocol version 3, offered were 2 to 2"),
+        (2, CHACHA, (AES,), f"chose the cipher {CHACHA}, offered were {AES}"),
+    ):
+        monkeypatch.setattr("network.handshake.ciphers", lambda offered=offered: offered)
+        one = client(nonce_source=same_nonce)
+        core = reply_core(v=version, c=cipher)
+        proof = schedule(one.start(), core)[b"auth_s"]
+        with pytest.raises(ProtocolError, match=fault):
+            one.feed(reply_of(core, proof))
 
 
 # --- attackers on the path
@@ -228,9 +258,10 @@ def with_field(message: bytes, **fields: Any) -> bytes:
 
 def mirrored(hello: bytes) -> bytes:
     said = fields_of(hello)
-    return reply_of({"v": 1, "role": "agent", "n": said["n"], "caps": said["caps"]})
+    return reply_of(reply_core(n=said["n"], caps=said["caps"], e=said["e"], c=said["c"][0]))
 
 
+OTHER_SHARE = Share(b"o" * 32).public
 IMPOSTOR = f"server did not prove that it holds key {CLUSTER.id.hex()}: it is an impostor, or someone on the path altered"
 #: what comes back for a hello, and why the client goes no further
 AT_CLIENT: dict[str, tuple[dict[str, Any], Callable[[bytes], bytes], str]] = {
@@ -247,11 +278,16 @@ AT_CLIENT: dict[str, tuple[dict[str, Any], Callable[[bytes], bytes], str]] = {
         IMPOSTOR,
     ),
     "fewer versions": (
-        {"versions": (1, 2)},
-        lambda hello: answered(with_field(hello, v=[1, 1]), versions=(1, 2)),
+        {"versions": (2, 3)},
+        lambda hello: answered(with_field(hello, v=[2, 2]), versions=(2, 3)),
         IMPOSTOR,
     ),
-    "other caps there": ({}, lambda hello: answered(with_field(hello, caps={**CLIENT_CAPS, "seal": False})), IMPOSTOR),
+    "fewer ciphers": ({}, lambda hello: answered(with_field(hello, c=[CHACHA])), IMPOSTOR),
+    "another cipher back": ({}, lambda hello: with_field(answered(hello), c=CHACHA), IMPOSTOR),
+    "another share there": ({}, lambda hello: answered(with_field(hello, e=OTHER_SHARE)), IMPOSTOR),
+    "another share back": ({}, lambda hello: with_field(answered(hello), e=OTHER_SHARE), IMPOSTOR),
+    "a share that makes the same secret with all": ({}, lambda hello: with_field(answered(hello), e=bytes(32)), IMPOSTOR),
+    "other caps there": ({}, lambda hello: answered(with_field(hello, caps={**CLIENT_CAPS, "busy": False})), IMPOSTOR),
     "other caps back": ({}, lambda hello: with_field(answered(hello), caps={}), IMPOSTOR),
     "a server that knows the name of a key": (
         {},
@@ -375,7 +411,7 @@ def test_who_is_not_admitted_is_told_why(one: tuple[Any, ...], other: dict[str, 
     ("hint", "sentence"),
     [
         (Hint.BAD_KEY, f"wrong key; compare key files: it does not accept key {CLUSTER.id.hex()}"),
-        (Hint.VERSION, "does not speak protocol version 1 to 1"),
+        (Hint.VERSION, "does not speak protocol version 2 to 2"),
         (Hint.NO_SUCH_JOB, "runs no job 'job-7'"),
         (Hint.BUSY, "busy with another job"),
         (Hint.ROLE, "does not admit the role 'submitter'"),

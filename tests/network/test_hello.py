@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from network.errors import ProtocolError, Rejected
 from network.handshake import ServerHandshake
 from network.hello import ROLES, Caps, Hello, HelloReader, parse_hello, parse_reply
+from network.records import AES, CHACHA
 
 from ..statements import covers
 from .handshakes import CLUSTER, client, fields_of, hello_of, started
@@ -27,9 +28,12 @@ PLAIN = st.one_of(
     nonce=st.binary(min_size=32, max_size=32),
     caps=st.dictionaries(st.from_regex("[a-z][a-z0-9_]{0,7}", fullmatch=True), PLAIN, max_size=16),
     job=st.from_regex("[A-Za-z0-9._-]{0,64}", fullmatch=True),
+    ciphers=st.sampled_from([(AES,), (CHACHA,), (AES, CHACHA), (CHACHA, AES)]),
 )
-def test_what_is_said_is_heard(versions: list[int], role: str, nonce: bytes, caps: Caps, job: str) -> None:
-    hello = Hello((versions[0], versions[1]), role, CLUSTER.id, nonce, caps, job)
+def test_what_is_said_is_heard(
+    versions: list[int], role: str, nonce: bytes, caps: Caps, job: str, ciphers: tuple[str, ...]
+) -> None:
+    hello = Hello((versions[0], versions[1]), role, CLUSTER.id, nonce, caps, job, nonce, ciphers)
     assert parse_hello(hello.to_bytes(), (1, 65535)) == hello
 
 
@@ -44,6 +48,8 @@ WRONG: dict[str, list[Any]] = {
         {"a": float("nan")}, {"a": float("inf")}, {"a": msgpack.Timestamp(1)}, {"a": msgpack.ExtType(5, b"")},
         {f"c{i}": i for i in range(17)},
     ],
+    "e": [None, 1, b"", b"x" * 31, b"x" * 33, "x" * 32],
+    "c": [None, 1, [], "", "rot13", b"aes-256-gcm", ["rot13"], [AES, AES], [AES, CHACHA, AES], [AES, None], {AES: 1}],
     "job": [None, 1, "a/b", "..\\x", "x" * 65, "x\n", "é", "a b", b"job", ["job"], "\x1b[31m"],
 }  # fmt: skip
 
@@ -52,7 +58,7 @@ WRONG: dict[str, list[Any]] = {
 @pytest.mark.parametrize("name", WRONG)
 def test_every_field_is_held_to_type_and_range(name: str) -> None:
     """One wrong field is enough, in a hello and in a reply."""
-    core = {"v": 1, **{field: GOOD[field] for field in ("role", "n", "caps")}}
+    core = {"v": 2, **{field: GOOD[field] for field in ("role", "n", "caps", "e")}, "c": AES}
     for value in WRONG[name]:
         with pytest.raises(ProtocolError, match=f"'{name}' must be|msgpack within its limits"):
             parse_hello(hello_of({**GOOD, name: value}))
@@ -62,11 +68,11 @@ def test_every_field_is_held_to_type_and_range(name: str) -> None:
 
 
 PACKED = msgpack.packb(GOOD)
-TWICE_IN_CAPS = PACKED.replace(b"\x83\xa4seal\xc3", b"\x84\xa4seal\xc3\xa4seal\xc2")
+TWICE_IN_CAPS = PACKED.replace(b"\x83\xa4busy\xc3", b"\x84\xa4busy\xc3\xa4busy\xc2")
 REPEATED = bytes([PACKED[0] + 1]) + PACKED[1:] + msgpack.packb("role") + msgpack.packb("agent")
 MISSHAPEN: list[tuple[str, list[Any]]] = [
     (
-        "must have the fields v, role, key_id, n, caps, job and no others",
+        "must have the fields v, role, key_id, n, caps, job, e, c and no others",
         [*({key: GOOD[key] for key in GOOD if key != name} for name in GOOD if name != "v"), {**GOOD, "admin": True}],
     ),
     (

@@ -19,11 +19,12 @@ from network.budget import LARGEST_GROWTH
 from network.errors import NetworkError
 from network.frames import FrameReader
 from network.hello import parse_reply
-from network.keys import Opener, Sealer
+from network.records import AES, Opener, Sealer
 from network.wire import Kind, Limits, pack
 
 from ..statements import covers
 from .handshakes import hello_of, honest, reply_of, same_nonce, server, started
+from .wires import travelling
 
 LIMITS = Limits(meta=1 << 16, data=1 << 16, message=1 << 20)
 SLOWEST = 1.0  # seconds that one input may take
@@ -110,9 +111,9 @@ HELLO, REPLY, PROOF = honest(nonce_source=same_nonce)
 
 def recorded(sealed: bool) -> list[bytes]:
     """The messages of a session."""
-    sealer = Sealer(b"s" * 32) if sealed else None
+    sealer = Sealer(AES, b"s" * 32) if sealed else None
     values = [{"op": "submit", "code": b"x" * 40}, [np.arange(9), (1, None)], 3.5]
-    return [b"".join(pack(Kind.MESSAGE, (1, n), v, sealed).buffers(sealer)) for n, v in enumerate(values)]
+    return [travelling(pack(Kind.MESSAGE, (1, n), v, sealed), sealer) for n, v in enumerate(values)]
 
 
 SEALED, OPEN = recorded(True), recorded(False)
@@ -120,7 +121,7 @@ SEALED, OPEN = recorded(True), recorded(False)
 
 def read(data: bytes, sealed: bool) -> int:
     """How many messages a reader makes of it; of a sealed stream none from the first altered byte on."""
-    reader, rest = FrameReader(Opener(b"s" * 32) if sealed else None, sealed, LIMITS), memoryview(data)
+    reader, rest = FrameReader(Opener(AES, b"s" * 32) if sealed else None, sealed, LIMITS), memoryview(data)
     honest = sum(data.startswith(b"".join(SEALED[:count])) for count in range(1, 4))
     while rest:
         buffer = reader.buffer()

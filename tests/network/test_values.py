@@ -287,6 +287,14 @@ def test_what_may_not_travel_is_named(value: Any, message: str) -> None:
         encode({"deep": [value]}, CLASSES)
 
 
+def test_values_may_be_so_deep_and_no_deeper() -> None:
+    deep = nested(MAX_DEPTH + 1)
+    tree, arrays = encode(deep, ())
+    assert decode(tree, arrays, ()) == deep
+    with pytest.raises(TypeError, match="nested more than 64 levels"):
+        encode([deep], ())
+
+
 def test_text_that_is_no_unicode_is_named() -> None:
     with pytest.raises(TypeError, match="A str that is no valid Unicode cannot travel"):
         pack(Kind.MESSAGE, (), {"name": "\ud800"})

@@ -9,11 +9,13 @@ import socket
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from network.keys import SessionKeys
+from network.records import AES, TAG_SIZE, Sealer
 from network.session import Peer, Session
 from network.transport import Link, SocketLink, wait_sockets
-from network.wire import Limits
+from network.wire import Limits, Packed
 
-CLIENT_KEY, SERVER_KEY = b"c" * 32, b"s" * 32
+KEYS = SessionKeys(b"s" * 32, b"c" * 32, AES)
 MEMORY_BYTES = 1 << 20
 
 
@@ -98,6 +100,16 @@ WIRES: dict[str, tuple[Callable[[], Wire], type[Link]]] = {
 SEALED_WIRES = [(kind, sealed) for kind in sorted(WIRES) for sealed in (False, True) if sealed or kind != "tcp"]
 
 
+def travelling(packed: Packed, sealer: Sealer | None = None) -> bytes:
+    """A message as it travels, as records of `sealer`."""
+    if sealer is None:
+        return b"".join(packed.buffers())
+    records = [bytearray(sum(map(len, frame)) + TAG_SIZE) for frame in packed.frames]
+    for frame, record in zip(packed.frames, records, strict=True):
+        sealer.seal(frame, memoryview(record))
+    return b"".join(records)
+
+
 class Talk(NamedTuple):
     """Two ends of one session, its READY exchanged."""
 
@@ -111,8 +123,8 @@ def talk(kind: str = "unix", *, sealed: bool = False, limits: Limits | None = No
     wire = WIRES[kind][0]()
     sealed = sealed or not wire.left.private
     limits = limits or Limits()
-    client = Session(wire.left, CLIENT_KEY, SERVER_KEY, Peer("peer", 0), sealed=sealed, is_server=False, limits=limits)
-    server = Session(wire.right, SERVER_KEY, CLIENT_KEY, Peer("peer", 1), sealed=sealed, is_server=True, limits=limits)
+    client = Session(wire.left, KEYS, Peer("peer", 0), sealed=sealed, is_server=False, limits=limits)
+    server = Session(wire.right, KEYS, Peer("peer", 1), sealed=sealed, is_server=True, limits=limits)
     try:
         server.send()
         while not client.confirm():

@@ -39,6 +39,15 @@ class Seals(AbsSimpleExecutor):
         return {peer: session.sealed for peer, session in com.controller.sessions.items()}
 
 
+class Confiding(AbsSimpleExecutor):
+    """Says a word to the others and to the submitter."""
+
+    def run(self, com: Communication) -> Any:
+        total = com.allreduce(np.frombuffer(b"honest.." * 50_000, np.float64), "sum")
+        com.barrier()
+        return "honest" * len(total)
+
+
 class Begun(AbsSimpleExecutor):
     """When it began, by the host's clock."""
 

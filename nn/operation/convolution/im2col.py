@@ -49,6 +49,7 @@ class Im2Col:
         self._ends = Epilogue(problem, images, images * places, scratch)
 
     def forward(self, x: Array, kernel: Array, bias: Array | None, out: Array) -> None:
+        """Write the convolution, block by block."""
         self._ends.begin(bias)
         self._patches.clear()
         taps = self._by_group(kernel)
@@ -67,6 +68,7 @@ class Im2Col:
         for_kernel: Array | None,
         for_bias: Array | None,
     ) -> None:
+        """Write the gradients that are wanted, block by block."""
         self._patches.clear()
         if for_x is not None and self._back is not None:
             self._back.clear()
@@ -150,6 +152,7 @@ class Patches:
         self._padded.clear()
 
     def take(self, images: Array) -> Array:
+        """Return the windows of some images."""
         self._padded.fill(images)
         np.copyto(self._copied[:, : len(images)], self._windows[:, : len(images)])
         return self.matrix(len(images))

@@ -29,6 +29,7 @@ class Problem(NamedTuple):
 
     @property
     def output(self) -> tuple[int, int, int, int]:
+        """The shape of the output."""
         return (self.images, self.rows.positions, self.columns.positions, self.filters)
 
 
@@ -128,6 +129,7 @@ class Epilogue:
         self._positive = scratch.empty(block, np.dtype(bool)) if problem.rectified else None
 
     def begin(self, bias: Array | None) -> None:
+        """Take the bias of this call."""
         if self._bias is not None and bias is not None:
             np.copyto(self._bias.reshape(-1, len(bias)), bias)
 

@@ -107,6 +107,7 @@ class Tiling(NamedTuple):
     step_across: int
 
     def frequencies(self, channels: int) -> int:
+        """Return how many frequencies the tiles have."""
         return FREQUENCIES * self.images * self.down * self.across * channels
 
     def halves(self, channels: int) -> int:

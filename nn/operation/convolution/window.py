@@ -23,6 +23,7 @@ class Window(NamedTuple):
 
     @property
     def positions(self) -> int:
+        """The number of positions."""
         return (self.length + self.before + self.after - self.size) // self.stride + 1
 
     def reach(self, tap: int) -> tuple[slice, slice]:

@@ -84,6 +84,7 @@ class Winograd:
         return (fewest >= FEWEST_CHANNELS or alone) and work <= WORTH * direct
 
     def forward(self, x: Array, kernel: Array, bias: Array | None, out: Array) -> None:
+        """Write the convolution, block by block."""
         self._ends.begin(bias)
         self._x.clear()
         filters = self._filters.transform(kernel)
@@ -106,6 +107,7 @@ class Winograd:
         for_kernel: Array | None,
         for_bias: Array | None,
     ) -> None:
+        """Write the gradients that are wanted, block by block."""
         self._gradient.clear()
         if for_kernel is not None:
             self._x.clear()

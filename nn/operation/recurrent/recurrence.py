@@ -118,9 +118,11 @@ class FeatureMajor(Recurrence):
             np.multiply(values, self._scale, out=self._packed[row])
 
     def write_states(self, out: Array) -> None:
+        """Write the last state or all of them into the output."""
         np.copyto(out, self._state_slab if self.return_sequences else self._states[-1].T)
 
     def add_incoming(self, gradient: Array, step: int, total: Array) -> None:
+        """Add the gradient that reaches the state of a step from outside."""
         incoming = self.incoming(gradient, step)
         if incoming is not None:
             np.add(total, incoming.T, out=total)
@@ -141,6 +143,7 @@ class FeatureMajor(Recurrence):
         np.copyto(part, found.reshape(self._features, -1, self._batch))
 
     def write_variables(self, wanted: Sequence[Array | None]) -> None:
+        """Write the gradients of those variables that need one."""
         for target, rows in zip(wanted, (slice(self._features), self._state_rows), strict=False):
             if target is not None:
                 np.copyto(target, self._total[rows])
@@ -173,6 +176,7 @@ class Window:
         np.copyto(self._by_step, slab[self.start : self.stop])
 
     def take_gradient(self, step: int, gradient: Array) -> None:
+        """Copy the gradient (rows, batch) of one step."""
         np.copyto(self._steps[step - self.start], gradient)
 
 

@@ -92,9 +92,11 @@ class _Replay:
         self._next = 0
 
     def restart(self) -> None:
+        """Begin again with the first array."""
         self._next = 0
 
     def empty(self, shape: Shape, dtype: np.dtype[Any]) -> Array:
+        """Return the next array, a new one only the first time."""
         if self._next == len(self._given):
             self._given.append(self._source.empty(shape, dtype))
         self._next += 1

@@ -10,13 +10,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from network.faults.stream import CAPACITY, HOLD_SECONDS, MessageSplitter, Place, Seals, Shape, Stream
+from network.faults.stream import CAPACITY, HOLD_SECONDS, MessageSplitter, Place, Shape, Stream
 from network.hello import LENGTH, Hello, Reply
-from network.keys import Sealer
+from network.keys import Share
+from network.records import AES, Sealer
 from network.testing import VirtualClock
 from network.wire import Kind, Limits, pack
 
 from ...statements import covers
+from ..wires import travelling
 
 DATA = random.Random(1).randbytes(1 << 20)
 Arrival = tuple[float, bytes]
@@ -189,34 +191,34 @@ def test_impossible_settings(fault: str, arguments: tuple[float, ...], refused: 
 
 def conversation(client: bool, sealed: bool) -> list[bytes]:
     """What one side of a connection sends, cut into what belongs together."""
-    sealer = Sealer(b"k" * 32)
+    sealer, share = Sealer(AES, b"k" * 32), Share(b"e" * 32).public
     if client:
         caps = {"node": 1, "attempt": 0}
-        start = [Hello((1, 1), "peer", b"12345678", b"n" * 32, caps, "job").to_bytes(), b"p" * 32]
+        start = [Hello((2, 2), "peer", b"12345678", b"n" * 32, caps, "job", share, (AES,)).to_bytes(), b"p" * 32]
     else:
-        core = Reply(1, "peer", b"n" * 32, {}).to_bytes()
-        ready = pack(Kind.READY, (), {"sealed": sealed}, True)
-        start = [b"\0" + LENGTH.pack(len(core)) + core + b"m" * 32, b"".join(ready.buffers(sealer))]
+        core = Reply(2, "peer", b"n" * 32, {}, share, AES).to_bytes()
+        ready = pack(Kind.READY, (), None, True)
+        start = [b"\0" + LENGTH.pack(len(core)) + core + b"m" * 32, travelling(ready, sealer)]
     values = ["one", np.arange(1000, dtype=np.float32), {"a": np.ones((3, 5)), "b": [np.zeros(0), 2]}, None, 5]
     limits = Limits(data=1000)
     packed = [pack(Kind.MESSAGE, (0, n), value, sealed, (), limits) for n, value in enumerate(values)]
     assert any(len(p.frames) > 1 for p in packed)
     return [
         *start,
-        *(b"".join(p.buffers(sealer if sealed else None)) for p in packed),
-        b"".join(pack(Kind.BYE, (), None, sealed).buffers(sealer if sealed else None)),
+        *(travelling(p, sealer if sealed else None) for p in packed),
+        travelling(pack(Kind.BYE, (), None, sealed), sealer if sealed else None),
     ]
 
 
 def splitter(client: bool, sealed: bool) -> MessageSplitter:
-    return MessageSplitter(Place.HELLO if client else Place.REPLY, Seals(sealed if client else False))
+    return MessageSplitter(Place.HELLO if client else Place.REPLY, sealed)
 
 
 @pytest.mark.parametrize("client", [True, False])
 @pytest.mark.parametrize("sealed", [True, False])
 @given(sizes=st.lists(st.integers(1, 3000), max_size=20))
 def test_messages_are_found_however_the_bytes_come(client: bool, sealed: bool, sizes: list[int]) -> None:
-    """A server's READY tells whether seals follow; a client's frames come after that, so its side is told."""
+    """Of a record the splitter reads the header, which is not secret; READY is one on every connection."""
     parts = conversation(client, sealed)
     rest, cutter, found = b"".join(parts), splitter(client, sealed), []
     for size in [*sizes, len(rest)]:
@@ -231,7 +233,7 @@ def test_messages_are_found_however_the_bytes_come(client: bool, sealed: bool, s
 @given(st.binary(max_size=200), st.sampled_from(Place), st.booleans())
 def test_strangers_pass_as_they_come(data: bytes, place: Place, sealed: bool) -> None:
     """What is no connection of ours is neither changed nor refused, and nothing stays behind at its end."""
-    cutter = MessageSplitter(place, Seals(sealed))
+    cutter = MessageSplitter(place, sealed)
     out = b"".join(part for half in (data[:50], data[50:]) for part, _ in cutter.split(half))
     assert out + cutter.rest() == data
 

@@ -6,8 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import nn
-from nn import registry
 from nn.arrays import Array
 from nn.gradient_descent import ADAMOptimizer, Cosine, IGradientDescent, LAMBOptimizer, MomentumOptimizer, SGDOptimizer
 from nn.optimizer import (
@@ -22,7 +20,6 @@ from nn.optimizer import (
 )
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, ISetting
 from rpc.shipping import load, pack
-from tests.nn.model.models import Line
 from tests.parallel_sgd.digits_job import DigitsJob, plan_of
 from tests.parallel_sgd.networks import mlp
 
@@ -108,18 +105,3 @@ def test_a_container_with_schedule_and_limits_travels_without_code() -> None:
     objects, _ = load(bundle.objects, bundle.code, "none")
     assert repr(objects["optimizer"].rule()) == repr(container.rule())
     assert objects["optimizer"].op_type is LocalUpdateOptimizer
-
-
-class OwnTanh(nn.activation.Tanh):
-    """A user's class."""
-
-
-def test_the_classes_that_must_travel_are_found_wherever_they_are() -> None:
-    """Those of users; base classes of nn have no name of their own in a file either."""
-    model = nn.model.SequentialModel([-1, 2], [nn.layer.Dense(2, activation=OwnTanh())])
-    model.setup(nn.loss.MSELoss())
-    assert registry.custom_classes(model, model.loss) == {"OwnTanh": OwnTanh}
-    assert registry.custom_classes(Line(), EveryFifth, PSGDOptimizer) == {"Line": Line, "EveryFifth": EveryFifth}
-    assert registry.custom_classes(mlp()) == {}
-    assert registry.class_name(ADAMOptimizer) == "gradient_descent.ADAMOptimizer"
-    assert registry.class_name(nn.layer.Layer) == "custom:Layer"

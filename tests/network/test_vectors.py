@@ -1,0 +1,74 @@
+"""Recorded bytes of the protocol, with all secrets, against which another implementation can be checked, and this one is.
+
+`python -m tests.network.test_vectors` writes them anew: when the protocol gets another version, and never else.
+"""
+
+import itertools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from network.handshake import ClientHandshake, ServerHandshake
+from network.keys import Key, Keyring
+from network.records import AES, CHACHA, Sealer
+from network.wire import Kind, pack
+
+from .handshakes import converse
+from .wires import travelling
+
+FILE = Path(__file__).with_name("vectors.json")
+VALUES: list[Any] = ["text", {"op": 1, "list": [1.5, None, True]}, np.arange(5, dtype=np.float32), (3, np.zeros((2, 3)))]
+
+
+def counted(first: int) -> Callable[[int], bytes]:
+    """A source of bytes that anybody can repeat: each call gives one number in all of them."""
+    numbers = itertools.count(first)
+    return lambda size: bytes([next(numbers)]) * size
+
+
+def vectors(cipher: str) -> dict[str, Any]:
+    """A handshake and the first messages of the client after it, as `cipher` was chosen."""
+    key = Key(bytes(range(32)))
+    one = ClientHandshake(key, "submitter", "agent", caps={"node": 2}, nonce_source=counted(0x10))
+    other = ServerHandshake({"submitter": Keyring((key,))}, "agent", caps={"slots": 1}, nonce_source=counted(0x20))
+    said = converse(one, other)
+    sealer = Sealer(cipher, one.keys.client_key)
+    records = [travelling(pack(Kind.MESSAGE, (7, n), value, True), sealer) for n, value in enumerate(VALUES)]
+    return {
+        "key": key.secret.hex(),
+        "client share, private": (bytes([0x10]) * 32).hex(),
+        "server share, private": (bytes([0x20]) * 32).hex(),
+        "binding": "",
+        **{name: message.hex() for name, message in said._asdict().items()},
+        "cipher": one.keys.cipher,
+        "k_s2c": one.keys.server_key.hex(),
+        "k_c2s": one.keys.client_key.hex(),
+        "READY, by the server": travelling(pack(Kind.READY, (), None, True), Sealer(cipher, one.keys.server_key)).hex(),
+        "messages, by the client": [record.hex() for record in records],
+    }
+
+
+def both(use: Callable[[str, tuple[str, str]], Any]) -> dict[str, Any]:
+    return {AES: use(AES, (AES, CHACHA)), CHACHA: use(CHACHA, (CHACHA, AES))}
+
+
+def test_the_bytes_of_the_protocol_are_those_that_were_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def made(cipher: str, order: tuple[str, str]) -> dict[str, Any]:
+        monkeypatch.setattr("network.handshake.ciphers", lambda: order)
+        return vectors(cipher)
+
+    assert both(made) == json.loads(FILE.read_text("ascii"))
+
+
+if __name__ == "__main__":
+    from network import handshake
+
+    def write(cipher: str, order: tuple[str, str]) -> dict[str, Any]:
+        handshake.ciphers = lambda: order
+        return vectors(cipher)
+
+    FILE.write_text(json.dumps(both(write), indent=1) + "\n", "ascii")
