@@ -83,8 +83,7 @@ def test_an_assignment_type_with_arguments_is_plain_data() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dealt", "words"),
-    [([[0], [2]], "every block from 0 to 2"), ([[0], []], "at least one block to each of 2 workers")],
+    ("dealt", "words"), [([[0], [2]], "every block from 0 to 2"), ([[0], []], "at least one block to each of 2 workers")]
 )
 def test_an_assignment_of_ones_own_is_checked(dealt: list[list[int]], words: str) -> None:
     class Own(AbsBlockAssignment):

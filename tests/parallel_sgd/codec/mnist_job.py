@@ -117,11 +117,7 @@ def warnings_of(setting: Setting, codec: type[Codec], parameters: Mapping[Hashab
 
 
 def run(
-    setting: Setting,
-    directory: Path,
-    codec: type[Codec],
-    parameters: Mapping[Hashable, Any] | None = None,
-    seed: int = 0,
+    setting: Setting, directory: Path, codec: type[Codec], parameters: Mapping[Hashable, Any] | None = None, seed: int = 0
 ) -> Outcome:
     """Train a whole job, biases dense, and judge the mean model of the workers; the files of the job go to `directory`."""
     with in_process(WORKERS) as nodes, limited_to_one_thread(), warnings.catch_warnings(record=True) as caught:

@@ -11,18 +11,7 @@ import pytest
 
 from nn.gradient_descent import ADAMOptimizer, IGradientDescent, MomentumOptimizer, SGDOptimizer, StepDecay
 from nn.optimizer import GradientAveragingOptimizer
-from parallel_sgd.codec import (
-    SCAFFOLD,
-    SMA,
-    BlockWeight,
-    Codec,
-    FedAvg,
-    FedProx,
-    GlobalSettings,
-    LocalSGD,
-    OneBitAdam,
-    Plain,
-)
+from parallel_sgd.codec import SCAFFOLD, SMA, BlockWeight, Codec, FedAvg, FedProx, GlobalSettings, LocalSGD, OneBitAdam, Plain
 from parallel_sgd.codec.compose import (
     PS,
     AllToAll,
@@ -285,23 +274,14 @@ def test_a_saved_state_goes_on_to_the_bit(kind: type[Codec], parameters: dict[st
         ({"local": Elastic(), "send": "delta"}, 'goes with send="weights"'),
         ({"local": FrozenAdam(), "send": "delta"}, 'goes with send="gradient"'),
         ({"local": FrozenAdam()}, r"begins with dense batches: take trigger=Warmup\(n\).*, got Every\(batches=1\)"),
-        (
-            {"local": FrozenAdam(), "trigger": Warmup(3), "merge": Median()},
-            r"needs the mean of what it sends, got Median\(\)",
-        ),
-        (
-            {"local": Drift(), "send": "delta", "merge": ServerOpt(MomentumOptimizer(1.0))},
-            "needs the mean of what it sends",
-        ),
+        ({"local": FrozenAdam(), "trigger": Warmup(3), "merge": Median()}, r"needs the mean of what it sends, got Median\(\)"),
+        ({"local": Drift(), "send": "delta", "merge": ServerOpt(MomentumOptimizer(1.0))}, "needs the mean of what it sends"),
         (
             {"local": Drift(), "send": "delta", "up": PowerSGD()},
             r"sends 2 vectors in one packet, but PowerSGD.* needs a matrix",
         ),
         ({"local": Elastic(), "send": "weights", "exchange": Gossip()}, "needs one result for all"),
-        (
-            {"local": FrozenAdam(), "trigger": Warmup(1, Delay(1))},
-            "needs one result for all, of the same batch",
-        ),
+        ({"local": FrozenAdam(), "trigger": Warmup(1, Delay(1))}, "needs one result for all, of the same batch"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

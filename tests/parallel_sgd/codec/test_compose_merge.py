@@ -126,10 +126,7 @@ def test_between_exchanges_a_worker_keeps_its_own() -> None:
 @pytest.mark.parametrize("exchange", [AllToAll(), PS(), ShardedPS(smallest=1)], ids=repr)
 def test_an_outer_step_of_one_is_federated_averaging(exchange: Any) -> None:
     """codecs.md: FedOpt and DiLoCo with learning rate 1 and no momentum, to the bit; weights in place of changes, to 1e-6."""
-    outer = run(
-        Codec.of(exchange, send="delta", merge=ServerOpt(SGDOptimizer(1.0)), trigger=Every(2)),
-        IIDBlockAssignment(3),
-    )
+    outer = run(Codec.of(exchange, send="delta", merge=ServerOpt(SGDOptimizer(1.0)), trigger=Every(2)), IIDBlockAssignment(3))
     plain = run(Codec.of(exchange, send="delta", merge=WeightedMean(), trigger=Every(2)), IIDBlockAssignment(3))
     assert bits(outer) == bits(plain)
     weights = run(Codec.of(exchange, send="weights", merge=WeightedMean(), trigger=Every(2)), IIDBlockAssignment(3))

@@ -42,11 +42,7 @@ REMEMBERING = [
     Codec.of(PS(), up=ErrorFeedback(TopK(0.2)), down=ErrorFeedback(Sign())),
     Codec.of(PS(), up=DiffRef(Int8(8))),
     Codec.of(PS(), send="delta", merge=ServerOpt(NesterovOptimizer(0.7, 0.9)), trigger=Every(2)),
-    Codec.of(
-        ShardedPS(smallest=8),
-        up=ErrorFeedback(TopK(0.2) | Int8(8)),
-        down=ErrorFeedback(Int8(8)),
-    ),
+    Codec.of(ShardedPS(smallest=8), up=ErrorFeedback(TopK(0.2) | Int8(8)), down=ErrorFeedback(Int8(8))),
     Codec.of(AllToAll(), send="delta", up=ErrorFeedback(Int8(8)), trigger=Every(2)),
     Codec.of(ShardedPS(smallest=8), send="delta", merge=ServerOpt(NesterovOptimizer(0.7, 0.9))),
     Codec.of(Ring(smallest=8), up=PowerSGD(1)),

@@ -61,11 +61,7 @@ def _random_k(rho: float, scaled: bool) -> Row:
 
 
 def _qsgd(bits: int, bucket: int | None, norm: str) -> Row:
-    return Row(
-        lambda: QSGD(bits, bucket, norm),
-        lambda n: ceil(n * bits / 8) + 4 * ceil(n / (bucket or max(n, 1))),
-        "unbiased",
-    )
+    return Row(lambda: QSGD(bits, bucket, norm), lambda n: ceil(n * bits / 8) + 4 * ceil(n / (bucket or max(n, 1))), "unbiased")
 
 
 def _int8(block: int) -> Row:

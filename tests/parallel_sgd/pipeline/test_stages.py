@@ -187,33 +187,15 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: PowerSGD(0), "PowerSGD 'rank' must be a positive integer, got 0"),
     (lambda: ErrorFeedback(TopK), "ErrorFeedback 'inner' must be an instance of Stage, got"),
     (lambda: ErrorFeedback(TopK(0.1), beta=1.5), "'beta' must be a number >= 0 and <= 1, got 1.5"),
-    (
-        lambda: ErrorFeedback(Momentum() | TopK(0.1)),
-        r"pass Momentum again; write Momentum\(.*\) \| ErrorFeedback\(...\)",
-    ),
-    (
-        lambda: ErrorFeedback(ErrorFeedback(Sign())),
-        "'inner' must not remember anything itself, got ErrorF",
-    ),
-    (
-        lambda: ErrorFeedback(RandomK(0.1)),
-        r"must be a contraction, got RandomK\(.*scaled=True\); write scaled=False",
-    ),
+    (lambda: ErrorFeedback(Momentum() | TopK(0.1)), r"pass Momentum again; write Momentum\(.*\) \| ErrorFeedback\(...\)"),
+    (lambda: ErrorFeedback(ErrorFeedback(Sign())), "'inner' must not remember anything itself, got ErrorF"),
+    (lambda: ErrorFeedback(RandomK(0.1)), r"must be a contraction, got RandomK\(.*scaled=True\); write scaled=False"),
     (lambda: DGCMemory(0.9, Sign()), r"DGCMemory 'inner' must begin with a sparsifier such as TopK\(0.001\)"),
     (lambda: DGCMemory(1.0, TopK(0.1)), "DGCMemory 'momentum' must be a number >= 0 and < 1, got 1.0"),
-    (
-        lambda: Clip(1.0) | ErrorFeedback(TopK(0.1)) | Int8(64),
-        r"must be the last .*: write ErrorFeedback\(... \| Int8\(",
-    ),
-    (
-        lambda: DiffRef(Int8()) | ErrorFeedback(Sign()),
-        r"DiffRef\(inner=Int8\(block=4096\)\) must be the last",
-    ),
+    (lambda: Clip(1.0) | ErrorFeedback(TopK(0.1)) | Int8(64), r"must be the last .*: write ErrorFeedback\(... \| Int8\("),
+    (lambda: DiffRef(Int8()) | ErrorFeedback(Sign()), r"DiffRef\(inner=Int8\(block=4096\)\) must be the last"),
     (lambda: DGCMemory(0.9, TopK(0.1)) | Int8(), r"write DGCMemory\(... \| Int8\(block=4096\)\)"),
-    (
-        lambda: TopK(0.1) | Momentum(),
-        r"shapes the gradient before anything is left out: write Momentum\(.*\) \| TopK\(",
-    ),
+    (lambda: TopK(0.1) | Momentum(), r"shapes the gradient before anything is left out: write Momentum\(.*\) \| TopK\("),
     (lambda: Chain([TopK(0.1), 3]), "a pipeline is made of stages, got 3"),
 ]
 
@@ -243,12 +225,7 @@ def test_scales_must_be_finite_and_not_negative(make: Callable[[], Stage], scale
 @pytest.mark.parametrize(
     ("make", "place", "value", "message"),
     [
-        (
-            Int8,
-            0,
-            np.float32(3e36),
-            r"Int8 sends scales that are finite and not negative, got 3e\+36",
-        ),  # 127 of them are not
+        (Int8, 0, np.float32(3e36), r"Int8 sends scales that are finite and not negative, got 3e\+36"),  # 127 of them are not
         (Int8, -1, np.int8(-128), "Int8 sends codes from -127 to 127, got -128"),
         (QSGD, -1, np.uint8(0), "QSGD sends codes from 1 to 255, got 0"),
         (lambda: QSGD(4), -1, np.uint8(0xF0), "QSGD sends codes from 1 to 15, got 0"),
