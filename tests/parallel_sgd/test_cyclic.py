@@ -25,13 +25,6 @@ from ..statements import covers
 CODES = [(4, 1), (5, 2), (6, 2), (8, 3), (10, 3)]
 
 
-def test_a_worker_holds_the_blocks_of_its_successors() -> None:
-    assert CyclicAssignment(4, 2).node_2_block == [[0, 1], [1, 2], [2, 3], [0, 3]]
-    assert CyclicAssignment(5, 3).node_2_block == [[0, 1, 2], [1, 2, 3], [2, 3, 4], [0, 3, 4], [0, 1, 4]]
-    assert CyclicAssignment(3).node_2_block == [[0], [1], [2]]
-    assert CyclicAssignment(5, 3).block_2_node[0] == [0, 3, 4]
-
-
 @pytest.mark.parametrize(("workers", "stragglers"), [*CODES, (3, 0), (1, 0), (4, 3)])
 def test_every_set_of_workers_that_is_large_enough_gives_the_sum(workers: int, stragglers: int) -> None:
     """codecs.md, Cyclic: a^T B_I = 1, residual <= 1e-11, and fp32 recovery to 1e-5."""

@@ -13,8 +13,8 @@ import pytest
 
 from parallel_sgd import codec as codecs
 from parallel_sgd.codec import Codec
-from parallel_sgd.codec.compose import AllToAll, CodecWarning
-from parallel_sgd.codec.pipeline import ErrorFeedback, RandomK, TopK
+from parallel_sgd.codec.compose import AllToAll
+from parallel_sgd.codec.pipeline import ErrorFeedback, RandomK
 from tests.parallel_sgd.codec.fleet import Dense
 from tests.parallel_sgd.codec.mnist_job import (
     LOCAL_MOMENTUM,
@@ -104,10 +104,7 @@ NOW_AND_THEN = (
 )
 
 
-def of(table: tuple[Row, ...]) -> pytest.MarkDecorator:
-    """Run the test for each row of a table."""
-    rows = [pytest.param(row, id=str(row), marks=() if row.always else pytest.mark.long) for row in table]
-    return pytest.mark.parametrize("row", rows)
+ROWS = (*AFTER_THE_MEAN, *LOCAL_RULE, *NOW_AND_THEN)
 
 
 @pytest.fixture(scope="module")
@@ -122,19 +119,18 @@ def misused() -> Callable[..., Outcome]:
     return functools.cache(lambda codec, **parameters: learn(M, codec, parameters))
 
 
-@of(AFTER_THE_MEAN)
-def test_what_is_lossless_unbiased_or_linear_may_be_followed_by_momentum(row: Row, dense: Reference) -> None:
-    _learns(row, dense)
-
-
-@of(LOCAL_RULE)
-def test_error_feedback_behind_a_local_rule_learns_like_the_dense_exchange(row: Row, dense: Reference) -> None:
-    _learns(row, dense)
-
-
-@of(NOW_AND_THEN)
-def test_parameters_may_be_exchanged_seldom_or_with_few(row: Row, dense: Reference) -> None:
-    _learns(row, dense)
+@pytest.mark.parametrize("row", [pytest.param(row, id=str(row), marks=() if row.always else pytest.mark.long) for row in ROWS])
+def test_it_learns_like_the_dense_exchange(row: Row, dense: Reference) -> None:
+    """Accuracy and bytes, and nobody is warned of it: what is lossless, unbiased or linear may be followed by momentum, error
+    feedback stands behind a local rule, parameters may be exchanged seldom or with few."""
+    lost = []
+    for seed in row.seeds:
+        reference = dense(row.setting if row.against is None else row.against, seed)
+        outcome = learn(row.setting, row.codec, row.parameters, seed)
+        assert outcome.warned == ()
+        assert reference.bytes_sent >= row.ratio * outcome.bytes_sent
+        lost.append(reference.accuracy - outcome.accuracy)
+    assert np.mean(lost) <= row.loses
 
 
 def test_the_majority_of_signs_learns() -> None:
@@ -171,20 +167,3 @@ def test_momentum_after_what_error_feedback_sends_late_is_warned_of() -> None:
         (text,) = warnings_of(M, codec, parameters)
         assert f"{codec.__name__} sends later what a packet leaves out, and MomentumOptimizer with momentum=0.9" in text
         assert "use op_type=LocalUpdateOptimizer" in text
-
-
-def test_what_is_left_out_for_good_is_warned_of_when_the_codec_is_made() -> None:
-    with pytest.warns(CodecWarning, match=r"remembers nothing of it.*write ErrorFeedback\(TopK"):
-        Codec.of(AllToAll(), up=TopK(0.01))
-
-
-def _learns(row: Row, dense: Reference) -> None:
-    """Check accuracy and bytes of a row, and that nobody is warned of it."""
-    lost = []
-    for seed in row.seeds:
-        reference = dense(row.setting if row.against is None else row.against, seed)
-        outcome = learn(row.setting, row.codec, row.parameters, seed)
-        assert outcome.warned == ()
-        assert reference.bytes_sent >= row.ratio * outcome.bytes_sent
-        lost.append(reference.accuracy - outcome.accuracy)
-    assert np.mean(lost) <= row.loses
