@@ -59,30 +59,19 @@ def test_one_worker_trains_as_with_the_rule_itself(
         assert same(job, 0, batch, values)
 
 
-def test_workers_that_take_turns_are_delayed_sgd() -> None:
-    """AsyncPS: the W=4 round-robin scheduler equals a scripted tau=3 delayed SGD, bit for bit."""
-    job = asynchronous(4)
-    for variable in (0, 1):
-        history = [start(variable)]
-        for step in range(4 * job.batches):
-            old = history[max(step - 3, 0)]
-            gradient = pulled(old, step // 4, step % 4, variable)
-            history.append(history[-1] + gradient * np.float32(-0.1))
-        for step, value in enumerate(history[1:]):
-            assert job.results[step % 4][step // 4][variable].tobytes() == value.tobytes()
-    assert server(job).staleness == Counter({0: 1, 1: 1, 2: 1, 3: 4 * job.batches - 3})
-
-
-def test_the_change_by_a_stale_gradient_is_divided() -> None:
-    """Zhang et al.: eta / (tau + 1)."""
-    job = asynchronous(4, parameters={"staleness_aware": True})
+@pytest.mark.parametrize("aware", [False, True])
+def test_workers_that_take_turns_are_delayed_sgd(aware: bool) -> None:
+    """AsyncPS: the W=4 round-robin scheduler is a scripted tau=3 delayed SGD, bit for bit; Zhang et al.: eta / (tau + 1)."""
+    job = asynchronous(4, parameters={"staleness_aware": aware})
     for variable in (0, 1):
         history = [start(variable)]
         for step in range(4 * job.batches):
             tau = min(step, 3)
-            change = pulled(history[step - tau], step // 4, step % 4, variable) * np.float32(-0.1) / np.float32(tau + 1)
-            history.append(history[-1] + change)
-        assert job.results[3][-1][variable].tobytes() == history[-1].tobytes()
+            change = pulled(history[step - tau], step // 4, step % 4, variable) * np.float32(-0.1)
+            history.append(history[-1] + (change / np.float32(tau + 1) if aware else change))
+        for step, value in enumerate(history[1:]):
+            assert job.results[step % 4][step // 4][variable].tobytes() == value.tobytes()
+    assert server(job).staleness == Counter({0: 1, 1: 1, 2: 1, 3: 4 * job.batches - 3})
 
 
 def test_under_a_synchronous_type_everybody_gets_the_same() -> None:
@@ -163,36 +152,30 @@ def test_without_strength_it_is_async_ps() -> None:
 
 
 @pytest.mark.parametrize(
-    ("parameters", "words"),
+    ("codec", "settings", "words"),
     [
-        ({"lambda": -1.0}, "DCASGD 'lambda' must be a number >= 0, got -1"),
-        ({"ms": 1.0}, "DCASGD 'ms' must be a number >= 0 and < 1, got 1"),
+        (DCASGD, {"parameters": {"lambda": -1.0}}, "DCASGD 'lambda' must be a number >= 0, got -1"),
+        (DCASGD, {"parameters": {"ms": 1.0}}, "DCASGD 'ms' must be a number >= 0 and < 1, got 1"),
+        (AsyncPS, {"assignment": DuplicateAssignment(4, 2)}, r"AsyncPS applies every gradient.*'redundancy' must be 1, got 2"),
+        (
+            DCASGD,
+            {"rule": lambda: SGDOptimizer(0.1, clip_norm=1.0)},
+            "DCASGD has a rule for each variable, so 'clip_norm' must be None, got 1",
+        ),
     ],
 )
-def test_impossible_parameters_are_refused(parameters: dict[str, Any], words: str) -> None:
+def test_what_cannot_work_is_refused(codec: type[Codec], settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        asynchronous(1, DCASGD, parameters=parameters)
+        asynchronous(1, codec, **settings)
 
 
-def test_redundant_blocks_and_rules_over_all_variables_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"AsyncPS applies every gradient.*'redundancy' must be 1, got 2"):
-        asynchronous(4, assignment=DuplicateAssignment(4, 2))
-    with pytest.raises(ValueError, match="DCASGD has a rule for each variable, so 'clip_norm' must be None, got 1"):
-        asynchronous(1, DCASGD, rule=lambda: SGDOptimizer(0.1, clip_norm=1.0))
-    with GlobalSettings.use(IIDBlockAssignment(2)), pytest.raises(ValueError, match="got node 5"):
-        AsyncPS(5)
-
-
-def test_codecs_that_need_what_the_settings_lack_say_so() -> None:
+def test_a_node_without_what_it_needs_says_so() -> None:
+    """Values, a rule; and a server that was started anew must not go on as if nothing had happened."""
     with GlobalSettings.use(IIDBlockAssignment(1)):
         with pytest.raises(LookupError, match="asks for the value of variable 0, which this node does not have"):
             AsyncPS(0)
         with pytest.raises(LookupError, match="asks for the job's gradient-descent rule, which was not given"):
             AsyncPS(Parameter_Server)
-
-
-def test_a_worker_of_another_server_is_an_error() -> None:
-    """A server that was started anew must not go on as if nothing had happened."""
     with GlobalSettings.use(IIDBlockAssignment(2), rule=RULES[0]):
         fresh = AsyncPS(Parameter_Server)
     with pytest.raises(ValueError, match=r"has had 0 gradients of node\(1\), which has sent 3 before"):

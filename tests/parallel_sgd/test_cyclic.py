@@ -42,30 +42,21 @@ def test_every_set_of_workers_that_is_large_enough_gives_the_sum(workers: int, s
         assert error <= 1e-5 * np.linalg.norm(total)
 
 
-def test_one_straggler_too_many_raises() -> None:
-    """codecs.md, Cyclic."""
-    with pytest.raises(ValueError, match=r"needs the sums of 3, got those of \[0, 2\]"):
-        cyclic_code(5, 2).decoder([2, 0])
-    with pytest.raises(ValueError, match="needs the sums of 3"):
-        cyclic_code(5, 2).decoder([0, 1, 7])
-    for workers, stragglers in ((0, 0), (3, 3), (3, -1)):
-        with pytest.raises(ValueError, match="CyclicCode 'stragglers' must be at least 0 and less than the number of workers"):
-            CyclicCode(workers, stragglers)
-
-
-def test_the_code_is_the_same_everywhere() -> None:
-    """Its seed is a function of the numbers alone, and it is the best of the draws."""
+def test_the_code_is_the_same_everywhere_and_one_straggler_too_many_raises() -> None:
+    """codecs.md, Cyclic. Its seed is a function of the numbers alone, and it is the best of the draws; many workers are judged
+    by a sample."""
     code = cyclic_code(10, 3)
     assert CyclicCode(10, 3).seed == code.seed
     assert CyclicCode(10, 3).matrix.tobytes() == code.matrix.tobytes()
-    assert not code.matrix.flags.writeable
-    assert code.amplification < 2000
-
-
-def test_many_workers_are_judged_by_a_sample() -> None:
-    code = CyclicCode(24, 4)
-    alive = [node for node in range(24) if node not in (3, 4, 11, 20)]
-    assert np.abs(code.decoder(alive) @ code.matrix[alive] - 1).max() <= 1e-9
+    assert not code.matrix.flags.writeable and code.amplification < 2000
+    many, alive = CyclicCode(24, 4), [node for node in range(24) if node not in (3, 4, 11, 20)]
+    assert np.abs(many.decoder(alive) @ many.matrix[alive] - 1).max() <= 1e-9
+    for nodes, message in (([2, 0], r"needs the sums of 3, got those of \[0, 2\]"), ([0, 1, 7], "needs the sums of 3")):
+        with pytest.raises(ValueError, match=message):
+            cyclic_code(5, 2).decoder(nodes)
+    for workers, stragglers in ((0, 0), (3, 3), (3, -1)):
+        with pytest.raises(ValueError, match="CyclicCode 'stragglers' must be at least 0 and less than the number of workers"):
+            CyclicCode(workers, stragglers)
 
 
 def test_weighted_sums_are_taken_in_float64() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,7 @@ def test_right_codecs_pass(kind: type[Codec]) -> None:
     assert len(report.held) == 8
     assert report.skipped == {}
     assert 0 < report.wire_bytes < 2 * report.dense_bytes
+    assert report.error > 0.1 if kind is codecs.TopK else report.error == 0
 
 
 @pytest.mark.parametrize(
@@ -76,11 +77,6 @@ def test_right_codecs_pass(kind: type[Codec]) -> None:
 )
 def test_what_a_codec_declares_is_heeded(kind: type[Codec], parameters: dict[str, Any], skipped: dict[str, str]) -> None:
     assert check_codec(kind, parameters=parameters).skipped == skipped
-
-
-def test_plain_is_exact_and_a_tenth_is_not() -> None:
-    assert check_codec(Plain).error == 0
-    assert check_codec(codecs.TopK).error > 0.1
 
 
 class Mean(Codec):
@@ -111,14 +107,9 @@ class Mean(Codec):
         return np.mean([self.blocks[block] for block in sorted(self.blocks)], axis=0, dtype=np.float32)
 
 
-class Flat(Mean):
-    def merged(self) -> np.ndarray:
-        return super().merged().ravel()
-
-
-class Infinite(Mean):
-    def merged(self) -> np.ndarray:
-        return super().merged() / np.float32(0)
+def merging(name: str, merged: Callable[[Any], np.ndarray]) -> type[Codec]:
+    """`Mean` with another result, made of the codec."""
+    return type(name, (Mean,), {"merged": merged, "__module__": __name__})
 
 
 class Overwriting(Mean):
@@ -127,30 +118,25 @@ class Overwriting(Mean):
         return super().update_blocks(block_weight)
 
 
-class Rolling(Mean):
-    def merged(self) -> np.ndarray:
-        return super().merged() * np.float32(np.random.default_rng().random())
-
-
-class Selfish(Mean):
-    def merged(self) -> np.ndarray:
-        return super().merged() + np.float32(self.node_id)
-
-
-class Normed(Mean):
+def directions(codec: Mean) -> np.ndarray:
     """Every block counts as a direction."""
-
-    def merged(self) -> np.ndarray:
-        self.blocks = {block: value / np.linalg.norm(value) for block, value in self.blocks.items()}
-        return super().merged()
+    codec.blocks = {block: value / np.linalg.norm(value) for block, value in codec.blocks.items()}
+    return Mean.merged(codec)
 
 
-class Impatient(Mean):
-    def merged(self) -> np.ndarray:
-        total = np.zeros_like(next(iter(self.blocks.values())))
-        for value in self.blocks.values():  # in the order of arrival
-            total += value
-        return total
+def in_order_of_arrival(codec: Mean) -> np.ndarray:
+    total = np.zeros_like(next(iter(codec.blocks.values())))
+    for value in codec.blocks.values():
+        total += value
+    return total
+
+
+Flat = merging("Flat", lambda codec: Mean.merged(codec).ravel())
+Infinite = merging("Infinite", lambda codec: Mean.merged(codec) / np.float32(0))
+Rolling = merging("Rolling", lambda codec: Mean.merged(codec) * np.float32(np.random.default_rng().random()))
+Selfish = merging("Selfish", lambda codec: Mean.merged(codec) + np.float32(codec.node_id))
+Normed = merging("Normed", directions)
+Impatient = merging("Impatient", in_order_of_arrival)
 
 
 @pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
@@ -168,11 +154,8 @@ class Impatient(Mean):
 def test_wrong_codecs_are_told_what_is_wrong(kind: type[Codec], message: str) -> None:
     with pytest.raises(CodecLawError, match=message):
         check_codec(kind)
-
-
-def test_what_the_engine_refuses_passes_through() -> None:
     with pytest.raises(TypeError, match=r"Flat must give variable 0 \(dense/kernel\) an array of floats of shape \(20, 13\)"):
-        check_codec(Flat)
+        check_codec(Flat)  # what the engine refuses passes through
 
 
 def test_a_codec_without_a_rescue_is_not_blamed_for_it() -> None:

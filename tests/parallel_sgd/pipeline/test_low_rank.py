@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -133,23 +135,23 @@ def test_the_gradient_is_not_changed_and_may_have_any_order() -> None:
 
 
 def test_misuse_is_named() -> None:
-    with pytest.raises(ValueError, match=r"PowerSGD 'rank' must be a positive integer, got 0"):
-        PowerSGD(0)
-    compressor = PowerSGD(1)
+    compressor, other = PowerSGD(1), PowerSGD(1)
     first = compressor.project(gaussian(20, 30), DRAW)
-    with pytest.raises(RuntimeError, match=r"call back_project\(\)"):
-        compressor.reconstruct(gaussian(30))
-    with pytest.raises(ValueError, match="PowerSGD expects the mean of 20 numbers, got 19"):
-        compressor.back_project(first[:-1])
-    with pytest.raises(ValueError, match=r"serves a variable of shape \(20, 30\), got \(30, 20\)"):
-        compressor.project(gaussian(30, 20), DRAW)
-    with pytest.raises(ValueError, match="finite numbers, got 600"):
-        compressor.project(np.full((20, 30), np.nan), DRAW)
-    with pytest.raises(ValueError, match="must hold residual and right, got velocity"):
-        compressor.load_state_dict({"velocity": gaussian(3)})
-    with pytest.raises(ValueError, match="must hold m x p and p x r"):
-        compressor.load_state_dict({"residual": gaussian(3, 4), "right": gaussian(3, 1)})
-    other = PowerSGD(1)
     other.load_state_dict({"residual": gaussian(3, 4), "right": gaussian(4, 1)})
-    with pytest.raises(ValueError, match="has a state for other than 20 x 30 numbers of rank 1"):
-        other.project(gaussian(20, 30), DRAW)
+    misuses: list[tuple[type[Exception], str, Callable[[], object]]] = [
+        (ValueError, r"PowerSGD 'rank' must be a positive integer, got 0", lambda: PowerSGD(0)),
+        (RuntimeError, r"call back_project\(\)", lambda: compressor.reconstruct(gaussian(30))),
+        (ValueError, "PowerSGD expects the mean of 20 numbers, got 19", lambda: compressor.back_project(first[:-1])),
+        (ValueError, r"of shape \(20, 30\), got \(30, 20\)", lambda: compressor.project(gaussian(30, 20), DRAW)),
+        (ValueError, "finite numbers, got 600", lambda: compressor.project(np.full((20, 30), np.nan), DRAW)),
+        (ValueError, "residual and right, got velocity", lambda: compressor.load_state_dict({"velocity": gaussian(3)})),
+        (
+            ValueError,
+            "must hold m x p and p x r",
+            lambda: compressor.load_state_dict({"residual": gaussian(3, 4), "right": gaussian(3, 1)}),
+        ),
+        (ValueError, "has a state for other than 20 x 30 numbers of rank 1", lambda: other.project(gaussian(20, 30), DRAW)),
+    ]
+    for error, message, misuse in misuses:
+        with pytest.raises(error, match=message):
+            misuse()

@@ -1,13 +1,28 @@
-"""Stages that remember: error feedback, the memory of deep gradient compression, difference coding."""
+"""Stages that remember: error feedback, deep gradient compression, difference coding; and those on the gradient's side."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from parallel_sgd.codec.pipeline import DGCMemory, DiffRef, Draw, ErrorFeedback, Int8, Pipeline, RandomK, TopK
+from nn.gradient_descent import ADAMOptimizer, IGradientDescent, MomentumOptimizer, NesterovOptimizer
+from parallel_sgd.codec.pipeline import (
+    AdamPrecond,
+    Clip,
+    DGCMemory,
+    DiffRef,
+    Draw,
+    ErrorFeedback,
+    GradientStage,
+    Int8,
+    Momentum,
+    Nesterov,
+    Pipeline,
+    RandomK,
+    TopK,
+)
 
-from .laws import DRAW, Array, Make, gaussian
+from .laws import DRAW, Array, Make, gaussian, sent
 from .stages import INNER, MEMORIES
 
 each_inner = pytest.mark.parametrize("inner", INNER.values(), ids=INNER)
@@ -136,13 +151,72 @@ def test_declarations() -> None:
 
 
 def test_a_state_that_does_not_fit_is_refused() -> None:
-    stage = ErrorFeedback(TopK(0.1))
-    with pytest.raises(ValueError, match=r"ErrorFeedback does not remember 'velocity' of shape \(3,\)"):
-        stage.load_state_dict({"velocity": np.zeros(3)})
-    with pytest.raises(ValueError, match=r"ErrorFeedback does not remember 'residual' of shape \(3, 1\)"):
-        stage.load_state_dict({"residual": np.zeros((3, 1))})
-    with pytest.raises(ValueError, match="remembers nothing, got step"):
-        stage.load_state_dict({"inner.step": 3})
+    stage, momentum = ErrorFeedback(TopK(0.1)), Momentum(0.5)
+    for state, message in (
+        ({"velocity": np.zeros(3)}, r"ErrorFeedback does not remember 'velocity' of shape \(3,\)"),
+        ({"residual": np.zeros((3, 1))}, r"ErrorFeedback does not remember 'residual' of shape \(3, 1\)"),
+        ({"inner.step": 3}, "remembers nothing, got step"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            stage.load_state_dict(state)
     stage.load_state_dict({"residual": np.zeros(3)})
     with pytest.raises(ValueError, match="ErrorFeedback remembers 3 numbers as 'residual', got 100"):
         Pipeline(stage).encode(gaussian(100), DRAW)
+    Pipeline(momentum).encode(gaussian(10), DRAW)
+    with pytest.raises(ValueError, match="MomentumOptimizer holds state for 10 parameters of float32, got 11"):
+        Pipeline(momentum).encode(gaussian(11), DRAW)
+
+
+# the gradient's side -----------------------------------------------------------------------------------------------------
+
+
+def test_clip_is_the_formula() -> None:
+    x = gaussian(5000)
+    length = np.linalg.norm(x.astype(np.float64))
+    np.testing.assert_allclose(sent(lambda: Clip(2.0), x), x * (2 / length), rtol=1e-6)
+    np.testing.assert_allclose(sent(lambda: Clip(2.0, workers=16), x), x * (0.5 / length), rtol=1e-6)
+    assert sent(lambda: Clip(100.0), x).tobytes() == x.tobytes()
+    huge = np.full(4, 1e38, np.float32)  # whose squares overflow
+    np.testing.assert_allclose(sent(lambda: Clip(2.0), huge), np.ones(4), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("stage", "rule"),
+    [
+        (Momentum(0.8), MomentumOptimizer(1.0, 0.8)),
+        (Nesterov(0.8), NesterovOptimizer(1.0, 0.8)),
+        (AdamPrecond(0.8, 0.99, 1e-6), ADAMOptimizer(1.0, 0.8, 0.99, 1e-6)),
+    ],
+)
+def test_a_rule_before_the_packet_has_the_bits_of_the_rule(stage: GradientStage, rule: IGradientDescent) -> None:
+    pipeline, n = Pipeline(stage), 70_000
+    for step in range(5):
+        x, expected = gaussian(n, seed=step), np.empty(n, np.float32)
+        rule.delta(x, x, expected)
+        np.testing.assert_array_equal(pipeline.decode(pipeline.encode(x, DRAW), (n,), DRAW), -expected)
+
+
+def test_the_formulas() -> None:
+    v, ahead = np.zeros(100), Pipeline(Nesterov(0.5))
+    m, s, adam = np.zeros(100), np.zeros(100), Pipeline(AdamPrecond(0.9, 0.99, 1e-8))
+    heavy = Pipeline(Momentum(0.5))
+    for t in range(1, 6):
+        x = gaussian(100, seed=t)
+        v = 0.5 * v + x
+        m, s = 0.9 * m + 0.1 * x, 0.99 * s + 0.01 * x.astype(np.float64) ** 2
+        for pipeline, expected in (
+            (heavy, v),
+            (ahead, x + 0.5 * v),
+            (adam, (m / (1 - 0.9**t)) / (np.sqrt(s / (1 - 0.99**t)) + 1e-8)),
+        ):
+            np.testing.assert_allclose(pipeline.decode(pipeline.encode(x, DRAW), (100,), DRAW), expected, rtol=2e-5, atol=1e-6)
+
+
+def test_they_act_where_a_variable_is_too_small_to_compress() -> None:
+    pipeline = Pipeline(Momentum(0.5) | TopK(0.5))
+    assert pipeline.is_dense(1)
+    assert pipeline.wire_bytes(1) == 4
+    for expected in (2.0, 3.0, 3.5):
+        payload = pipeline.encode(np.array([2.0]), DRAW)
+        assert payload.size == 4
+        assert pipeline.decode(payload, (1,), DRAW) == expected

@@ -55,12 +55,6 @@ def test_cast_saturates() -> None:
     assert cast(np.array([-largest, -1]), "bf16").tolist() == [-top, -1]
 
 
-def test_cast_bytes() -> None:
-    x = np.array([1.0, -2.0], np.float32)
-    assert encoded(Cast, x).tobytes() == bytes.fromhex("003c 00c0")
-    assert encoded(lambda: Cast("bf16"), x).tobytes() == bytes.fromhex("803f 00c0")
-
-
 @settings(max_examples=150, deadline=None, database=None)
 @given(values=st.lists(FLOATS, min_size=3, max_size=40), block=st.integers(2, 50))
 def test_int8_is_wrong_by_half_a_step_at_most(values: list[float], block: int) -> None:
@@ -71,14 +65,6 @@ def test_int8_is_wrong_by_half_a_step_at_most(values: list[float], block: int) -
         top = np.abs(part).max()
         # dense where the packet would be larger; else roundings of the product add some millionths of the range
         assert np.abs(result[start : start + block] - part).max() <= (top / 254 * (1 + 1e-4) if top >= 2.0**-96 else top)
-
-
-def test_int8_bytes() -> None:
-    """Scales, then codes in two's complement; ties to even."""
-    x = np.array([254, -254, 1, -1, 3, 5, 0, 127, 12.7, 0], np.float32)
-    payload = encoded(lambda: Int8(8), x)
-    assert payload[:8].view("<f4").tolist() == [2, np.float32(0.1)]
-    assert payload[8:].view(np.int8).tolist() == [127, -127, 0, 0, 2, 2, 0, 64, 127, 0]
 
 
 def test_int8_delta_is_reached() -> None:
@@ -220,6 +206,38 @@ def test_codes_are_in_the_legal_alphabet(bits: int, norm: str) -> None:
             assert (away[np.sign(away) != np.sign(x)] == 0).all()
 
 
+TERN = [2, -2, 0, 0, 2, 0, 0, -2, 2, 0, 0, 2]
+TRITS = [[2, 0, 1, 1, 2], [1, 1, 0, 2, 1], [1, 2, 1, 1, 1]]
+TWO = np.float32(2).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("make", "values", "payload"),
+    [
+        (Cast, [1.0, -2.0], bytes.fromhex("003c 00c0")),
+        (lambda: Cast("bf16"), [1.0, -2.0], bytes.fromhex("803f 00c0")),
+        (  # scales, then codes in two's complement; ties to even
+            lambda: Int8(8),
+            [254, -254, 1, -1, 3, 5, 0, 127, 12.7, 0],
+            np.array([2, 0.1], "<f4").tobytes() + np.array([127, -127, 0, 0, 2, 2, 0, 64, 127, 0], np.int8).tobytes(),
+        ),
+        (lambda: Tern(None), TERN, TWO + bytes([0b00010001, 0b1001, 0b10000010, 0])),
+        (
+            lambda: Tern(None, base3=True),
+            TERN,
+            TWO + bytes(sum(digit * 3**place for place, digit in enumerate(five)) for five in TRITS),
+        ),
+        # the lower seven bits are the exponent + 97, or 0; powers of two are themselves
+        (Natural, [1, -2, 0.5, 0, 2.0**-96, -(2.0**30), 2.0**31, 1e-30], bytes([97, 128 + 98, 96, 0, 1, 128 + 127, 127, 0])),
+    ],
+)
+def test_bytes(make: Make, values: list[float], payload: bytes) -> None:
+    x = np.array(values, np.float32)
+    assert encoded(make, x).tobytes() == payload
+    if make is Natural:
+        assert sent(Natural, x).tolist() == [1, -2, 0.5, 0, 2.0**-96, -(2.0**30), 2.0**30, 0]
+
+
 @pytest.mark.parametrize("bits", [2, 4, 8])
 def test_qsgd_bytes(bits: int) -> None:
     """Values on levels are sent as they are; the first code stands in the lowest bits."""
@@ -229,21 +247,6 @@ def test_qsgd_bytes(bits: int) -> None:
     assert payload[:12].view("<f4").tolist() == [s / 2] * 3
     total = sum(int(level + s + 1) << place * bits for place, level in enumerate(levels))
     assert payload[12:].tobytes() == total.to_bytes(3 * bits, "little")
-
-
-def test_tern_bytes() -> None:
-    x = np.array([2, -2, 0, 0, 2, 0, 0, -2, 2, 0, 0, 2], np.float32)
-    assert encoded(lambda: Tern(None), x).tobytes() == np.float32(2).tobytes() + bytes([0b00010001, 0b1001, 0b10000010, 0])
-    digits = [[2, 0, 1, 1, 2], [1, 1, 0, 2, 1], [1, 2, 1, 1, 1]]
-    packed = bytes(sum(digit * 3**place for place, digit in enumerate(five)) for five in digits)
-    assert encoded(lambda: Tern(None, base3=True), x).tobytes() == np.float32(2).tobytes() + packed
-
-
-def test_natural_bytes() -> None:
-    """The lower seven bits are the exponent + 97, or 0; powers of two are themselves."""
-    x = np.array([1, -2, 0.5, 0, 2.0**-96, -(2.0**30), 2.0**31, 1e-30], np.float32)
-    assert encoded(Natural, x).tolist() == [97, 128 + 98, 96, 0, 1, 128 + 127, 127, 0]
-    assert sent(Natural, x).tolist() == [1, -2, 0.5, 0, 2.0**-96, -(2.0**30), 2.0**30, 0]
 
 
 def test_levels_of_ones_own() -> None:
