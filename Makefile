@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # thousands of imports: each of our modules, and each rewritten test, is compiled once
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-computing test-processes test-alone check house long steady soak faults mutants golden audit bench clean
+.PHONY: demo test test-computing test-processes test-alone check house long steady soak faults mutants proofs golden audit bench clean
 
 # modules are compiled when they are first imported, and most of what is installed never is
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
@@ -89,6 +89,10 @@ faults: $(VENV)/.dev
 # sixty small wrong changes, each in a copy of the checkout: do the tests notice? `make mutants OPTIONS="-j 2"` judges two at a time
 mutants: $(VENV)/.dev
 	$(BIN)/python -m tests.mutants run $(OPTIONS)
+
+# all states of a model of the handshake and the records, with an attacker on the path: needs Maude, half a minute
+proofs:
+	@$(PYTHON) docs/proofs/run.py
 
 # the answers of torch and scikit-learn that the tests of nn compare with: needed when one of these tests asks for something new
 golden: $(VENV)/.bench
