@@ -19,7 +19,10 @@ OURS, SHARDED, GLOO, MPI, DDP, ALONE = (
     "1 process",
 )
 PLAIN, RING = "Plain", "Ring"
-TASKS = ("reduce", "steps", "two", "throttled")
+OURS_WHOLE = "the product"
+BARE = {"plain": "PSGDOptimizer", "sharded": "ShardedPSGDOptimizer"}
+TASKS = ("reduce", "steps", "bare", "two", "throttled")
+SHARE = 0.85  # of the faster bare loop, which the product is to reach
 
 
 def main() -> int:
@@ -35,6 +38,8 @@ def main() -> int:
         reached += [reduce(name, count, rounds) for count in workers for name in REDUCTIONS]
     if "steps" in options.tasks:
         reached.append(steps(rounds))
+    if "bare" in options.tasks:
+        reached += [bare(rule, optimizer, rounds) for rule, optimizer in BARE.items()]
     if "two" in options.tasks:
         reached += [two(name, goal, rounds) for name, goal in (("wide256", 1.3), ("wide1024", 1.4))]
     if "throttled" in options.tasks:
@@ -73,6 +78,23 @@ def steps(rounds: int) -> bool:
         rounds,
     )
     return table(results, network.steps, PLAIN, {(DDP, PLAIN): 4.0, (DDP, SHARDED): 6.0})
+
+
+def bare(rule: str, optimizer: str, rounds: int) -> bool:
+    """Print steps of the tutorial model by the product and by bare loops; return whether the product comes near enough."""
+    network = NETWORKS["tutorial"]
+    print(f"{network}, 2 workers, {rule}: time of a step, and the share of its speed that the product reaches")
+    loops = {f"bare {kind} loop": ("benchmarks.exchange.bare", f"tutorial:{kind}:{rule}") for kind in ("socket", "memory")}
+    results = take_turns({OURS_WHOLE: ("benchmarks.exchange.training", f"tutorial:2:{optimizer}:"), **loops}, 1, rounds)
+    shares = {}
+    for contender, result in results.items():
+        shares[contender] = ratio(result, results[OURS_WHOLE])
+        print(f"  {contender:<18} {result.median / network.steps * 1e6:10.0f} us  {shares[contender]:6.2f}", flush=True)
+    share = min(shares[loop] for loop in loops)
+    print(
+        f"  {'goal reached' if share >= SHARE else f'missed: {share:.2f} of the faster loop, the goal is {SHARE}'}", flush=True
+    )
+    return share >= SHARE
 
 
 def two(name: str, goal: float, rounds: int) -> bool:
