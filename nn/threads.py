@@ -7,11 +7,11 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
-from contextvars import copy_context
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar, copy_context
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -63,12 +63,52 @@ def _wait(futures: Sequence[Future[None]]) -> None:
         raise interrupt
 
 
-class _OpenBLAS(NamedTuple):
-    """The functions that tell and set how NumPy's OpenBLAS works."""
+class _OpenBLAS:
+    """What tells and sets how NumPy's OpenBLAS works.
 
-    core_name: Any
-    get_threads: Any
-    set_threads: Any
+    Its number of threads is one for the whole process: `openblas_set_num_threads_local` of NumPy's wheels sets that as well.
+    So who wants one thread is counted, and the last to leave restores what the first found; who asks meanwhile how many there
+    are is told what holds for it.
+    """
+
+    def __init__(self, core_name: Any, get_threads: Any, set_threads: Any) -> None:
+        self._core_name, self._get_threads, self._set_threads = core_name, get_threads, set_threads
+        core_name.restype = ctypes.c_char_p
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._outside = 1
+
+    @property
+    def kernels(self) -> str:
+        """The kernels that it picked for this CPU."""
+        return str(self._core_name().decode())
+
+    @property
+    def threads(self) -> int:
+        """How many threads it has where nobody limits it."""
+        with self._lock:
+            return self._outside if self._inside else int(self._get_threads())
+
+    @contextmanager
+    def limited(self) -> Iterator[None]:
+        """Let it have one thread."""
+        with self._lock:
+            if not self._inside:
+                self._outside = int(self._get_threads())
+                self._set_threads(1)
+            self._inside += 1
+        token = _LIMITED.set(True)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._inside -= 1
+                if not self._inside:
+                    self._set_threads(self._outside)
+            _LIMITED.reset(token)
+
+
+_LIMITED: ContextVar[bool] = ContextVar("_LIMITED", default=False)
 
 
 @cache
@@ -81,9 +121,7 @@ def _openblas() -> _OpenBLAS | None:
                 names = ("get_corename", "get_num_threads", "set_num_threads")
                 found = [getattr(functions, f"{prefix}openblas_{name}{suffix}", None) for name in names]
                 if None not in found:
-                    blas = _OpenBLAS(*found)
-                    blas.core_name.restype = ctypes.c_char_p
-                    return blas
+                    return _OpenBLAS(*found)
     return None
 
 
@@ -96,53 +134,19 @@ def describe_blas() -> str:
     blas = _openblas()
     if blas is None:
         return f"NumPy {np.__version__}, another BLAS than that of its wheel"
-    return f"NumPy {np.__version__}, OpenBLAS kernels {blas.core_name().decode()}, {blas.get_threads()} thread(s)"
+    return f"NumPy {np.__version__}, OpenBLAS kernels {blas.kernels}, {blas_threads()} thread(s)"
 
 
 def blas_threads() -> int:
-    """Return how many threads the BLAS uses, as `OMP_NUM_THREADS` or the number of cores decided; 1 where it cannot be told."""
+    """Return how many threads the BLAS has, as `OMP_NUM_THREADS` or the number of cores decided; 1 where it cannot be told.
+
+    It is 1 for who is in `limited_to_one_thread`, whatever other threads do meanwhile.
+    """
     blas = _openblas()
-    return 1 if blas is None else int(blas.get_threads())
+    return 1 if blas is None or _LIMITED.get() else blas.threads
 
 
-class _Limit:
-    """Counts who wants a BLAS of one thread, so that the last to leave restores what the first found."""
-
-    def __init__(self, blas: _OpenBLAS) -> None:
-        self._blas = blas
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._before = 1
-
-    def enter(self) -> None:
-        with self._lock:
-            if not self._inside:
-                self._before = int(self._blas.get_threads())
-                self._blas.set_threads(1)
-            self._inside += 1
-
-    def leave(self) -> None:
-        with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                self._blas.set_threads(self._before)
-
-
-@cache
-def _limit() -> _Limit | None:
-    blas = _openblas()
-    return None if blas is None else _Limit(blas)
-
-
-@contextmanager
-def limited_to_one_thread() -> Iterator[None]:
+def limited_to_one_thread() -> AbstractContextManager[None]:
     """Let each caller of the BLAS compute alone meanwhile: several threads that call it would wait for each other."""
-    limit = _limit()
-    if limit is None:
-        yield
-        return
-    limit.enter()
-    try:
-        yield
-    finally:
-        limit.leave()
+    blas = _openblas()
+    return nullcontext() if blas is None else blas.limited()

@@ -23,7 +23,7 @@ from nn.layer import GRU, LSTM, AveragePool, BatchNorm, Conv2D, Dense, Flatten, 
 from nn.operation import Mode, Operation
 from nn.plan import Plan
 from nn.random import keyed
-from nn.threads import Team, describe_blas
+from nn.threads import Team, blas_threads, describe_blas, limited_to_one_thread
 from nn.value import Graph, Node, Placeholder, Value, Variable, VariableStore
 from tests.nn.graphs import Compiled
 
@@ -376,3 +376,58 @@ def test_a_log_says_which_linear_algebra_computes() -> None:
     one = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     text = subprocess.run(command, env=one, capture_output=True, text=True, check=True).stdout
     assert "1 thread(s)" in text or "another BLAS" in text
+
+
+SEVERAL_THREADS = """
+import random, threading
+from concurrent.futures import ThreadPoolExecutor
+from nn.threads import Team, blas_threads, limited_to_one_thread
+
+def both():
+    seen = []
+    Team(2).run([lambda: seen.append(blas_threads())] * 2)
+    return seen
+
+entered, leave = threading.Barrier(3), threading.Event()
+
+def limited():
+    with limited_to_one_thread():
+        with limited_to_one_thread():
+            pass
+        entered.wait(60)
+        leave.wait(60)
+        return blas_threads(), both()
+
+def hurry(seed):
+    draws = random.Random(seed)
+    for _ in range(300):
+        if draws.random() < 0.5:
+            with limited_to_one_thread():
+                assert blas_threads() == 1
+        assert blas_threads() == 2
+
+print(blas_threads())
+if blas_threads() == 2:
+    with ThreadPoolExecutor(4) as pool:
+        threads = [pool.submit(limited) for _ in range(2)]
+        entered.wait(60)
+        print(blas_threads(), both())
+        leave.set()
+        print(*(thread.result() for thread in threads), blas_threads())
+        list(pool.map(hurry, range(4)))
+    print(blas_threads())
+"""
+
+
+def test_each_thread_is_told_how_many_threads_the_blas_has_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit holds for who set it and for the team's tasks; others keep the process's number, which comes back in the end."""
+    two = {**os.environ, "OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}
+    found = subprocess.run([sys.executable, "-c", SEVERAL_THREADS], env=two, capture_output=True, text=True, check=True).stdout
+    assert found in ("1\n", "2\n2 [2, 2]\n(1, [1, 1]) (1, [1, 1]) 2\n2\n"), found
+    with limited_to_one_thread():
+        assert blas_threads() == 1
+        assert "1 thread(s)" in describe_blas() or "another BLAS" in describe_blas()
+    monkeypatch.setattr("nn.threads._openblas", lambda: None)
+    assert "another BLAS" in describe_blas()
+    with limited_to_one_thread():
+        assert blas_threads() == 1
