@@ -110,6 +110,8 @@ class ParallelSGD:
             _log.info("Start job.")
             listed = "".join(f"\n\t\t-->ID: {node:3d}\t\tAddress:  {address}" for node, address in sorted(nodes.items()))
             _log.info("Workers: (%s) nodes has been assigned:%s", len(nodes), listed)
+            if spec.remark:
+                _log.info("%s", spec.remark)
             if isinstance(nodes, InProcessNodes):
                 return run_here(spec, arrays)
             return Retry(spec.options.wait, NodeBusy).call(lambda: run_on_agents(spec, arrays))

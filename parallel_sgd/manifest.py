@@ -208,5 +208,6 @@ def attempt_resources(
 
 def _names(codec: CodecChoice, default: type[Codec]) -> str:
     if isinstance(codec, Mapping):
-        return str({variable: kind.__name__ for variable, kind in codec.items()})
+        named: dict[int | str, str] = {variable: kind.__name__ for variable, kind in codec.items()}
+        return str(named | {"rest": default.__name__})
     return (codec or default).__name__

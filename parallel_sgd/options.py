@@ -104,7 +104,8 @@ class JobOptions:
     codec: CodecArgument = option(
         None,
         "a codec class for all variables, a `SizeAdaptive`, or a dict of both by variable id, variable name "
-        '("dense_1/kernel") or layer name ("dense_1"); default `Plain`, with a parameter server `SyncPS`.',
+        '("dense_1/kernel") or layer name ("dense_1"); default `Plain`, for many workers `Ring` with the same bits, with a '
+        "parameter server `SyncPS`.",
         flag=flag("--codec", "training", "what is sent, to whom, how it is merged: plain, or module.Class, file.py:Class"),
         travels=CODE,
     )

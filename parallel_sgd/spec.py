@@ -23,7 +23,8 @@ from .channel import Parameter_Server
 from .checkpoint.keeper import keeps_state
 from .checkpoint.resume import ResumePoint, checked_resume
 from .checkpoint.schedule import AUTO, EPOCH, NEVER, Every
-from .codec.choice import by_size, choose_codecs, shown
+from .codec.choice import CodecChoice, by_size, choose_codecs, shown
+from .codec.default import Default, exact_default
 from .codec.interfaces import Codec
 from .codec.parameter_server import SyncPS
 from .codec.plain import Plain
@@ -38,7 +39,7 @@ from .profiles.interface import ISetting
 
 @dataclass(frozen=True)
 class JobSpec:
-    """A checked job; `plan` is what all workers agree on."""
+    """A checked job; `plan` is what all workers agree on, `remark` what its user is told of what was decided for him."""
 
     plan: WorkerPlan
     model: Model
@@ -51,6 +52,7 @@ class JobSpec:
     server_keeps: bool
     resume: ResumePoint | None
     is_local: bool
+    remark: str = ""
 
     @property
     def options(self) -> JobOptions:
@@ -102,9 +104,10 @@ def make_spec(model: Model, data: AbsDataset, transform: AbsTransformer | None, 
     is_local = isinstance(nodes, LocalNodes) and nodes.agents is not None
     assignment = _assign(options.assignment_type, worker_count, options.redundancy)
     names = [variable.name for variable in model.trainable_variables()]
-    sizes = [variable.value.size for variable in model.trainable_variables()]
+    values = [variable.value for variable in model.trainable_variables()]
+    sizes = [value.size for value in values]
     codec, server_codec = by_size(options.codec, names, sizes), by_size(options.ps_codec, names, sizes, "ps_codec")
-    default_codec = SyncPS if has_server else Plain
+    default_codec, remark = _default_codec(options, codec, assignment, sum(value.nbytes for value in values))
     kinds = choose_codecs(codec, default_codec, len(names))
     choose_codecs(server_codec, Plain, len(names), "ps_codec")
     if options.ps_codec is not None and not has_server:
@@ -151,7 +154,22 @@ def make_spec(model: Model, data: AbsDataset, transform: AbsTransformer | None, 
             options.resume, model, assignment.nodes, Parameter_Server if server_keeps else None, Path(options.directory)
         ),
         is_local,
+        remark if default_codec in kinds else "",
     )
+
+
+def _default_codec(options: JobOptions, codec: CodecChoice, assignment: ISetting, size: int) -> Default:
+    """What exchanges variables of parameters of `size` bytes for which no codec is given.
+
+    Where others hold the same blocks only `Plain` takes the first copy. What is refused anyway is refused as `Plain`.
+    """
+    if options.nodes.has_parameter_server:
+        return Default(SyncPS)
+    all_to_all = assignment.redundancy > 1 or options.sync_type.staleness > 0 or options.op_type.by_shard
+    if all_to_all or not (codec is None or isinstance(codec, Mapping)):
+        return Default(Plain)
+    hosts = {options.nodes[node].host for node in assignment.nodes}
+    return exact_default(assignment.node_count, size, len(hosts))
 
 
 def _assign(assignment_type: AssignmentType, worker_count: int, redundancy: int) -> ISetting:

@@ -27,7 +27,8 @@ _INT = frozenset({int})
 class CodecBank:
     """Calls the codecs and posts what they return, tagged with the current batch.
 
-    Packets are corked: they leave with the last block of a batch, when `flush` is called or more than `cork` bytes wait.
+    Packets are corked: they leave with the last block of a batch, when `flush` is called or more than `cork` bytes wait for one
+    peer, so that what a batch has for it leaves as one train, however many peers there are.
     What arrives in the batch that runs goes straight to the codec of a variable that is `open`; anything else to `keep`, which
     is `ISyncType.receive`.
     """
@@ -48,7 +49,7 @@ class CodecBank:
         self.unsent = 0  # bytes posted since the wire was last seen to have taken everything
         self._step = (-1, -1)
         self._cork = cork
-        self.corked = 0  # bytes that wait for `flush`
+        self.corked = 0  # bytes that wait for `flush`, for one peer at most
         self.settled = False  # whether `flushed` has been true since the batch began and something was posted last
         self.hears_peers = False  # whether the sync types of the workers talk to each other: `tell_peers`
         self.closed = False
@@ -207,11 +208,13 @@ class CodecBank:
     def tell_peers(self, content: object) -> None:
         """Send a packet of the sync type itself to all other workers; it arrives under the id after the last variable."""
         key = (self._attempt, *self._step, len(self.codecs))
+        wire = 0
         for target in self.peers():
             size = self.channel.post(target, key, content)
             if size is not None:
                 self.accounts.sent(key[3], target, size)
-                self.corked += size.wire
+                wire = size.wire
+        self.corked += wire
 
     def rescue(self, variable: int) -> bool:
         """Let the codec try to save an overdue result; True when it sent something."""
@@ -297,6 +300,7 @@ class CodecBank:
         self.settled = False
         count = 0
         for packet in packets:
+            wire = 0
             if not isinstance(packet, netEncapsulation):
                 raise self._no_packet(variable, packet)
             for target in packet.targets:
@@ -313,9 +317,9 @@ class CodecBank:
                     row[1] += raw
                     row[2] += overhead
                     wire = raw + overhead
-                    self.corked += wire
                     self.unsent += wire
                     count += 1
+            self.corked += wire
         if self.corked > self._cork:
             self.flush()
         return count

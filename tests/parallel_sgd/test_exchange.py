@@ -104,6 +104,16 @@ def test_when_packets_leave(variables: int, put: int, cork: int, flushes: int) -
         assert channel.flushes == flushes + (put < variables)
 
 
+def test_packets_of_a_batch_leave_as_one_train_for_each_peer() -> None:
+    """However many peers there are: what counts is what waits for one of them."""
+    workers, variables = 32, 4
+    channel = StubChannel(size=Sent(2000, 100))
+    exchange, _ = exchange_of(Plain, IIDBlockAssignment(workers), channel, variables=variables, cork=variables * 2100)
+    for variable in range(variables):
+        exchange.put(variable, 0, zero())
+    assert (len(channel.posted), channel.flushes) == (variables * (workers - 1), 1)
+
+
 def test_no_result_before_the_wire_took_what_was_put() -> None:
     """design.md, the flow of one batch: nobody reuses a buffer before the kernel has taken its bytes."""
     channel = StubChannel()

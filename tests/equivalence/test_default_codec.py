@@ -1,0 +1,135 @@
+"""The codec that a job takes which names none: by a fixed table, with the bits of `Plain`, in the log and in the manifest."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nn
+from network import NodeAssignment
+from nn.dataset.transforms import ImageCls
+from nn.model import Model, SequentialModel
+from parallel_sgd import JobResult, ParallelSGD, in_process
+from parallel_sgd.batch_sync import AsynchronizedSGD
+from parallel_sgd.codec import Codec, Plain, Ring, SyncPS
+from parallel_sgd.codec.default import exact_default
+from parallel_sgd.job_executor import TRANSFER
+from parallel_sgd.manifest import job_resources
+from parallel_sgd.options import JobOptions
+from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment
+from parallel_sgd.spec import JobSpec, make_spec
+from rpc.logs import SUBMIT_LOGGER
+
+MOST = 8  # workers of one host that send everything to each other
+MIB = 1 << 20
+
+
+def model() -> Model:
+    """A kernel that is cut into shards, small variables that are not, and buffers."""
+    made = SequentialModel(input_shape=[-1, 64], seed=1)
+    made.add(nn.layer.Dense(48, activation=nn.activation.Tanh()))
+    made.add(nn.layer.BatchNorm())
+    made.add(nn.layer.Dense(10, activation=nn.activation.Softmax()))
+    made.setup(nn.loss.Cross_Entropy_With_Softmax(), nn.metric.CategoricalAccuracy())
+    return made
+
+
+def spec_of(workers: int, ps: bool = False, **options: Any) -> JobSpec:
+    with in_process(workers, ps=ps) as nodes:
+        return make_spec(model(), nn.dataset.Digits(), ImageCls(), JobOptions(nodes, **options))
+
+
+@pytest.mark.parametrize(
+    ("workers", "size", "hosts", "codec"),
+    [
+        (MOST, 1000 * MIB, 1, "Plain"),
+        (MOST + 1, 4, 1, "Ring"),
+        (8, MIB // 4 - 1, 2, "Plain"),
+        (9, MIB // 4 - 1, 2, "Ring"),
+        (4, MIB // 4, 4, "Plain"),
+        (5, MIB // 4, 2, "Ring"),
+        (2, 4 * MIB, 2, "Plain"),
+        (3, 4 * MIB, 3, "Ring"),
+        (1, 1000 * MIB, 1, "Plain"),
+    ],
+)
+def test_the_table(workers: int, size: int, hosts: int, codec: str) -> None:
+    chosen = exact_default(workers, size, hosts)
+    assert chosen.codec.__name__ == codec
+    assert bool(chosen.said) is (codec != "Plain")
+
+
+def test_it_goes_by_the_addresses_of_the_workers() -> None:
+    large = SequentialModel(input_shape=[-1, 64], seed=1)
+    large.add(nn.layer.Dense(2000))
+    large.setup(nn.loss.MSELoss())
+    nodes = NodeAssignment()
+    for node in range(5):
+        nodes.add(node, f"10.0.0.{1 + node}")
+    spec = make_spec(large, nn.dataset.Digits(), ImageCls(), JobOptions(nodes))
+    assert spec.plan.default_codec is Ring
+    assert "for 5 workers on 5 hosts and parameters of 520000 bytes" in spec.remark
+
+
+@pytest.mark.parametrize(
+    ("options", "codec"),
+    [
+        ({}, Ring),
+        ({"codec": {0: Ring}}, Ring),
+        ({"codec": Plain}, Plain),
+        ({"ps": True}, SyncPS),
+        ({"assignment_type": DuplicateAssignment, "redundancy": 2}, Plain),
+        ({"op_type": nn.optimizer.ShardedPSGDOptimizer}, Plain),
+    ],
+)
+def test_what_else_decides(options: dict[str, Any], codec: type[Codec]) -> None:
+    """Where others hold the same blocks only Plain takes the first copy; what is asked for is taken as it is."""
+    spec = spec_of(MOST + 2, **options)
+    assert spec.plan.default_codec is codec
+    assert bool(spec.remark) is (codec is Ring)
+
+
+def test_a_refusal_names_what_everybody_knows() -> None:
+    with pytest.raises(ValueError, match="AsynchronizedSGD cannot run 'codec' Plain"):
+        spec_of(MOST + 1, sync_type=AsynchronizedSGD)
+
+
+def test_the_manifest_names_it() -> None:
+    assert job_resources(spec_of(MOST), 0)[TRANSFER]["codec"] == "Plain"
+    assert job_resources(spec_of(MOST + 1), 0)[TRANSFER]["codec"] == "Ring"
+    mixed = spec_of(MOST + 1, codec={"dense_1": Plain})
+    assert job_resources(mixed, 0)[TRANSFER]["codec"] == "{0: 'Plain', 1: 'Plain', 'rest': 'Ring'}"
+
+
+@pytest.mark.parametrize("blocks", [MOST + 1, 2 * MOST + 3])
+def test_the_bits_are_those_of_plain_with_fewer_packets(blocks: int, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """At the first number of workers at which it changes, also with several blocks for some of them, and with buffers."""
+
+    def run(codec: type[Codec] | None) -> JobResult:
+        with in_process(MOST + 1) as nodes:
+            return ParallelSGD(model(), nn.dataset.Digits(), ImageCls()).parallel(
+                nodes,
+                codec=codec,
+                epoch=1,
+                block_size=1500 // blocks // 5,
+                assignment_type=FixedBlockAssignment.of(blocks=blocks),
+                directory=tmp_path,
+            )
+
+    with caplog.at_level(logging.INFO, SUBMIT_LOGGER):
+        default = run(None)
+        said = [record.getMessage() for record in caplog.records if record.getMessage().startswith("Codec: ")]
+        plain = run(Plain)
+    assert len(said) == 1
+    assert said[0].startswith("Codec: Ring, with the bits of Plain")
+    bits = [{(m.store.values.tobytes(), m.store.buffer_values.tobytes()) for m in r.models.values()} for r in (default, plain)]
+    assert bits[0] == bits[1]
+    assert len(bits[0]) == 1
+    assert default == plain
+    packets = [sum(entry.packets for rows in r.accounts.values() for entry in rows) for r in (default, plain)]
+    assert packets[0] < packets[1] / 2
+    assert np.isfinite(list(default.values())).all()
