@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks import machine
 from benchmarks.codecs.__main__ import DIRECTIONS
 from benchmarks.codecs.workload import STAGES
 from benchmarks.exchange.workload import NETWORKS, REDUCTIONS
@@ -85,6 +86,7 @@ def main() -> int:
     if options.list:
         print("\n".join(name for name, _, _ in chosen))
         return 0
+    machine.show(options.threads)
     checkouts = {OLD: options.old.resolve(), NEW: options.new.resolve()}
     print(f"{'':46}{'old':>11}{'new':>11}{'new/old':>9}   quartiles", flush=True)
     verdicts, failed = [], False

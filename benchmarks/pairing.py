@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import contender
-from nn.threads import describe_blas
 
 STEERING = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -104,8 +103,3 @@ def run_child(module: str, arguments: Sequence[str], threads: int) -> str:
     """Return what `python -m module arguments` prints in the environment of a contender."""
     command = [sys.executable, "-m", module, *arguments]
     return subprocess.run(command, cwd=ROOT, env=environment(threads), check=True, capture_output=True, text=True).stdout
-
-
-if __name__ == "__main__":
-    if sys.argv[1:] == ["--blas"]:
-        print(describe_blas())

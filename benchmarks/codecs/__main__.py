@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from benchmarks import machine
 from benchmarks.codecs.workload import SIZE, STAGES
 from benchmarks.pairing import take_turns
 
@@ -16,6 +17,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=15, help="rounds of each stage and direction (default 15)")
     parser.add_argument("--stages", nargs="*", default=list(STAGES), choices=list(STAGES))
     options = parser.parse_args()
+    machine.show()
     columns = f"{'':<14}{'encode':>8}{'gate':>6}{'decode':>10}{'gate':>6}"
     print(f"{columns}   GB/s of float32, {SIZE:,} values, one core, best of {options.rounds}")
     reached = [measure(name, options.rounds) for name in options.stages]

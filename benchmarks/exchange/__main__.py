@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Mapping
 
+from benchmarks import machine
 from benchmarks.exchange.throttled import hidden
 from benchmarks.exchange.workload import NETWORKS, REDUCTIONS
 from benchmarks.pairing import Result, ratio, take_turns
@@ -32,6 +33,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, nargs="*", default=[2, 4], help="processes of an all-reduce (default 2 4)")
     parser.add_argument("--quick", action="store_true", help="three rounds, two workers")
     options = parser.parse_args()
+    machine.show()
     rounds, workers = (3, [2]) if options.quick else (options.rounds, options.workers)
     reached = []
     if "reduce" in options.tasks:

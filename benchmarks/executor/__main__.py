@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from benchmarks import machine
 from benchmarks.executor.workload import WORKLOADS
 from benchmarks.pairing import ratio, take_turns
 
@@ -21,6 +22,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5, help="rounds in which every contender takes its turn (default 5)")
     parser.add_argument("--workloads", nargs="*", default=list(WORKLOADS), choices=list(WORKLOADS))
     options = parser.parse_args()
+    machine.show()
     reached = [compare(name, options.rounds) for name in options.workloads]
     return 0 if all(reached) else 1
 

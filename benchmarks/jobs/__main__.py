@@ -6,6 +6,7 @@ import argparse
 import statistics
 import sys
 
+from benchmarks import machine
 from benchmarks.pairing import take_turns
 
 EPOCHS = "11"
@@ -21,6 +22,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Small jobs on agents of this machine.")
     parser.add_argument("--rounds", type=int, default=15, help="jobs of each kind (default 15)")
     options = parser.parse_args()
+    machine.show()
     results = take_turns(JOBS, 1, options.rounds)
     for name, result in results.items():
         if result.note:

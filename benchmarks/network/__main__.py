@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from benchmarks import machine
 from benchmarks.network.workload import WORKLOADS
 from benchmarks.pairing import ratio, take_turns
 
@@ -16,6 +17,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=15, help="rounds in which every contender takes its turn (default 15)")
     parser.add_argument("--workloads", nargs="*", default=list(WORKLOADS), choices=list(WORKLOADS))
     options = parser.parse_args()
+    machine.show()
     reached = [compare(name, options.rounds) for name in options.workloads]
     return 0 if all(reached) else 1
 

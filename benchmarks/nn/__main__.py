@@ -4,6 +4,8 @@ import argparse
 import statistics
 import sys
 
+from benchmarks import machine
+from benchmarks.nn.bound import BOUND
 from benchmarks.nn.workload import EAGER, WORKLOADS, repetitions
 from benchmarks.pairing import Result, ratio, run_child, take_turns
 
@@ -27,7 +29,7 @@ def main() -> int:
     options = parser.parse_args()
     reached = True
     for threads in options.threads:
-        print(run_child("benchmarks.pairing", ["--blas"], threads).strip(), flush=True)
+        machine.show(threads)
         for name in options.workloads:
             if "train" in options.tasks:
                 reached &= train(name, threads, options.rounds, quick=options.quick)
@@ -45,42 +47,50 @@ def main() -> int:
 def train(name: str, threads: int, rounds: int, *, quick: bool) -> bool:
     """Print one table of training; return whether the goals are reached."""
     workload = WORKLOADS[name]
-    contenders = {OURS: ("benchmarks.nn.ours", f"train:{name}"), EAGER: ("benchmarks.nn.torch_peer", f"train:{name}:eager")}
+    task = f"train:{name}"
+    contenders = {OURS: ("benchmarks.nn.ours", task), BOUND: ("benchmarks.nn.bound", task)}
+    contenders[EAGER] = ("benchmarks.nn.torch_peer", f"{task}:eager")
     if not quick:
-        contenders["torch fused Adam"] = ("benchmarks.nn.torch_peer", f"train:{name}:fused")
-        contenders["torch.compile"] = ("benchmarks.nn.torch_peer", f"train:{name}:compile")
+        contenders["torch fused Adam"] = ("benchmarks.nn.torch_peer", f"{task}:fused")
+        contenders["torch.compile"] = ("benchmarks.nn.torch_peer", f"{task}:compile")
         if len(workload.sample) == 3:
-            contenders["torch channels last"] = ("benchmarks.nn.torch_peer", f"train:{name}:last")
+            contenders["torch channels last"] = ("benchmarks.nn.torch_peer", f"{task}:last")
         if workload.hidden:
             contenders["scikit-learn"] = ("benchmarks.nn.sklearn_peer", name)
-    print(f"{workload.title}, batch {workload.batch}, {threads} thread(s): time of a step, and how many times that of nn")
+    print(f"{workload.title}, batch {workload.batch}, {threads} thread(s): a step")
     results = take_turns(contenders, threads, rounds)
     goals = {EAGER: workload.goals.get(threads, 1.0)}
     if workload.best:
         goals = {contender: goals.get(contender, 1.0) for contender in contenders if contender != OURS}
+    goals[BOUND] = workload.share
     return table(results, workload.steps, goals)
 
 
 def predict(name: str, batch: int, goal: float, threads: int, rounds: int) -> bool:
     """Print one table of predictions; return whether the goal is reached."""
     task = f"predict{batch}:{name}"
-    contenders = {OURS: ("benchmarks.nn.ours", task), EAGER: ("benchmarks.nn.torch_peer", f"{task}:eager")}
-    print(f"{WORKLOADS[name].title}, {threads} thread(s): time of {batch} prediction(s), and how many times that of nn")
+    contenders = {OURS: ("benchmarks.nn.ours", task), BOUND: ("benchmarks.nn.bound", task)}
+    contenders[EAGER] = ("benchmarks.nn.torch_peer", f"{task}:eager")
+    print(f"{WORKLOADS[name].title}, {threads} thread(s): {batch} prediction(s)")
     return table(take_turns(contenders, threads, rounds), repetitions(batch), {EAGER: goal})
 
 
 def table(results: dict[str, Result], steps: int, goals: dict[str, float]) -> bool:
-    """Print times and ratios; return whether the goals are reached."""
+    """Print of each its time, how many times that of nn it is, its share of the bound, and its worst round as a multiple of its
+    median; return whether the goals are reached."""
     if results[OURS].note:
         print(f"  {OURS}: {results[OURS].note}")
         return False
     missed = []
+    print(f"  {'':<20} {'median':>12}  x of nn  of bound  worst", flush=True)
     for contender, result in results.items():
         if result.note:
             print(f"  {contender:<20} not measured: {result.note}")
             continue
         times = ratio(result, results[OURS])
-        print(f"  {contender:<20} {result.median / steps * 1e6:9.0f} µs  {times:5.2f}", flush=True)
+        share = "" if results[BOUND].note else f"{ratio(results[BOUND], result):.2f}"
+        worst = max(result.seconds) / result.median
+        print(f"  {contender:<20} {result.median / steps * 1e6:9.0f} µs  {times:7.2f}  {share:>8}  {worst:5.2f}", flush=True)
         if times < goals.get(contender, 0):
             missed.append(f"{contender} {times:.2f} < {goals[contender]}")
     print(f"  missed: {'; '.join(missed)}" if missed else "  goal reached", flush=True)

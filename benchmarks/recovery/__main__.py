@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from benchmarks import machine
 from benchmarks.recovery.cost import signals, snapshot
 from benchmarks.recovery.ledger import ledger
 from benchmarks.recovery.storm import STALL_SECONDS, WORKERS, Outcome, kill, silence, stop, weather
@@ -29,6 +30,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=20, help="faults of each kind (default 20)")
     parser.add_argument("--faults", nargs="*", default=list(FAULTS), choices=list(FAULTS))
     options = parser.parse_args()
+    machine.show()
     logging.basicConfig(handlers=[logging.NullHandler()])
     reached = [distribution(name, options.rounds) for name in options.faults]
     reached.append(signals())
