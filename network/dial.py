@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from .clock import Clock, SystemClock
-from .errors import NetworkError, PeerLost, ProtocolError, Rejected, TimedOut
+from .errors import NetworkError, NotReached, PeerLost, ProtocolError, Rejected, TimedOut
 from .handshake import ClientHandshake
 from .hello import Caps, Refused
 from .keys import Key
-from .nodes import Address
+from .nodes import Address, is_loopback
 from .session import Peer, Session
 from .transport import SocketLink, resolve, trusted_unix_path, wait_sockets
 
@@ -69,6 +69,20 @@ def dial_all(
     finally:
         dialing.close()
     return dialing.sessions, dialing.errors
+
+
+def advised(error: NetworkError, address: Address) -> NetworkError:
+    """The same error; for an address where nothing listens, with advice."""
+    if not isinstance(error, PeerLost) or not error.reason.startswith(CANNOT_CONNECT):
+        return error
+    reason = error.reason[len(CANNOT_CONNECT) :].lstrip(": ")
+    if reason != os.strerror(errno.ECONNREFUSED):
+        advice = "Is the address right, and is there a way to it?"
+    elif is_loopback(address.host):
+        advice = f"Start one on this machine with 'psgd-worker --port {address.port}'."
+    else:
+        advice = f"Start one there with 'psgd-worker --listen 0.0.0.0 --port {address.port} --key-file FILE'."
+    return NotReached(error.node_id, str(address), reason, advice)
 
 
 class Dialing:

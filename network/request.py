@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from .controller import Controller
-from .dial import CANNOT_CONNECT, CONNECT_SECONDS, Target, dial_all
-from .errors import NetworkError, NotReached, PeerLost
+from .dial import CONNECT_SECONDS, Target, advised, dial_all
+from .errors import NetworkError
 from .key_files import find_keys
 from .keys import Key
-from .nodes import SUBMITTER, Address, NodeAssignment, is_loopback
+from .nodes import SUBMITTER, NodeAssignment
 from .session import Session
 
 
@@ -67,7 +66,7 @@ class Request:
             for node_id, address in nodes.items()
         }
         sessions, errors = dial_all(targets, limit)
-        return sessions, {node_id: _advised(error, nodes[node_id]) for node_id, error in errors.items()}, key
+        return sessions, {node_id: advised(error, nodes[node_id]) for node_id, error in errors.items()}, key
 
     @staticmethod
     def connected(nodes: NodeAssignment, sessions: Mapping[int, Session], key: Key) -> Controller:
@@ -75,17 +74,3 @@ class Request:
         com = Controller(SUBMITTER, sessions)
         com.addresses, com.key = dict(nodes.items()), key
         return com
-
-
-def _advised(error: NetworkError, address: Address) -> NetworkError:
-    """The same error; for an address where nothing listens, with advice."""
-    if not isinstance(error, PeerLost) or not error.reason.startswith(CANNOT_CONNECT):
-        return error
-    reason = error.reason[len(CANNOT_CONNECT) :].lstrip(": ")
-    if reason != os.strerror(errno.ECONNREFUSED):
-        advice = "Is the address right, and is there a way to it?"
-    elif is_loopback(address.host):
-        advice = f"Start one on this machine with 'psgd-worker --port {address.port}'."
-    else:
-        advice = f"Start one there with 'psgd-worker --listen 0.0.0.0 --port {address.port} --key-file FILE'."
-    return NotReached(error.node_id, str(address), reason, advice)

@@ -5,6 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
+from .doctor.messages import FROM_DOCTOR as FROM_DOCTOR
+from .doctor.messages import TO_DOCTOR as TO_DOCTOR
+from .doctor.messages import AgentStatus as AgentStatus
+from .doctor.messages import Inspect as Inspect
+from .doctor.messages import Measure as Measure
+from .doctor.messages import Measured as Measured
+from .doctor.messages import Ping as Ping
+from .doctor.messages import Pong as Pong
 from .lease.messages import FROM_DRIVER as FROM_DRIVER
 from .lease.messages import TO_DRIVER as TO_DRIVER
 from .lease.messages import Agreed as Agreed
@@ -335,9 +343,22 @@ class Prepared(Operation):
     """The executor has all it needs."""
 
 
-FROM_SUBMITTER = (CanCommit, Abort, Stop, StopNode, Lose, Suspect, Subscribe, ListJobs, Fetch, Examine, *FROM_DRIVER)
+FROM_SUBMITTER = (
+    CanCommit,
+    Abort,
+    Stop,
+    StopNode,
+    Lose,
+    Suspect,
+    Subscribe,
+    ListJobs,
+    Fetch,
+    Examine,
+    *FROM_DRIVER,
+    *FROM_DOCTOR,
+)
 FILES = (FileBegin, FileChunk, FileEnd, FetchEnd)
-FROM_AGENT = (Accepted, Refused, State, Progress, Heartbeat, Notice, Verdict, Jobs, *FILES, *TO_DRIVER)
+FROM_AGENT = (Accepted, Refused, State, Progress, Heartbeat, Notice, Verdict, Jobs, *FILES, *TO_DRIVER, *TO_DOCTOR)
 TO_JOB_PROCESS = (Begin, Visitor, Halt, Lose, Suspect)
 FROM_JOB_PROCESS = (Took, Reached, Advanced, SecurityEvent)
 CODE_TO_JOB = (Load, Answers)

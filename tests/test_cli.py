@@ -49,6 +49,7 @@ WORKER_OPTIONS = [
     *("--listen", "--port", "--key-file", "--new-key", "--work-dir", "--slots", "--log-level"),
     *("--no-shipped-code", "--allow-code"),
     *("--from", "--rendezvous", "--advertise", "--grace", "--announce", "--end-with-parent", "--key-stdin", "--temporary"),
+    *("--doctor", "--json"),
 ]
 
 

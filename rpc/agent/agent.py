@@ -28,6 +28,7 @@ from . import drain
 from .children import ChildProcesses
 from .event_log import RateLimit, SecurityLog, new_log
 from .failover import DriverLeases
+from .probing import Probes
 from .process_table import ProcessTable
 from .scheduler_env import temporary_directory
 from .server import RequestHandler
@@ -79,8 +80,12 @@ class Agent:
             self._processes = ProcessTable(
                 surroundings, folders, self._leases, subscribers, self._audit, self.logger, self._clock
             )
+            self._waker = Waker()
+            held.callback(self._waker.close)
+            probes = Probes(self._processes, settings.slots, unix_path, self._audit, self._waker.wake)
+            held.callback(probes.close)
             self._handler = RequestHandler(
-                self._processes, folders, self._leases, subscribers, self._audit, self.logger, work.log
+                self._processes, folders, self._leases, subscribers, self._audit, self.logger, work.log, probes
             )
             held.callback(self._handler.close)
             held.callback(self._processes.close)  # before the handler, so that submitters hear of it
@@ -89,8 +94,6 @@ class Agent:
             self._when_leaving: Callable[[], object] = lambda: None
             self._acceptor = Acceptor(self._policy, self._clock)
             held.callback(self._acceptor.close)
-            self._waker = Waker()
-            held.callback(self._waker.close)
             self._held = held.pop_all()
 
     def _listen_on_ipv6(self, at_end: Callable[..., object]) -> None:

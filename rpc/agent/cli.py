@@ -1,4 +1,4 @@
-"""`worker.py` and `psgd-worker`: start an agent, or make a key."""
+"""`worker.py` and `psgd-worker`: start an agent, make a key, or look how agents stand and reach each other."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from network import VERSION
 from network.errors import NetworkError
@@ -27,7 +29,7 @@ from ..option_parser import OptionParser
 from .agent import Agent
 from .registration import SYSTEMS
 from .scheduler_env import announced, read_keys, scheduler_environment, temporary_directory
-from .settings import LEVELS, gather
+from .settings import LEVELS, AgentSettings, gather
 
 EXIT_OK, EXIT_USAGE = 0, 2
 COMMAND = "psgd-worker"
@@ -80,18 +82,38 @@ def _parser() -> argparse.ArgumentParser:
         help="upon SIGTERM or SIGUSR1 let running jobs save their state and leave, within SECONDS (default: 25 with --from, "
         "else 0: end at once)",
     )
+    doctor = parser.add_argument_group("to look at workers that run")
+    doctor.add_argument(
+        "--doctor",
+        action="store_true",
+        help="tell who reaches whom, versions, clocks, bandwidths, free slots, and what is wrong; exit code 1 if something is",
+    )
+    doctor.add_argument(
+        "hosts",
+        nargs="*",
+        metavar="HOST",
+        help="host[:port], a .json node file or the folder of a --rendezvous (default: the worker of this machine, and those "
+        "of worker.json)",
+    )
+    doctor.add_argument("--json", action="store_true", help="print that as JSON")
     parser.add_argument("--version", action="version", version=VERSION)
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the agent until Ctrl-C or SIGTERM; returns 0, or 2 when it cannot start."""
+    """Run the agent until Ctrl-C or SIGTERM; returns 0, or 2 when it cannot start. With --doctor 1 when something is wrong."""
     refuse_inspection()
-    options = vars(_parser().parse_args(arguments))
+    parser = _parser()
+    options = vars(parser.parse_args(arguments))
+    doctor, hosts, as_json = options.pop("doctor"), options.pop("hosts"), options.pop("json")
+    if (hosts or as_json) and not doctor:
+        parser.error(f"{hosts[0] if hosts else '--json'} goes with --doctor")
     new_key, no_code, allowed = options.pop("new_key"), options.pop("no_shipped_code"), options.pop("allow_code")
     announce, end_with_parent = options.pop("announce"), options.pop("end_with_parent")
     place = {name: options.pop(name) for name in ("system", "rendezvous", "advertise", "grace")}
     key_stdin, temporary = options.pop("key_stdin"), options.pop("temporary")
+    if doctor:
+        return _examine(hosts, place["rendezvous"], as_json, key_stdin, options)
     held = contextlib.ExitStack()  # until the agent has ended
     if no_code or allowed:
         options["code_policy"] = NO_CODE if no_code else str(Path(allowed).absolute())
@@ -101,12 +123,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if allowed and not os.path.isfile(allowed):
             raise SettingsError(f"--allow-code must name a file, got {allowed!r}.")
         origin = scheduler_environment(**place, environ=os.environ, hostname=socket.gethostname())
-        file = default_key_path(os.environ).with_name("worker.toml")
-        settings = gather({"code_policy": ANY_CODE, **options}, os.environ, file, origin.defaults)
+        settings = _settings({"code_policy": ANY_CODE, **options}, origin.defaults, key_stdin and not new_key)
         if new_key:
             return _make_key(settings.key_file)
-        if key_stdin:
-            settings = replace(settings, keyring=read_keys(sys.stdin.fileno()))
         if temporary:
             settings = replace(settings, work_dir=held.enter_context(temporary_directory()))
         _show_log(settings.level)
@@ -131,6 +150,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         agent.close()
         held.close()
     return EXIT_OK
+
+
+def _settings(options: dict[str, Any], defaults: Mapping[str, Any], key_stdin: bool) -> AgentSettings:
+    """Raises: SettingsError, KeyFileError."""
+    file = default_key_path(os.environ).with_name("worker.toml")
+    settings = gather(options, os.environ, file, defaults)
+    return replace(settings, keyring=read_keys(sys.stdin.fileno())) if key_stdin else settings
+
+
+def _examine(hosts: Sequence[str], folder: str | None, as_json: bool, key_stdin: bool, options: dict[str, Any]) -> int:
+    try:
+        settings = _settings(options, {}, key_stdin)
+        return int(import_module("rpc.doctor.command").run(settings, hosts, folder, as_json))  # an agent needs none of it
+    except (NetworkError, SettingsError) as error:
+        return _explain(error)
 
 
 def _obey_signals(agent: Agent, grace: float) -> None:

@@ -12,6 +12,7 @@ from network.keys import Key
 from network.session import Session
 from network.transport import Link
 
+from ..doctor.messages import FROM_DOCTOR
 from ..logs import clean
 from ..messages import (
     FROM_DRIVER,
@@ -42,6 +43,7 @@ from . import job_state
 from .event_log import SecurityLog, logs_between
 from .failover import DriverLeases
 from .files import send_diagnostics, send_files
+from .probing import Probes
 from .process_table import ProcessTable
 from .store import JobFolders, JobRecord
 from .subscribers import Subscribers, deliver
@@ -64,9 +66,10 @@ class RequestHandler:
         audit: SecurityLog,
         logger: logging.Logger,
         logs: Path,
+        probes: Probes,
     ) -> None:
         self._processes, self._folders, self._audit, self._logger, self._logs = runs, folders, audit, logger, logs
-        self._leases, self._subscribers = leases, subscribers
+        self._leases, self._subscribers, self._probes = leases, subscribers, probes
         self._sessions: list[Session] = []
         self._keys: dict[Session, Key] = {}
         self._streams: dict[Session, Iterator[Operation | None]] = {}
@@ -115,6 +118,8 @@ class RequestHandler:
                 self._subscribers.forget(session)
                 self._processes.forget(session)
                 self._leases.forget(session)
+                self._probes.forget(session)
+        self._probes.step()
 
     def _serve(self, session: Session) -> None:
         for operation in operations(session, FROM_SUBMITTER):
@@ -142,6 +147,8 @@ class RequestHandler:
             self._processes.end(operation.job, job_state.StopAsked(operation.reason))
         elif isinstance(operation, FROM_DRIVER):
             self._serve_driver(session, operation)
+        elif isinstance(operation, FROM_DOCTOR):
+            self._probes.serve(session, operation, self._keys[session])
         elif isinstance(operation, StopNode):
             self._audit.write("stop", f"node {operation.node} of job {operation.job} by {session.link.peer}")
             self._processes.end(operation.job, job_state.StopAsked(operation.reason), operation.node)

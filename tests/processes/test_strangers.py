@@ -52,6 +52,9 @@ OPERATIONS: tuple[Operation, ...] = (
     m.ClaimJob("", 0, "Node(0)/0123456789abcdef", "0f" * 32, 1),
     m.ProposeAttempt("", 0, "Node(0)/0123456789abcdef", 1, 1, ""),
     m.Conclude("", 0, "done", "", ""),
+    m.Inspect(),
+    m.Ping(b"x"),
+    m.Measure("127.0.0.1:1"),
 )
 
 

@@ -40,6 +40,12 @@ EXAMPLES: list[m.Operation] = [
     m.Conclude("job", 0, "failed", "why", "[]"),
     m.Examine("job", -2),
     m.Suspect("job", 1, 2.5),
+    m.Inspect(),
+    m.Ping(b"x" * 10_000),
+    m.Measure("10.0.0.1:15387"),
+    m.AgentStatus("0f" * 16, "host", "name", "1.0", "3.11", "/path", 2, 1),
+    m.Pong("0f" * 16, 1.5, 2.5, False),
+    m.Measured("10.0.0.1:15387", "why", "0f" * 16, 0.5, -1.5, 0.25, 1e9, True),
     m.Accepted("job", -2, "host", "/path", "1.0"),
     m.Refused("job", 0, "busy", 1.5),
     m.State("job", 0, "aborted", ""),
@@ -149,6 +155,9 @@ RANGES: dict[type[m.Operation], dict[str, list[Any]]] = {
     m.Load: {"roster": [{0: ["a", "b"]}, {-3: ["a", "b", "c"]}]},
     m.Jobs: {"entries": [[{"job": None}], [{1: "a"}]]},
     m.Answers: {"contents": [(1,)]},
+    m.Ping: {"data": [bytes((1 << 20) + 1)]},
+    m.Measure: {"address": ["", "x" * 301]},
+    m.Pong: {"instance": ["0f" * 15, "0F" * 16], "sent": [float("nan")]},
 }
 
 

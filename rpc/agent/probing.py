@@ -1,0 +1,106 @@
+"""What an agent tells of itself, and how it finds out how well it reaches others: for `worker.py --doctor`."""
+
+from __future__ import annotations
+
+import queue
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Sized
+
+from network import VERSION
+from network.errors import ProtocolError
+from network.keys import Key
+from network.nodes import Address
+from network.session import Session
+
+from ..doctor.messages import MOST_PINGED, AgentStatus, Inspect, Measure, Measured, Ping, Pong
+from ..doctor.probe import probe
+from ..identity import host_name
+from .checks import python_version
+from .event_log import SecurityLog
+from .subscribers import deliver
+
+_END_SECONDS = 1.0
+
+
+class Probes:
+    """Answers at once, but for one measurement at a time, which has a thread of its own: a name server or a host that is silent
+    must keep no job waiting. While a job runs here no bursts are sent; whoever measures the way to here is told not to.
+
+    `jobs` are those that run now; `wake` is called, from any thread, when `step` has something to do.
+    """
+
+    def __init__(self, jobs: Sized, slots: int, unix_path: str, audit: SecurityLog, wake: Callable[[], None]) -> None:
+        self._jobs, self._slots, self._unix_path, self._audit, self._wake = jobs, slots, unix_path, audit, wake
+        self._instance = secrets.token_hex(16)
+        self._pinged: dict[Session, int] = {}
+        self._thread: threading.Thread | None = None
+        self._found: queue.SimpleQueue[tuple[Session, Measured]] = queue.SimpleQueue()
+        self._closed = False
+
+    def serve(self, session: Session, asked: Inspect | Ping | Measure, key: Key) -> None:
+        """`key` is that which the session has proven, and with which others are called.
+
+        Raises: ProtocolError for who sends too much, or asks for what is no address.
+        """
+        if isinstance(asked, Ping):
+            deliver(session, self._pong(session, len(asked.data)))
+        elif isinstance(asked, Inspect):
+            deliver(session, self._status())
+        else:
+            self._measure(session, asked.address, key)
+
+    def _pong(self, session: Session, size: int) -> Pong:
+        received = time.time()
+        self._pinged[session] = self._pinged.get(session, 0) + size
+        if self._pinged[session] > MOST_PINGED:
+            raise ProtocolError(f"It has sent more than {MOST_PINGED >> 20} MiB of pings.")
+        return Pong(self._instance, received, time.time(), len(self._jobs) > 0)
+
+    def _status(self) -> AgentStatus:
+        return AgentStatus(
+            self._instance,
+            host_name(),
+            socket.gethostname(),
+            VERSION,
+            python_version(),
+            self._unix_path,
+            self._slots,
+            len(self._jobs),
+        )
+
+    def _measure(self, session: Session, text: str, key: Key) -> None:
+        try:
+            address = Address.parse(text)
+        except ValueError as error:
+            raise ProtocolError(str(error)) from error
+        self._audit.write("measure", f"the way to {address} for {session.link.peer}")
+        if self._thread is not None and self._thread.is_alive():
+            deliver(session, Measured(text, "it measures for somebody else just now; ask again later"))
+            return
+        burst = not self._jobs
+
+        def run() -> None:
+            found = probe(address, key, burst=burst, ended=lambda: self._closed)
+            self._found.put((session, found))
+            self._wake()
+
+        self._thread = threading.Thread(target=run, name=f"measure {address}", daemon=True)
+        self._thread.start()
+
+    def step(self) -> None:
+        """Tell what has been found out."""
+        while not self._found.empty():
+            session, found = self._found.get()
+            deliver(session, found)
+
+    def forget(self, session: Session) -> None:
+        self._pinged.pop(session, None)
+
+    def close(self) -> None:
+        """Let go of the measurement that is going on, if there is one."""
+        self._closed = True
+        if self._thread is not None:
+            self._thread.join(_END_SECONDS)

@@ -1,0 +1,137 @@
+"""Call every agent, ask how it stands, and have them measure the ways to each other."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+
+from network import VERSION
+from network.dial import Target, advised, dial_all
+from network.errors import NetworkError
+from network.keys import Key
+from network.nodes import Address
+from network.session import Session
+from network.transport import wait_sockets
+
+from ..messages import Operation
+from ..protocol import operations
+from .messages import AgentStatus, Inspect, Measure, Measured
+from .probe import probe
+from .report import Pair, Report, Worker
+
+STATUS_SECONDS = 5.0
+PAIR_SECONDS = 15.0  # for an agent to measure one way: to find the name, to call, to exchange
+_LOOK_SECONDS = 0.5
+
+
+def examine(addresses: Sequence[Address], key: Key, show: Callable[[int, int], None] = lambda done, of: None) -> Report:
+    """What there is to know of the agents at `addresses`; `show` is told how many ways have been measured, of how many."""
+    targets = {place: Target(address, key, "submitter", "agent") for place, address in enumerate(addresses)}
+    sessions, errors = dial_all(targets)
+    with contextlib.ExitStack() as held:
+        for session in sessions.values():
+            held.callback(session.close)
+        workers: list[Worker] = []
+        for place, address in enumerate(addresses):
+            if place in errors:
+                workers.append(Worker(address, str(advised(errors[place], address))))
+            else:
+                workers.append(_asked(address, sessions[place]))
+        asked = [place for place, worker in enumerate(workers) if worker.status is not None]
+        ways = len(asked) * len(asked)  # one from here to each, and all among them
+        for done, place in enumerate(asked):
+            show(done, ways)
+            workers[place] = _reached(workers[place], key)
+        pairs = _Pairs({place: (workers[place], sessions[place]) for place in asked})
+        while not pairs.over:
+            show(len(asked) + len(pairs.found), ways)
+            pairs.step()
+        show(ways, ways)
+        order = {address: place for place, address in enumerate(addresses)}
+        return Report(key.id.hex(), workers, sorted(pairs.found, key=lambda pair: (order[pair.source], order[pair.target])))
+
+
+def _asked(address: Address, session: Session) -> Worker:
+    version = str(session.caps.get("version", ""))
+    if version != VERSION:
+        return Worker(address, version=version)  # it may not know the question
+    try:
+        session.queue(Inspect().to_value())
+        deadline = time.monotonic() + STATUS_SECONDS
+        while session.alive and time.monotonic() < deadline:
+            said = next(operations(session, (AgentStatus,)), None)
+            if isinstance(said, AgentStatus):
+                return Worker(address, version=version, status=said)
+            wait_sockets([session.link], [], _LOOK_SECONDS)  # type: ignore[list-item]
+    except NetworkError as error:
+        return Worker(address, str(error), version)
+    problem = (
+        f"it does not answer within {STATUS_SECONDS:g} s." if session.alive else f"it does not know --doctor: {session.lost}"
+    )
+    return Worker(address, problem, version)
+
+
+def _reached(worker: Worker, key: Key) -> Worker:
+    link = probe(worker.address, key, burst=True)
+    return Worker(worker.address, link.problem, worker.version, worker.status, link)
+
+
+class _Pairs:
+    """The ways among agents. Each measures one at a time, and no host takes part in two: they would share what is measured."""
+
+    def __init__(self, agents: dict[int, tuple[Worker, Session]]) -> None:
+        self._agents = agents
+        self._waiting = [(one, other) for one in agents for other in agents if one != other]
+        self._running: dict[int, tuple[int, float]] = {}
+        self.found: list[Pair] = []
+
+    @property
+    def over(self) -> bool:
+        return not self._waiting and not self._running
+
+    def step(self) -> None:
+        """Begin what can begin, wait for an answer, and take those that are there."""
+        self._begin()
+        links = [self._agents[one][1].link for one in self._running]
+        wait_sockets(links, [], _LOOK_SECONDS)  # type: ignore[arg-type]
+        for one, (other, deadline) in list(self._running.items()):
+            said, problem = self._answer(self._agents[one][1])
+            if isinstance(said, Measured) or problem or time.monotonic() > deadline:
+                address = str(self._agents[other][0].address)
+                late = f"it has not told within {PAIR_SECONDS:g} s how it reaches {address}."
+                self._end(one, other, said if isinstance(said, Measured) else Measured(address, problem or late))
+
+    def _begin(self) -> None:
+        taken = {self._host(place) for one, (other, _) in self._running.items() for place in (one, other)}
+        for one, other in list(self._waiting):
+            hosts = {self._host(one), self._host(other)}
+            if hosts & taken:
+                continue
+            taken |= hosts
+            self._waiting.remove((one, other))
+            worker, session = self._agents[one]
+            address = str(self._agents[other][0].address)
+            if session.alive:
+                session.queue(Measure(address).to_value())
+                self._running[one] = other, time.monotonic() + PAIR_SECONDS
+            else:
+                self._end(one, other, Measured(address, f"the connection with {worker.address} has ended."))
+
+    @staticmethod
+    def _answer(session: Session) -> tuple[Operation | None, str]:
+        try:
+            said = next(operations(session, (Measured,)), None)
+        except NetworkError as error:
+            return None, str(error)
+        return said, "" if session.alive else str(session.lost)
+
+    def _end(self, one: int, other: int, found: Measured) -> None:
+        self._running.pop(one, None)
+        if found.problem and found.problem.startswith("it has not told"):
+            self._agents[one][1].close()  # what it says later would pass for the next answer
+        self.found.append(Pair(self._agents[one][0].address, self._agents[other][0].address, found))
+
+    def _host(self, place: int) -> str:
+        status = self._agents[place][0].status
+        return "" if status is None else status.host

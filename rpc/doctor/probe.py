@@ -1,0 +1,100 @@
+"""Measure the way to one agent, over a session like any other: round trip, clock, bandwidth.
+
+The clock is compared by the four times of NTP (RFC 5905): sent and received here, received and sent there. Of several exchanges
+the fastest counts, and what it says is wrong by half its round trip at most. The bandwidth is that of a burst, which is doubled
+until it takes long enough to be told from the round trip; the first one only warms up, for who gets it loads NumPy.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+
+from network.dial import Target, advised, dial
+from network.errors import NetworkError, PeerLost, TimedOut
+from network.keys import Key
+from network.nodes import Address
+from network.session import Session
+from network.transport import wait_sockets
+
+from ..protocol import operations
+from .messages import MOST_PIECE, Measured, Ping, Pong
+
+PROBE_SECONDS = 8.0  # for all exchanges once the session is open
+_EXCHANGES = 8
+_FIRST_BURST, _LAST_BURST = 64 << 10, 16 << 20  # bytes
+_ENOUGH_SECONDS = 0.1  # of a burst: longer ones tell no more
+_LOOK_SECONDS = 0.2
+
+
+def probe(address: Address, key: Key, *, burst: bool, ended: Callable[[], bool] = lambda: False) -> Measured:
+    """How well the agent at `address` is reached from here; without `burst` no bandwidth is measured.
+
+    What goes wrong stands in the result. `ended` is asked now and then whether nobody wants to know any more.
+    """
+    try:
+        with contextlib.closing(dial(Target(address, key, "submitter", "agent"))) as session:
+            return _Probe(session, address, ended).measure(burst)
+    except NetworkError as error:
+        return Measured(str(address), str(advised(error, address)))
+
+
+class _Probe:
+    def __init__(self, session: Session, address: Address, ended: Callable[[], bool]) -> None:
+        self._session, self._address, self._ended = session, address, ended
+        self._deadline = time.monotonic() + PROBE_SECONDS
+
+    def measure(self, burst: bool) -> Measured:
+        """Raises: TimedOut, PeerLost, ProtocolError."""
+        latency, offset, busy, instance = float("inf"), 0.0, False, ""
+        for _ in range(_EXCHANGES):
+            began, start = time.time(), time.perf_counter()
+            self._send(Ping())
+            pong = self._await_pong()
+            elapsed = time.perf_counter() - start
+            there = min(max(0.0, pong.sent - pong.received), elapsed)
+            busy, instance = busy or pong.busy, pong.instance
+            if elapsed - there < latency:
+                latency = elapsed - there
+                offset = ((pong.received - began) + (pong.sent - (began + elapsed))) / 2
+        bandwidth = self._bandwidth(latency) if burst and not busy else 0.0
+        return Measured(str(self._address), "", instance, latency, offset, latency / 2, bandwidth, busy or not burst)
+
+    def _bandwidth(self, latency: float) -> float:
+        size, warm = _FIRST_BURST, False
+        while True:
+            piece, arrived = Ping(bytes(min(size, MOST_PIECE))), 0
+            start = time.perf_counter()
+            for _ in range(size // len(piece.data)):
+                self._send(piece)
+            try:
+                while arrived < size:
+                    self._await_pong()
+                    arrived += len(piece.data)
+            except TimedOut:  # a slow link: what it has carried tells how slow, or at most how fast it can be
+                return max(arrived, len(piece.data)) / (time.perf_counter() - start)
+            elapsed = time.perf_counter() - start
+            if not warm:
+                warm = True
+                continue
+            if elapsed >= _ENOUGH_SECONDS or size >= _LAST_BURST:
+                return size / max(elapsed - latency, elapsed / 10)
+            size *= 2
+
+    def _send(self, ping: Ping) -> None:
+        self._session.queue(ping.to_value())
+        self._session.send()
+
+    def _await_pong(self) -> Pong:
+        session = self._session
+        while True:
+            for said in operations(session, (Pong,)):
+                if isinstance(said, Pong):
+                    return said
+            if not session.alive:
+                raise session.lost or PeerLost(None, str(self._address), "it has left")
+            left = self._deadline - time.monotonic()
+            if left <= 0 or self._ended():
+                raise TimedOut(f"{self._address} to answer a ping", PROBE_SECONDS)
+            wait_sockets([session.link], [session.link] if session.pending_bytes else [], min(left, _LOOK_SECONDS))  # type: ignore[list-item]

@@ -1,0 +1,234 @@
+"""What was found out about a cluster, what is wrong with it in plain sentences, and both as a table and as data."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from network import VERSION
+from network.nodes import Address, is_loopback
+
+from ..agent.checks import python_version
+from ..logs import clean
+from .messages import AgentStatus, Measured
+
+MOST_OFFSET = 1.0  # seconds between two clocks
+SLOW = 5.0  # times slower than the median of the other pairs
+
+
+@dataclass(frozen=True)
+class Worker:
+    """An agent under the address by which it was called; `problem` says why it was not reached, or not asked.
+
+    `status` is what it says of itself, `link` how it is reached from here.
+    """
+
+    address: Address
+    problem: str = ""
+    version: str = ""
+    status: AgentStatus | None = None
+    link: Measured | None = None
+
+
+@dataclass(frozen=True)
+class Pair:
+    """How the worker at `source` reaches the one at `target`."""
+
+    source: Address
+    target: Address
+    found: Measured
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that is wrong with `subject`, and what to do about it ("" where `what` says that)."""
+
+    subject: str
+    what: str
+    repair: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.subject}: {self.what} {self.repair}".rstrip()
+
+
+@dataclass
+class Report:
+    """`key` is the id of the key with which all were called."""
+
+    key: str
+    workers: list[Worker] = field(default_factory=list)
+    pairs: list[Pair] = field(default_factory=list)
+
+    def without(self, address: Address) -> Report:
+        """The same, but for one worker."""
+        pairs = [pair for pair in self.pairs if address not in (pair.source, pair.target)]
+        return Report(self.key, [worker for worker in self.workers if worker.address != address], pairs)
+
+    @property
+    def problems(self) -> list[Problem]:
+        """All that is wrong; what concerns single workers comes first."""
+        return [*self._of_workers(), *self._of_clocks(), *self._of_pairs(), *self._of_speed()]
+
+    def _of_workers(self) -> Iterator[Problem]:
+        known: dict[str, Address] = {}
+        for worker in self.workers:
+            name, status = str(worker.address), worker.status
+            if worker.problem:
+                yield Problem(name, clean(worker.problem).removeprefix(f"{name}: "))
+            if worker.version and worker.version != VERSION:
+                what = f"it runs version {clean(worker.version)}, this is {VERSION}."
+                yield Problem(name, what, "Install the same release everywhere: a job needs one version.")
+            if status is None:
+                continue
+            if status.python != python_version():
+                what = f"it runs Python {clean(status.python)}, this is Python {python_version()}."
+                yield Problem(name, what, "Code travels between equal minor versions only: use one everywhere.")
+            if status.jobs >= status.slots:
+                what = f"it has no free slot: {status.jobs} of {status.slots} in use."
+                yield Problem(name, what, "Wait for its job, or stop that; with more --slots it runs several.")
+            if not status.unix_path:
+                yield Problem(
+                    name,
+                    "it has no Unix socket, so its jobs share no memory with others on the host.",
+                    "Its log says why; a shorter --work-dir, or XDG_RUNTIME_DIR, helps where the path is too long.",
+                )
+            if status.instance in known:
+                what = f"it is the same worker as {known[status.instance]}."
+                yield Problem(name, what, "Name each worker once; for two nodes of a job give it --slots 2.")
+            known.setdefault(status.instance, worker.address)
+
+    def _of_clocks(self) -> Iterator[Problem]:
+        repair = "Set the clocks, best by NTP (timedatectl set-ntp true): times in logs of several workers do not fit together."
+        told: set[Address] = set()
+        for worker in self.workers:
+            if worker.link is not None and _is_off(worker.link):
+                told.add(worker.address)
+                yield Problem(str(worker.address), f"its clock is {_ahead(worker.link.offset)} the one here.", repair)
+        for pair in self.pairs:
+            if _is_off(pair.found) and not told.intersection((pair.source, pair.target)):
+                told.update((pair.source, pair.target))
+                what = f"its clock is {_ahead(pair.found.offset)} that of {pair.source}."
+                yield Problem(str(pair.target), what, repair)
+
+    def _of_pairs(self) -> Iterator[Problem]:
+        status = {worker.address: worker.status for worker in self.workers}
+        blamed: set[Address] = set()
+        for pair in self.pairs:
+            source, target = status.get(pair.source), status.get(pair.target)
+            other = target is not None and pair.found.instance not in ("", target.instance)
+            if not pair.found.problem and not other:
+                continue
+            strangers = source is not None and target is not None and source.host != target.host
+            if strangers and is_loopback(pair.target.host):
+                if pair.target not in blamed:
+                    blamed.add(pair.target)
+                    yield Problem(
+                        str(pair.target),
+                        f"a loopback address, which means another machine to {pair.source}.",
+                        "Start the worker with --listen 0.0.0.0 and name it by an address that all machines reach; "
+                        "in a rendezvous, --advertise HOST tells that.",
+                    )
+            elif other:
+                what = f"reaches another worker at {pair.target} than this machine does."
+                yield Problem(
+                    str(pair.source), what, "Use an address that means the same everywhere; look at its name resolution."
+                )
+            else:
+                what = f"does not reach {pair.target}, which answers here: {clean(pair.found.problem)}"
+                yield Problem(str(pair.source), what, "Look for a firewall or a missing route between the two.")
+
+    def _of_speed(self) -> Iterator[Problem]:
+        """Of pairs between hosts: what two processes of one host reach tells of its load, not of a network."""
+        hosts = {worker.address: worker.status.host for worker in self.workers if worker.status is not None}
+        measured = [pair for pair in self.pairs if pair.found.bandwidth and hosts.get(pair.source) != hosts.get(pair.target)]
+        for pair in measured:
+            others = [each.found.bandwidth for each in measured if each is not pair]
+            if others and pair.found.bandwidth * SLOW < (usual := statistics.median(others)):
+                what = f"sends {_rate(pair.found.bandwidth)} to {pair.target}, where other pairs have {_rate(usual)}."
+                yield Problem(str(pair.source), what, "Look at cable, duplex, switch port and traffic of this way.")
+
+    def as_data(self) -> dict[str, Any]:
+        """For JSON; what was not measured is None."""
+        return {
+            "version": VERSION,
+            "key": self.key,
+            "workers": [
+                {
+                    "address": str(worker.address),
+                    "problem": worker.problem,
+                    "version": worker.version,
+                    "status": None if worker.status is None else asdict(worker.status),
+                    "free_slots": None if worker.status is None else _free(worker.status),
+                    "link": None if worker.link is None else _numbers(worker.link),
+                }
+                for worker in self.workers
+            ],
+            "pairs": [{"from": str(pair.source), "to": str(pair.target), "link": _numbers(pair.found)} for pair in self.pairs],
+            "problems": [asdict(problem) for problem in self.problems],
+        }
+
+    def as_text(self) -> str:
+        rows = [("Worker", "Host", "Version", "Key", "Free slots", "Clock", "Round trip", "Bandwidth")]
+        for worker in self.workers:
+            status = worker.status
+            host, slots = ("-", "-") if status is None else (clean(status.name, 40), f"{_free(status)} of {status.slots}")
+            proven = self.key if worker.version else "-"
+            rows.append((str(worker.address), host, clean(worker.version, 20) or "-", proven, slots, *_cells(worker.link)))
+        parts = [_table(rows)]
+        if self.pairs:
+            ways = [("From", "To", "Clock", "Round trip", "Bandwidth")]
+            ways += [(str(pair.source), str(pair.target), *_cells(pair.found)) for pair in self.pairs]
+            parts.append(_table(ways))
+        problems = self.problems
+        count = f"{len(problems)} thing{'s are' if len(problems) > 1 else ' is'} wrong:"
+        parts.append("\n".join([count, *(f"* {problem}" for problem in problems)]) if problems else "All is well.")
+        return "\n\n".join(parts)
+
+
+def _free(status: AgentStatus) -> int:
+    return max(0, status.slots - status.jobs)
+
+
+def _is_off(link: Measured) -> bool:
+    return abs(link.offset) - link.uncertainty > MOST_OFFSET
+
+
+def _ahead(offset: float) -> str:
+    return f"{_seconds(abs(offset))} {'ahead of' if offset > 0 else 'behind'}"
+
+
+def _numbers(link: Measured) -> dict[str, Any]:
+    known = not link.problem
+    names = ("latency", "offset", "uncertainty")
+    return {
+        "problem": link.problem,
+        **{f"{name}_seconds": getattr(link, name) if known else None for name in names},
+        "bytes_per_second": link.bandwidth or None,
+        "busy": link.busy,
+    }
+
+
+def _cells(link: Measured | None) -> tuple[str, str, str]:
+    if link is None or link.problem:
+        return "-", "-", "-"
+    sign = "-" if link.offset < 0 else "+"
+    clock = f"{sign}{_seconds(abs(link.offset))} ± {_seconds(link.uncertainty)}"
+    return clock, _seconds(link.latency), _rate(link.bandwidth) if link.bandwidth else "a job runs"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.3g} s" if value >= 1 else f"{1e3 * value:.2f} ms"
+
+
+def _rate(value: float) -> str:
+    for unit, size in (("GB/s", 1e9), ("MB/s", 1e6)):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value / 1e3:.3g} kB/s"
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)

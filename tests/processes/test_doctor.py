@@ -1,0 +1,180 @@
+"""`worker.py --doctor` with real agents: what it finds, what it says is wrong, and that nobody is harmed by it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from network import VERSION
+from network.dial import Target, dial
+from network.key_files import load_key_file
+from network.keys import Key
+from network.nodes import Address
+from network.session import Session
+from network.transport import wait_sockets
+from rpc import messages as m
+from tests.programs import python
+from tests.sources import ROOT
+
+from .executors import Stepping
+from .harness import Cluster, make_key
+
+NOBODY = "127.0.0.1:1"
+
+
+def doctor(folder: Path, *arguments: object, key_file: Path) -> subprocess.CompletedProcess[str]:
+    return python(folder, ROOT / "worker.py", "--doctor", *map(str, arguments), PSGD_KEY_FILE=str(key_file))
+
+
+def as_data(finished: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    assert not finished.stderr
+    found: dict[str, Any] = json.loads(finished.stdout)
+    return found
+
+
+def wrong(found: dict[str, Any]) -> dict[str, str]:
+    """What is wrong, by whom it concerns."""
+    return {problem["subject"]: f"{problem['what']} {problem['repair']}".rstrip() for problem in found["problems"]}
+
+
+def session_with(address: Address, key: Key) -> Session:
+    return dial(Target(address, key, "submitter", "agent"))
+
+
+def answer(session: Session, kind: type[m.Operation], limit: float = 10.0) -> m.Operation | None:
+    """What the agent says next; None when it has hung up."""
+    deadline = time.monotonic() + limit
+    while session.alive:
+        with contextlib.suppress(StopIteration):
+            return next(m.operations(session, (kind,)))
+        assert time.monotonic() < deadline, f"waited {limit:g} s for {kind.__name__}"
+        wait_sockets([session.link], [session.link] if session.pending_bytes else [], 0.1)  # type: ignore[list-item]
+    return None
+
+
+def test_a_cluster_that_is_well(trio: Cluster, tmp_path: Path) -> None:
+    """Named by addresses or found in worker.json: the same, and exit code 0."""
+    addresses = [str(agent.address) for agent in trio.agents[:2]]
+    (tmp_path / "worker.json").write_text(json.dumps({"Worker": addresses}))
+    key = load_key_file(trio.key_file).offered
+    for hosts in (["worker.json"], []):  # the latter asks this machine's own worker too, and there is none
+        finished = doctor(tmp_path, "--json", *hosts, key_file=trio.key_file)
+        found = as_data(finished)
+        assert finished.returncode == 0 and found["problems"] == [] and found["key"] == key.id.hex()
+        assert [worker["address"] for worker in found["workers"]] == addresses
+        assert {(pair["from"], pair["to"]) for pair in found["pairs"]} == {
+            (one, other) for one in addresses for other in addresses if one != other
+        }
+        for worker in found["workers"]:
+            assert (worker["version"], worker["free_slots"], worker["status"]["jobs"]) == (VERSION, 1, 0)
+        for link in [each["link"] for each in (*found["workers"], *found["pairs"])]:
+            assert link["bytes_per_second"] > 1e6 and not link["busy"] and 0 < link["latency_seconds"] < 5
+            # one clock on both sides: the estimate is within what it says of itself
+            assert abs(link["offset_seconds"]) <= link["uncertainty_seconds"] + 1e-4
+    finished = doctor(tmp_path, *addresses, key_file=trio.key_file)
+    assert finished.returncode == 0 and finished.stdout.endswith("All is well.\n")
+    assert all(finished.stdout.count(address) == 3 for address in addresses)  # a line of its own, and two ways
+
+
+@pytest.mark.slow
+def test_what_is_wrong(own: Cluster, tmp_path: Path) -> None:
+    """Nobody there, an unknown name, a worker that is stopped, one with another key, one that is named twice, and one without a
+    Unix socket: each in a sentence, and the others are examined all the same."""
+    well, stopped = own.start(2, "--slots", "2")
+    (deep,) = own.start(1, work=tmp_path / ("long" * 25) / "work")
+    make_key(tmp_path / "other.key")
+    other = Cluster(tmp_path / "other", tmp_path / "other.key")
+    try:
+        stranger = other.start(1)[0].address
+        os.kill(stopped.pid, signal.SIGSTOP)
+        alias = f"localhost:{well.address.port}"
+        hosts = [well.address, NOBODY, "no-such-host.invalid", stopped.address, stranger, alias, deep.address]
+        finished = doctor(tmp_path, *hosts, "--json", key_file=own.key_file)
+    finally:
+        os.kill(stopped.pid, signal.SIGCONT)
+        for agent in other.agents:
+            agent.end()
+    assert finished.returncode == 1
+    found = as_data(finished)
+    said = wrong(found)
+    assert set(said) == {str(host) for host in hosts[1:]} - {"no-such-host.invalid"} | {"no-such-host.invalid:15387"}
+    assert said[NOBODY].endswith("Connection refused. Start one on this machine with 'psgd-worker --port 1'.")
+    assert "cannot be resolved" in said["no-such-host.invalid:15387"]
+    assert said[str(stopped.address)].startswith("Timed out after 5 s")
+    assert "wrong key; compare key files" in said[str(stranger)]
+    assert said[alias].startswith(f"it is the same worker as {well.address}.")
+    assert said[str(deep.address)].startswith("it has no Unix socket")
+    assert [worker["free_slots"] for worker in found["workers"]] == [2, None, None, None, None, 2, 1]
+    assert len(found["pairs"]) == 6 and all(pair["link"]["problem"] == "" for pair in found["pairs"])
+
+
+def test_while_a_job_runs(trio: Cluster, tmp_path: Path) -> None:
+    """Round trips and clocks only, nothing that takes bandwidth from it; and the job goes on."""
+    with trio.running(Stepping, tmp_path) as coordinator:
+        trio.begun(coordinator, 3)
+        finished = doctor(tmp_path, "--json", *(agent.address for agent in trio.agents[:2]), key_file=trio.key_file)
+        found = as_data(finished)
+        assert finished.returncode == 1
+        assert {problem["what"] for problem in found["problems"]} == {"it has no free slot: 1 of 1 in use."}
+        for link in [each["link"] for each in (*found["workers"], *found["pairs"])]:
+            assert link["busy"] and link["bytes_per_second"] is None and link["latency_seconds"] > 0
+    assert {state for state, _ in coordinator.failures.values()} == {"stopped"}
+
+
+def test_an_agent_carries_so_much_and_no_more(trio: Cluster) -> None:
+    """Who sends more pings than a measurement needs is hung up on, as is who asks for the way to what is no address."""
+    key, agent = load_key_file(trio.key_file).offered, trio.agents[0]
+    with contextlib.closing(session_with(agent.address, key)) as session:
+        answered = 0
+        while session.alive:
+            session.queue(m.Ping(bytes(1 << 20)).to_value())
+            session.send()
+            answered += answer(session, m.Pong) is not None
+        assert answered == 64
+    with contextlib.closing(session_with(agent.address, key)) as session:
+        session.queue(m.Measure("a:b:c").to_value())
+        assert answer(session, m.Measured) is None
+    assert "64 MiB of pings" in (agent.work / "audit.jsonl").read_text()
+
+
+@pytest.mark.slow
+def test_an_agent_measures_one_way_at_a_time(trio: Cluster) -> None:
+    key, agent = load_key_file(trio.key_file).offered, trio.agents[0]
+    os.kill(trio.agents[1].pid, signal.SIGSTOP)
+    try:
+        with contextlib.closing(session_with(agent.address, key)) as session:
+            session.queue(m.Measure(str(trio.agents[1].address)).to_value())
+            session.queue(m.Measure(str(trio.agents[2].address)).to_value())
+            second, first = answer(session, m.Measured), answer(session, m.Measured)
+            session.queue(m.Measure(str(trio.agents[2].address)).to_value())
+            third = answer(session, m.Measured)
+    finally:
+        os.kill(trio.agents[1].pid, signal.SIGCONT)
+    assert isinstance(first, m.Measured) and isinstance(second, m.Measured) and isinstance(third, m.Measured)
+    assert second.problem.startswith("it measures for somebody else") and "Timed out" in first.problem
+    assert not third.problem and third.bandwidth > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--doctor", "a:b:c"], "A host with colons must be an IPv6 address, got 'a:b:c'"),
+        (["--doctor", "none.json"], "The node file none.json cannot be used"),
+        (["--doctor", "."], "No worker is registered in ."),
+        (["--doctor", "--key-file", "none"], "Key file none does not exist"),
+        (["--json"], "--json goes with --doctor"),
+        (["10.0.0.1"], "10.0.0.1 goes with --doctor"),
+    ],
+    ids=str,
+)
+def test_wrong_options(arguments: list[str], message: str, tmp_path: Path) -> None:
+    finished = python(tmp_path, ROOT / "worker.py", *arguments)
+    assert finished.returncode == 2 and message in finished.stderr and not finished.stdout
