@@ -85,21 +85,23 @@ def test_a_task_that_cannot_be_interrupted(agents: NodeAssignment) -> None:
 @needs_nodes
 def test_a_call_has_retries_of_its_own(agents: NodeAssignment, tmp_path: Path) -> None:
     """After the loss of its node, as many as it has whatever the executor says, and after the errors that are named; others
-    are raised at once."""
-
-    def runs(how: Callable[[int], object], **options: Any) -> int:
-        folder = tmp_path / str(len(os.listdir(tmp_path)))
-        folder.mkdir()
-        with contextlib.suppress(Mistake, ValueError, NodeLost):
-            assert executor.with_options(**options).submit(partial(fail_at_first, str(folder), how)).result(LIMIT) == 3
-        return len(os.listdir(folder))
-
+    are raised at once, and in the end the last one."""
+    named = {"retries": 2, "retry_on": (OSError, ValueError)}
     with ClusterExecutor(alone(agents)) as executor:
-        assert runs(ValueError, retries=2, retry_on=(OSError, ValueError)) == 3
-        assert runs(Mistake, retries=2, retry_on=(OSError, ValueError)) == 1
-        assert runs(ValueError, retries=1, retry_on=ValueError) == 2
-        assert runs(os._exit, retries=2) == 3
-        assert runs(os._exit) == 1
+        for number, (how, options, count, error) in enumerate(
+            (
+                (ValueError, named, 3, "None"),
+                (Mistake, named, 1, "Mistake"),
+                (ValueError, {"retries": 1, "retry_on": ValueError}, 2, "ValueError(1)"),
+                (os._exit, {"retries": 2}, 3, "None"),
+                (os._exit, {}, 1, "NodeLost"),
+            )
+        ):
+            (folder := tmp_path / str(number)).mkdir()
+            future = executor.with_options(**options).submit(partial(fail_at_first, str(folder), how))  # type: ignore[arg-type]
+            told = repr(future.exception(LIMIT))
+            assert (len(os.listdir(folder)), told[: len(error)]) == (count, error)
+            assert error != "None" or future.result(LIMIT) == count
 
 
 @needs_nodes
