@@ -257,12 +257,11 @@ class Controller:
     def pump(self, timeout: float | None) -> None:
         """Wait up to `timeout` seconds until bytes can be moved or a peer has gone, and move them.
 
-        None is for ever; in the midst of a frame it is `LOOK_SECONDS` at most.
-
-        Raises: what `interrupt` was given.
+        None is for ever; in the midst of a frame it is `LOOK_SECONDS` at most. Raises: what `interrupt` was given.
         """
         # to wait first and then move costs half the system calls of trying first
         inbox, sessions = self._thread_inbox, self.sessions.values()
+        moved = None  # the links for which there is something: to ask all costs each node a call for each other one
         if (timeout is None or timeout > 0) and not self._deliver() and not inbox.waiting:
             reading: list[Any] = [inbox.waker.sock]
             writing: list[Any] = []
@@ -274,16 +273,16 @@ class Controller:
             if self.on_wait is None or self.on_resume is None:
                 if any(map(_MIDWAY, sessions)):  # not always: a wait with a limit takes the kernel longer
                     timeout = LOOK_SECONDS if timeout is None else min(timeout, LOOK_SECONDS)
-                self._wait(reading, writing, timeout)
+                moved = self._wait(reading, writing, timeout)
             else:
                 self.on_wait()
-                limit = WAIT_SECONDS if timeout is None else min(timeout, WAIT_SECONDS)
-                self._wait(reading, writing, limit)
+                moved = self._wait(reading, writing, WAIT_SECONDS if timeout is None else min(timeout, WAIT_SECONDS))
                 self.on_resume()
         if inbox.waiting:
             self._take_requests()
+            moved = None
         for session in sessions:
-            if session.lost is None:
+            if session.lost is None and (moved is None or session.pending_bytes or session.link in moved or session.midway):
                 if session.pending_bytes:
                     session.send()
                 try:  # noqa: SIM105  `suppress` costs calls at every wait

@@ -17,7 +17,7 @@ import struct
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -64,8 +64,8 @@ class Link(ABC):
 class Waiter(Protocol):
     """Waits until a link of `reading` has bytes or an end, one of `writing` takes bytes, or `timeout` seconds passed."""
 
-    def __call__(self, reading: Sequence[Link], writing: Sequence[Link], timeout: float | None) -> None:
-        """Return at the first event; spurious returns are fine."""
+    def __call__(self, reading: Sequence[Link], writing: Sequence[Link], timeout: float | None) -> Collection[object] | None:
+        """Return at the first event the links for which there is one; None where all are to be tried."""
 
 
 UNIX_BUFFER = 1 << 20  # bytes; TCP sizes its buffers by itself, and better
@@ -160,9 +160,10 @@ def _peer_uid(sock: socket.socket) -> int:
 
 def wait_sockets(
     reading: Sequence[SocketLink | socket.socket], writing: Sequence[SocketLink | socket.socket], timeout: float | None
-) -> None:
+) -> set[object]:
     """The waiter of socket links; plain sockets (a waker, say) may be among them."""
-    _poll(reading, writing).poll(_milliseconds(timeout))
+    poll, links = _poll(reading, writing)
+    return {links[descriptor] for descriptor, _ in poll.poll(_milliseconds(timeout))}
 
 
 def busy_poll(seconds: float) -> Waiter:
@@ -174,13 +175,14 @@ def busy_poll(seconds: float) -> Waiter:
 
     def wait(
         reading: Sequence[SocketLink | socket.socket], writing: Sequence[SocketLink | socket.socket], timeout: float | None
-    ) -> None:
-        poll = _poll(reading, writing)
+    ) -> set[object]:
+        poll, links = _poll(reading, writing)
         end = time.perf_counter() + (seconds if timeout is None else min(seconds, timeout))
-        while not poll.poll(0):
+        while not (found := poll.poll(0)):
             if time.perf_counter() >= end:
-                poll.poll(_milliseconds(timeout))
-                return
+                found = poll.poll(_milliseconds(timeout))
+                break
+        return {links[descriptor] for descriptor, _ in found}
 
     return wait  # type: ignore[return-value]
 
@@ -189,17 +191,22 @@ def _milliseconds(timeout: float | None) -> float | None:
     return None if timeout is None else max(0.0, timeout) * 1000
 
 
-def _poll(reading: Sequence[SocketLink | socket.socket], writing: Sequence[SocketLink | socket.socket]) -> select.poll:
+def _poll(
+    reading: Sequence[SocketLink | socket.socket], writing: Sequence[SocketLink | socket.socket]
+) -> tuple[select.poll, dict[int, object]]:
+    """What waits for all of them, and which descriptor is whose."""
     poll = select.poll()
     events: dict[int, int] = {}
+    owners: dict[int, object] = {}
     for links, event in ((reading, select.POLLIN), (writing, select.POLLOUT)):
         for link in links:
             descriptor = link.fileno()
             if descriptor >= 0:
                 events[descriptor] = events.get(descriptor, 0) | event
+                owners[descriptor] = link
     for descriptor, event in events.items():
         poll.register(descriptor, event)
-    return poll
+    return poll, owners
 
 
 def resolve(address: Address, limit: float) -> list[tuple[socket.AddressFamily, tuple[object, ...]]]:

@@ -182,11 +182,13 @@ class JobProcess:
         companions = [node for node in load.roster if node not in begin.group]
         machine = rendezvous.Rendezvous(begin.node, begin.group, companions, begin.start_limit, time.monotonic())
         events: list[object] = [rendezvous.Satisfied()]
+        met: set[int] = set()
         ready: set[int] = set()
         self._dial_peers(load, companions)
         while True:
             # a peer that has done its short work already was met, too
-            events += [rendezvous.Met(peer) for peer in controller.sessions]
+            events += [rendezvous.Met(peer) for peer in controller.sessions if peer not in met]
+            met.update(controller.sessions)
             self._name_peers(load)
             heard = self._take_ready()
             ready.update(heard)

@@ -17,7 +17,7 @@ from network.errors import ClosedByUs, NetworkError, PeerLost, TimedOut
 from network.frames import Message
 from network.session import INBOX_LIMIT
 from network.testing import VirtualClock
-from network.transport import Link
+from network.transport import Link, SocketLink
 
 from ..statements import covers
 from .wires import SEALED_WIRES, Talk, talk
@@ -110,6 +110,22 @@ def test_one_value_goes_to_many_and_get_one_is_fair_between_senders() -> None:
         centre.wait_until(lambda: all(len(s.inbox) == 4 for s in centre.sessions.values()), LIMIT, lambda: "all")
         senders = [get(centre)[0] for _ in range(12)]
         assert all(sorted(senders[i : i + 3]) == [0, 1, 2] for i in range(0, 12, 3))
+
+
+def test_only_those_are_read_from_which_something_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By count: a message costs its own reads, not one of each peer, or a step would grow with the cube of them."""
+    with star(6) as (centre, around):
+        reads: list[Link] = []
+        receive = SocketLink.receive
+
+        def counted(link: SocketLink, buffer: memoryview) -> int | None:
+            reads.append(link)
+            return receive(link, buffer)
+
+        around[4].send_one(9, "here")
+        monkeypatch.setattr(SocketLink, "receive", counted)
+        assert get(centre) == (4, "here")
+        assert set(reads) == {centre.sessions[4].link}
 
 
 @pytest.mark.parametrize("kind", SOCKETS)
