@@ -51,6 +51,7 @@ def test_the_set_and_its_service(manifest: dict[str, Any]) -> None:
         "Secret": ("v1", "psgd-key"),
         "Service": ("v1", "psgd"),
         "StatefulSet": ("apps/v1", "psgd"),
+        "NetworkPolicy": ("networking.k8s.io/v1", "psgd"),
     }
     labels = {"app.kubernetes.io/name": "psgd"}
     assert manifest["Service"]["spec"] == {
@@ -64,7 +65,27 @@ def test_the_set_and_its_service(manifest: dict[str, Any]) -> None:
         "podManagementPolicy": "Parallel",
         "selector": {"matchLabels": labels},
     }
-    assert spec["template"]["metadata"]["labels"] == labels
+    assert spec["template"]["metadata"]["labels"].items() >= labels.items()
+
+
+def test_who_may_speak_with_the_pods(manifest: dict[str, Any]) -> None:
+    """Golden: workers and submitters with each other, on the port of the worker, and with DNS; nobody else, either way."""
+    policy = manifest["NetworkPolicy"]["spec"]
+    among = policy["podSelector"]
+    templates = [manifest["StatefulSet"]["spec"]["template"], documents("kubernetes-submit.yaml")["Job"]["spec"]["template"]]
+    assert all(each["metadata"]["labels"].items() >= among["matchLabels"].items() != set() for each in templates)
+    (container,) = templates[0]["spec"]["containers"]
+    port = [{"protocol": "TCP", "port": parsed(worker_parser(), container["args"]).port}]
+    dns = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}}
+    assert policy == {
+        "podSelector": among,
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": [{"from": [{"podSelector": among}], "ports": port}],
+        "egress": [
+            {"to": [{"podSelector": among}], "ports": port},
+            {"to": [dns], "ports": [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")]},
+        ],
+    }
 
 
 def test_the_secret_holds_no_key(manifest: dict[str, Any]) -> None:
