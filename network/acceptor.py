@@ -17,6 +17,7 @@ from .errors import NetworkError
 from .handshake import HANDSHAKE_SECONDS, ServerHandshake
 from .hello import Hello, HelloReader, Hint, Refused
 from .keys import Keyring
+from .records import check_library
 from .session import Peer, Session
 from .transport import SocketLink
 
@@ -72,9 +73,13 @@ Outcome = Authenticated | Forwarded | Dropped
 
 
 class Acceptor:
-    """Pending connections and what becomes of them. Poll `links`, then call `step`; not thread-safe."""
+    """Pending connections and what becomes of them. Poll `links`, then call `step`; not thread-safe.
+
+    Raises: NetworkError where connections cannot be encrypted.
+    """
 
     def __init__(self, policy: Policy, clock: Clock | None = None) -> None:
+        check_library()
         self._policy = policy
         self._clock = clock or SystemClock()
         self._pending: list[_PendingConnection] = []

@@ -14,6 +14,7 @@ from .handshake import ClientHandshake
 from .hello import Caps, Refused
 from .keys import Key
 from .nodes import Address, is_loopback
+from .records import check_library
 from .session import Peer, Session
 from .transport import SocketLink, resolve, trusted_unix_path, wait_sockets
 
@@ -90,9 +91,12 @@ class Dialing:
 
     Poll what is `reading` and `writing`, then `step`, at `next_step` at the latest, until it `is_over`. `sessions` are open,
     and belong to the caller; `errors` tell why others are not. After `deadline` nobody is called any more.
+
+    Raises: NetworkError where connections cannot be encrypted.
     """
 
     def __init__(self, targets: Mapping[int, Target], limit: float, clock: Clock) -> None:
+        check_library()
         self.sessions: dict[int, Session] = {}
         self.errors: dict[int, NetworkError] = {}
         self.deadline = clock.monotonic() + limit

@@ -36,7 +36,7 @@ _READY, _MESSAGE, _MORE = int(Kind.READY), int(Kind.MESSAGE), int(Kind.MORE)  # 
 
 
 #: Where the array of a message with this head shall be read to: a contiguous array; None, or one that does not fit the message:
-#: to new memory.
+#: to new memory. What is in it means nothing until the message is there: a record is decrypted first and checked then.
 Place: TypeAlias = "Callable[[tuple[int, ...]], Array | None]"
 
 
@@ -170,7 +170,8 @@ class FrameReader:
         self._step: Callable[[], None] = self._on_header
         self._fill: list[memoryview] = [self._header]
         self._fresh = True  # nothing of the frame has come yet
-        self.watched = False  # whether the reader's owner counts the seconds of this frame
+        if not self._missing:
+            self.watched = False  # whether the reader's owner counts the seconds of this message
         self._metadata: bytes | bytearray = b""
 
     def forget(self) -> None:
@@ -206,11 +207,11 @@ class FrameReader:
                 rest, self._records, self._tag = self._records.rest(), None, 0
                 self._read(memoryview(rest))
             return
-        unread = self._scratch[:count]
+        if self._sealed:
+            raise ProtocolError("Nothing can come any more in a session that is over.")
         if self.direct:
             self._fill[0] = self._fill[0][count:]
-            unread = unread[:0]
-        self._read(unread)
+        self._read(self._scratch[: 0 if self.direct else count])
 
     def _read(self, unread: memoryview) -> None:
         while True:
@@ -244,6 +245,7 @@ class FrameReader:
             self.messages.append(Message(head, content, data_bytes, end - at + self._tag))
             self.completed += 1
             at = stop
+            self.watched = False
         return unread[at:]
 
     def _take_start(self, unread: memoryview) -> memoryview:

@@ -247,8 +247,8 @@ class ServerHandshake(_Handshake):
         self._nonce_source = nonce_source
         self._binding = binding
         self._versions = versions
-        self._share = Share(nonce_source(SHARE_SIZE))
-        self._reply(versions[1], ciphers()[0])  # so that caps that cannot be sent show here, not when somebody calls
+        # so that caps that cannot be sent show here, not when somebody calls
+        Reply(versions[1], role, bytes(NONCE_SIZE), self._caps, bytes(SHARE_SIZE), ciphers()[0]).to_bytes()
         self._begin()
 
     @property
@@ -262,18 +262,16 @@ class ServerHandshake(_Handshake):
         hello = self.hello = parse_hello(hello_bytes, self._versions)
         key = self._admit(hello)
         cipher = choose_cipher(hello.ciphers, ciphers())
-        core = self._reply(choose_version(hello.versions, self._versions), cipher)
-        schedule = derive(key, self._share.secret(hello.share), self._binding, hello_bytes, core)
+        share = Share(self._nonce_source(SHARE_SIZE))  # not before: it takes longer than all of a refusal
+        nonce = self._nonce_source(NONCE_SIZE)
+        version = choose_version(hello.versions, self._versions)
+        core = Reply(version, self._role, nonce, self._caps, share.public, cipher).to_bytes()
+        schedule = derive(key, share.secret(hello.share), self._binding, hello_bytes, core)
         proof = yield PROOF_SIZE, b"\0" + LENGTH.pack(len(core)) + core + schedule.server_proof
         if not hmac.compare_digest(schedule.client_proof, proof):
             raise Rejected(f"The client did not prove that it holds key {key.id.hex()}.")
         self._keys = SessionKeys(schedule.server_key, schedule.client_key, cipher)
-        del self._share
         return b""
-
-    def _reply(self, version: int, cipher: str) -> bytes:
-        nonce = self._nonce_source(NONCE_SIZE)
-        return Reply(version, self._role, nonce, self._caps, self._share.public, cipher).to_bytes()
 
     def _admit(self, hello: Hello) -> Key:
         """The key that this client has to prove."""

@@ -48,6 +48,28 @@ class SlabPool:
         return None
 
 
+class SpareBuffers:
+    """Buffers of one size that whoever has emptied one gives back for the next, so that nobody keeps one who waits."""
+
+    def __init__(self, size: int, most: int) -> None:
+        self._size, self._most = size, most
+        self._spare: list[memoryview] = []
+
+    def take(self, size: int) -> memoryview:
+        """A buffer of at least `size` bytes."""
+        if size > self._size:
+            return memoryview(bytearray(size))
+        try:
+            return self._spare.pop()
+        except IndexError:
+            return memoryview(bytearray(self._size))
+
+    def give(self, buffer: memoryview) -> None:
+        """Take a buffer back that nobody looks into any more."""
+        if len(buffer) == self._size and len(self._spare) < self._most:
+            self._spare.append(buffer)
+
+
 def _holders(slabs: Sequence[object], number: int) -> int:
     """References to a slab. Every array that looks into it holds it: NumPy makes the owner of the memory their base."""
     return sys.getrefcount(slabs[number])

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from .errors import ProtocolError
+from .memory import SpareBuffers
 from .records import TAG_SIZE, Opener
 from .wire import CONTINUES, HEADER, KINDS, RECORD_BYTES, Kind, Limits
 
 DIRECT_BYTES = 1 << 13  # a gap of at least this size is read straight into its destination
-_FRAMES_BYTES = 1 << 14  # at first, for frames that are read together
+_FRAMES_BYTES = 1 << 14  # for small frames that are read together
+LARGE_BUFFERS = SpareBuffers(RECORD_BYTES + (1 << 16), most=4)  # each for a large record and the small one before it
 _MORE = int(Kind.MORE)
 
 
@@ -20,12 +22,12 @@ class RecordReader:
     `direct` says whether the last buffer ends with a large record, of which more is on its way.
     """
 
-    __slots__ = ("_filled", "_first_only", "_frames", "_lacking", "_limits", "_opener", "_records", "direct")
+    __slots__ = ("_filled", "_first_only", "_frames", "_lacking", "_limits", "_opener", "_records", "_scratch", "direct")
 
     def __init__(self, opener: Opener, limits: Limits, scratch: memoryview, first_only: bool) -> None:
         self._opener = opener
         self._limits = limits
-        self._records = scratch  # what has come
+        self._scratch = self._records = scratch  # what has come
         self._filled = 0  # bytes of it
         self._lacking = 0  # bytes of the first record that have not come, as soon as its header is there
         self._frames = memoryview(b"")  # what the records hold, but for arrays that have records of their own
@@ -42,10 +44,11 @@ class RecordReader:
         self.direct = self._lacking >= DIRECT_BYTES
         room = self._lacking + HEADER.size
         if not self.direct:
-            room = max(room, len(self._records) - self._filled)
+            room = max(room, len(self._scratch) - self._filled)
         if len(self._records) < self._filled + room:
-            larger = memoryview(bytearray(self._filled + room))
+            larger = LARGE_BUFFERS.take(self._filled + room)
             larger[: self._filled] = self._records[: self._filled]
+            self._let_go()
             self._records = larger
         return self._records[self._filled : self._filled + room]
 
@@ -90,9 +93,20 @@ class RecordReader:
             yield self._frames[:end]  # what came before is right
             raise
         yield self._frames[:end]
+        if len(self._frames) > _FRAMES_BYTES:
+            self._frames = memoryview(b"")
         self._filled = filled - at
-        if at:
+        if self._records is not self._scratch and self._filled <= len(self._scratch) and not self._lacking:
+            self._scratch[: self._filled] = records[at:filled]
+            self._let_go()
+        elif at:
             records[: self._filled] = records[at:filled]
+
+    def _let_go(self) -> None:
+        """Leave memory for a large record to others, to whom one comes now."""
+        if self._records is not self._scratch:
+            LARGE_BUFFERS.give(self._records)
+            self._records = self._scratch
 
     def _open_into(self, targets: list[memoryview], record: memoryview) -> None:
         if len(targets) == 1:

@@ -14,13 +14,15 @@ from __future__ import annotations
 
 import functools
 import hmac
+import itertools
+import os
 import platform
 import re
 import struct
 from collections.abc import Sequence
 from pathlib import Path
 
-from .errors import ProtocolError
+from .errors import NetworkError, ProtocolError
 from .names import aead, exceptions
 
 HEADER_SIZE = 16
@@ -31,7 +33,11 @@ AES = "aes-256-gcm"
 CHACHA = "chacha20-poly1305"
 REKEY_BYTES = 1 << 40  # of plaintext under one key; GCM with numbered nonces stays far below its bounds there
 
+OLDEST = 47  # of cryptography: older ones write into no buffer of ours
 _NONCE = struct.Struct("!4xQ")
+_forks = itertools.count()
+_process = [next(_forks)]  # another number in each process that was forked, which must not seal with the numbers of its parent
+os.register_at_fork(after_in_child=lambda: _process.__setitem__(0, next(_forks)))
 _END = 1 << 64
 
 
@@ -61,22 +67,41 @@ def _has_aes() -> bool:
     return re.search(r"^(flags|Features)\s*:.*\baes\b", text, re.MULTILINE) is not None
 
 
+@functools.cache
+def check_library() -> None:
+    """Raise NetworkError where the package that encrypts is missing or too old."""
+    try:
+        from cryptography import __version__ as found  # noqa: PLC0415 - its ciphers take longer to load than all of this package
+    except ImportError:
+        found = "none"
+    if found == "none" or int(found.partition(".")[0]) < OLDEST:
+        raise NetworkError(
+            f"Connections need the package cryptography, {OLDEST} or newer, found {found}: pip install -U cryptography"
+        )
+
+
 class _Records:
     """The series of nonces and keys that both ends count alike."""
 
-    __slots__ = ("_aead", "_cipher", "_key", "_number", "_room")
+    __slots__ = ("_aead", "_cipher", "_key", "_number", "_process", "_room")
 
     def __init__(self, cipher: str, key: bytes, first: int = 0) -> None:
         self._cipher = cipher
         self._number = first
+        self._process = _process[0]
         self._use(key)
 
     def _use(self, key: bytes) -> None:
         self._key, self._room = key, REKEY_BYTES
-        self._aead = aead.AESGCM(key) if self._cipher == AES else aead.ChaCha20Poly1305(key)
+        try:
+            self._aead = aead.AESGCM(key) if self._cipher == AES else aead.ChaCha20Poly1305(key)
+        except exceptions.UnsupportedAlgorithm:
+            raise NetworkError(f"The OpenSSL of this system does not permit the cipher {self._cipher}.") from None
 
     def _next(self, size: int) -> bytes:
         """The nonce of the next record, of `size` bytes."""
+        if self._process != _process[0]:
+            raise ProtocolError("This session belongs to the process from which this one was forked.")
         if self._number >= _END:
             raise ProtocolError("This session has used up its 2**64 record numbers; open a new one.")
         if size > self._room:

@@ -13,6 +13,7 @@ from .clock import Clock, SystemClock
 from .errors import ClosedByUs, NetworkError, PeerLost, ProtocolError
 from .frames import FrameReader, Message, Place
 from .keys import SessionKeys
+from .record_reader import LARGE_BUFFERS
 from .records import TAG_SIZE, Opener, Sealer
 from .transport import Link, Waiter
 from .wire import Frame, Kind, Limits, Sent, pack
@@ -156,7 +157,11 @@ class Session:
         pending = self._pending
         while self.pending_bytes and self.lost is None:
             if self._frames and not pending:
-                pending.append(self._seal())
+                try:
+                    pending.append(self._seal())
+                except ProtocolError as error:  # no number or no right to one is left
+                    self._end(str(error).rstrip("."))
+                    break
             buffers = list(itertools.islice(pending, _BUFFERS_AT_ONCE))
             try:
                 count = self.link.send(buffers)
@@ -167,6 +172,7 @@ class Session:
             self.pending_bytes -= count
             if not self.pending_bytes:
                 pending.clear()
+                self._let_go()
                 break
             full = count < sum(map(len, buffers))
             while pending and count >= len(pending[0]):
@@ -185,10 +191,17 @@ class Session:
             if len(self._records) < end + size:
                 if end:
                     break
-                self._records = memoryview(bytearray(max(_RECORDS_BYTES, size)))
+                self._let_go()
+                self._records = memoryview(bytearray(_RECORDS_BYTES)) if size <= _RECORDS_BYTES else LARGE_BUFFERS.take(size)
             self._sealer.seal(self._frames.popleft(), self._records[end : end + size])
             end += size
         return self._records[:end]
+
+    def _let_go(self) -> None:
+        """Leave memory for large records to others, who send now."""
+        if len(self._records) > _RECORDS_BYTES:
+            LARGE_BUFFERS.give(self._records)
+            self._records = memoryview(b"")
 
     def receive(self) -> None:
         """Move what has arrived into `inbox`, unless it is full; more may be there. An ended or broken link shows in `lost`.
@@ -280,6 +293,7 @@ class Session:
         self._frames.clear()
         self._pending.clear()
         self._records = memoryview(b"")
+        self.__dict__.pop("_sealer", None)  # a session that is over keeps no key
         self.unsent_bytes += self.pending_bytes
         self.pending_bytes = 0
         self._reader.forget()

@@ -5,12 +5,16 @@ Metadata that came before takes a shorter way: the same bytes and values, and no
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import itertools
+import os
 import random
 import struct
+import sys
 import tracemalloc
 from collections.abc import Callable, Iterable, Sequence
+from types import ModuleType
 from typing import Any
 
 import msgpack
@@ -20,9 +24,13 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 from hypothesis import given
 from hypothesis import strategies as st
 
-from network.errors import ProtocolError
+from network.acceptor import Acceptor
+from network.dial import Dialing
+from network.errors import NetworkError, PeerLost, ProtocolError
 from network.frames import FrameReader, Message
-from network.records import AES, CHACHA, HEADER_SIZE, TAG_SIZE, Opener, Sealer, choose_cipher
+from network.hello import Hint
+from network.records import AES, CHACHA, HEADER_SIZE, TAG_SIZE, Opener, Sealer, check_library, choose_cipher
+from network.testing import VirtualClock
 from network.values import encode
 from network.wire import (
     HEADER,
@@ -41,7 +49,7 @@ from network.wire import (
 )
 
 from ..statements import covers
-from .wires import travelling
+from .wires import talk, travelling
 
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32
 SMALL = Limits(meta=1 << 12, data=20_000, message=1 << 20)
@@ -558,3 +566,52 @@ def test_a_head_of_too_many_integers_finds_no_tail() -> None:
         else:
             with pytest.raises(ProtocolError, match="malformed head"):
                 read(target, whole)
+
+
+@covers("SEC-4")
+def test_a_process_that_was_forked_seals_nothing_under_the_numbers_of_its_parent() -> None:
+    """Two records under one number would tell what both hold; the parent goes on as if nothing had been."""
+    with talk("tcp") as ends:
+        child = os.fork()
+        if not child:
+            ends.client.queue("of the child")
+            ends.client.send()
+            os._exit(0 if isinstance(ends.client.lost, PeerLost) and "forked" in str(ends.client.lost) else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        ends.client.queue("of the parent")
+        ends.client.send()
+        ends.wait([ends.server.link], [], 5.0)
+        ends.server.receive()
+        assert [message.value for message in ends.server.inbox] == ["of the parent"]
+
+
+@pytest.mark.parametrize("found", [None, "46.0.7"])
+def test_without_a_library_that_encrypts_nobody_listens_or_calls(found: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = None if found is None else ModuleType("cryptography")
+    if module is not None:
+        module.__version__ = found  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "cryptography", module)
+    check_library.cache_clear()
+    try:
+        for use in (lambda: Acceptor(lambda _hello: Hint.FULL), lambda: Dialing({}, 1.0, VirtualClock())):
+            with pytest.raises(NetworkError, match=f"need the package cryptography, 47 or newer, found {found or 'none'}"):
+                use()
+    finally:
+        check_library.cache_clear()
+
+
+def test_who_waits_holds_no_memory_for_large_records() -> None:
+    """Sessions share it: each takes it while something large is on its way."""
+    array = np.zeros(3 << 20, np.uint8)
+    with contextlib.ExitStack() as stack:
+        talks = [stack.enter_context(talk("tcp")) for _ in range(8)]
+        tracemalloc.start()
+        for ends in talks:
+            ends.client.queue(array)
+            while not ends.server.inbox:
+                ends.client.send()
+                ends.server.receive()
+            ends.server.inbox.clear()
+        held = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+    assert held < 8 * (4 << 20)  # the pools of arrays keep 3 MiB each; two buffers each would be 2 MiB more

@@ -365,3 +365,30 @@ def test_an_agent_closes_what_does_not_go_on(tmp_path: Path, monkeypatch: pytest
         assert "does not go on" in told.read_text()
         for session in sessions:
             session.close()
+
+
+@covers("SEC-9")
+def test_a_record_that_came_in_two_pieces_counts_no_more_when_it_is_there() -> None:
+    """One message an hour, each in pieces of which the second is late by a moment."""
+    with half(sealed=True) as it:
+        values = [np.full(50, number, np.uint8) for number in range(12)]
+        data = frames(*values, sealed=True)
+        size = len(data) // len(values)
+        for number in range(len(values)):
+            record = data[number * size : (number + 1) * size]
+            it.say(record[:-5])
+            it.look(0.001)
+            it.say(record[-5:])
+            it.look(3600.0, every=3600.0)
+        assert it.session.alive and len(it.session.inbox) == len(values)
+
+
+@covers("SEC-9")
+def test_a_message_of_many_small_frames_must_go_on_as_one_does() -> None:
+    with half() as it:
+        meta = pack(Kind.MESSAGE, (), np.zeros(1 << 20, np.uint8)).frames[0][0][HEADER.size :]
+        it.say(HEADER.pack(Kind.MESSAGE, 1, 0, len(meta), 0) + bytes(meta))
+        with pytest.raises(ProtocolError, match="does not go on"):
+            for _ in range(20):
+                it.say(HEADER.pack(Kind.MORE, 1, 0, 0, 1) + b"x")
+                it.look(4 * LOOK_SECONDS)

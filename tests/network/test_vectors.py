@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from network import records
 from network.handshake import ClientHandshake, ServerHandshake
 from network.keys import Key, Keyring
 from network.records import AES, CHACHA, Sealer
@@ -36,8 +37,11 @@ def vectors(cipher: str) -> dict[str, Any]:
     one = ClientHandshake(key, "submitter", "agent", caps={"node": 2}, nonce_source=counted(0x10))
     other = ServerHandshake({"submitter": Keyring((key,))}, "agent", caps={"slots": 1}, nonce_source=counted(0x20))
     said = converse(one, other)
-    sealer = Sealer(cipher, one.keys.client_key)
-    records = [travelling(pack(Kind.MESSAGE, (7, n), value, True), sealer) for n, value in enumerate(VALUES)]
+
+    def messages() -> list[str]:
+        sealer = Sealer(cipher, one.keys.client_key)
+        return [travelling(pack(Kind.MESSAGE, (7, n), value, True), sealer).hex() for n, value in enumerate(VALUES)]
+
     return {
         "key": key.secret.hex(),
         "client share, private": (bytes([0x10]) * 32).hex(),
@@ -48,8 +52,17 @@ def vectors(cipher: str) -> dict[str, Any]:
         "k_s2c": one.keys.server_key.hex(),
         "k_c2s": one.keys.client_key.hex(),
         "READY, by the server": travelling(pack(Kind.READY, (), None, True), Sealer(cipher, one.keys.server_key)).hex(),
-        "messages, by the client": [record.hex() for record in records],
+        "messages, by the client": messages(),
+        "messages, by the client, with a key for 50 bytes each": rekeyed(messages),
     }
+
+
+def rekeyed(messages: Callable[[], list[str]]) -> list[str]:
+    usual, records.REKEY_BYTES = records.REKEY_BYTES, 50
+    try:
+        return messages()
+    finally:
+        records.REKEY_BYTES = usual
 
 
 def both(use: Callable[[str, tuple[str, str]], Any]) -> dict[str, Any]:
