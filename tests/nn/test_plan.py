@@ -109,6 +109,9 @@ def test_what_needs_no_gradient_gets_none() -> None:
     assert step(compiled(x, double(x) * w * fixed), np.ones((2, 2))) == [w]
     assert double.runs == ["forward"]
     assert w.get_gradient().tolist() == (4 * fixed.value).tolist()
+    x, w = Placeholder([-1, 2]), Variable([2])
+    assert step(compiled(x, function.concatenate([x, x * w])), np.ones((2, 2))) == [w]
+    assert w.get_gradient().tolist() == [2, 2]
     x, w, norm = Placeholder([-1, 3]), Variable([3]), BatchNorm()
     output = x * (norm(x * w) > 0)
     graph = Graph(x, output)

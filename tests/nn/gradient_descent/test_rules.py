@@ -67,6 +67,7 @@ def test_the_state_is_plain_arrays_and_can_be_taken_back() -> None:
     for wrong, message in [
         ({"momentum": np.zeros(3), "square": np.zeros(4)}, "ADAMOptimizer state must hold vectors of one length"),
         ({"momentum": np.zeros(3)}, "state must hold step, momentum, square; got momentum, step"),
+        ({"step": -1, "momentum": np.zeros(3), "square": np.zeros(3)}, "ADAMOptimizer 'step' must be .*, got -1"),
     ]:
         with pytest.raises(ValueError, match=message):
             rule.load_state_dict({"step": 1, **wrong})
