@@ -16,6 +16,7 @@ from network.key_files import create_key_file
 from network.nodes import Address
 
 from ..agent.store import PLACED
+from ..liveness.limits import PER_NODE_SECONDS
 from ..logs import SUBMIT_LOGGER, get_logger
 from ..submit.terminal import telling
 from .launcher import KeyFile, Launcher, Offer, agent_options, checked_count, end_agents, start_agent
@@ -154,7 +155,8 @@ def _announcement(directory: Path, number: int) -> Path:
 
 
 def _await_addresses(directory: Path, agents: list[subprocess.Popen[bytes]]) -> list[Address]:
-    deadline = time.monotonic() + START_SECONDS
+    limit = START_SECONDS + PER_NODE_SECONDS * len(agents)
+    deadline = time.monotonic() + limit
     addresses: list[Address] = []
     while len(addresses) < len(agents):
         number = len(addresses)
@@ -165,6 +167,6 @@ def _await_addresses(directory: Path, agents: list[subprocess.Popen[bytes]]) -> 
             if code is not None:
                 raise NetworkError(f"Local worker {number} ended with exit code {code}; its message is above.") from None
             if time.monotonic() >= deadline:
-                raise NetworkError(f"Local worker {number} did not listen within {START_SECONDS:g} s.") from None
+                raise NetworkError(f"Local worker {number} did not listen within {limit:g} s.") from None
             time.sleep(_LOOK_SECONDS)
     return addresses
