@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # thousands of imports: each of our modules, and each rewritten test, is compiled once
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-computing test-processes test-alone check house long steady soak faults mutants proofs golden audit bench clean
+.PHONY: demo test test-computing test-processes test-alone check house long steady soak faults mutants proofs golden audit bench clean lock locked
 
 # modules are compiled when they are first imported, and most of what is installed never is
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
@@ -28,6 +28,24 @@ $(VENV)/.dev: pyproject.toml $(VENV)/.made
 $(VENV)/.bench: $(VENV)/.dev
 	$(INSTALL) -e '.[bench]'
 	@touch $@
+
+# the same versions as ever, each file by its hash: under Python 3.11 on Linux, for which the lock is
+LOCK := requirements/dev-3.11.txt
+locked: $(VENV)/.made
+	@$(BIN)/python -c 'import sys; sys.version_info[:2] == (3, 11) and sys.platform == "linux" or sys.exit("$(LOCK) is for Python 3.11 on Linux")'
+	$(INSTALL) --require-hashes -r $(LOCK)
+	$(INSTALL) --no-deps --no-build-isolation -e .
+	@touch $(VENV)/.base $(VENV)/.dev
+
+# find the newest versions that pyproject.toml allows, with Python 3.11 (PYTHON=...); takes some minutes
+lock:
+	$(PYTHON) -m venv $(VENV)-lock
+	$(VENV)-lock/bin/python -m pip install --quiet --disable-pip-version-check pip-tools==7.6.2
+	head -n 2 $(LOCK) > $(VENV)-lock/head
+	$(VENV)-lock/bin/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
+		--no-emit-options --allow-unsafe --strip-extras --no-header --extra dev --build-deps-for editable -o $(VENV)-lock/body pyproject.toml
+	cat $(VENV)-lock/head $(VENV)-lock/body > $(LOCK)
+	rm -r $(VENV)-lock
 
 # whether an advisory names a version that is installed: asks an online service, so it is no part of `make check`
 audit: $(VENV)/.audit
