@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # thousands of imports: each of our modules, and each rewritten test, is compiled once
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-computing test-processes test-alone check house long steady soak faults mutants proofs golden audit bench clean lock locked
+.PHONY: demo test test-computing test-processes test-alone check house long steady soak faults fuzz mutants proofs golden audit bench clean lock locked
 
 # modules are compiled when they are first imported, and most of what is installed never is
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
@@ -103,6 +103,10 @@ faults: $(VENV)/.dev
 	LEASE_SCHEDULES=100000 $(BIN)/python -m pytest -q --timeout 7200 tests/rpc/lease/test_one_driver.py tests/processes/training/test_split_brain.py
 	FAULT_EXAMPLES=1000 $(BIN)/python -m pytest -q --timeout 7200 tests/faults/test_schedules.py
 	$(BIN)/python -m tests.faults
+
+# a million hostile inputs to every reader of strangers, peers and files; `make fuzz OPTIONS=--resume` goes on after Ctrl-C
+fuzz: $(VENV)/.dev
+	$(BIN)/python -m tests.fuzz $(OPTIONS)
 
 # sixty small wrong changes, each in a copy of the checkout: do the tests notice? `make mutants OPTIONS="-j 2"` judges two at a time
 mutants: $(VENV)/.dev

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from io import BufferedReader, BytesIO
+from io import SEEK_END, BufferedReader, BytesIO
 from typing import Any, NamedTuple, TypeAlias
 
 from .budget import OBJECT_BYTES
@@ -389,7 +389,8 @@ def read_one(file: BufferedReader | BytesIO, classes: Sequence[type] = ()) -> An
 
     Raises: ProtocolError when there is none that is complete, or a second one; OSError.
     """
-    reader = FrameReader()
+    begin, end = file.tell(), file.seek(0, SEEK_END)
+    reader = FrameReader(limits=Limits(message=end - file.seek(begin)))  # no memory for arrays that the file does not hold
     reader.classes = classes
     while len(reader.messages) < 2 and (size := file.readinto(reader.buffer())):
         reader.advance(size)

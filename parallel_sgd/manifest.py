@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from network.errors import ProtocolError
 from network.nodes import Address, NodeAssignment
 from network.wire import Kind, pack
 from rpc import limits, shipping
@@ -87,10 +88,13 @@ class JobManifest:
     def read(cls, path: Path) -> JobManifest:
         """The manifest in a file that holds `to_bytes`.
 
-        Raises: ProtocolError, OSError, TypeError.
+        Raises: ProtocolError for a file that holds anything else, OSError.
         """
-        content = dict(read_result(path, ()))
-        return cls(**{**content, **{name: Bundle(classes=(), **content[name]) for name in _BUNDLES}})
+        try:
+            content = dict(read_result(path, ()))
+            return cls(**{**content, **{name: Bundle(classes=(), **content[name]) for name in _BUNDLES}})
+        except (TypeError, ValueError, KeyError) as error:
+            raise ProtocolError(f"{path} holds no manifest of a job: {error}") from error
 
 
 def make_manifest(spec: JobSpec, samples_size: int, job: str) -> JobManifest:
@@ -129,11 +133,20 @@ class AttemptState:
 
     @classmethod
     def from_json(cls, text: str) -> AttemptState:
-        """What `to_json` made.
+        """What `to_json` made. Other nodes tell it, too, so everything is looked at.
 
         Raises: ValueError, TypeError.
         """
-        return cls(**parsed(json.loads, text))
+        state = cls(**parsed(json.loads, text))
+        right = type(state.attempt) is int and isinstance(state.nodes, dict) and isinstance(state.recovery, dict)
+        if not right or not all(type(address) is str for address in state.nodes.values()):
+            raise ValueError("The state of an attempt must have a number, addresses by node, and what recovery remembers.")
+        state.assignment()
+        try:
+            Recovery(SHRINK, 0).load_state_dict(state.recovery)
+        except (LookupError, TypeError, AttributeError, OverflowError) as error:
+            raise ValueError(f"What recovery remembers is malformed: {error}.") from error
+        return state
 
     def assignment(self) -> NodeAssignment:
         made = NodeAssignment()

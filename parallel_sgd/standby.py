@@ -99,7 +99,7 @@ class StandbyDriver:
         try:
             state = AttemptState.from_json(newer.attempt_state)
             places = [node for node, address in state.assignment().items() if address == self._address]
-        except (ValueError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError) as error:
             raise ProtocolError(f"A node has a state of the attempt that cannot be read: {error}") from error
         if not places:
             self._say(f"attempt {state.attempt + 1} goes on without this node")

@@ -133,7 +133,7 @@ def read_arrays(path: str | os.PathLike[str], names: Iterable[str]) -> list[Arra
             try:
                 with archive.open(info) as file:
                     array = _read(file, where, left)
-            except _DAMAGED as error:
+            except (*_DAMAGED, OSError) as error:  # an offset before the file's begin is no position for the system
                 raise ValueError(f"{where} is damaged: {error}") from error
             left -= array.nbytes
             arrays.append(array)

@@ -9,7 +9,7 @@ import os
 import signal
 import socket
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 
 from network.errors import ProtocolError
@@ -214,8 +214,9 @@ def read_promise(folder: Path) -> Promise:
         promise = Promise(**parsed(json.loads, read_regular(folder / LEASE)))
     except (OSError, ValueError, TypeError):
         return Promise()
-    kinds = [type(getattr(Promise(), name)) for name in asdict(promise)]
-    return promise if [type(value) for value in asdict(promise).values()] == kinds else Promise()
+    # not by asdict, which goes down into what is nested: a file may be nested deeper than the stack allows
+    right = all(type(getattr(promise, each.name)) is type(each.default) for each in fields(Promise))
+    return promise if right else Promise()
 
 
 def content_of(promise: Promise) -> tuple[int, int, bool, str, int, int, str]:

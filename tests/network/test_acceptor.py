@@ -28,8 +28,8 @@ from network.keys import Key, Keyring
 from network.testing import VirtualClock
 from network.transport import wait_sockets
 
+from ..fuzz.mutate import STRANGERS
 from ..statements import covers
-from .test_hostile import STRANGERS
 from .wires import tcp_sockets
 
 KEY, OLD_KEY, WRONG_KEY = (Key(bytes([i]) * 32) for i in (1, 2, 3))

@@ -120,7 +120,7 @@ def test_results_as_files(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for kept in (0, 10, 100, -1):
         path.write_bytes(whole[:kept])
-        with pytest.raises(ProtocolError, match="no message that is complete"):
+        with pytest.raises(ProtocolError, match="holds no result that can be read: "):
             read_result(path, ())
 
 

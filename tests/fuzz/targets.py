@@ -1,0 +1,9 @@
+"""All targets, by name."""
+
+from __future__ import annotations
+
+from .file_targets import FILES
+from .target import Target
+from .wire_targets import WIRE
+
+TARGETS: dict[str, Target] = {target.name: target for target in (*WIRE, *FILES)}
