@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import parallel_sgd.codec as shipped
+from parallel_sgd import codec as codecs
 
 from .interfaces import Codec
 
@@ -37,10 +37,10 @@ def exact_default(workers: int, size: int, hosts: int) -> Default:
     """
     most = [row.workers for row in (ONE_HOST if hosts == 1 else SEVERAL_HOSTS) if size >= row.size][-1]
     if workers <= most:
-        return Default(shipped.Plain)
+        return Default(codecs.Plain)
     where = "one host" if hosts == 1 else f"{hosts} hosts"
     return Default(
-        shipped.Ring,
+        codecs.Ring,
         f"Codec: Ring, with the bits of Plain, which sends everything to all: for {workers} workers on {where} and parameters "
         f"of {size} bytes more than {most} of them would. codec=Plain takes that nevertheless.",
     )
