@@ -11,14 +11,14 @@ from .budget import OBJECT_BYTES
 from .errors import ProtocolError
 from .memory import SlabPool
 from .names import numpy as np
-from .record_reader import DIRECT_BYTES, RecordReader, check_header
-from .records import TAG_SIZE, Opener
+from .records import DIRECT_BYTES, Opener, RecordReader, check_header
 from .values import Array, decode
 from .wire import (
     CONTINUES,
     HEADER,
     LONGEST,
     MAX_HEAD,
+    TAG_SIZE,
     Kind,
     Known,
     KnownTails,

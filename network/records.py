@@ -19,21 +19,23 @@ import os
 import platform
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from .errors import NetworkError, ProtocolError
+from .memory import SpareBuffers
 from .names import aead, exceptions
-
-HEADER_SIZE = 16
-TAG_SIZE = 16
-"""Bytes that a record is longer than its frame."""
+from .wire import CONTINUES, HEADER, KINDS, RECORD_BYTES, TAG_SIZE, Kind, Limits
 
 AES = "aes-256-gcm"
 CHACHA = "chacha20-poly1305"
 REKEY_BYTES = 1 << 40  # of plaintext under one key; GCM with numbered nonces stays far below its bounds there
 
 OLDEST = 47  # of cryptography: older ones write into no buffer of ours
+DIRECT_BYTES = 1 << 13  # a gap of at least this size is read straight into its destination
+_FRAMES_BYTES = 1 << 14  # for small frames that are read together
+LARGE_BUFFERS = SpareBuffers(RECORD_BYTES + (1 << 16), most=4)  # each for a large record and the small one before it
+_MORE = int(Kind.MORE)
 _NONCE = struct.Struct("!4xQ")
 _forks = itertools.count()
 _process = [next(_forks)]  # another number in each process that was forked, which must not seal with the numbers of its parent
@@ -123,11 +125,11 @@ class Sealer(_Records):
         Raises: ProtocolError when all record numbers are used.
         """
         first, *data = frame
-        header, meta = first[:HEADER_SIZE], first[HEADER_SIZE:]
+        header, meta = first[: HEADER.size], first[HEADER.size :]
         body = data[0] if len(data) == 1 and not meta else b"".join([meta, *data])
-        into[:HEADER_SIZE] = header
+        into[: HEADER.size] = header
         nonce = self._next(len(body))  # before the key is looked at: it may be the next one
-        self._aead.encrypt_into(nonce, body, header, into[HEADER_SIZE:])
+        self._aead.encrypt_into(nonce, body, header, into[HEADER.size :])
 
 
 class Opener(_Records):
@@ -147,8 +149,125 @@ class Opener(_Records):
         try:
             if not self._broken:
                 nonce = self._next(len(into))
-                self._aead.decrypt_into(nonce, record[HEADER_SIZE:], record[:HEADER_SIZE], into)
+                self._aead.decrypt_into(nonce, record[HEADER.size :], record[: HEADER.size], into)
                 return
         except exceptions.InvalidTag:
             self._broken = True
         raise ProtocolError("A record does not open: it was altered, replayed, reordered or comes from another session.")
+
+
+class RecordReader:
+    """Ask `buffer()` where to read to, read there, then take the `frames` in what has come.
+
+    `scratch` is memory for many small records, for as long as none is larger. With `first_only` it opens one record.
+    `direct` says whether the last buffer ends with a large record, of which more is on its way.
+    """
+
+    __slots__ = ("_filled", "_first_only", "_frames", "_lacking", "_limits", "_opener", "_records", "_scratch", "direct")
+
+    def __init__(self, opener: Opener, limits: Limits, scratch: memoryview, first_only: bool) -> None:
+        self._opener = opener
+        self._limits = limits
+        self._scratch = self._records = scratch  # what has come
+        self._filled = 0  # bytes of it
+        self._lacking = 0  # bytes of the first record that have not come, as soon as its header is there
+        self._frames = memoryview(b"")  # what the records hold, but for arrays that have records of their own
+        self._first_only = first_only
+        self.direct = False
+
+    @property
+    def begun(self) -> bool:
+        """Whether a part of a record is there."""
+        return self._filled > 0
+
+    def buffer(self) -> memoryview:
+        """Room for the rest of the first record and the header of the next one, or for many small ones."""
+        self.direct = self._lacking >= DIRECT_BYTES
+        room = self._lacking + HEADER.size
+        if not self.direct:
+            room = max(room, len(self._scratch) - self._filled)
+        if len(self._records) < self._filled + room:
+            larger = LARGE_BUFFERS.take(self._filled + room)
+            larger[: self._filled] = self._records[: self._filled]
+            self._let_go()
+            self._records = larger
+        return self._records[self._filled : self._filled + room]
+
+    def frames(
+        self, count: int, more: Callable[[tuple[int, ...]], list[memoryview]], done: Callable[[], None]
+    ) -> Iterator[memoryview]:
+        """Whole frames, one after the other, of the records that `count` bytes more in the last buffer complete.
+
+        A frame of kind MORE goes where its data belong: `more`, which is given the header, says where, `done` is told after.
+        Raises: ProtocolError for a record that does not open, or is too large.
+        """
+        records, filled, at, end = self._records, self._filled + count, 0, 0
+        self._filled = self._lacking = 0
+        try:
+            while filled - at >= HEADER.size:
+                kind, _, _, meta_bytes, data_bytes = fields = HEADER.unpack_from(records, at)
+                check_header(fields, self._limits.meta, min(self._limits.data, RECORD_BYTES))
+                size = HEADER.size + meta_bytes + data_bytes
+                stop = at + size + TAG_SIZE
+                if stop > filled:
+                    self._lacking = stop - filled
+                    break
+                record, at = records[at:stop], stop
+                if kind == _MORE:
+                    yield self._frames[:end]
+                    end = 0
+                    self._open_into(more(fields), record)
+                    done()
+                    continue
+                if len(self._frames) < end + size:
+                    yield self._frames[:end]
+                    end = 0
+                    if len(self._frames) < size:
+                        self._frames = memoryview(bytearray(max(_FRAMES_BYTES, size)))
+                frame = self._frames[end : end + size]
+                frame[: HEADER.size] = record[: HEADER.size]
+                self._opener.open(record, frame[HEADER.size :])
+                end += size
+                if self._first_only:
+                    break
+        except ProtocolError:
+            yield self._frames[:end]  # what came before is right
+            raise
+        yield self._frames[:end]
+        if len(self._frames) > _FRAMES_BYTES:
+            self._frames = memoryview(b"")
+        self._filled = filled - at
+        if self._records is not self._scratch and self._filled <= len(self._scratch) and not self._lacking:
+            self._scratch[: self._filled] = records[at:filled]
+            self._let_go()
+        elif at:
+            records[: self._filled] = records[at:filled]
+
+    def _let_go(self) -> None:
+        """Leave memory for a large record to others, to whom one comes now."""
+        if self._records is not self._scratch:
+            LARGE_BUFFERS.give(self._records)
+            self._records = self._scratch
+
+    def _open_into(self, targets: list[memoryview], record: memoryview) -> None:
+        if len(targets) == 1:
+            self._opener.open(record, targets[0])
+            return
+        held = memoryview(bytearray(sum(map(len, targets))))
+        self._opener.open(record, held)
+        for target in targets:
+            target[:] = held[: len(target)]
+            held = held[len(target) :]
+
+    def rest(self) -> bytes:
+        """What has come behind the last record that was opened."""
+        return bytes(self._records[: self._filled])
+
+
+def check_header(header: tuple[int, ...], meta: int, data: int) -> None:
+    """Raise ProtocolError for the header of a frame that does not exist, or announces more than `meta` and `data` bytes."""
+    kind, flags, reserved, meta_bytes, data_bytes = header
+    if kind not in KINDS or flags & ~CONTINUES or reserved:
+        raise ProtocolError(f"A frame of unknown kind {kind} (flags {flags}, reserved {reserved}) came in.")
+    if meta_bytes > meta or data_bytes > data:
+        raise ProtocolError(f"A frame announces {meta_bytes} + {data_bytes} bytes; allowed are {meta} + {data}.")

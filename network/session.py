@@ -13,10 +13,9 @@ from .clock import Clock, SystemClock
 from .errors import ClosedByUs, NetworkError, PeerLost, ProtocolError
 from .frames import FrameReader, Message, Place
 from .keys import SessionKeys
-from .record_reader import LARGE_BUFFERS
-from .records import TAG_SIZE, Opener, Sealer
+from .records import LARGE_BUFFERS, Opener, Sealer
 from .transport import Link, Waiter
-from .wire import Frame, Kind, Limits, Sent, pack
+from .wire import TAG_SIZE, Frame, Kind, Limits, Sent, pack
 
 INBOX_LIMIT = 256  # messages, and
 INBOX_BYTES = 256 << 20  # what they take: a session that holds as much is not read, so the sender is slowed

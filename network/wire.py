@@ -31,7 +31,6 @@ from .budget import OBJECT_BYTES, check_sent, check_tree
 from .errors import ProtocolError
 from .memory import SlabPool
 from .names import numpy as np
-from .records import TAG_SIZE
 from .values import DTYPES, MAX_DIMENSIONS, Array, Tag, encode
 
 HEADER = struct.Struct("!BBHIQ")
@@ -42,6 +41,7 @@ _HEADS = [bytes([0x93, 0x90 + count]) for count in range(MAX_HEAD + 1)]  # msgpa
 _INT = frozenset({int})  # not bool
 _LONG_WAY = frozenset({dict, list, str, type(None)})  # operations and the like: no need to ask what an array is
 CONTINUES = 1  # flag of a frame that is not the last of its message
+TAG_SIZE = 16  # bytes that a record is longer than its frame
 RECORD_BYTES = 1 << 20  # data of one record: what is encrypted and decrypted stays in the caches of both ends
 _TOGETHER = 32 << 10  # bytes of arrays that share a record with their meta; they are copied once more
 

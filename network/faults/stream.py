@@ -13,8 +13,7 @@ from contextlib import AbstractContextManager
 from network.errors import ProtocolError
 from network.hello import HEAD, LENGTH, hello_length, reply_length
 from network.keys import PROOF_SIZE
-from network.records import TAG_SIZE
-from network.wire import CONTINUES, HEADER, KINDS, Kind
+from network.wire import CONTINUES, HEADER, KINDS, TAG_SIZE, Kind
 
 
 class Shape:

@@ -99,8 +99,11 @@ class _Pairs:
             said, problem = self._answer(self._agents[one][1])
             if isinstance(said, Measured) or problem or time.monotonic() > deadline:
                 address = str(self._agents[other][0].address)
-                late = f"it has not told within {PAIR_SECONDS:g} s how it reaches {address}."
-                self._end(one, other, said if isinstance(said, Measured) else Measured(address, problem or late))
+                if not isinstance(said, Measured):
+                    late = f"it has not told within {PAIR_SECONDS:g} s how it reaches {address}."
+                    said = Measured(address, problem or late)
+                    self._agents[one][1].close()  # what it says later would pass for the next answer
+                self._end(one, other, said)
 
     def _begin(self) -> None:
         taken = {self._host(place) for one, (other, _) in self._running.items() for place in (one, other)}
@@ -128,8 +131,6 @@ class _Pairs:
 
     def _end(self, one: int, other: int, found: Measured) -> None:
         self._running.pop(one, None)
-        if found.problem and found.problem.startswith("it has not told"):
-            self._agents[one][1].close()  # what it says later would pass for the next answer
         self.found.append(Pair(self._agents[one][0].address, self._agents[other][0].address, found))
 
     def _host(self, place: int) -> str:

@@ -9,7 +9,6 @@ import datetime as dt
 import struct
 import sys
 import threading
-import tracemalloc
 import uuid
 from collections.abc import Callable
 from decimal import Decimal
@@ -34,6 +33,7 @@ from network import budget
 from network.errors import ProtocolError
 from network.values import Tag, decode
 from network.wire import unpack
+from tests.memory import peak_of
 
 from ..statements import covers
 
@@ -522,16 +522,6 @@ def test_a_zone_that_is_not_here_is_no_fault_of_the_peer() -> None:
     """It may know newer ones: the task fails, and the node stays."""
     with pytest.raises(ConversionError, match="There is no time zone Moon/Base on this host"):
         decode(T("ZoneInfo", "Moon/Base"), [], (), Conversion({}))
-
-
-def peak_of(action: Callable[[], object]) -> int:
-    """Most memory that Python takes meanwhile."""
-    tracemalloc.start()
-    try:
-        action()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
 
 def refuse(tree: bytes, arrays: list[Any]) -> None:

@@ -17,10 +17,9 @@ from network.handshake import ClientHandshake, ServerHandshake
 from network.hello import Hello, HelloReader, Refused
 from network.keys import Key, Keyring, SessionKeys, derive_key
 from network.nodes import Address
-from network.record_reader import RecordReader
-from network.records import TAG_SIZE, Opener, Sealer
+from network.records import Opener, RecordReader, Sealer
 from network.transport import wait_sockets
-from network.wire import HEADER, Limits
+from network.wire import HEADER, TAG_SIZE, Limits
 
 PHASES = {  # what goes by, and in which direction: to the agent, or from it
     b"CanCommit": ("canCommit", True),

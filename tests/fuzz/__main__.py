@@ -72,9 +72,10 @@ def main() -> int:
 
 
 def _carry_on(run: Run, state: Path, write: Path | None) -> int:
-    print(f"{run.inputs:,} inputs, seed {run.seed}, {len(run.names)} targets, {run.total.tried:,} tried before.", flush=True)
     saved = time.monotonic()
     try:
+        tried = run.total.tried
+        print(f"{run.inputs:,} inputs, seed {run.seed}, {len(run.names)} targets, {tried:,} tried before.", flush=True)
         with Worker() as worker:
             for name, begin, end in run.orders():
                 tally, found = worker.attempts(TARGETS[name], run.seed, begin, end)

@@ -28,9 +28,9 @@ from network.errors import ProtocolError
 from network.frames import FrameReader
 from network.handshake import ClientHandshake, ServerHandshake
 from network.hello import HelloReader, parse_hello, parse_reply
-from network.records import AES, CHACHA, HEADER_SIZE, Opener, Sealer
+from network.records import AES, CHACHA, Opener, Sealer
 from network.values import Array, decode, encode
-from network.wire import HEADER, Kind, Limits, allocate, pack, unpack
+from network.wire import HEADER, TAG_SIZE, Kind, Limits, allocate, pack, unpack
 from parallel_sgd.elastic import messages as elastic
 from rpc import messages as m
 from rpc import shipping
@@ -247,7 +247,7 @@ def _honest_messages(data: bytes, stream: bytes) -> int:
     count = at = 0
     while at < len(stream):
         _, _, _, meta, size = HEADER.unpack_from(stream, at)
-        at += HEADER_SIZE + meta + size + 16
+        at += HEADER.size + meta + size + TAG_SIZE
         if data[:at] != stream[:at]:
             break
         count += 1

@@ -69,7 +69,7 @@ def _crowded() -> Count:
 
 
 TEXT = (
-    Budget("product files", 432, 430, lambda: Count(len(files.lengths()))),
+    Budget("product files", 431, 430, lambda: Count(len(files.lengths()))),
     Budget("product lines", 69_600, 59_000, lambda: Count(sum(files.lengths().values()))),
     Budget("median lines of a file", 153, 100, lambda: Count(statistics.median(files.lengths().values())), at_least=True),
     Budget("longest file", 397, 400, _longest_file),

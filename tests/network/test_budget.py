@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import struct
-import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +17,7 @@ from network.budget import LARGEST_GROWTH, OBJECT_BYTES, check_tree, object_byte
 from network.errors import ProtocolError
 from network.values import decode, encode
 from network.wire import unpack
+from tests.memory import peak_of
 
 from ..statements import covers
 
@@ -39,16 +39,6 @@ def tree_of(value: object) -> bytes:
 def listed(item: bytes, size: int, claimed: int | None = None) -> bytes:
     """A list that takes `size` bytes beside its head."""
     return b"\xdd" + struct.pack("!I", size // len(item) if claimed is None else claimed) + item * (size // len(item))
-
-
-def peak_of(action: Callable[[], object]) -> int:
-    """Most memory that Python takes meanwhile."""
-    tracemalloc.start()
-    try:
-        action()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
 
 def needed(tree: bytes) -> int:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from network.keys import SessionKeys
-from network.records import AES, TAG_SIZE, Sealer
+from network.records import AES, Sealer
 from network.session import Peer, Session
 from network.transport import Link, SocketLink, wait_sockets
-from network.wire import Limits, Packed
+from network.wire import TAG_SIZE, Limits, Packed
 
 KEYS = SessionKeys(b"s" * 32, b"c" * 32, AES)
 MEMORY_BYTES = 1 << 20
