@@ -8,7 +8,10 @@ export OPENBLAS_NUM_THREADS ?= 1
 # thousands of imports: each of our modules, and each rewritten test, is compiled once
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-computing test-processes test-alone check house long steady soak faults fuzz mutants proofs golden audit bench clean lock locked
+.PHONY: demo test test-computing test-processes test-alone check house long steady soak faults fuzz mutants proofs golden audit bench clean lock
+
+DEV_LOCK := requirements/dev-3.11.txt
+RUN_LOCK := requirements/run-3.11.txt
 
 # modules are compiled when they are first imported, and most of what is installed never is
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
@@ -17,35 +20,43 @@ $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-$(VENV)/.base: pyproject.toml $(VENV)/.made
-	$(INSTALL) -e .
+# under Python 3.11 on Linux the versions of the lock, each file by its hash; elsewhere, or with LOCKED=no, the ranges of pyproject.toml
+define install
+	@if [ "$(LOCKED)" = no ]; then echo "LOCKED=no: installing by the ranges of pyproject.toml" && $(INSTALL) -e '.$(2)'; \
+	elif $(BIN)/python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) or sys.platform != "linux")'; then \
+		{ $(INSTALL) --require-hashes -r $(1) && $(INSTALL) --no-deps --no-build-isolation -e .; } \
+		|| { echo "$(1) could not be installed; 'make $@ LOCKED=no' takes the ranges of pyproject.toml" >&2; exit 1; }; \
+	else echo "$(1) is for Python 3.11 on Linux: installing by the ranges of pyproject.toml" && $(INSTALL) -e '.$(2)'; fi
+endef
+
+$(VENV)/.base: pyproject.toml $(RUN_LOCK) $(VENV)/.made
+	$(call install,$(RUN_LOCK),)
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml $(VENV)/.made
-	$(INSTALL) -e '.[dev]'
+$(VENV)/.dev: pyproject.toml $(DEV_LOCK) $(VENV)/.made
+	$(call install,$(DEV_LOCK),[dev])
 	@touch $(VENV)/.base $@
 
 $(VENV)/.bench: $(VENV)/.dev
 	$(INSTALL) -e '.[bench]'
 	@touch $@
 
-# the same versions as ever, each file by its hash: under Python 3.11 on Linux, for which the lock is
-LOCK := requirements/dev-3.11.txt
-locked: $(VENV)/.made
-	@$(BIN)/python -c 'import sys; sys.version_info[:2] == (3, 11) and sys.platform == "linux" or sys.exit("$(LOCK) is for Python 3.11 on Linux")'
-	$(INSTALL) --require-hashes -r $(LOCK)
-	$(INSTALL) --no-deps --no-build-isolation -e .
-	@touch $(VENV)/.base $(VENV)/.dev
-
 # find the newest versions that pyproject.toml allows, with Python 3.11 (PYTHON=...); takes some minutes
 lock:
 	$(PYTHON) -m venv $(VENV)-lock
 	$(VENV)-lock/bin/python -m pip install --quiet --disable-pip-version-check pip-tools==7.6.2
-	head -n 2 $(LOCK) > $(VENV)-lock/head
-	$(VENV)-lock/bin/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
-		--no-emit-options --allow-unsafe --strip-extras --no-header --extra dev --build-deps-for editable -o $(VENV)-lock/body pyproject.toml
-	cat $(VENV)-lock/head $(VENV)-lock/body > $(LOCK)
+	$(call compile,$(DEV_LOCK),--extra dev)
+	$(call compile,$(RUN_LOCK),--constraint $(DEV_LOCK))
 	rm -r $(VENV)-lock
+
+# the two lines of comment at the top stay
+define compile
+	head -n 2 $(1) > $(VENV)-lock/head
+	$(VENV)-lock/bin/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
+		--no-emit-options --allow-unsafe --strip-extras --no-header $(2) --build-deps-for editable -o $(VENV)-lock/body pyproject.toml
+	cat $(VENV)-lock/head $(VENV)-lock/body > $(1)
+	rm $(VENV)-lock/body
+endef
 
 # whether an advisory names a version that is installed: asks an online service, so it is no part of `make check`
 audit: $(VENV)/.audit

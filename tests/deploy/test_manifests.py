@@ -185,6 +185,9 @@ def test_the_image(manifest: dict[str, Any], pod: dict[str, Any]) -> None:
     project = (DEPLOY.parent / "pyproject.toml").read_text("utf-8")
     packages = re.search(r"^include = \[(.*)\]$", project, re.MULTILINE)
     assert packages is not None and copied == set(re.findall(r'"(\w+)\*"', packages[1]))
+    sent = {line[1:] for line in (DEPLOY.parent / ".dockerignore").read_text("utf-8").splitlines() if line.startswith("!")}
+    for name in {word for line in steps if line.startswith("COPY") for word in line.split()[1:-1]}:
+        assert (DEPLOY.parent / name).exists() and name.partition("/")[0] in sent, name
     assert f"USER {pod['securityContext']['runAsUser']}" in steps and "EXPOSE 15387" in steps
     entry, command = (next(line for line in steps if line.startswith(word)) for word in ("ENTRYPOINT", "CMD"))
     assert yaml.safe_load(entry.partition(" ")[2]) == ["psgd-worker"] and 'psgd-worker = "' in project
