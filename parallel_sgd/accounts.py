@@ -66,13 +66,15 @@ class AccountError(Exception):
 class Accounts:
     """The books of one node. `codecs` names the codec class of each variable; `watch` adds up its seconds.
 
-    `rows` holds packets, raw bytes and overhead by (direction, variable, peer): who enters many packets adds to them there.
+    `rows` holds packets, raw bytes and overhead by (direction, variable, peer): who enters many packets adds to them there;
+    `encoding` and `merging` the seconds of the codec of each variable.
     """
 
     def __init__(self, node_id: int, codecs: Sequence[str]) -> None:
         self.node_id = node_id
         self._codecs = tuple(codecs)
         self.rows: defaultdict[tuple[str, int, int], list[int]] = defaultdict(lambda: [0, 0, 0])
+        self.encoding, self.merging = [0.0] * len(codecs), [0.0] * len(codecs)
         self.watch = Stopwatch()
 
     def sent(self, variable: int, peer: int, size: Sent) -> None:
@@ -90,6 +92,11 @@ class Accounts:
 
     def close(self, staleness: Mapping[int, int]) -> NodeAccounts:
         return NodeAccounts(self.entries(), self.watch.times(), staleness)
+
+    def costs(self) -> list[tuple[str, int, float, float]]:
+        """Class, variable, and the seconds of its codec with own blocks and with received packets, of codecs that took any."""
+        seconds = enumerate(zip(self._codecs, self.encoding, self.merging, strict=True))
+        return [(codec, variable, encode, merge) for variable, (codec, encode, merge) in seconds if encode or merge]
 
     def total(self, direction: str) -> Sent:
         """The bytes of one direction over all variables and links."""
@@ -181,14 +188,14 @@ class Times(NamedTuple):
 class Stopwatch:
     """Adds up the seconds of one node. Whoever does the work adds its own to `encode`, `send` and `merge`, each second once.
 
-    `clock` returns monotonic seconds.
+    `clock` returns monotonic seconds; `sent` is when packets were last handed to the system.
     """
 
-    __slots__ = ("_start", "_stop", "clock", "encode", "merge", "send", "wait")
+    __slots__ = ("_start", "_stop", "clock", "encode", "merge", "send", "sent", "wait")
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.clock = clock
-        self.encode = self.send = self.wait = self.merge = 0.0
+        self.encode = self.send = self.wait = self.merge = self.sent = 0.0
         self._start: float | None = None
         self._stop: float | None = None
 

@@ -118,6 +118,7 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str) -> JobR
         path = folders[node] / model_name(title, node)
         worker.model.save(path)
         reports[node].accounts(accounts[node], worker.exchange.sync.names)
+        reports[node].costs(worker.exchange.accounts.costs(), worker.exchange.sync.names)
         reports[node].close()
         files[node] = [*reports[node].paths, path]
     models = {node: worker.model for node, worker in workers.items()}

@@ -1,5 +1,5 @@
-"""The tables that a worker writes: a row per block step (TR); per epoch (EV, and its seconds, TI); per account (AC); per block
-that was applied (LEDGER).
+"""The tables that a worker writes: a row per block step (TR); per epoch (EV, and its seconds, TI); per account (AC); per batch
+(BA); per codec (CO); per block that was applied (LEDGER).
 """
 
 from __future__ import annotations
@@ -8,10 +8,15 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from .accounts import Entry, Times
+from .batch_times import COLUMNS as BATCH_COLUMNS
+from .batch_times import Row
 from .block_history import LedgerTable
 from .progress import COLUMNS, History
 from .table import Earlier, Table
 
+KINDS = ("TR", "EV", "TI", "AC", "BA", "CO")
+_COST_COLUMNS = ("Codec", "Variable", "Name", "Encode", "Merge")
+_AT_THE_END = ("AC", "CO")
 _ACCOUNT_COLUMNS = ("Codec", "Variable", "Name", "Peer", "Direction", "Packets", "Raw", "Wire", "Overhead")
 SAVE_SECONDS = 1.0
 _SEPARATORS = frozenset('/\\:*?"<>|')
@@ -35,11 +40,12 @@ def model_name(title: str, node_id: int) -> str:
 
 
 class TrainingReport:
-    """Writes `TR-`, `EV-`, `TI-`, `AC-`, and if asked `LEDGER-<title>-N(i).csv` into `directory`; numbers read back equal.
+    """Writes `TR-`, `EV-`, `TI-`, `AC-`, `BA-`, `CO-`, and if asked `LEDGER-<title>-N(i).csv` into `directory`.
 
-    Files of that name are replaced; with `earlier` they begin with the rows of the part that is over. Rows of block steps go
-    out once a second and with `save`, so that most steps cost no file access, and a worker that is killed takes no more than
-    its last second with it; no file stays open. What the disk refuses is kept until there is room; only `close` insists.
+    Numbers read back equal; those of `TI`, `BA` and `CO` are in microseconds. Files of that name are replaced; with `earlier`
+    they begin with the rows of the part that is over. Rows of block steps and batches go out once a second and with `save`, so
+    that most steps cost no file access, and a worker that is killed takes no more than its last second with it; no file stays
+    open. What the disk refuses is kept until there is room; only `close` insists.
     """
 
     def __init__(
@@ -51,24 +57,28 @@ class TrainingReport:
         self._ledger: LedgerTable | None = None
         if earlier is None:
             self._ledger_path.unlink(missing_ok=True)
-        self.paths = [directory / f"{kind}-{title}-N({node_id}).csv" for kind in ("TR", "EV", "TI", "AC")]
-        self.steps_path, self.evaluations_path, self.times_path, self.accounts_path = self.paths
+        self.paths = [directory / f"{kind}-{title}-N({node_id}).csv" for kind in KINDS]
+        self.steps_path, self.evaluations_path, self.times_path, *_ = self.paths
         self._times = Times(0.0, 0.0, 0.0, 0.0, 0.0)
         self._rows: list[tuple[float | int, ...]] = []
+        self._batch_rows: list[Row] = []
         self._saved = 0.0  # the time of the first row since the last `save`
         heads: list[tuple[str, ...]] = [
             ("Time", "Epochs", "Batches", "in", "Total", "Loss", *metrics),
             ("Loss", *metrics, "Epoch"),
             ("Epochs", "Total", *(name.capitalize() for name in Times._fields)),
+            _ACCOUNT_COLUMNS,
+            BATCH_COLUMNS,
+            _COST_COLUMNS,
         ]
         tables = []
         self._evaluated = 0  # epochs
-        for path, head in zip(self.paths, [*heads, _ACCOUNT_COLUMNS], strict=True):
-            rows = [] if earlier is None or path == self.accounts_path else earlier.rows(path, node_id, head)
+        for kind, path, head in zip(KINDS, self.paths, heads, strict=True):
+            rows = [] if earlier is None or kind in _AT_THE_END else earlier.rows(path, node_id, head)
             tables.append(Table(path, [head, *rows]))
-            if path == self.evaluations_path:
+            if kind == "EV":
                 self._evaluated = len(rows)
-        self._steps, self._evaluations, self._epochs, self._packets = tables
+        self._steps, self._evaluations, self._epochs, self._packets, self._batches, self._costs = tables
 
     def ledger(self, blocks: Iterable[int], begun: History) -> LedgerTable:
         """Begin the ledger of this worker, which computes `blocks` and goes on from `begun`; it is saved with the rest."""
@@ -85,6 +95,10 @@ class TrainingReport:
         if row[0] - self._saved >= SAVE_SECONDS:
             self.save()
             self._saved = row[0]
+
+    def batch(self, row: Row) -> None:
+        """One batch: the row of `BatchWatch`, which goes out with the others."""
+        self._batch_rows.append(row)
 
     def evaluation(self, epoch: int, values: Sequence[float]) -> None:
         """One epoch, from 1: loss and metrics on the test set."""
@@ -111,6 +125,12 @@ class TrainingReport:
         self._packets.add(rows)
         self._packets.save()
 
+    def costs(self, costs: Iterable[tuple[str, int, float, float]], names: Sequence[str]) -> None:
+        """What the codecs of the variables cost (`Accounts.costs`), one row each."""
+        rows = [(c, v, names[v] if v < len(names) else "", round(e, 6), round(m, 6)) for c, v, e, m in costs]
+        self._costs.add(rows)
+        self._costs.save()
+
     def save(self) -> None:
         """Bring the rows of block steps and of the ledger into their files, and what the disk has refused before."""
         for table in self._tables():
@@ -127,5 +147,11 @@ class TrainingReport:
     def _tables(self) -> list[Table]:
         self._steps.add(self._rows)
         self._rows.clear()
-        tables = [self._steps, self._evaluations, self._epochs, self._packets]
+        self._batches.add(_rounded(self._batch_rows))
+        self._batch_rows.clear()
+        tables = [self._steps, self._evaluations, self._epochs, self._packets, self._batches, self._costs]
         return tables if self._ledger is None else [*tables, self._ledger.table()]
+
+
+def _rounded(rows: Iterable[Row]) -> list[list[float | int | str]]:
+    return [[round(value, 6) if isinstance(value, float) else value for value in row] for row in rows]

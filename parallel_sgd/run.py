@@ -11,6 +11,7 @@ import os
 import shutil
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from nn.model import Model
@@ -22,6 +23,7 @@ from .accounts import NodeAccounts
 from .checkpoint.choose import choose
 from .checkpoint.locate import FOLDER, WORK, HeldCheckpoints, stores_of_run, works_of
 from .checkpoint.resume import NODES, RESUMES
+from .history import JobHistory
 from .ledger import Ledger
 from .spec import JobSpec
 
@@ -33,7 +35,8 @@ class JobResult(dict[str, float]):
     that ended well, the parameter server too, a list of `accounts.Entry` rows with `times` and `staleness`
     (`accounts.NodeAccounts`); `job_id`; `failures`, {node: (state, detail)} of nodes that were lost and could be done without;
     `restarts`, how often the job was started again after a failure; `ledger`, whose copy of each block of each batch went into
-    the weights (`ledger.Ledger`), None where each worker trains a model of its own.
+    the weights (`ledger.Ledger`), None where each worker trains a model of its own; `history`, per epoch and step, of each
+    worker and the mean (`history.JobHistory`), which is read from `files` when it is first asked for.
     """
 
     def __init__(
@@ -56,6 +59,11 @@ class JobResult(dict[str, float]):
         self.failures = dict(failures or {})
         self.restarts = restarts
         self.ledger = ledger
+
+    @cached_property
+    def history(self) -> JobHistory:
+        """What training and evaluation gave, epoch by epoch and step by step."""
+        return JobHistory.read(self.files)
 
 
 _log = get_logger(SUBMIT_LOGGER)

@@ -96,3 +96,24 @@ class Earlier:
         if not (epoch.isdecimal() and (kind == "TI" or row[2].isdecimal())):
             return False
         return int(epoch) <= self.position[0] if kind == "TI" else (int(epoch) - 1, int(row[2]) - 1) < self.position
+
+
+Column = list[float | str]
+
+
+def read_columns(path: Path) -> dict[str, Column]:
+    """The columns of a table by name, numbers as floats, less rows that are not whole; none where it cannot be read."""
+    try:
+        with path.open(newline="", encoding="utf-8", errors="replace") as file:
+            head, *rows = csv.reader(file)
+    except (OSError, ValueError, csv.Error):
+        return {}
+    whole = [row for row in rows if len(row) == len(head)]
+    return {name: [_value(row[place]) for row in whole] for place, name in enumerate(head)}
+
+
+def _value(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text

@@ -20,6 +20,7 @@ from nn.value import Variable
 from rpc.logs import get_logger
 from rpc.monitor import Monitor
 
+from .batch_times import BatchWatch
 from .batches import Batches, BlockFeeder
 from .block_history import Recorder
 from .channel import Wait
@@ -109,6 +110,7 @@ class TrainingProcess:
         self._steps_of_epoch = batches.count * len(blocks) - batches.idle(blocks)
         self._clock = clock
         self._report = hooks.report
+        self._times = BatchWatch(exchange.accounts.watch)
         self._progress = hooks.progress
         self._from = continuity.start
         self._checkpoints = continuity.checkpoints
@@ -229,7 +231,8 @@ class TrainingProcess:
             self._monitor.epoch_end(epoch - 1)
 
     def _batch(self, epoch: int, batch: int) -> Generator[Wait, None, None]:
-        model = self._model
+        model, times = self._model, self._times
+        times.begin()
         spoiled = self._faults is not None and self._faults(epoch, batch)
         self._exchange.begin(epoch, batch)
         self._optimizer.begin_batch()
@@ -238,8 +241,10 @@ class TrainingProcess:
             factor = self._tail_factors[block] if in_tail else 1.0
             if factor:
                 ready = gradient_ready if factor == 1 else partial(_multiplied, gradient_ready, factor)
+                asked = times.clock()
                 samples, label, weight = self._feeder.deal(batch, block)
                 samples = as_type(samples, model.dtype)
+                times.data += times.clock() - asked
                 if spoiled:
                     samples = np.full(samples.shape, np.nan, samples.dtype)
                 self._current = (epoch, batch, block, samples)
@@ -253,11 +258,15 @@ class TrainingProcess:
             if model.store.buffers:
                 self._optimizer.buffers_ready(block)
         self._whole = False
+        times.put()
         for variable in self._optimizer.finish_batch():
-            self._whole = True  # it waits, and applies when it has all results
+            self._whole, before = True, self._exchange.accounts.watch.wait  # it waits, and applies when it has all results
             yield from self._exchange.wait(variable)
             self._whole = False
+            times.waited(before, self._exchange.bank.partner)
         self._whole = True
+        if self._report is not None:
+            self._report.batch(times.row(epoch, batch))
 
     def _pass_over(self, gradient_ready: GradientReady) -> None:
         """What a block without samples gives: gradients of 0, which the others wait for, and no changes of buffers."""

@@ -99,6 +99,7 @@ class WorkerExecutor(JobExecutor):
         result = self._run(com, plan, worker)
         self._result |= {"batches": batches.count, "remark": worker.exchange.remark}
         report.accounts(self._accounts, worker.exchange.sync.names)
+        report.costs(worker.exchange.accounts.costs(), worker.exchange.sync.names)
         when_there_is_room(report.close, "The tables of the job", self.logger)
         path = self._model_path(com)
         when_there_is_room(partial(self._model.save, path), path.name, self.logger)

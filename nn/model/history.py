@@ -68,12 +68,9 @@ class History:
         figure = Figure(figsize=(5 * len(names), 3.6), layout="constrained")
         panels = figure.subplots(1, len(names), squeeze=False)[0]
         for panel, name in zip(panels, names, strict=True):
-            for key, label in ((name, "training"), (VALIDATION + name, "validation")):
-                points = [(row["epoch"], row[key]) for row in self.rows if key in row]
-                if points:
-                    epochs, values = zip(*points, strict=True)
-                    panel.plot(epochs, values, label=label, marker="o" if len(points) == 1 else None)
-            panel.set_xlabel("epoch")
+            for label, places, values, width in self._lines(name):
+                panel.plot(places, values, label=label, marker="o" if len(places) == 1 else None, linewidth=width)
+            panel.set_xlabel(self._axis)
             panel.set_title(name)
             panel.xaxis.get_major_locator().set_params(integer=True)
             panel.grid(alpha=0.3)
@@ -84,6 +81,16 @@ class History:
         picture = io.StringIO()
         figure.savefig(picture, format="svg")
         show("History.plot()", {"image/svg+xml": picture.getvalue()}, "history.png")
+
+    _axis = "epoch"
+
+    def _lines(self, name: str) -> Iterator[tuple[str, list[float], list[float], float]]:
+        """Yield the lines of a panel: label, places, values, width."""
+        for key, label in ((name, "training"), (VALIDATION + name, "validation")):
+            points = [(row["epoch"], row[key]) for row in self.rows if key in row]
+            if points:
+                epochs, values = zip(*points, strict=True)
+                yield label, list(epochs), list(values), 1.5
 
     def __getitem__(self, name: str) -> list[float]:
         """Return one column, for example `history['val_accuracy']`."""

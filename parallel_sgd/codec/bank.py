@@ -125,7 +125,9 @@ class CodecBank:
         self._blocks += 1
         if self._blocks == self._all_blocks:
             self.flush()
-        watch.encode += watch.clock() - start - (watch.send - sent)
+        spent = watch.clock() - start - (watch.send - sent)
+        watch.encode += spent
+        self.accounts.encoding[variable] += spent
 
     def receive(self, variable: int, content: object, sender: int | None = None, *, late: bool = False) -> None:
         """Give a received packet to its codec; `late`: for `receive_late` alone.
@@ -157,7 +159,9 @@ class CodecBank:
                 self._post(variable, packets)
             except ValueError as error:  # an answer to whom there is not
                 raise self._bad_content(variable, sender, f"ValueError: {error}") from error
-        watch.merge += watch.clock() - start - (watch.send - sent)
+        spent = watch.clock() - start - (watch.send - sent)
+        watch.merge += spent
+        self.accounts.merging[variable] += spent
 
     def _bad_content(self, variable: int, sender: int | None, reason: str) -> BadContent:
         return BadContent(-1 if sender is None else sender, self._where(variable), reason.rstrip("."))
@@ -228,7 +232,13 @@ class CodecBank:
             self.corked = 0
             self.channel.flush()
             self.flushed()
-            self._watch.send += self._watch.clock() - start
+            self._watch.sent = self._watch.clock()
+            self._watch.send += self._watch.sent - start
+
+    @property
+    def partner(self) -> int | None:
+        """Who sent what was merged last."""
+        return self._settings.sender
 
     def suspects(self) -> Collection[int]:
         """The peers that may be stuck: the failure detector will say so in a moment, or that they are well."""

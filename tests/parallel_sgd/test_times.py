@@ -21,7 +21,8 @@ from parallel_sgd.codec import AsyncPS, BlockWeight, Codec, netEncapsulation
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.settings import JobSettings
 from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment
-from parallel_sgd.report import TrainingReport
+from parallel_sgd.report import KINDS, TrainingReport
+from parallel_sgd.table import read_columns
 from tests.parallel_sgd.networks import mlp
 
 from ..statements import covers
@@ -164,8 +165,27 @@ def test_a_job_reports_times_and_packets(tmp_path: Path) -> None:
         assert [row["Name"] for row in rows[:2]] == ["dense_1/kernel", "dense_1/bias"]
         columns = ("Codec", "Variable", "Peer", "Direction", "Packets", "Raw", "Wire", "Overhead")
         assert [[row[name] for name in columns] for row in rows] == [[str(field) for field in entry] for entry in entries]
-        assert {path.name.partition("-")[0] for path in result.files[node]} == {"TR", "EV", "TI", "AC", "LEDGER", "MODEL"}
+        assert {path.name.partition("-")[0] for path in result.files[node]} == {*KINDS, "LEDGER", "MODEL"}
         assert all(path.is_file() for path in result.files[node])
+        batches = read_columns(folder / f"BA-T-N({node}).csv")
+        assert len(batches["Time"]) == 2 * len(set(zip(batches["Batches"], strict=True))) > 20
+        total, put, sent = (np.array(batches[name]) for name in ("Total", "Put", "Sent"))
+        phases = ("Data", "Compute", "Encode", "Send", "Wait", "Merge", "Rule")
+        assert total == pytest.approx(sum(np.array(batches[name]) for name in phases), abs=1e-5)
+        assert (put > 0).all() and (put <= total).all() and (sent <= total).all() and set(batches["Peer"]) <= {-2, ""}
+        assert float(total.sum()) < times.total
+        costs = read_columns(folder / f"CO-T-N({node}).csv")
+        assert sum(map(float, costs["Encode"])) == pytest.approx(times.encode, rel=0.1) and len(costs["Name"]) == 6
+    history = result.history
+    assert history["val_Loss"][-1] == pytest.approx(result["Loss"], rel=1e-3) and history["epoch"] == [1, 2]
+    assert history["Loss"] == pytest.approx(np.mean([worker["Loss"] for worker in history.workers.values()], axis=0))
+    assert len(history.steps) == len(batches["Time"]) and history.steps[0]["batch"] == 1
+    frame = history.to_frame("step")
+    assert frame.index.names == ["epoch", "batch"] and set(frame.columns.get_level_values(0)) == {"mean", 0, 1}
+    history.plot(tmp_path / "steps.png", per="step")
+    assert (tmp_path / "steps.png").read_bytes()[:4] == b"\x89PNG"
+    with pytest.raises(ValueError, match="JobHistory 'per' must be one of epoch, step, got 'batch'"):
+        history.to_frame("batch")
     server = result.accounts[Parameter_Server]
     assert server.times.merge > 0 and server.times.wait > 0 and server.staleness == {}
     sent = sum(entry.wire for node in (0, 1) for entry in result.accounts[node] if entry.direction == SENT)

@@ -30,7 +30,7 @@ from parallel_sgd.exchange import BlockExchange
 from parallel_sgd.in_process_scheduler import Deadlock, Fabric, MemoryChannel, SkippingClock, run_in_process
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
 from parallel_sgd.progress import History, Stretch
-from parallel_sgd.report import TrainingReport, check_title
+from parallel_sgd.report import KINDS, TrainingReport, check_title
 from parallel_sgd.testing.array_job import ArrayJob
 from parallel_sgd.training import Hooks
 from parallel_sgd.worker import Worker, build_worker
@@ -323,7 +323,7 @@ def test_tables_have_the_documented_names_columns_and_rows(tmp_path: Path) -> No
     assert (tmp_path / "EV-P-SGD-N(3).csv").read_text() == "Loss,accuracy,Epoch\n0.3333333333333333,0.9576,1\n"
     guide = (Path(__file__).parents[2] / "docs" / "results.md").read_text("utf-8")
     TrainingReport(tmp_path, "t", 0, ["one per metric"]).close()
-    for kind in ("TR", "EV", "TI", "AC"):
+    for kind in KINDS:
         (head, *_) = (tmp_path / f"{kind}-t-N(0).csv").read_text().splitlines()
         part = guide.partition(f"`{kind}-<title>-N(i).csv`:")[2].partition("-N(i).csv`")[0]
         cells = [line.split("|")[1].strip() for line in part.splitlines() if line.startswith("|")]
@@ -351,11 +351,13 @@ def fill(report: TrainingReport, disk: FullDisk, epochs: Sequence[int]) -> None:
         disk.full = epoch in epochs
         for batch in (1, 2):
             report.step((float(2 * epoch + batch), epoch, batch, 2, 2 * epoch + batch, 0.5))
+            report.batch((float(2 * epoch + batch), epoch, batch, *[0.25] * 10, 1))
             ledger.applied(Stretch(0, epoch - 1, batch - 1, batch, (0,)))
         report.evaluation(epoch, [1 / epoch])
         report.times(epoch, Times(epoch, epoch, 0.0, 0.0, 0.0))
         report.save()
     report.accounts([Entry("Plain", 0, 1, "sent", 2, 3, 4, 5)], ["kernel"])
+    report.costs([("Plain", 0, 0.5, 0.25)], ["kernel"])
 
 
 @covers("FLT-26")
@@ -363,7 +365,7 @@ def fill(report: TrainingReport, disk: FullDisk, epochs: Sequence[int]) -> None:
 def test_a_disk_that_is_full_for_a_moment_costs_no_row(
     tmp_path: Path, disk: FullDisk, epochs: Sequence[int], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each table (TR, EV, TI, AC, LEDGER) is in the end what it would have been; a warning names each file once."""
+    """Each table is in the end what it would have been; a warning names each file once."""
     tables = []
     for folder, no_room in (("calm", ()), ("full", epochs)):
         (tmp_path / folder).mkdir()
@@ -374,7 +376,7 @@ def test_a_disk_that_is_full_for_a_moment_costs_no_row(
         report.close()
         tables.append({path.name: path.read_text() for path in report.paths})
     calm, full = tables
-    assert disk.refused and len(calm) == 5 and all(text.count("\n") > 1 for text in calm.values())
+    assert disk.refused and len(calm) == len(KINDS) + 1 and all(text.count("\n") > 1 for text in calm.values())
     assert full == calm
     warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert len(warned) == len(set(warned)) >= 4 and all("No space left on device" in line for line in warned)
@@ -392,7 +394,7 @@ def test_a_disk_that_stays_full(tmp_path: Path, disk: FullDisk) -> None:
     disk.full = False
     report.close()
     assert len(report.steps_path.read_text().splitlines()) == 1 + 6
-    before = [path.read_text() for path in report.paths[:4]]  # the ledger's begins anew
+    before = [path.read_text() for path in report.paths[:-1]]  # the ledger's begins anew
     disk.full, disk.refused = True, type(disk.refused)()
     again = TrainingReport(tmp_path, "t", 0, [])
     again.step((0.5, 9, 1, 2, 1, 0.5))
