@@ -124,11 +124,11 @@ class Way:
 def way() -> Way:
     """The way in most batches of which the worker did not wait: how many these are hangs on what else the machine has to do.
 
-    Raises: ValueError when this worker sends nothing, or calls no rule, as far as it can be seen.
+    Raises: ValueError when this worker sends nothing, reads nothing, or calls no rule, as far as it can be seen.
     """
     found = list(ways([event for batch in observed().batches for event in batch]))
     if not found:
-        raise ValueError(f"No batch has {READY}(), {FINISH}(), a call of send of a socket and one of the rule, in this order.")
+        raise ValueError(f"No batch has {READY}(), {FINISH}(), calls of send and recv of a socket and one of the rule.")
     fewest = min(len(each.files) for each in found)
     found = [each for each in found if len(each.files) == fewest]
     usual = statistics.mode(sum(each.entries.values()) for each in found)
@@ -136,9 +136,9 @@ def way() -> Way:
 
 
 def ways(events: Sequence[Event]) -> Iterator[Way]:
-    """The way in each batch that was seen wholly."""
+    """The way in each batch that was seen wholly: not where what the other worker sends was read with a batch before."""
     rule = {inspect.getfile(kind) for kind in inspect.getmro(SGDOptimizer)[:-1]}
-    now, waiting, sent, left = Way(), list[Event](), 0, False
+    now, waiting, sent, left, came = Way(), list[Event](), 0, False, False
     stack: list[str] = []
     finishing = False
     for event in events:
@@ -148,15 +148,16 @@ def ways(events: Sequence[Event]) -> Iterator[Way]:
         elif kind == "socket":
             if function.startswith("send"):
                 sent, left = len(waiting), True
+            came = came or (finishing and function.startswith("recv"))
         else:
             stack.append(function)
             finishing = finishing or (function == FINISH and now.gradients > 0)
             if finishing and file in rule:
                 for number, each in enumerate(waiting):
                     now.enter(now.out if number < sent else now.back, each)
-                if left:
+                if left and came:
                     yield now
-                now, waiting, sent, left, finishing = Way(), [], 0, False, False
+                now, waiting, sent, left, came, finishing = Way(), [], 0, False, False, False
             elif finishing:
                 waiting.append(event)
             elif READY in stack:

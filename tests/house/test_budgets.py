@@ -62,6 +62,7 @@ def test_the_way_of_a_gradient_goes_out_until_it_is_sent_and_back_until_the_rule
         ["return", "", "", ""],
         ["call", bank, "finish_batch", ""],
         ["socket", place, "sendmsg", ""],
+        ["socket", place, "recv_into", ""],
         ["call", place, "read", bank],
         ["call", rule, "update", bank],
         *[["return", "", "", ""]] * 3,

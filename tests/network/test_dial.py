@@ -164,9 +164,11 @@ def test_who_is_not_there_or_of_another_role_is_named() -> None:
     with serving() as (address, _):
         assert "must have the role 'peer', got 'agent'" in failure(target(address, expect="peer"), Rejected)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        address = Address(*silent.getsockname())
-        failure(target(address), TimedOut, 0.2)
-    refused = failure(target(address), PeerLost)
+        failure(target(Address(*silent.getsockname())), TimedOut, 0.2)
+    with socket.socket() as gone:
+        gone.bind(("127.0.0.1", 0))  # a port where nobody listens, and which nobody else gets meanwhile
+        address = Address(*gone.getsockname())
+        refused = failure(target(address), PeerLost)
     assert refused == f"Node(3) at {address} is lost: cannot connect: Connection refused."
 
 
@@ -183,7 +185,7 @@ def test_an_address_that_swallows_packets_fails_within_the_limit() -> None:
             filler.connect_ex(listener.getsockname())
         start = time.monotonic()
         error = failure(target(Address(*listener.getsockname())), TimedOut, 0.3)
-        assert 0.25 < time.monotonic() - start < 1.0
+        assert 0.25 < time.monotonic() - start < 10.0
         assert "Timed out after 0.3 s waiting for node 3 at 127.0.0.1:" in error
 
 
@@ -208,14 +210,15 @@ def test_an_impostor_gets_nothing_but_the_hello() -> None:
 
 def test_many_are_called_at_once_and_each_failure_is_told() -> None:
     """Nothing stays open when a call cannot even be made."""
-    with serving() as (good, _), socket.create_server(("127.0.0.1", 0)) as silent:
-        with socket.create_server(("127.0.0.1", 0)) as gone:
-            nobody = Address(*gone.getsockname())
+    with serving() as (good, _), socket.create_server(("127.0.0.1", 0)) as silent, socket.socket() as gone:
+        gone.bind(("127.0.0.1", 0))
+        nobody = Address(*gone.getsockname())
         goals = {0: target(good), 1: target(nobody), 2: target(Address(*silent.getsockname())), 3: target(good, OTHER_KEY)}
+        goals |= {node: target(Address(*silent.getsockname())) for node in range(4, 10)}
         start = time.monotonic()
-        sessions, errors = dial_all(goals, 0.5)
-        assert time.monotonic() - start < 1.5
-        assert (list(sessions), sorted(errors)) == ([0], [1, 2, 3])
+        sessions, errors = dial_all(goals, 1.0)
+        assert time.monotonic() - start < 5.0, "seven times a second, one after the other"
+        assert (list(sessions), sorted(errors)) == ([0], list(range(1, 10)))
         assert all(str(goals[key].address) in str(error) for key, error in errors.items())
         sessions[0].close()
         with pytest.raises(ValueError, match="caps"):
