@@ -197,6 +197,8 @@ def _matches(value: object, hint: Any) -> bool:
     origin = typing.get_origin(hint)
     if origin in (typing.Union, types.UnionType):
         return any(_matches(value, option) for option in typing.get_args(hint))
+    if origin is typing.Literal:
+        return value in typing.get_args(hint)
     if origin in (list, tuple, Sequence):
         items = [option for option in typing.get_args(hint) if option is not ...]
         return isinstance(value, (list, tuple)) and all(_matches(item, items[0]) for item in value)

@@ -10,6 +10,7 @@ from nn import arguments
 from nn.arrays import BATCH, Array, Shape
 from nn.initializer import GlorotUniform, Initializer, Zeros
 from nn.layer.layer import Layer, chosen
+from nn.names import InitializerName
 from nn.operation.attention import Attention
 from nn.operation.matmul import TensorDot
 from nn.value.value import Value, Variable
@@ -43,8 +44,8 @@ class MultiHeadAttention(Layer, configured=True):
         causal: bool = False,
         use_bias: bool = True,
         output_dim: int | None = None,
-        kernel_initializer: Initializer | None = None,
-        bias_initializer: Initializer | None = None,
+        kernel_initializer: Initializer | InitializerName | None = None,
+        bias_initializer: Initializer | InitializerName | None = None,
         name: str | None = None,
     ) -> None:
         super().__init__(name)

@@ -12,6 +12,7 @@ from nn.activation.rectifiers import ReLU
 from nn.arrays import BATCH, Shape
 from nn.initializer import GlorotUniform, Initializer, Zeros
 from nn.layer.layer import Layer, chosen, direct
+from nn.names import ActivationName, InitializerName
 from nn.operation.convolution import window
 from nn.operation.convolution.operation import Convolution, RectifiedConvolution
 from nn.operation.convolution.window import Padding
@@ -29,10 +30,10 @@ class ConvolutionLayer(Layer, ABC, configured=True):
         stride: int | Sequence[int] = 1,
         padding: Padding = "valid",
         groups: int = 1,
-        activation: Activation | None = None,
+        activation: Activation | ActivationName | None = None,
         use_bias: bool = True,
-        kernel_initializer: Initializer | None = None,
-        bias_initializer: Initializer | None = None,
+        kernel_initializer: Initializer | InitializerName | None = None,
+        bias_initializer: Initializer | InitializerName | None = None,
         name: str | None = None,
     ) -> None:
         super().__init__(name)

@@ -11,6 +11,7 @@ from nn.activation.activation import Activation, Linear
 from nn.arrays import BATCH, Shape
 from nn.initializer import GlorotUniform, Initializer, Uniform, Zeros
 from nn.layer.layer import Layer, chosen
+from nn.names import ActivationName, InitializerName
 from nn.operation.lookup import Lookup
 from nn.value.value import Value
 
@@ -27,10 +28,10 @@ class Dense(Layer, configured=True):
     def __init__(
         self,
         units: int,
-        activation: Activation | None = None,
+        activation: Activation | ActivationName | None = None,
         use_bias: bool = True,
-        kernel_initializer: Initializer | None = None,
-        bias_initializer: Initializer | None = None,
+        kernel_initializer: Initializer | InitializerName | None = None,
+        bias_initializer: Initializer | InitializerName | None = None,
         name: str | None = None,
     ) -> None:
         super().__init__(name)
@@ -101,7 +102,7 @@ class Embedding(Layer, configured=True):
     """
 
     def __init__(
-        self, input_dim: int, output_dim: int, initializer: Initializer | None = None, name: str | None = None
+        self, input_dim: int, output_dim: int, initializer: Initializer | InitializerName | None = None, name: str | None = None
     ) -> None:
         super().__init__(name)
         self.input_dim = arguments.integer(self, "input_dim", input_dim, minimum=1)

@@ -14,6 +14,7 @@ from nn.activation.activation import Activation, Linear
 from nn.arguments import Configurable
 from nn.arrays import Shape
 from nn.initializer import Initializer
+from nn.names import part
 from nn.operation.operation import Operation
 from nn.value.store import Buffer
 from nn.value.value import Node, Owner, Value, Variable
@@ -251,12 +252,13 @@ _Part = TypeVar("_Part", Activation, Initializer)
 
 
 def chosen(owner: object, name: str, given: Any, default: _Part) -> _Part:
-    """Return the activation or initialiser that was given, or the default for None.
+    """Return the activation or initialiser that was given, by itself or by its word, or the default for None.
 
-    Raises TypeError naming owner and argument for anything that is no `Activation`, or no `Initializer`, like the default.
+    Raises TypeError naming owner and argument for anything that is no `Activation`, or no `Initializer`, like the default;
+    ValueError for an unknown word.
     """
-    kind = Activation if isinstance(default, Activation) else Initializer
-    found: _Part = arguments.instance(owner, name, default if given is None else given, kind)
+    kind, package = (Activation, "nn.activation") if isinstance(default, Activation) else (Initializer, "nn.initializer")
+    found: _Part = part(owner, name, default if given is None else given, kind, package)
     return found
 
 

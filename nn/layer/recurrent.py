@@ -12,6 +12,7 @@ from nn.activation.sigmoids import Tanh
 from nn.arrays import BATCH, Array, Shape
 from nn.initializer import GlorotUniform, Initializer, Orthogonal, Zeros
 from nn.layer.layer import Layer, chosen, direct
+from nn.names import ActivationName, InitializerName
 from nn.operation.recurrent.gated import GRUOperation, LSTMOperation
 from nn.operation.recurrent.recurrence import Recurrence
 from nn.operation.recurrent.simple_rnn import SimpleRNNOperation
@@ -39,9 +40,9 @@ class Recurrent(Layer, configured=True):
         units: int,
         return_sequences: bool = False,
         use_bias: bool = True,
-        kernel_initializer: Initializer | None = None,
-        recurrent_initializer: Initializer | None = None,
-        bias_initializer: Initializer | None = None,
+        kernel_initializer: Initializer | InitializerName | None = None,
+        recurrent_initializer: Initializer | InitializerName | None = None,
+        bias_initializer: Initializer | InitializerName | None = None,
         name: str | None = None,
     ) -> None:
         super().__init__(name)
@@ -89,12 +90,12 @@ class SimpleRNN(Recurrent, configured=True):
     def __init__(
         self,
         units: int,
-        activation: Activation | None = None,
+        activation: Activation | ActivationName | None = None,
         return_sequences: bool = False,
         use_bias: bool = True,
-        kernel_initializer: Initializer | None = None,
-        recurrent_initializer: Initializer | None = None,
-        bias_initializer: Initializer | None = None,
+        kernel_initializer: Initializer | InitializerName | None = None,
+        recurrent_initializer: Initializer | InitializerName | None = None,
+        bias_initializer: Initializer | InitializerName | None = None,
         name: str | None = None,
     ) -> None:
         super().__init__(units, return_sequences, use_bias, kernel_initializer, recurrent_initializer, bias_initializer, name)
@@ -126,9 +127,9 @@ class LSTM(Recurrent, configured=True):
         return_sequences: bool = False,
         use_bias: bool = True,
         unit_forget_bias: bool = True,
-        kernel_initializer: Initializer | None = None,
-        recurrent_initializer: Initializer | None = None,
-        bias_initializer: Initializer | None = None,
+        kernel_initializer: Initializer | InitializerName | None = None,
+        recurrent_initializer: Initializer | InitializerName | None = None,
+        bias_initializer: Initializer | InitializerName | None = None,
         name: str | None = None,
     ) -> None:
         super().__init__(units, return_sequences, use_bias, kernel_initializer, recurrent_initializer, bias_initializer, name)

@@ -14,10 +14,12 @@ from nn.initializer import HeUniform
 from nn.layer.convolution import Conv2D
 from nn.layer.core import Dense, Flatten
 from nn.layer.dropout import Dropout
+from nn.layer.layer import chosen
 from nn.layer.merging import Add
 from nn.layer.normalization import BatchNorm
 from nn.layer.pooling import AveragePool, GlobalAveragePool, MaxPool
 from nn.model.model import Model
+from nn.names import ActivationName
 from nn.value.value import Value
 
 SIDE = 32
@@ -44,7 +46,7 @@ class LeNet5(Model, configured=True):
     def __init__(
         self,
         classes: int = 10,
-        activation: Activation | None = None,
+        activation: Activation | ActivationName | None = None,
         max_pool: bool = False,
         input_shape: Sequence[int | None] | None = (-1, 28, 28, 1),
         *,
@@ -53,9 +55,7 @@ class LeNet5(Model, configured=True):
     ) -> None:
         super().__init__(input_shape, seed=seed, dtype=dtype)
         self.classes = arguments.integer(self, "classes", classes, minimum=1)
-        self.activation: Activation = arguments.instance(
-            self, "activation", Tanh() if activation is None else activation, Activation
-        )
+        self.activation: Activation = chosen(self, "activation", activation, Tanh())
         self.max_pool = bool(arguments.instance(self, "max_pool", max_pool, bool))
 
     def call(self, x: Value) -> Value:

@@ -60,6 +60,7 @@ class Model(TrainedNetwork, ABC):
         callbacks: Iterable[Callback] | None = None,
         verbose: int = 1,
         *,
+        epochs: int | None = None,
         until_epoch: int | None = None,
         validation_split: float = 0.0,
         shuffle: bool = True,
@@ -69,7 +70,7 @@ class Model(TrainedNetwork, ABC):
         seed: int | None = None,
         stop_on_nan: bool = True,
     ) -> History:
-        """Train for `epoch` more epochs (4), or until it is `until_epoch` in all; return the history of all epochs so far.
+        """Train for `epoch` (or `epochs`) more epochs (4), or until it is `until_epoch` in all; return the history of all.
 
         The last batch may be smaller; every sample weighs the same in the results. `seed` keys the order
         of the samples and dropout and is recorded in the history; by default it is that of the last `fit`, at first the
@@ -86,7 +87,9 @@ class Model(TrainedNetwork, ABC):
           batch (from 1) and what was the first that is not finite: a sample by its number in `x`, else a layer or variable.
           With `stop_on_nan=False` training goes on. Validation data that are not finite raise ValueError.
         """
-        epochs = self._epochs(epoch, until_epoch)
+        if epochs is not None and epoch is not None:
+            raise ValueError(f"fit() takes 'epoch' or 'epochs', which is the same, got both, {epoch} and {epochs}")
+        epochs = self._epochs(epoch if epochs is None else epochs, until_epoch)
         arguments.integer("fit()", "batch_size", batch_size, minimum=1)
         if seed is None:
             seed = self.seed if self._history.seed is None else self._history.seed

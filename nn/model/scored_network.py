@@ -19,6 +19,7 @@ from nn.model.batches import Batch, all_finite, as_type, check_samples, not_fini
 from nn.model.network import Network, trace
 from nn.model.runner import Runner
 from nn.model.source import ArraySource, Source, StreamSource, with_class_weights
+from nn.names import LossName, MetricName, part
 from nn.plan.plan import OnGradient
 from nn.value.graph import Graph
 
@@ -54,14 +55,18 @@ class ScoredNetwork(Network, ABC):
             self._runner = Runner(self.graph, self.loss, self.dtype)
         return self._runner
 
-    def setup(self, loss: Loss, *metrics: Metric) -> None:
-        """Set loss and metrics, and make the variables if the input shape is known. A second call keeps the weights."""
+    def setup(self, loss: Loss | LossName, *metrics: Metric | MetricName) -> None:
+        """Set loss and metrics, and make the variables if the input shape is known. A second call keeps the weights.
+
+        Each may be given by its word, such as "mse"; "accuracy" is `BinaryAccuracy` beside `Binary_Cross_Entropy`.
+        """
         self._check_constructed()
-        self._loss = arguments.instance("setup()", "loss", loss, Loss)
-        self.metrics = [arguments.instance("setup()", "metrics", metric, Metric) for metric in metrics]
-        names = ["Loss", *(metric.name for metric in metrics)]
+        chosen = part("setup()", "loss", loss, Loss, "nn.loss")
+        found = [_metric(metric, chosen) for metric in metrics]
+        names = ["Loss", *(metric.name for metric in found)]
         if len(set(names)) < len(names):
             raise ValueError(f"setup() 'metrics' must have different names, got {', '.join(names)}")
+        self._loss, self.metrics = chosen, found
         self._runner = None
         if self.input_shape is not None and not self.built:
             self._allocate(trace(self, self.input_shape))
@@ -186,6 +191,13 @@ class ScoredNetwork(Network, ABC):
         if self._loss is None:
             return f"{type(self).__name__} is not built yet; call setup() first"
         return super()._missing()
+
+
+def _metric(given: Metric | MetricName, loss: Loss) -> Metric:
+    if given == "accuracy" and type(loss).__name__ == "Binary_Cross_Entropy":
+        given = "binary_accuracy"
+    metric: Metric = part("setup()", "metrics", given, Metric, "nn.metric")
+    return metric
 
 
 def training_source(

@@ -8,8 +8,9 @@ from nn import arguments
 from nn.activation.activation import Activation
 from nn.activation.sigmoids import Softmax, Tanh
 from nn.layer.core import Dense, Flatten
-from nn.layer.layer import Layer
+from nn.layer.layer import Layer, chosen
 from nn.model.model import Model
+from nn.names import ActivationName
 from nn.value.value import Value
 
 
@@ -73,7 +74,7 @@ class DNN(Model, configured=True):
         self,
         units: Sequence[int] = (128, 128),
         classes: int = 10,
-        activation: Activation | None = None,
+        activation: Activation | ActivationName | None = None,
         input_shape: Sequence[int | None] | None = (-1, 784),
         *,
         seed: int = 0,
@@ -82,9 +83,7 @@ class DNN(Model, configured=True):
         super().__init__(input_shape, seed=seed, dtype=dtype)
         self.units = list(arguments.shape(self, "units", units))
         self.classes = arguments.integer(self, "classes", classes, minimum=1)
-        self.activation: Activation = arguments.instance(
-            self, "activation", Tanh() if activation is None else activation, Activation
-        )
+        self.activation: Activation = chosen(self, "activation", activation, Tanh())
 
     def call(self, x: Value) -> Value:
         if len(x.shape) > 2:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from typing import Any
 
 from nn import arguments, tensor_files
 from nn.gradient_descent.interface import IGradientDescent
+from nn.loss.loss import Loss
+from nn.metric.metric import Metric
 from nn.model.history import CallbackStates, History
 from nn.model.scored_network import ScoredNetwork
+from nn.names import LossName, MetricName, OptimizerName, class_of
 from nn.optimizer.interface import GDOptimizer, IOptimizer, OpContainer
 
 
@@ -37,14 +40,31 @@ class TrainedNetwork(ScoredNetwork, ABC):
             self._optimizer = self.op_type(self.rule, self.store)
         return self._optimizer
 
-    def compile(self, optimizer: type[IGradientDescent] | IGradientDescent | OpContainer) -> None:
-        """Say how to train: a rule class, a rule, or an `OpContainer`. The model's own rule, a copy, is `model.rule`."""
+    def compile(
+        self,
+        optimizer: type[IGradientDescent] | IGradientDescent | OpContainer | OptimizerName,
+        loss: Loss | LossName | None = None,
+        metrics: Iterable[Metric | MetricName] = (),
+    ) -> None:
+        """Say how to train: a rule, its class or its word, or an `OpContainer`. The model's own rule, a copy, is `model.rule`.
+
+        With `loss` it calls `setup` as well, so that one step does all: `compile("adam", "mse", ["relative_error"])`.
+        """
         self._check_constructed()
+        if isinstance(metrics, (str, Metric)):
+            raise TypeError(f"compile() 'metrics' must be a list, got {arguments.short(metrics)}; write [...]")
+        metrics = list(metrics)
+        if metrics and loss is None:
+            raise ValueError("compile() 'metrics' must come with a 'loss'; setup(loss, *metrics) sets them without a rule")
+        if isinstance(optimizer, str):
+            optimizer = class_of("compile()", "optimizer", optimizer, "nn.gradient_descent")
         container = OpContainer(GDOptimizer, optimizer) if isinstance(optimizer, type) else optimizer
         if isinstance(container, OpContainer):
             self.adopt(container.op_type, container.rule())
         else:
             self.adopt(GDOptimizer, deepcopy(arguments.instance("compile()", "optimizer", container, IGradientDescent)))
+        if loss is not None:
+            self.setup(loss, *metrics)
 
     def adopt(self, op_type: type[IOptimizer], rule: IGradientDescent) -> None:
         """Train with this very rule, state included, by an optimizer of this type."""

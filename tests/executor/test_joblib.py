@@ -173,6 +173,28 @@ def test_ensembles_of_scikit_learn(agents: NodeAssignment) -> None:
     assert [type(item).__name__ for item in found["estimator"]] == ["DecisionTreeClassifier"] * 3
 
 
+def test_a_search_for_the_best_network(agents: NodeAssignment) -> None:
+    """`nn.sklearn` on the nodes: scores come back as data, the same as in this process."""
+    model_selection = pytest.importorskip("sklearn.model_selection", reason="scikit-learn is not installed (extra sklearn)")
+    from nn.sklearn import NeuralClassifier
+
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(60, 4))
+    y = (x[:, 0] > 0).astype(int)
+    grid = {"hidden": [1, 6], "optimizer": ["sgd", "adam"]}
+
+    def search() -> Any:
+        return model_selection.GridSearchCV(NeuralClassifier(epochs=3, random_state=0), grid, cv=2).fit(x, y)
+
+    here = search()
+    with ClusterExecutor(agents) as executor:
+        register_joblib(executor, "searching")
+        with joblib.parallel_config(backend="searching"):
+            there = search()
+    assert np.array_equal(there.cv_results_["mean_test_score"], here.cv_results_["mean_test_score"])
+    assert np.array_equal(there.predict(x), here.predict(x)) and there.best_params_ == here.best_params_
+
+
 def test_what_is_not_begun_is_cancelled(agents: NodeAssignment, tmp_path: Path) -> None:
     """After an error, and when nobody waits for a generator any more; the time-out of Parallel holds."""
     gate = tmp_path / "gate"

@@ -1,0 +1,87 @@
+"""Words for built-in parts, those of Keras: 'relu' for `ReLU()`, 'adam' for `ADAMOptimizer()`, 'mse' for `MSELoss()`.
+
+Whatever takes such a part takes its word as well, and makes the part with the defaults of its class. The words are types, too,
+so that an editor completes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
+
+from nn import arguments
+
+__all__ = ["ActivationName", "InitializerName", "LossName", "MetricName", "OptimizerName", "class_of", "part"]
+
+ActivationName: TypeAlias = Literal[
+    "elu", "gelu", "htanh", "leaky_relu", "linear", "relu", "sigmoid", "silu", "softmax", "softplus", "swish", "tanh"
+]
+InitializerName: TypeAlias = Literal["glorot_uniform", "he_uniform", "orthogonal", "uniform", "zeros"]
+LossName: TypeAlias = Literal[
+    "binary_crossentropy", "categorical_crossentropy", "crossentropy", "crossentropy_with_softmax", "hinge", "huber", "mae",
+    "mean_absolute_error", "mean_squared_error", "mse", "sparse_categorical_crossentropy",
+]  # fmt: skip
+MetricName: TypeAlias = Literal[
+    "accuracy", "auc", "balanced_accuracy", "binary_accuracy", "categorical_accuracy", "eer", "f1", "false_negative",
+    "false_positive", "mean_squared_error", "mse", "precision", "recall", "relative_error", "relative_mse", "top_k_accuracy",
+    "true_negative", "true_positive",
+]  # fmt: skip
+OptimizerName: TypeAlias = Literal["adadelta", "adagrad", "adam", "adamw", "lamb", "momentum", "nesterov", "rmsprop", "sgd"]
+
+_WORDS: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "nn.activation": {
+            "elu": "ELU", "gelu": "GELU", "htanh": "HTanh", "leaky_relu": "LeakReLU", "linear": "Linear", "relu": "ReLU",
+            "sigmoid": "Sigmoid", "silu": "SiLU", "softmax": "Softmax", "softplus": "Softplus", "swish": "SiLU", "tanh": "Tanh",
+        },
+        "nn.gradient_descent": {
+            "adadelta": "AdaDeltaOptimizer", "adagrad": "AdaGradOptimizer", "adam": "ADAMOptimizer", "adamw": "ADAMWOptimizer",
+            "lamb": "LAMBOptimizer", "momentum": "MomentumOptimizer", "nesterov": "NesterovOptimizer",
+            "rmsprop": "RMSPropOptimizer", "sgd": "SGDOptimizer",
+        },
+        "nn.initializer": {
+            "glorot_uniform": "GlorotUniform", "he_uniform": "HeUniform", "orthogonal": "Orthogonal", "uniform": "Uniform",
+            "zeros": "Zeros",
+        },
+        "nn.loss": {
+            "binary_crossentropy": "Binary_Cross_Entropy", "categorical_crossentropy": "Cross_Entropy",
+            "crossentropy": "Cross_Entropy", "crossentropy_with_softmax": "Cross_Entropy_With_Softmax", "hinge": "Hinge",
+            "huber": "HuberLoss", "mae": "MAELoss", "mean_absolute_error": "MAELoss", "mean_squared_error": "MSELoss",
+            "mse": "MSELoss", "sparse_categorical_crossentropy": "Cross_Entropy",
+        },
+        "nn.metric": {
+            "accuracy": "CategoricalAccuracy", "auc": "AreaUnderCurve", "balanced_accuracy": "ConfusionMatrix",
+            "binary_accuracy": "BinaryAccuracy", "categorical_accuracy": "CategoricalAccuracy", "eer": "EqualErrorRate",
+            "f1": "F1", "false_negative": "FalseNegative", "false_positive": "FalsePositive",
+            "mean_squared_error": "MeanSquareError", "mse": "MeanSquareError", "precision": "Precision", "recall": "Recall",
+            "relative_error": "RelativeError", "relative_mse": "RelativeMeanSquareError", "top_k_accuracy": "TopKAccuracy",
+            "true_negative": "TrueNegative", "true_positive": "TruePositive",
+        },
+    }
+)  # fmt: skip
+
+
+def class_of(owner: object, argument: str, word: str, package: str) -> type[Any]:
+    """Return the class that a word stands for, or the name of a class of the package, whatever their case.
+
+    Raises ValueError that names owner and argument, lists the words and suggests the one that is meant.
+    """
+    table, exported = _WORDS[package], import_module(package)
+    key = word.strip().lower().replace("-", "_").replace(" ", "_")
+    name = table.get(key) or {each.lower(): each for each in table.values()}.get(key)
+    if name is None:
+        arguments.one_of(owner, argument, word, table)
+    found: type[Any] = getattr(exported, str(name))
+    return found
+
+
+def part(owner: object, argument: str, given: Any, kind: type[Any], package: str) -> Any:
+    """Return the part that was given, an instance of `kind`, or the one that a word stands for.
+
+    Raises TypeError for anything else, ValueError for an unknown word.
+    """
+    if isinstance(given, str):
+        return class_of(owner, argument, given, package)()
+    return arguments.instance(owner, argument, given, kind)

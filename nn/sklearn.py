@@ -1,0 +1,315 @@
+"""Networks as estimators of scikit-learn: for `Pipeline`, `cross_val_score`, `GridSearchCV` and whatever else takes one.
+
+Nothing else imports this module; it needs scikit-learn, the extra `sklearn`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
+from numbers import Integral
+from typing import Any, TypeAlias
+
+import numpy as np
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+    from sklearn.model_selection import train_test_split
+    from sklearn.utils import check_random_state, compute_class_weight
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import check_is_fitted, validate_data
+except ImportError as error:
+    raise ImportError("nn.sklearn needs scikit-learn 1.6 or later: pip install parallel-sgd[sklearn]") from error
+
+from nn import arguments
+from nn.activation.activation import Activation
+from nn.activation.sigmoids import Softmax
+from nn.arrays import Array
+from nn.callback.callback import Callback
+from nn.gradient_descent.interface import IGradientDescent
+from nn.layer.core import Dense
+from nn.loss.cross_entropy import Cross_Entropy_With_Softmax
+from nn.loss.loss import Loss
+from nn.loss.regression import MSELoss
+from nn.model.model import Model
+from nn.model.sequential import SequentialModel
+from nn.names import ActivationName, LossName, OptimizerName, class_of, part
+
+__all__ = ["NeuralClassifier", "NeuralRegressor"]
+
+MakeModel: TypeAlias = Callable[[int, int], Model]
+
+
+class NeuralEstimator(BaseEstimator):
+    """What both estimators have in common. Arguments are stored as they come; `fit` checks them, as scikit-learn asks."""
+
+    def __init__(
+        self,
+        hidden: int | Sequence[int] = (100,),
+        activation: Activation | ActivationName = "relu",
+        model: MakeModel | None = None,
+        optimizer: IGradientDescent | type[IGradientDescent] | OptimizerName = "adam",
+        learn_rate: float | None = None,
+        loss: Loss | LossName | None = None,
+        epochs: int = 100,
+        batch_size: int = 32,
+        validation_fraction: float = 0.0,
+        callbacks: Iterable[Callback] | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.hidden = hidden
+        self.activation = activation
+        self.model = model
+        self.optimizer = optimizer
+        self.learn_rate = learn_rate
+        self.loss = loss
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.validation_fraction = validation_fraction
+        self.callbacks = callbacks
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _make(self, features: int, outputs: int, dtype: np.dtype[Any], loss: Loss) -> Model:
+        """Return the untrained model, set up and compiled."""
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        if self.model is None:
+            units = (self.hidden,) if isinstance(self.hidden, Integral) else self.hidden
+            sizes = arguments.shape(self, "hidden", units)
+            activation = part(self, "activation", self.activation, Activation, "nn.activation")
+            layers = [Dense(size, deepcopy(activation)) for size in sizes]
+            model: Model = SequentialModel([-1, features], [*layers, Dense(outputs)], seed=seed, dtype=dtype.name)
+        else:
+            if not callable(self.model) or isinstance(self.model, Model):
+                raise TypeError(
+                    f"{type(self).__name__} 'model' must be a function (features, outputs) that makes a model, "
+                    f"got {arguments.short(self.model)}"
+                )
+            model = arguments.instance(self, "model", self.model(features, outputs), Model)
+            if model.built:
+                raise ValueError(f"{type(self).__name__} 'model' must make a model without setup(), got one with variables")
+            model.seed, model.dtype = seed, dtype
+        model.compile(self._rule(), part(self, "loss", loss if self.loss is None else deepcopy(self.loss), Loss, "nn.loss"))
+        return model
+
+    def _rule(self) -> Any:
+        rule: Any = self.optimizer
+        if isinstance(rule, str):
+            rule = class_of(self, "optimizer", rule, "nn.gradient_descent")
+        if self.learn_rate is None:
+            return rule
+        if isinstance(rule, IGradientDescent):
+            raise ValueError(
+                f"{type(self).__name__} 'learn_rate' is for an 'optimizer' given by its class or its word, got {rule}, which "
+                "has a rate"
+            )
+        return rule(self.learn_rate)
+
+    def _train(self, x: Array, y: Array, weight: Array | None, stratify: Array | None) -> None:
+        """Train `model_` as the arguments say."""
+        validation: Any = None
+        fraction = arguments.number(self, "validation_fraction", self.validation_fraction, 0, 1)
+        if fraction:
+            parts = [x, y] if weight is None else [x, y, weight]
+            split = train_test_split(*parts, test_size=fraction, random_state=self.model_.seed, stratify=stratify)
+            x, y, *weights = split[::2]
+            weight, validation = (weights[0] if weights else None), tuple(split[1::2])
+        epochs = arguments.integer(self, "epochs", self.epochs, minimum=1)
+        self._fit(x, y, weight, epochs, validation_data=validation, callbacks=deepcopy(self.callbacks))
+
+    def _fit(self, x: Array, y: Array, weight: Array | None, epochs: int, **how: Any) -> None:
+        size = arguments.integer(self, "batch_size", self.batch_size, minimum=1)
+        self.history_ = self.model_.fit(x, y, epochs=epochs, batch_size=size, verbose=self.verbose, sample_weight=weight, **how)
+        self.n_iter_ = self.model_.epochs_trained
+
+    def _weights(self, sample_weight: Any, x: Array) -> Array | None:
+        """Return the weights of the samples with a mean of 1, so that only their ratios count; None where all are equal."""
+        if sample_weight is None:
+            return None
+        weight: Array = self.model_.loss.check_weights(sample_weight, len(x), x.dtype)
+        if not weight.any():
+            raise ValueError(f"{type(self).__name__} 'sample_weight' must hold a weight above zero, got zeros only")
+        scaled: Array = weight / weight.mean()
+        return scaled
+
+    def _output(self, x: Any) -> Array:
+        check_is_fitted(self)
+        found: Array = self.model_.predict(validate_data(self, x, dtype=[np.float64, np.float32], reset=False))
+        return found
+
+    def _samples(self, x: Any, y: Any, reset: bool, **how: Any) -> tuple[Array, Array]:
+        samples, labels = validate_data(self, x, y, dtype=[np.float64, np.float32], reset=reset, **how)
+        return samples, labels
+
+
+class NeuralRegressor(RegressorMixin, NeuralEstimator):
+    """A network that predicts numbers, as an estimator of scikit-learn.
+
+    `fit`, `partial_fit` (one more epoch), `predict`, `score`; `y` (samples,) or (samples, outputs). It computes in float32
+    where `X` is of that type, else in float64. Standardise `X` and `y`, as for every network:
+    `TransformedTargetRegressor(make_pipeline(StandardScaler(), NeuralRegressor()), transformer=StandardScaler())`.
+
+    * `hidden`: the units of each hidden layer, with `activation` behind each; or `model`, a function (features, outputs) that
+      makes a `Model` without `setup`.
+    * `optimizer`: a rule, its class or its word; `learn_rate`: its rate, by default its own. `loss`: by default `MSELoss`.
+    * `epochs`, `batch_size`, `callbacks`, `verbose`: as in `Model.fit`. A share `validation_fraction` of the samples, drawn at
+      random, is for the `val_...` results, by which callbacks such as `EarlyStopping` go. `partial_fit` has neither.
+    * `random_state`: of weights, order of samples, dropout and that draw.
+
+    After `fit` there are `model_`, `history_`, `n_iter_` (epochs), `n_features_in_`, and `feature_names_in_` of a DataFrame.
+
+    >>> x = np.linspace(-1, 1, 60).reshape(-1, 1)
+    >>> estimator = NeuralRegressor(hidden=[16], activation="tanh", learn_rate=0.05, random_state=0)
+    >>> estimator.fit(x, x[:, 0] ** 2).score(x, x[:, 0] ** 2) > 0.9
+    True
+    """
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NeuralRegressor:
+        """Train a new model; raise ValueError for data and arguments that do not fit."""
+        x, labels = self._labelled(X, y, reset=True)
+        self._begin(x, labels)
+        self._train(x, labels.reshape(len(x), -1), self._weights(sample_weight, x), None)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> NeuralRegressor:
+        """Train for one epoch on these samples, with the model so far; the first call makes it."""
+        new = not hasattr(self, "model_")
+        x, labels = self._labelled(X, y, reset=new)
+        if new:
+            self._begin(x, labels)
+        self._fit(x, labels.reshape(len(x), -1), self._weights(sample_weight, x), 1)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Return the predictions, of the shape of the `y` that `fit` was given."""
+        found = self._output(X)
+        return found.reshape(len(found)) if self._flat else found
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def _labelled(self, x: Any, y: Any, reset: bool) -> tuple[Array, Array]:
+        samples, labels = self._samples(x, y, reset, multi_output=True, y_numeric=True)
+        return samples, labels.astype(samples.dtype, copy=False)
+
+    def _begin(self, x: Array, y: Array) -> None:
+        self._flat = y.ndim == 1
+        self.model_ = self._make(x.shape[1], 1 if self._flat else y.shape[1], x.dtype, MSELoss())
+
+
+class NeuralClassifier(ClassifierMixin, NeuralEstimator):
+    """A network that predicts one of two or more classes, as an estimator of scikit-learn.
+
+    `fit`, `partial_fit` (one more epoch; the first call names all `classes`), `predict`, `predict_proba`, `score`. Classes may
+    be numbers or texts. Standardise `X`, as for every network: `make_pipeline(StandardScaler(), NeuralClassifier())`.
+
+    `class_weight` {class: weight} or 'balanced' multiplies the weights of the samples. The other arguments are those of
+    `NeuralRegressor`. A `model` of one's own ends in scores or in `Softmax`; the loss is `Cross_Entropy_With_Softmax` unless
+    another one is given. With `validation_fraction` each class is in both parts. After `fit` there is `classes_`, too.
+
+    >>> x = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]] * 10)
+    >>> y = np.array(["same", "other", "other", "same"] * 10)
+    >>> estimator = NeuralClassifier(hidden=[16], learn_rate=0.01, random_state=0).fit(x, y)
+    >>> estimator.predict(x[:4]).tolist(), estimator.predict_proba(x).shape
+    (['same', 'other', 'other', 'same'], (40, 2))
+    """
+
+    def __init__(
+        self,
+        hidden: int | Sequence[int] = (100,),
+        activation: Activation | ActivationName = "relu",
+        model: MakeModel | None = None,
+        optimizer: IGradientDescent | type[IGradientDescent] | OptimizerName = "adam",
+        learn_rate: float | None = None,
+        loss: Loss | LossName | None = None,
+        epochs: int = 100,
+        batch_size: int = 32,
+        validation_fraction: float = 0.0,
+        callbacks: Iterable[Callback] | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        class_weight: Mapping[Any, float] | str | None = None,
+    ) -> None:
+        super().__init__(
+            hidden,
+            activation,
+            model,
+            optimizer,
+            learn_rate,
+            loss,
+            epochs,
+            batch_size,
+            validation_fraction,
+            callbacks,
+            random_state,
+            verbose,
+        )
+        self.class_weight = class_weight
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NeuralClassifier:
+        """Train a new model; raise ValueError for data and arguments that do not fit, and for a single class."""
+        x, labels = self._samples(X, y, reset=True)
+        check_classification_targets(labels)
+        self._begin(x, np.unique(labels))
+        places, weight = self._numbered(x, labels, sample_weight)
+        self._train(x, places, weight, places)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> NeuralClassifier:
+        """Train for one epoch on these samples, with the model so far; the first call makes it, for all of `classes`."""
+        new = not hasattr(self, "model_")
+        if self.class_weight == "balanced":
+            raise ValueError("NeuralClassifier.partial_fit() 'class_weight' cannot be 'balanced': not all samples are known")
+        x, labels = self._samples(X, y, reset=new)
+        check_classification_targets(labels)
+        if new:
+            if classes is None:
+                raise ValueError("NeuralClassifier.partial_fit() 'classes' must name all classes in the first call, got None")
+            self._begin(x, np.unique(classes))
+        elif classes is not None and not np.array_equal(self.classes_, np.unique(classes)):
+            raise ValueError(
+                f"NeuralClassifier.partial_fit() 'classes' must be those of the first call, {self.classes_.tolist()}, "
+                f"got {np.unique(classes).tolist()}"
+            )
+        places, weight = self._numbered(x, labels, sample_weight)
+        self._fit(x, places, weight, 1)
+        return self
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability of each class, (samples, classes), in the order of `classes_`."""
+        output = self._output(X)
+        if isinstance(self.model_.graph.output.operation, Softmax):
+            return output
+        powers = np.exp(output - output.max(axis=1, keepdims=True))
+        found: Array = powers / powers.sum(axis=1, keepdims=True)
+        return found
+
+    def predict(self, X: Any) -> Array:
+        """Return the most probable class of each sample."""
+        places = self._output(X).argmax(axis=1)
+        found: Array = self.classes_[places]
+        return found
+
+    def _begin(self, x: Array, classes: Array) -> None:
+        if len(classes) < 2:
+            raise ValueError(f"NeuralClassifier needs samples of at least two classes, got one class, {classes.tolist()}")
+        self.classes_ = classes
+        self.model_ = self._make(x.shape[1], len(classes), x.dtype, Cross_Entropy_With_Softmax())
+
+    def _numbered(self, x: Array, labels: Array, sample_weight: Any) -> tuple[Array, Array | None]:
+        """Return the numbers of the classes, and the weights of the samples."""
+        places = np.minimum(np.searchsorted(self.classes_, labels), len(self.classes_) - 1)
+        strange = np.flatnonzero(self.classes_[places] != labels)
+        if strange.size:
+            raise ValueError(
+                f"NeuralClassifier 'y' must hold classes of the first call, {self.classes_.tolist()}, "
+                f"got {labels[strange[:1]].tolist()[0]!r}"
+            )
+        weight = self._weights(sample_weight, x)
+        if self.class_weight is not None:
+            of_class = compute_class_weight(self.class_weight, classes=self.classes_, y=labels)[places]
+            weight = self._weights(of_class if weight is None else weight * of_class, x)
+        return places, weight
