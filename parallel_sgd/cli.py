@@ -10,7 +10,7 @@ import argparse
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from network.errors import NetworkError
 from rpc import SubmissionError
@@ -41,18 +41,26 @@ __all__ = [
     "EXIT_NOT_STARTED",
     "EXIT_OK",
     "EXIT_USAGE",
+    "carry_out",
     "main",
 ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code of the module's documentation."""
-    options = make_parser().parse_args(arguments)
+    return carry_out(_do, make_parser().parse_args(arguments))
+
+
+def carry_out(task: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:
+    """Do what the options ask for, and say what goes wrong; returns the exit code of the module's documentation.
+
+    The options are those of `commands.options.add_output`, and those of the task.
+    """
     attach_console()
     _end_cleanly()
     try:
         with verbosity(verbosity_of(options)):
-            return _do(options)
+            return task(options)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except JobFailed as failure:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .machine import Machine as Machine
     from .machine import Tick as Tick
     from .option_parser import OptionParser as OptionParser
+    from .option_parser import program_name as program_name
     from .submit.attach import Reclaimer
     from .submit.coordinator import Coordinator
 
@@ -64,6 +65,6 @@ __getattr__, __dir__ = lazily(
         "liveness": "limits",
         "liveness.cluster_monitor": "LIVENESS_MESSAGES ClusterMonitor",
         "machine": "Machine Tick",
-        "option_parser": "OptionParser",
+        "option_parser": "OptionParser program_name",
     },
 )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from network.names import did_you_mean
@@ -31,4 +33,17 @@ class OptionParser(argparse.ArgumentParser):
         """End the program with how to call it and what is wrong."""
         choice = _CHOICE.search(message)
         near = "" if choice is None else did_you_mean(choice[1], re.findall(r"[^\s,']+", choice[2]), quoted=False)
-        super().error(message + near)
+        self.complain(message + near)
+        raise SystemExit(2)
+
+    def complain(self, message: str) -> None:
+        """Tell how to call it and what is wrong, and end the program."""
+        super().error(message)
+
+
+def program_name(command: str, script: str) -> str:
+    """How this program was called: as `psgd` or the `command` that an installation has, as a module, or as the `script`."""
+    called = Path(sys.argv[0])
+    if called.name == "__main__.py" and called.parent.name in ("psgd", "parallel_sgd"):  # not pytest's, for one
+        return f"python -m {called.parent.name}"
+    return called.name if called.name in ("psgd", command) else script

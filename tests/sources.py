@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("nn", "network", "rpc", "parallel_sgd", "executor")
-SCRIPTS = ("psgd.py", "worker.py", "job_submit.py")
+PACKAGES = ("nn", "network", "rpc", "parallel_sgd", "executor", "psgd")
+SCRIPTS = ("worker.py", "job_submit.py")
 
 
 def library_files() -> list[Path]:

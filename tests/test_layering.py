@@ -18,6 +18,7 @@ ALLOWED = {
     "rpc": {"network"},
     "executor": {"rpc", "network"},
     "parallel_sgd": {"nn", "rpc", "network"},
+    "psgd": {"nn", "rpc", "network", "parallel_sgd"},  # the commands, and what programs share
 }
 # what a package needs wherever it runs, and what a function may ask for when it is called
 REQUIRED = {
@@ -26,6 +27,7 @@ REQUIRED = {
     "rpc": {"numpy", "msgpack", "cloudpickle", "tqdm", "tomllib", "tomli"},  # Python 3.10 has no tomllib
     "executor": {"numpy", "msgpack", "tqdm"},
     "parallel_sgd": {"numpy", "tqdm"},
+    "psgd": set[str](),
 }
 OPTIONAL = {
     "nn": {"pandas", "matplotlib", "safetensors", "IPython"},
@@ -33,6 +35,7 @@ OPTIONAL = {
     "rpc": {"distributed", "IPython"},
     "executor": {"dask", "joblib", "pandas", "scipy"},
     "parallel_sgd": {"pandas", "matplotlib"},
+    "psgd": set[str](),
 }
 # a module that puts the package behind another one's interface, and that nothing else imports, needs that one
 ADAPTERS = {"nn/sklearn.py": {"sklearn"}}
@@ -114,6 +117,7 @@ def test_no_package_can_escape() -> None:
         ("rpc", "if TYPE_CHECKING:\n    import nn", "line 2: rpc may not import nn"),
         ("executor", "import nn", "line 1: executor may not import nn"),
         ("parallel_sgd", "import executor", "line 1: parallel_sgd may not import executor"),
+        ("parallel_sgd", "import psgd", "line 1: parallel_sgd may not import psgd"),
         ("network", "import pandas", "line 1: network may not need pandas"),
         ("nn", "import pandas", "line 1: nn may not need pandas"),
         ("nn", "try:\n    import torch\nexcept ImportError: pass", "line 2: nn may not need torch"),

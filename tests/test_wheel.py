@@ -15,7 +15,7 @@ import pytest
 
 pytestmark = [pytest.mark.slow, pytest.mark.processes, pytest.mark.timeout(300)]
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("nn", "network", "rpc", "parallel_sgd", "executor")
+PACKAGES = ("nn", "network", "rpc", "parallel_sgd", "executor", "psgd")
 
 IMPORT_ALL = """
 import importlib, pathlib, pkgutil, sys
@@ -47,7 +47,7 @@ def test_the_wheel_works_outside_the_repository(tmp_path: Path) -> None:
     source.mkdir()
     for name in PACKAGES:
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "psgd.py", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source / name)
     call(sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path, source, cwd=tmp_path)
     (wheel,) = tmp_path.glob("parallel_sgd-*.whl")

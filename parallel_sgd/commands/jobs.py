@@ -27,21 +27,44 @@ def jobs(options: argparse.Namespace) -> int:
     Raises: NetworkError when no worker can be reached.
     """
     with reach_all(options) as com:
-        known = list_jobs(com)
-        addresses = {node: str(com.addresses[node]) for node in known}
-    entries = [{**entry, "address": addresses[node]} for node, listed in known.items() for entry in listed]
+        entries = _entries(com)
+    if options.json:
+        print_json({"jobs": entries})
+    else:
+        sys.stdout.write(_table(entries))
+    return EXIT_OK
+
+
+def watch(options: argparse.Namespace) -> int:
+    """Print the same every `options.watch` seconds until Ctrl-C: on a terminal in place of the one before, else one after the
+    other, as JSON one line each.
+
+    Raises: NetworkError when no worker can be reached.
+    """
+    while True:
+        with reach_all(options) as com:
+            entries = _entries(com)
+        if options.json:
+            print_json({"jobs": entries})
+        elif sys.stdout.isatty():
+            sys.stdout.write(f"{_CLEAR}{_table(entries)}\n{time.strftime('%H:%M:%S')}, again every {options.watch:g} s\n")
+        else:
+            sys.stdout.write(f"{_table(entries)}\n")
+        sys.stdout.flush()
+        time.sleep(options.watch)
+
+
+_CLEAR = "\x1b[H\x1b[2J"
+
+
+def _entries(com: Controller) -> list[dict[str, Any]]:
+    """What the agents know of all jobs, those of the newest last, in the order of its nodes."""
+    entries = [{**entry, "address": str(com.addresses[node])} for node, known in list_jobs(com).items() for entry in known]
     unique = {(entry["job"], entry["node"], entry["address"]): entry for entry in entries}  # one agent may be several nodes
     begun: dict[str, float] = {}
     for entry in unique.values():
         begun[entry["job"]] = min(entry["started"], begun.get(entry["job"], math.inf))
-    entries = sorted(unique.values(), key=lambda e: (begun[e["job"]], e["job"], e["node"] < 0, e["node"]))
-    if options.json:
-        print_json({"jobs": entries})
-    elif entries:
-        _print_table([_HEAD, *(_row(entry) for entry in entries)])
-    else:
-        sys.stdout.write("The workers know no job.\n")
-    return EXIT_OK
+    return sorted(unique.values(), key=lambda e: (begun[e["job"]], e["job"], e["node"] < 0, e["node"]))
 
 
 def _row(entry: Mapping[str, Any]) -> tuple[str, ...]:
@@ -58,11 +81,13 @@ def _row(entry: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _print_table(rows: Sequence[Sequence[str]]) -> None:
+def _table(entries: Sequence[Mapping[str, Any]]) -> str:
+    if not entries:
+        return "The workers know no job.\n"
+    rows = [_HEAD, *map(_row, entries)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        sys.stdout.write("  ".join(cells).rstrip() + "\n")
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
 def attach(options: argparse.Namespace) -> int:

@@ -32,34 +32,42 @@ from .output import program_name
 
 
 def make_parser() -> argparse.ArgumentParser:
+    """That of `psgd-submit`, which looks after jobs, too; `psgd` has a command for each task."""
     parser = OptionParser(
         prog=program_name(),
         usage="%(prog)s -m FILE [options]\n"
         "       %(prog)s --jobs | --attach [JOB] | --stop JOB | --retrieve [JOB] | --post-mortem JOB [options]",
         description="Train a saved model on several workers, or look after a job that was left alone.",
-        epilog="Exit codes: 0 done, 1 the job failed, 2 wrong argument, 3 not started, 4 a node cannot be reached, "
-        "5 done, but without a node that was lost, 130 interrupted. "
-        "Example: %(prog)s -m dnn.model --local 2 --dataset digits --epochs 5",
+        epilog=f"{EXIT_CODES} Example: %(prog)s -m dnn.model --local 2 --dataset digits --epochs 5",
     )
+    output = add_job(parser)
+    tasks = output.add_mutually_exclusive_group()  # else all but one would be passed over in silence
+    tasks.add_argument("--jobs", action="store_true", help="list which jobs run where")
+    tasks.add_argument(
+        "--attach",
+        nargs="?",
+        const="",
+        metavar="JOB",
+        help="show the progress of a job again (default: newest), fetch its files",
+    )
+    tasks.add_argument("--stop", type=job_id, metavar="JOB", help="stop a job for good")
+    tasks.add_argument("--retrieve", nargs="?", const="", metavar="JOB", help="fetch logs and files of a job (default: newest)")
+    add_post_mortem(tasks)
+    parser.add_argument("--version", action="version", version=VERSION)
+    return parser
+
+
+EXIT_CODES: Final = (
+    "Exit codes: 0 done, 1 the job failed, 2 wrong argument, 3 not started, 4 a node cannot be reached, "
+    "5 done, but without a node that was lost, 130 interrupted."
+)
+
+
+def add_job(parser: argparse.ArgumentParser) -> Any:
+    """What describes a job, and where it runs; returns the group of what is told about it."""
     parser.add_argument("-m", "--model", metavar="FILE", help="a model file, from nn.model.Model.save()")
-    nodes = parser.add_argument_group("nodes")
-    nodes.add_argument(
-        "-n",
-        "--worker-count",
-        type=int,
-        metavar="N",
-        help="number of workers (default: 1; to look after a job, all of the file)",
-    )
-    nodes.add_argument("--workers", default="worker.json", metavar="FILE", help="node file (default: worker.json)")
+    nodes = add_nodes(parser, "number of workers (default: 1; to look after a job, all of the file)")
     nodes.add_argument("--local", type=int, metavar="N", help="start N workers on this machine for this job")
-    nodes.add_argument(
-        "--launch",
-        metavar="LAUNCHER",
-        help="start the workers, or wait for those that a scheduler starts: local:N, ssh:HOST,HOST, slurm[:DIR], mpi:DIR, "
-        "kubernetes:SERVICE, dask:ADDRESS",
-    )
-    nodes.add_argument("--ps", action="store_true", help="use a parameter server too")
-    nodes.add_argument("--key-file", metavar="FILE", help="the cluster's key (default: in your configuration directory)")
     data = parser.add_argument_group("data")
     data.add_argument(
         "--dataset",
@@ -77,27 +85,48 @@ def make_parser() -> argparse.ArgumentParser:
     training = parser.add_argument_group("training")
     training.add_argument("--learn-rate", type=float, help="first parameter of the rule (default: the rule's)")
     faults = parser.add_argument_group("faults")
-    output = parser.add_argument_group("output")
+    output = add_output(parser)
     groups = {"nodes": nodes, "data": data, "training": training, "faults": faults, "output": output}
     for field in fields(JobOptions):
         if field.metadata["option"].flag is not None:
             _add_flag(groups, field)
+    return output
+
+
+def add_nodes(parser: argparse.ArgumentParser, count: str) -> Any:
+    """Which workers there are, and that `count` of them are meant; returns the group."""
+    nodes = parser.add_argument_group("nodes")
+    nodes.add_argument("-n", "--worker-count", type=int, metavar="N", help=count)
+    nodes.add_argument("--workers", default="worker.json", metavar="FILE", help="node file (default: worker.json)")
+    nodes.add_argument(
+        "--launch",
+        metavar="LAUNCHER",
+        help="start the workers, or wait for those that a scheduler starts: local:N, ssh:HOST,HOST, slurm[:DIR], mpi:DIR, "
+        "kubernetes:SERVICE, dask:ADDRESS",
+    )
+    nodes.add_argument("--ps", action="store_true", help="use a parameter server too")
+    nodes.add_argument("--key-file", metavar="FILE", help="the cluster's key (default: in your configuration directory)")
+    return nodes
+
+
+def add_known_nodes(parser: argparse.ArgumentParser) -> None:
+    """Which workers may know of earlier jobs: for commands that look after one."""
+    add_nodes(parser, "ask so many workers (default: all of the file)")
+    parser.set_defaults(local=None, wait=0.0, discovery=None)
+
+
+def add_output(parser: argparse.ArgumentParser) -> Any:
+    """What is told, and how; returns the group."""
+    output = parser.add_argument_group("output")
     output.add_argument("--json", action="store_true", help="print one JSON object on standard output")
     shown = output.add_mutually_exclusive_group()
     shown.add_argument("-q", "--quiet", action="store_true", help="show warnings and errors only, and no progress")
     shown.add_argument("-v", "--verbose", action="store_true", help="show all there is to say (verbose=2 of parallel())")
-    tasks = output.add_mutually_exclusive_group()  # else all but one would be passed over in silence
-    tasks.add_argument("--jobs", action="store_true", help="list which jobs run where")
-    tasks.add_argument(
-        "--attach",
-        nargs="?",
-        const="",
-        metavar="JOB",
-        help="show the progress of a job again (default: newest), fetch its files",
-    )
-    tasks.add_argument("--stop", type=_job_id, metavar="JOB", help="stop a job for good")
-    tasks.add_argument("--retrieve", nargs="?", const="", metavar="JOB", help="fetch logs and files of a job (default: newest)")
-    tasks.add_argument(
+    return output
+
+
+def add_post_mortem(group: Any) -> None:
+    group.add_argument(
         "--post-mortem",
         nargs="?",
         const="",
@@ -105,8 +134,6 @@ def make_parser() -> argparse.ArgumentParser:
         help="collect what all workers know of a job that failed into post-mortem-JOB.zip; without JOB: of the one that is "
         "submitted, should it fail",
     )
-    parser.add_argument("--version", action="version", version=VERSION)
-    return parser
 
 
 def _add_flag(groups: Mapping[str, Any], field: Field[Any]) -> None:
@@ -124,8 +151,8 @@ def _add_flag(groups: Mapping[str, Any], field: Field[Any]) -> None:
     groups[flag.group].add_argument(*flag.names, dest=field.name, help=said, **settings)
 
 
-def _job_id(text: str) -> str:
-    """An empty one, as of a shell variable that is not set, would mean any job."""
+def job_id(text: str) -> str:
+    """The `type` of a job's id: an empty one, as of a shell variable that is not set, would mean any job."""
     if not text:
         raise argparse.ArgumentTypeError("must be a job's id, as --jobs shows it, got ''")
     return text

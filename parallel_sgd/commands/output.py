@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rpc import program_name as called_as
 from rpc.job import users_traceback
 from rpc.logs import clean_text
 
@@ -18,16 +19,9 @@ from ..options import options as known_options
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_NOT_STARTED, EXIT_NETWORK, EXIT_NODE_LOST = range(6)
 EXIT_INTERRUPTED = 130
 
-_PACKAGE = __name__.partition(".")[0]
-SCRIPT, COMMAND = "job_submit.py", "psgd-submit"
-
 
 def program_name() -> str:
-    """How this program was called: as the command that an installation has, the module, or the script of a checkout."""
-    called = Path(sys.argv[0])
-    if called.parts[-2:] == (_PACKAGE, "__main__.py"):  # not that of another module, such as pytest's
-        return f"python -m {_PACKAGE}"
-    return COMMAND if called.name == COMMAND else SCRIPT
+    return called_as("psgd-submit", "job_submit.py")
 
 
 def print_json(content: Mapping[str, Any]) -> None:
@@ -45,7 +39,7 @@ def tell(options: argparse.Namespace, content: Mapping[str, Any], words: object)
 def complain(options: argparse.Namespace, error: Exception, **more: Any) -> None:
     """Say what went wrong; to machines also as JSON, with `more`. A wrong argument goes by the name of its option."""
     flags = {name: about.flag.names[0] for name, about in known_options() if about.flag is not None}
-    names = {**flags, "worker_cnt": "-n", "count": "-n" if options.local is None else "--local"}
+    names = {**flags, "worker_cnt": "-n", "count": "-n" if getattr(options, "local", None) is None else "--local"}
     said = re.sub(
         r"^(?:parallel\(\) )?'(\w+)'(?= must )",
         lambda found: names.get(found[1]) or (f"--{found[1].replace('_', '-')}" if found[1] in options else found[0]),

@@ -25,7 +25,7 @@ from ..errors import SettingsError
 from ..job.hardening import refuse_inspection
 from ..logs import attach_console
 from ..messages import ANY_CODE, NO_CODE
-from ..option_parser import OptionParser
+from ..option_parser import OptionParser, program_name
 from .agent import Agent
 from .registration import SYSTEMS
 from .scheduler_env import announced, read_keys, scheduler_environment, temporary_directory
@@ -35,23 +35,38 @@ EXIT_OK, EXIT_USAGE = 0, 2
 COMMAND = "psgd-worker"
 
 
+DESCRIPTION = (
+    "Serve jobs of Parallel-SGD, one after another, unattended. Without arguments it listens on this machine only; the key is "
+    "made on first use."
+)
+EPILOG = (
+    "For several machines: --new-key once, copy the key file to each machine, then start with --listen 0.0.0.0 "
+    "--key-file FILE. Also read: PSGD_LISTEN, PSGD_PORT, PSGD_KEY_FILE, and worker.toml beside the key in your "
+    "configuration directory."
+)
+
+
 def _program_name() -> str:
-    """How this program was called: as the command that an installation has, or as the script of a checkout."""
-    return COMMAND if Path(sys.argv[0]).name == COMMAND else "worker.py"
+    return program_name(COMMAND, "worker.py")
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = OptionParser(
-        prog=_program_name(),
-        description="Serve jobs of Parallel-SGD, one after another, unattended. Without arguments it listens on this machine "
-        "only; the key is made on first use.",
-        epilog="For several machines: --new-key once, copy the key file to each machine, then start with --listen 0.0.0.0 "
-        "--key-file FILE. Also read: PSGD_LISTEN, PSGD_PORT, PSGD_KEY_FILE, and worker.toml beside the key in your "
-        "configuration directory.",
+    parser = OptionParser(prog=_program_name(), description=DESCRIPTION, epilog=EPILOG)
+    add_options(parser)
+    doctor = parser.add_argument_group("to look at workers that run")
+    doctor.add_argument(
+        "--doctor",
+        action="store_true",
+        help="tell who reaches whom, versions, clocks, bandwidths, free slots, and what is wrong; exit code 1 if something is",
     )
-    parser.add_argument("--listen", metavar="HOST", help="address to listen on (default: 127.0.0.1)")
-    parser.add_argument("--port", type=int, help="TCP port (default: 15387; 0 picks a free one)")
-    parser.add_argument("--key-file", metavar="FILE", help="the cluster's key (default: in your configuration directory)")
+    _add_hosts(doctor)
+    parser.add_argument("--version", action="version", version=VERSION)
+    return parser
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """What an agent is told, for `serve`."""
+    _add_own_address(parser)
     parser.add_argument("--new-key", action="store_true", help="make a key file (at --key-file) and exit")
     parser.add_argument("--work-dir", metavar="DIR", help="for logs, jobs and cached data (default: in your state directory)")
     parser.add_argument("--slots", type=int, metavar="N", help="jobs at the same time (default: 1)")
@@ -67,13 +82,11 @@ def _parser() -> argparse.ArgumentParser:
         "--announce", metavar="FILE", help="write host:port to FILE (-: stdout) once it listens; removed at the end"
     )
     starter.add_argument("--end-with-parent", action="store_true", help="end when stdin, a pipe from the parent, closes")
-    starter.add_argument(
-        "--key-stdin", action="store_true", help="read the key from stdin: the text of a key file, an empty line"
-    )
+    _add_key_from_stdin(starter)
     starter.add_argument("--temporary", action="store_true", help="use a work directory that is removed at the end")
     batch = parser.add_argument_group("for batch systems")
     batch.add_argument("--from", dest="system", choices=SYSTEMS, help="who starts the workers, and tells each its rank")
-    batch.add_argument("--rendezvous", metavar="DIR", help="a shared folder in which the workers tell their addresses")
+    _add_folder(batch)
     batch.add_argument("--advertise", metavar="HOST", help="the host to tell there (default: what --listen or the system says)")
     batch.add_argument(
         "--grace",
@@ -82,38 +95,62 @@ def _parser() -> argparse.ArgumentParser:
         help="upon SIGTERM or SIGUSR1 let running jobs save their state and leave, within SECONDS (default: 25 with --from, "
         "else 0: end at once)",
     )
-    doctor = parser.add_argument_group("to look at workers that run")
-    doctor.add_argument(
-        "--doctor",
-        action="store_true",
-        help="tell who reaches whom, versions, clocks, bandwidths, free slots, and what is wrong; exit code 1 if something is",
+
+
+def add_doctor_options(parser: argparse.ArgumentParser) -> None:
+    """What `examine` is told."""
+    _add_hosts(parser)
+    _add_own_address(parser)
+    _add_key_from_stdin(parser)
+    _add_folder(parser)
+
+
+def _add_own_address(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--listen", metavar="HOST", help="address to listen on (default: 127.0.0.1)")
+    parser.add_argument("--port", type=int, help="TCP port (default: 15387; 0 picks a free one)")
+    parser.add_argument("--key-file", metavar="FILE", help="the cluster's key (default: in your configuration directory)")
+
+
+def _add_key_from_stdin(group: Any) -> None:
+    group.add_argument(
+        "--key-stdin", action="store_true", help="read the key from stdin: the text of a key file, an empty line"
     )
-    doctor.add_argument(
+
+
+def _add_folder(group: Any) -> None:
+    group.add_argument("--rendezvous", metavar="DIR", help="a shared folder in which the workers tell their addresses")
+
+
+def _add_hosts(group: Any) -> None:
+    group.add_argument(
         "hosts",
         nargs="*",
         metavar="HOST",
         help="host[:port], a .json node file or the folder of a --rendezvous (default: the worker of this machine, and those "
         "of worker.json)",
     )
-    doctor.add_argument("--json", action="store_true", help="print that as JSON")
-    parser.add_argument("--version", action="version", version=VERSION)
-    return parser
+    group.add_argument("--json", action="store_true", help="print that as JSON")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the agent until Ctrl-C or SIGTERM; returns 0, or 2 when it cannot start. With --doctor 1 when something is wrong."""
-    refuse_inspection()
     parser = _parser()
-    options = vars(parser.parse_args(arguments))
-    doctor, hosts, as_json = options.pop("doctor"), options.pop("hosts"), options.pop("json")
-    if (hosts or as_json) and not doctor:
-        parser.error(f"{hosts[0] if hosts else '--json'} goes with --doctor")
+    options = parser.parse_args(arguments)
+    if options.doctor:
+        return examine(options)
+    if options.hosts or options.json:
+        parser.error(f"{options.hosts[0] if options.hosts else '--json'} goes with --doctor")
+    return serve(options)
+
+
+def serve(given: argparse.Namespace) -> int:
+    """Run the agent that the options describe; returns what `main` does."""
+    refuse_inspection()
+    options = {name: value for name, value in vars(given).items() if name not in ("doctor", "hosts", "json")}
     new_key, no_code, allowed = options.pop("new_key"), options.pop("no_shipped_code"), options.pop("allow_code")
     announce, end_with_parent = options.pop("announce"), options.pop("end_with_parent")
     place = {name: options.pop(name) for name in ("system", "rendezvous", "advertise", "grace")}
     key_stdin, temporary = options.pop("key_stdin"), options.pop("temporary")
-    if doctor:
-        return _examine(hosts, place["rendezvous"], as_json, key_stdin, options)
     held = contextlib.ExitStack()  # until the agent has ended
     if no_code or allowed:
         options["code_policy"] = NO_CODE if no_code else str(Path(allowed).absolute())
@@ -159,10 +196,14 @@ def _settings(options: dict[str, Any], defaults: Mapping[str, Any], key_stdin: b
     return replace(settings, keyring=read_keys(sys.stdin.fileno())) if key_stdin else settings
 
 
-def _examine(hosts: Sequence[str], folder: str | None, as_json: bool, key_stdin: bool, options: dict[str, Any]) -> int:
+def examine(given: argparse.Namespace) -> int:
+    """Look at agents that run, see `add_doctor_options`; returns 0, 1 when something is wrong, 2 for a wrong option."""
+    refuse_inspection()
+    options = {name: value for name, value in vars(given).items() if name in ("listen", "port", "key_file")}
     try:
-        settings = _settings(options, {}, key_stdin)
-        return int(import_module("rpc.doctor.command").run(settings, hosts, folder, as_json))  # an agent needs none of it
+        settings = _settings(options, {}, given.key_stdin)
+        doctor = import_module("rpc.doctor.command")  # an agent needs none of it
+        return int(doctor.run(settings, given.hosts, given.rendezvous, given.json))
     except (NetworkError, SettingsError) as error:
         return _explain(error)
 

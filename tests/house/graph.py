@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from tests.sources import ROOT, is_public, library_files, nodes, parse
 
-ENTRANCES = ("psgd", "worker", "job_submit")  # programs beside the packages
+ENTRANCES = ("worker", "job_submit")  # programs beside the packages
 Graph = dict[str, frozenset[str]]
 _DOTTED = re.compile(r"\w+(?:\.\w+)+")
 

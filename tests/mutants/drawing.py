@@ -28,7 +28,7 @@ PAGES: dict[str, tuple[int, tuple[str, ...]]] = {
     ),
 }
 # and from all files of a package
-SHARES = {"nn": 6, "network": 4, "rpc": 2, "executor": 4, "parallel_sgd": 2}
+SHARES = {"nn": 6, "network": 4, "rpc": 2, "executor": 4, "parallel_sgd": 1, "psgd": 1}
 
 
 def areas() -> list[str]:

@@ -7,8 +7,8 @@
     with psgd.nodes_of(parser, parser.parse_args()) as nodes:
         ...
 
-A wrong option ends a program with exit code 2 and a sentence, Ctrl-C ends it with 130 and in silence. The console scripts
-`psgd-worker` and `psgd-submit` are here, too; worker.py and job_submit.py are the same.
+A wrong option ends a program with exit code 2 and a sentence, Ctrl-C ends it with 130 and in silence. The console scripts are
+here, too: `psgd` has a command for each task (`psgd.cli`), `psgd-worker` and `psgd-submit` are worker.py and job_submit.py.
 """
 
 from __future__ import annotations
@@ -38,6 +38,27 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from network import NodeAssignment
+
+
+__all__ = [
+    "above_0",
+    "add_nodes",
+    "existing",
+    "folder",
+    "main",
+    "new_file",
+    "no_options",
+    "nodes_of",
+    "number",
+    "positive",
+    "submit",
+    "worker",
+]
+
+
+def main() -> int:
+    """`psgd`: train, look after jobs, serve them; see `psgd --help`."""
+    return int(import_module("psgd.cli").main())
 
 
 def worker() -> int:

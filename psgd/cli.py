@@ -1,0 +1,89 @@
+"""`psgd`: one command for all of it, with a subcommand for each task.
+
+A subcommand is a row of `COMMANDS`, which names a function that takes a parser, adds its options, and returns what is to be
+done with them: a function of the options that returns the exit code. Its module is loaded when the subcommand is called.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from network import VERSION
+from rpc import OptionParser, program_name
+
+from .completion import SHELLS, script
+
+Task = Callable[[argparse.Namespace], int]
+Configure = Callable[[argparse.ArgumentParser], Task]
+
+
+class Command(NamedTuple):
+    """A subcommand: where its `Configure` is, and what it does, in one line."""
+
+    module: str
+    function: str
+    help: str
+
+
+COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
+    {
+        "submit": Command("psgd.jobs", "submit", "train a saved model on several workers"),
+        "jobs": Command("psgd.jobs", "jobs", "list which jobs run where, with --watch again and again"),
+        "attach": Command("psgd.jobs", "attach", "show the progress of a job again, fetch its files at its end"),
+        "stop": Command("psgd.jobs", "stop", "stop a job for good"),
+        "fetch": Command("psgd.jobs", "fetch", "fetch logs and files of a job"),
+        "post-mortem": Command("psgd.jobs", "post_mortem", "collect what all workers know of a job that failed"),
+        "worker": Command("psgd.agents", "worker", "serve jobs on this machine"),
+        "doctor": Command("psgd.agents", "doctor", "examine workers: who reaches whom, versions, clocks, what is wrong"),
+    }
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do what the arguments say; returns the exit code, which each subcommand tells in its help."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    parser, tasks = make_parser(given[0] if given and given[0] in COMMANDS else "")
+    if given and given[0] in tasks:
+        subparser, task = tasks[given[0]]
+        return task(subparser.parse_args(given[1:]))
+    options = parser.parse_args(given)
+    if options.completion:
+        sys.stdout.write(script(options.completion, {name: each for name, (each, _) in make_parser(None)[1].items()}))
+        return 0
+    parser.print_help()
+    return 2
+
+
+def make_parser(chosen: str | None) -> tuple[argparse.ArgumentParser, dict[str, tuple[argparse.ArgumentParser, Task]]]:
+    """The parser of all subcommands, and those of the `chosen` one, or with None of all, with what is to be done."""
+    parser = _Parser(
+        prog=program_name("psgd", "psgd"),
+        description="Train neural networks in parallel on ordinary CPUs, and look after the jobs.",
+        epilog="'%(prog)s COMMAND --help' tells the options of a command.",
+    )
+    parser.add_argument("--version", action="version", version=VERSION)
+    parser.add_argument(
+        "--completion",
+        choices=SHELLS,
+        help='print what completes commands and options in a shell: eval "$(psgd --completion bash)"',
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
+    tasks: dict[str, tuple[argparse.ArgumentParser, Task]] = {}
+    for name, command in COMMANDS.items():
+        subparser = commands.add_parser(name, help=command.help, description=f"{command.help[0].upper()}{command.help[1:]}.")
+        if chosen in (name, None):
+            configure: Configure = getattr(import_module(command.module), command.function)
+            tasks[name] = (subparser, configure(subparser))
+    return parser, tasks
+
+
+class _Parser(OptionParser):
+    """Says what is wrong in one line, as the commands do."""
+
+    def complain(self, message: str) -> None:
+        self.exit(2, f"{self.prog}: {message} ('{self.prog} --help' tells what there is)\n")

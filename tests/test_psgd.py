@@ -1,0 +1,159 @@
+"""The command `psgd`: what it takes, what it says, how it ends."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psgd
+from psgd import cli
+
+import pytest
+
+from network import VERSION
+from parallel_sgd import local_workers
+from parallel_sgd.nodes import LocalNodes
+from tests.parallel_sgd.networks import mlp
+
+from .programs import environment, python
+from .sources import ROOT
+
+DIGITS = ("-m", "dnn.model", "--dataset", "digits", "--epochs", "1")
+
+
+@pytest.fixture(scope="module")
+def agents() -> Iterator[LocalNodes]:
+    with local_workers(2) as nodes:
+        yield nodes
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a saved model, in which the command is called."""
+    monkeypatch.chdir(tmp_path)
+    mlp().save("dnn.model")
+    return tmp_path
+
+
+@pytest.fixture
+def cluster(place: Path, agents: LocalNodes, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same, with a worker.json of two agents, whose key is the user's."""
+    monkeypatch.setenv("PSGD_KEY_FILE", str(agents.key_file))
+    Path("worker.json").write_text(json.dumps({"Worker": [str(address) for _, address in agents.items()]}))
+    return place
+
+
+def test_help_lists_the_commands_and_each_tells_its_options(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, command in cli.COMMANDS.items():
+        with pytest.raises(SystemExit, match=r"^0$"):
+            cli.main([name, "--help"])
+        printed = capsys.readouterr().out
+        assert (printed.startswith(f"usage: psgd {name} ") and "Exit codes: 0" in printed) or name == "worker"
+        with pytest.raises(SystemExit, match=r"^0$"):
+            cli.main(["--help"])
+        assert " ".join(command.help.split()) in " ".join(capsys.readouterr().out.split())
+    documented = (ROOT / "docs" / "command.md").read_text("utf-8")
+    assert set(re.findall(r"^\| `([a-z-]+)", documented, re.MULTILINE)) == set(cli.COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("sumbit", "invalid choice: 'sumbit' .*; did you mean submit?"),
+        ("submit -m x --dataste digits", "unrecognized arguments: --dataste digits; did you mean --dataset?"),
+        ("submit --epochs many", "argument --epochs: invalid int value: 'many'"),
+        ("submit -m nowhere.model", "The model file nowhere.model cannot be read: No such file or directory."),
+        ("submit -m dnn.model --local 0", "--local must be a positive integer, got 0"),
+        ("submit -m dnn.model --codec Plian", "--codec 'Plian' is unknown; did you mean 'Plain'?"),
+        ("jobs --watch 0", "argument --watch: must be a number > 0, got '0'"),
+        ("jobs --workers none.json", "The node file none.json does not exist; "),
+        ("jobs --local 2", "unrecognized arguments: --local 2"),
+        ("stop", "the following arguments are required: JOB"),
+        ("doctor nowhere:x", "--doctor HOSTS: .*nowhere:x"),
+        ("worker --slots 0", "slots"),
+        ("worker --doctor", "unrecognized arguments: --doctor"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(arguments: str, said: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2, nothing on standard output, and one sentence that names the command."""
+    try:
+        code = cli.main(arguments.split())
+    except SystemExit as ended:
+        code = int(ended.code or 0)
+    printed = capsys.readouterr()
+    assert (code, printed.out) == (2, "")
+    assert re.match(r"[a-z._-]+( [a-z]+)?: ", printed.err) and printed.err.count("\n") == 1
+    assert re.search(said.replace("?", r"\?"), printed.err), printed.err
+
+
+def test_it_starts_at_once_and_needs_no_command(tmp_path: Path) -> None:
+    """`python -m psgd` is the same; its version loads neither nn nor NumPy."""
+    finished = python(tmp_path, "-X", "importtime", "-m", "psgd", "--version")
+    assert (finished.returncode, finished.stdout.strip()) == (0, VERSION)
+    assert not re.search(r"\b(numpy|nn|parallel_sgd)$", finished.stderr, re.MULTILINE)
+    asked = python(tmp_path, "-m", "psgd")
+    assert asked.returncode == 2 and "usage: python -m psgd" in asked.stdout
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [("psgd su", {"submit"}), ("psgd submit --epo", {"--epochs"}), ("psgd doctor --js", {"--json"}), ("psgd submit dn", set())],
+)
+def test_a_shell_completes(words: str, found: set[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--completion", "bash"]) == 0
+    asked = f'COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _psgd; echo "${{COMPREPLY[@]}}"'
+    run = subprocess.run(
+        ["bash", "-c", f"{capsys.readouterr().out}\n{asked}"], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert set(run.stdout.split()) == found
+
+
+@pytest.mark.processes
+def test_a_job_from_submission_to_its_files(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["submit", *DIGITS, "-n", "2", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert cli.main(["jobs", "--json"]) == 0
+    assert {entry["job"] for entry in json.loads(capsys.readouterr().out)["jobs"]} >= {result["job"]}
+    shutil.rmtree("runs")
+    assert cli.main(["fetch", result["job"], "--json"]) == 0
+    fetched = json.loads(capsys.readouterr().out)["files"]
+    assert fetched.keys() == {"0", "1"} and all(Path(path).is_file() for paths in fetched.values() for path in paths)
+    assert cli.main(["attach", result["job"]]) == 0
+    assert capsys.readouterr().out == f"The job {result['job']} has ended: done.\n"
+    assert cli.main(["stop", "20200101-000000-00000000"]) != 0
+
+
+@pytest.mark.processes
+def test_jobs_are_watched_until_ctrl_c(cluster: Path, agents: LocalNodes) -> None:
+    command = [sys.executable, "-m", "psgd", "jobs", "--watch", "0.1", "--json"]
+    environ = environment(cluster, PSGD_KEY_FILE=str(agents.key_file))
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cluster, env=environ) as told:
+        assert told.stdout is not None
+        for _ in range(2):
+            assert "jobs" in json.loads(told.stdout.readline())
+        while True:  # Python may be in a place where an exception is lost, as in the callback of a collected object
+            told.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                told.communicate(timeout=5)
+                break
+    assert told.returncode == 130
+
+
+def test_types_of_options_take_what_they_say(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    assert psgd.folder(str(tmp_path / "new" / "deep")) == tmp_path / "new" / "deep"
+    assert (psgd.existing(str(file)), psgd.new_file(str(tmp_path / "new"))) == (file, tmp_path / "new")
+    assert (psgd.positive("3"), psgd.number("-1e3"), psgd.above_0("0.5")) == (3, -1000.0, 0.5)
+    for read, text in ((psgd.folder, file / "below"), (psgd.existing, "none"), (psgd.new_file, tmp_path), (psgd.number, "nan")):
+        with pytest.raises(argparse.ArgumentTypeError, match="must be a"):
+            read(str(text))
