@@ -17,7 +17,6 @@ from .errors import NetworkError
 from .handshake import HANDSHAKE_SECONDS, ServerHandshake
 from .hello import Hello, HelloReader, Hint, Refused
 from .keys import Keyring
-from .records import check_library
 from .session import Peer, Session
 from .transport import SocketLink
 
@@ -53,13 +52,14 @@ class Authenticated(NamedTuple):
 
 
 class Forwarded(NamedTuple):
-    """A peer asked for a job: its connection, the hello read from it, and the seconds left to it."""
+    """A peer asked for a job: its connection, the bytes read from it, the seconds left to it, and what these bytes say."""
 
     job: str
     sock: socket.socket
-    hello: bytes
+    data: bytes
     seconds: float
     peer: str
+    hello: Hello
 
 
 class Dropped(NamedTuple):
@@ -73,13 +73,9 @@ Outcome = Authenticated | Forwarded | Dropped
 
 
 class Acceptor:
-    """Pending connections and what becomes of them. Poll `links`, then call `step`; not thread-safe.
-
-    Raises: NetworkError where connections cannot be encrypted.
-    """
+    """Pending connections and what becomes of them. Poll `links`, then call `step`; not thread-safe."""
 
     def __init__(self, policy: Policy, clock: Clock | None = None) -> None:
-        check_library()
         self._policy = policy
         self._clock = clock or SystemClock()
         self._pending: list[_PendingConnection] = []
@@ -169,7 +165,7 @@ class _PendingConnection:
         self.link = link
         self.host = link.peer.rpartition(":")[0] or link.peer
         self.deadline = deadline
-        self._reader = HelloReader()
+        self._reader = HelloReader(link.private)
         self._reader.feed(hello)
         self._handshake: ServerHandshake | None = None
         self._accept = accept
@@ -188,10 +184,11 @@ class _PendingConnection:
                 return None
             self._reader.feed(data)
         if self._handshake is None:
-            decision = self._accept or policy(self._reader.hello)
+            hello = self._reader.hello
+            decision = self._accept or policy(hello)
             if isinstance(decision, Forward):
                 seconds, peer = self.deadline - now, self.link.peer
-                return Forwarded(decision.job, self.link.detach(), self._reader.data, seconds, peer)
+                return Forwarded(decision.job, self.link.detach(), self._reader.data, seconds, peer, hello)
             if isinstance(decision, Hint):
                 return self._turn_away(decision)
             self._accept, self._handshake = decision, self._serve(decision)
@@ -234,7 +231,6 @@ class _PendingConnection:
             self.link,
             handshake.keys,
             Peer(hello.role, None if self._accept is None else self._accept.node, hello.caps),
-            sealed=not self.link.private,
             is_server=True,
             clock=clock,
         )

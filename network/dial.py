@@ -91,12 +91,9 @@ class Dialing:
 
     Poll what is `reading` and `writing`, then `step`, at `next_step` at the latest, until it `is_over`. `sessions` are open,
     and belong to the caller; `errors` tell why others are not. After `deadline` nobody is called any more.
-
-    Raises: NetworkError where connections cannot be encrypted.
     """
 
     def __init__(self, targets: Mapping[int, Target], limit: float, clock: Clock) -> None:
-        check_library()
         self.sessions: dict[int, Session] = {}
         self.errors: dict[int, NetworkError] = {}
         self.deadline = clock.monotonic() + limit
@@ -181,6 +178,8 @@ class _Attempt:
         """Begin to connect by the next route that lets us; PeerLost with `reason` of the last failure when none is left."""
         while self._routes:
             family, route = self._routes.pop(0)
+            if family != socket.AF_UNIX:
+                check_library()
             try:
                 sock = socket.socket(family, socket.SOCK_STREAM)
             except OSError as error:  # no descriptor left, or a family that this system lacks
@@ -259,7 +258,6 @@ class _Attempt:
             link,
             handshake.keys,
             Peer(self.target.expect, self.target.node_id, handshake.peer_caps),
-            sealed=not link.private,
             is_server=False,
             clock=self._clock,
         )

@@ -11,7 +11,7 @@ from .budget import OBJECT_BYTES
 from .errors import ProtocolError
 from .memory import SlabPool
 from .names import numpy as np
-from .records import DIRECT_BYTES, Opener, RecordReader, check_header
+from .records import DIRECT_BYTES, Confirmation, Opener, RecordReader, check_header
 from .values import Array, decode
 from .wire import (
     CONTINUES,
@@ -132,7 +132,7 @@ class FrameReader:
 
     def __init__(
         self,
-        opener: Opener | None = None,
+        opener: Opener | Confirmation | None = None,
         sealed: bool = False,
         limits: Limits = Limits(),  # noqa: B008
         expect_ready: bool = False,

@@ -5,6 +5,11 @@
     client  PROOF  HMAC(k_auth_c, T)
     server  READY  the session's first frame, sealed with k_s2c; it confirms the keys to the client
 
+On a private link there are neither shares nor ciphers, and READY has a MAC by k_s2c: what follows is not sealed, so there is
+nothing to keep secret, and a process that talks over such links alone never loads a cipher. Each end knows by its own socket
+what its link is, never by what the other one says; a message of the other kind ends the handshake, and what names the link
+(`binding`) is in every key, so that two ends whose links are of different kinds never agree.
+
 T is the hash of HELLO and REPLY; every key follows from T, the shared key and the secret of both X25519 shares (see
 `keys.derive`), as in Noise's NNpsk0. The server proves itself first, so a client never sends code or data to an impostor. Both
 nonces are in T, so a recording is worthless; versions, roles, caps and ciphers are in T, so nobody on the path can change them;
@@ -37,7 +42,7 @@ from .hello import (
     parse_reply,
     reply_length,
 )
-from .keys import PROOF_SIZE, SHARE_SIZE, Key, Keyring, SessionKeys, Share, derive
+from .keys import PROOF_SIZE, SHARE_SIZE, Key, Keyring, NoShare, SessionKeys, Share, derive
 from .records import choose_cipher, ciphers
 
 Steps: TypeAlias = Generator[tuple[int, bytes], bytes, bytes]
@@ -132,11 +137,11 @@ class ClientHandshake(_Handshake):
         job: "" for an agent, else the job process that the agent shall hand the connection to.
         caps: what this side tells about itself, at most 16 plain values.
         nonce_source: gives n fresh random bytes, for the nonce and the share.
-        binding: ties the keys to the channel; both sides must give the same.
+        binding: names the private link to which the keys are tied, the same on both sides; b"" where the link is not private.
         versions: lowest and highest protocol version to offer.
 
     Send what `start()` returns, then `feed` what arrives until `done`. The server has proven itself by then, and what it
-    told is in `peer_caps`; that it accepted us is known when its first frame (READY, sealed with `keys.server_key`)
+    told is in `peer_caps`; that it accepted us is known when its first frame (READY, made with `keys.server_key`)
     verifies. ValueError when an argument cannot be sent.
     """
 
@@ -156,9 +161,10 @@ class ClientHandshake(_Handshake):
         self._key = key
         self._expect_role = expect_role
         self._binding = binding
-        self._share = Share(nonce_source(SHARE_SIZE))
+        self._share = NoShare() if binding else Share(nonce_source(SHARE_SIZE))
         nonce = nonce_source(NONCE_SIZE)
-        self._hello = Hello(versions, role, key.id, nonce, caps or {}, job, self._share.public, ciphers())
+        offered = () if binding else ciphers()
+        self._hello = Hello(versions, role, key.id, nonce, caps or {}, job, self._share.public, offered)
         self._hello_bytes = self._hello.to_bytes()
 
     def start(self) -> bytes:
@@ -173,7 +179,7 @@ class ClientHandshake(_Handshake):
         message = yield length, b""
         core, mac = message[:-PROOF_SIZE], message[-PROOF_SIZE:]
         try:
-            reply = parse_reply(core)
+            reply = parse_reply(core, bool(self._binding))
             shared = self._share.secret(reply.share)
         except ProtocolError:  # no peer that holds the key says such things
             raise self._impostor() from None
@@ -185,7 +191,7 @@ class ClientHandshake(_Handshake):
             raise ProtocolError(f"The server chose protocol version {reply.version}, offered were {low} to {high}.")
         if reply.role != self._expect_role:
             raise Rejected(f"The server must have the role '{self._expect_role}', got '{reply.role}'.")
-        if reply.cipher not in self._hello.ciphers:
+        if not self._binding and reply.cipher not in self._hello.ciphers:
             raise ProtocolError(f"The server chose the cipher {reply.cipher}, offered were {', '.join(self._hello.ciphers)}.")
         self.peer_caps = reply.caps
         self._keys = SessionKeys(schedule.server_key, schedule.client_key, reply.cipher)
@@ -248,7 +254,8 @@ class ServerHandshake(_Handshake):
         self._binding = binding
         self._versions = versions
         # so that caps that cannot be sent show here, not when somebody calls
-        Reply(versions[1], role, bytes(NONCE_SIZE), self._caps, bytes(SHARE_SIZE), ciphers()[0]).to_bytes()
+        share, cipher = (b"", "") if binding else (bytes(SHARE_SIZE), ciphers()[0])
+        Reply(versions[1], role, bytes(NONCE_SIZE), self._caps, share, cipher).to_bytes()
         self._begin()
 
     @property
@@ -259,10 +266,11 @@ class ServerHandshake(_Handshake):
     def _steps(self) -> Steps:
         head = yield HEAD.size, b""
         hello_bytes = head + (yield hello_length(head), b"")
-        hello = self.hello = parse_hello(hello_bytes, self._versions)
+        hello = self.hello = parse_hello(hello_bytes, self._versions, bool(self._binding))
         key = self._admit(hello)
-        cipher = choose_cipher(hello.ciphers, ciphers())
-        share = Share(self._nonce_source(SHARE_SIZE))  # not before: it takes longer than all of a refusal
+        cipher = "" if self._binding else choose_cipher(hello.ciphers, ciphers())
+        # not before: it takes longer than all of a refusal
+        share = NoShare() if self._binding else Share(self._nonce_source(SHARE_SIZE))
         nonce = self._nonce_source(NONCE_SIZE)
         version = choose_version(hello.versions, self._versions)
         core = Reply(version, self._role, nonce, self._caps, share.public, cipher).to_bytes()

@@ -4,8 +4,10 @@
     REPLY  = 0 || u16 length || msgpack {v, role, n, caps, e, c} || 32-byte MAC                  server to client
     hint   = one byte that is not 0, then the connection closes                                  server to client
 
-Neither is longer than 1 KiB. Both come from strangers until a MAC has verified: a parser raises ProtocolError for
-whatever is not exactly right (types, ranges, unknown, missing or repeated fields, bytes left over) and nothing else.
+Share (e) and ciphers (c) are there unless the link is private, as the end that reads them knows of its own socket: a message
+of the other kind is refused. Neither is longer than 1 KiB. Both come from strangers until a MAC has verified: a parser raises
+ProtocolError for whatever is not exactly right (types, ranges, unknown, missing or repeated fields, bytes left over) and
+nothing else.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ class Hello:
 
     Attributes: `versions` (lowest, highest), `role` it claims, `key_id` of the key it will prove, `nonce` (32 fresh
     bytes), `caps` (what it can do; plain values), `job` ("" for the agent itself, else the job process it wants), `share`
-    (X25519, 32 bytes), `ciphers` that it has, the faster one first.
+    (X25519, 32 bytes), `ciphers` that it has, the faster one first; these two are empty on a private link.
     """
 
     versions: tuple[int, int]
@@ -77,23 +79,26 @@ class Hello:
 
     def to_bytes(self) -> bytes:
         """The message as it travels; ValueError when a field is not what a parser would accept."""
-        fields = {
+        fields: dict[str, Any] = {
             "v": list(self.versions),
             "role": self.role,
             "key_id": self.key_id,
             "n": self.nonce,
             "caps": dict(self.caps),
             "job": self.job,
-            "e": self.share,
-            "c": list(self.ciphers),
         }
-        body = pack_fields(fields, HELLO_CHECKS, _BODY_LIMIT)
+        if self.share:
+            fields |= {"e": self.share, "c": list(self.ciphers)}
+        body = pack_fields(fields, hello_checks(not self.share), _BODY_LIMIT)
         return HEAD.pack(_MAGIC, len(body)) + body
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a server answers: `version` and `cipher` that it chose, its `role`, `nonce` (32 fresh bytes), `caps` and `share`."""
+    """What a server answers: `version` and `cipher` that it chose, its `role`, `nonce` (32 fresh bytes), `caps` and `share`.
+
+    Cipher and share are empty on a private link.
+    """
 
     version: int
     role: str
@@ -104,28 +109,30 @@ class Reply:
 
     def to_bytes(self) -> bytes:
         """The core of the message, without length and MAC; ValueError when a field is not what a parser would accept."""
-        fields = {
+        fields: dict[str, Any] = {
             "v": self.version,
             "role": self.role,
             "n": self.nonce,
             "caps": dict(self.caps),
-            "e": self.share,
-            "c": self.cipher,
         }
-        return pack_fields(fields, REPLY_CHECKS, _CORE_LIMIT)
+        if self.share:
+            fields |= {"e": self.share, "c": self.cipher}
+        return pack_fields(fields, reply_checks(not self.share), _CORE_LIMIT)
 
 
 class HelloReader:
     """Takes exactly the bytes of a HELLO, so that a connection can be handed on with nothing read beyond it.
 
     `need` says how many bytes are still missing; read at most that many and `feed` them. When it is 0, `hello` is the
-    parsed message and `data` its bytes. ProtocolError as soon as the bytes cannot become a HELLO any more.
+    parsed message and `data` its bytes. ProtocolError as soon as the bytes cannot become a HELLO any more. `private` says
+    what the link is over which they come.
     """
 
-    __slots__ = ("_data", "need")
+    __slots__ = ("_data", "_private", "need")
 
-    def __init__(self) -> None:
+    def __init__(self, private: bool = False) -> None:
         self._data = bytearray()
+        self._private = private
         self.need = HEAD.size
 
     def feed(self, data: bytes | bytearray | memoryview) -> int:
@@ -151,7 +158,7 @@ class HelloReader:
 
     @property
     def hello(self) -> Hello:
-        return parse_hello(self.data)
+        return parse_hello(self.data, private=self._private)
 
 
 _NO_HELLO = "These are not the first bytes of a Parallel-SGD connection."
@@ -175,8 +182,8 @@ def reply_length(head: bytes) -> int:
     return int(length) + PROOF_SIZE
 
 
-def parse_hello(data: bytes, versions: tuple[int, int] = VERSIONS) -> Hello:
-    """Read a whole HELLO.
+def parse_hello(data: bytes, versions: tuple[int, int] = VERSIONS, private: bool = False) -> Hello:
+    """Read a whole HELLO that came over a link that is `private`, or not.
 
     Raises: Refused (VERSION) when it speaks none of `versions`, whatever else a later version may have put into it;
     ProtocolError for every other fault.
@@ -187,7 +194,7 @@ def parse_hello(data: bytes, versions: tuple[int, int] = VERSIONS) -> Hello:
     offered = fields.get("v")
     if is_version_range(offered) and not choose_version(offered, versions):
         raise Refused(Hint.VERSION, f"The client speaks protocol versions {offered}, this side {list(versions)}.")
-    fault = field_fault(fields, HELLO_CHECKS)
+    fault = field_fault(fields, hello_checks(private))
     if fault is not None:
         raise ProtocolError(f"A hello {fault}.")
     low, high = fields["v"]
@@ -198,18 +205,18 @@ def parse_hello(data: bytes, versions: tuple[int, int] = VERSIONS) -> Hello:
         fields["n"],
         fields["caps"],
         fields["job"],
-        fields["e"],
-        tuple(fields["c"]),
+        fields.get("e", b""),
+        tuple(fields.get("c", ())),
     )
 
 
-def parse_reply(core: bytes) -> Reply:
+def parse_reply(core: bytes, private: bool = False) -> Reply:
     """Read the core of a REPLY; ProtocolError for every fault. Nothing in it may be believed before its MAC verifies."""
     fields = unpack_fields(core)
-    fault = field_fault(fields, REPLY_CHECKS)
+    fault = field_fault(fields, reply_checks(private))
     if fault is not None:
         raise ProtocolError(f"A reply {fault}.")
-    return Reply(fields["v"], fields["role"], fields["n"], fields["caps"], fields["e"], fields["c"])
+    return Reply(fields["v"], fields["role"], fields["n"], fields["caps"], fields.get("e", b""), fields.get("c", ""))
 
 
 def choose_version(offered: Sequence[int], own: Sequence[int]) -> int:
@@ -281,7 +288,7 @@ _CAPS = (
     f"a dict of at most {_CAPS_LIMIT} names in lower case to None, bool, int, finite float, str or bytes",
 )
 
-HELLO_CHECKS: Checks = {
+_PRIVATE_HELLO: Checks = {
     "v": (is_version_range, "two versions from 1 to 65535, the lower first"),
     "role": _ROLE,
     "key_id": (lambda value: _is_bytes(value, KEY_ID_SIZE), f"{KEY_ID_SIZE} bytes"),
@@ -291,17 +298,24 @@ HELLO_CHECKS: Checks = {
         lambda value: isinstance(value, str) and _JOB_NAME.fullmatch(value) is not None,
         "at most 64 letters, digits, dots, underscores and hyphens",
     ),
-    "e": _SHARE,
-    "c": (_are_ciphers, f"one or two of {', '.join(_CIPHERS)}"),
 }
-REPLY_CHECKS: Checks = {
-    "v": (_is_version, "a version from 1 to 65535"),
-    "role": _ROLE,
-    "n": _NONCE,
-    "caps": _CAPS,
+_HELLO: Checks = {**_PRIVATE_HELLO, "e": _SHARE, "c": (_are_ciphers, f"one or two of {', '.join(_CIPHERS)}")}
+_PRIVATE_REPLY: Checks = {"v": (_is_version, "a version from 1 to 65535"), "role": _ROLE, "n": _NONCE, "caps": _CAPS}
+_REPLY: Checks = {
+    **_PRIVATE_REPLY,
     "e": _SHARE,
     "c": (lambda value: isinstance(value, str) and value in _CIPHERS, f"one of {', '.join(_CIPHERS)}"),
 }
+
+
+def hello_checks(private: bool) -> Checks:
+    """What the fields of a HELLO must be."""
+    return _PRIVATE_HELLO if private else _HELLO
+
+
+def reply_checks(private: bool) -> Checks:
+    """What the fields of a REPLY must be."""
+    return _PRIVATE_REPLY if private else _REPLY
 
 
 def field_fault(fields: Mapping[str, Any], checks: Checks) -> str | None:

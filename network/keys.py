@@ -140,7 +140,7 @@ def _parse_line(line: str, where: str) -> Key:
 # What follows from a key, a shared secret, and the first two messages of a handshake: both proofs and the keys of the session.
 #
 # T   = SHA256(u32(len(HELLO)) || HELLO || REPLY core)
-# PRK = HMAC(T, key || X25519(own share, the other's) || binding)
+# PRK = HMAC(T, key || secret || binding)         secret = X25519(own share, the other's), 32 zeros on a private link
 # k_x = HMAC(PRK, "psgd/2 " || x || 0x01)        x = auth_s, auth_c, c2s, s2c
 #
 # All HMACs are HMAC-SHA256; PRK and k_x are HKDF's extract and one-block expand (RFC 5869) with T as salt. The shares are made
@@ -172,9 +172,22 @@ class Share:
             raise ProtocolError("The share of the other side is a point of low order.") from None
 
 
+class NoShare:
+    """In place of a share on a private link, on which nobody listens: the secret is 32 zeros, which two shares never make."""
+
+    public = b""
+
+    def secret(self, _other: bytes) -> bytes:
+        """What everybody knows."""
+        return bytes(SHARE_SIZE)
+
+
 @dataclass(frozen=True, slots=True)
 class SessionKeys:
-    """The keys that seal one session with `cipher`: `server_key` what the server sends, `client_key` what the client sends."""
+    """The keys that seal one session with `cipher`: `server_key` what the server sends, `client_key` what the client sends.
+
+    On a private link `cipher` is "" and nothing is sealed; `server_key` makes the MAC of READY, `client_key` has no use.
+    """
 
     server_key: bytes = field(repr=False)
     client_key: bytes = field(repr=False)
@@ -192,8 +205,8 @@ class KeySchedule:
 
 
 def derive(key: Key, shared: bytes, binding: bytes, hello: bytes, core: bytes) -> KeySchedule:
-    """The schedule of a handshake; `hello` and `core` are the messages' bytes, `shared` is the secret of both shares, `binding`
-    names the channel below."""
+    """The schedule of a handshake; `hello` and `core` are the messages' bytes, `shared` is the secret of both shares,
+    `binding` names the private link below, if it is one."""
     transcript = hashlib.sha256(_TRANSCRIPT_HEAD.pack(len(hello)) + hello + core).digest()
     root = _hmac(transcript, key.secret + shared + binding)
     auth_s, auth_c, c2s, s2c = (_hmac(root, b"psgd/2 %b\1" % label) for label in (b"auth_s", b"auth_c", b"c2s", b"s2c"))

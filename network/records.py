@@ -156,6 +156,33 @@ class Opener(_Records):
         raise ProtocolError("A record does not open: it was altered, replayed, reordered or comes from another session.")
 
 
+class Confirmation:
+    """Makes and checks READY on a private link, where no other frame is sealed: the first half of HMAC-SHA256(k_s2c, frame)."""
+
+    __slots__ = ("_key",)
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def seal(self, frame: Sequence[bytes | memoryview], into: memoryview) -> None:
+        """Write the frame and its MAC to `into`, which is TAG_SIZE bytes longer."""
+        data = b"".join(frame)
+        into[:] = data + self._mac(data)
+
+    def open(self, record: memoryview, into: memoryview) -> None:
+        """Write meta and data of the record to `into`.
+
+        Raises: ProtocolError unless the server of this session has made it.
+        """
+        frame = record[:-TAG_SIZE]
+        if not hmac.compare_digest(self._mac(frame), record[-TAG_SIZE:]):
+            raise ProtocolError("A record does not open: it was altered, or comes from another session.")
+        into[:] = frame[HEADER.size :]
+
+    def _mac(self, frame: bytes | memoryview) -> bytes:
+        return hmac.digest(self._key, frame, "sha256")[:TAG_SIZE]
+
+
 class RecordReader:
     """Ask `buffer()` where to read to, read there, then take the `frames` in what has come.
 
@@ -165,7 +192,7 @@ class RecordReader:
 
     __slots__ = ("_filled", "_first_only", "_frames", "_lacking", "_limits", "_opener", "_records", "_scratch", "direct")
 
-    def __init__(self, opener: Opener, limits: Limits, scratch: memoryview, first_only: bool) -> None:
+    def __init__(self, opener: Opener | Confirmation, limits: Limits, scratch: memoryview, first_only: bool) -> None:
         self._opener = opener
         self._limits = limits
         self._scratch = self._records = scratch  # what has come

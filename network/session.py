@@ -13,7 +13,7 @@ from .clock import Clock, SystemClock
 from .errors import ClosedByUs, NetworkError, PeerLost, ProtocolError
 from .frames import FrameReader, Message, Place
 from .keys import SessionKeys
-from .records import LARGE_BUFFERS, Opener, Sealer
+from .records import LARGE_BUFFERS, Confirmation, Opener, Sealer
 from .transport import Link, Waiter
 from .wire import TAG_SIZE, Frame, Kind, Limits, Sent, pack
 
@@ -47,7 +47,8 @@ class Session:
     `queue` frames a message and `send` moves what the link takes; until `pending_bytes` is 0 the arrays of queued messages
     must stay unchanged. `receive` moves what has arrived into `inbox`. When the connection ends, `lost` holds the reason:
     None while it lives, ClosedByUs after `close`, PeerLost otherwise; `left` tells that the peer said BYE first.
-    Not thread-safe. Raises: ValueError for frames that are not sealed on a link that is not private.
+    Every frame is sealed if `keys` name a cipher, else READY alone is confirmed.
+    Not thread-safe. Raises: ValueError for keys without a cipher on a link that is not private.
     """
 
     def __init__(
@@ -56,17 +57,16 @@ class Session:
         keys: SessionKeys,
         peer: Peer,
         *,
-        sealed: bool,
         is_server: bool,
         limits: Limits = Limits(),  # noqa: B008
         clock: Clock | None = None,
     ) -> None:
-        if not sealed and not link.private:
+        if not keys.cipher and not link.private:
             raise ValueError(f"The frames of a session with {link.peer} must be sealed: somebody may stand on its path.")
         self.link = link
         self.role, self.node_id = peer.role, peer.node_id
         self.caps = dict(peer.caps)
-        self.sealed = sealed
+        self.sealed = bool(keys.cipher)
         self.lost: NetworkError | None = None
         self.left = False
         self._leaving = False
@@ -79,13 +79,14 @@ class Session:
         self._clock = clock or SystemClock()
         self._looked = self._seconds = 0.0  # at a frame that does not go on: when, and for how long
         self._had = 0  # bytes read when that began
-        send_key, receive_key = keys.server_key, keys.client_key
-        if not is_server:
-            send_key, receive_key = receive_key, send_key
-        self._sealer = Sealer(keys.cipher, send_key)
-        # the server's first frame is sealed on every connection: it confirms the keys
-        opener = Opener(keys.cipher, receive_key) if sealed or not is_server else None
-        self._reader = FrameReader(opener, sealed, limits, expect_ready=not is_server)
+        self._sealer: Sealer | Confirmation = Confirmation(keys.server_key)
+        opener: Opener | Confirmation | None = None if is_server else self._sealer
+        if self.sealed:
+            send_key, receive_key = keys.server_key, keys.client_key
+            if not is_server:
+                send_key, receive_key = receive_key, send_key
+            self._sealer, opener = Sealer(keys.cipher, send_key), Opener(keys.cipher, receive_key)
+        self._reader = FrameReader(opener, self.sealed, limits, expect_ready=not is_server)
         self.inbox = self._reader.messages  # messages that have arrived and nobody has taken
         self._frames: deque[Frame] = deque()  # not sealed yet
         self._records = memoryview(b"")  # memory for those that are, used again when they have left

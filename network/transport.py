@@ -23,6 +23,7 @@ from typing import Protocol
 
 from .errors import NetworkError, TimedOut
 from .nodes import Address, is_ip
+from .records import check_library
 
 
 class Link(ABC):
@@ -35,8 +36,15 @@ class Link(ABC):
     """
 
     peer: str  # address of the other end, for people
-    private: bool  # nobody can stand between its ends: memory, or a Unix socket whose other end the kernel names
-    binding: bytes  # what the handshake ties its keys to
+    binding: bytes = b""  # what names it where nobody can stand between its ends: the handshake ties its keys to that
+
+    @property
+    def private(self) -> bool:
+        """Whether nobody can stand between its ends: in memory, or on a Unix socket whose other end the kernel names.
+
+        It hangs on nothing that the other end says. Only elsewhere handshakes have shares, and frames are sealed.
+        """
+        return bool(self.binding)
 
     @abstractmethod
     def send(self, buffers: Sequence[bytes | memoryview]) -> int:
@@ -90,19 +98,16 @@ class SocketLink(Link):
 
     def __init__(self, sock: socket.socket, peer: str = "") -> None:
         sock.setblocking(False)
-        self.binding = b""
         if sock.family == socket.AF_UNIX:
             for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
                 sock.setsockopt(socket.SOL_SOCKET, option, UNIX_BUFFER)
-            self.private = True  # in a folder that only we can enter: see `trusted_unix_path`
             self.peer = peer or "a process of this host"
-            self.binding = b"unix uid %d" % _peer_uid(sock)
+            self.binding = b"unix uid %d" % _peer_uid(sock)  # in a folder that only we can enter: see `trusted_unix_path`
         else:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             host, port = sock.getpeername()[:2]
-            self.private = False  # any user of the host may own the port that was called, and lead the bytes on
-            self.peer = peer or str(Address(host, port))
+            self.peer = peer or str(Address(host, port))  # whoever owns the port that was called may lead the bytes on
         self._socket: socket.socket | None = sock
 
     def fileno(self) -> int:
@@ -241,8 +246,9 @@ def resolve(address: Address, limit: float) -> list[tuple[socket.AddressFamily, 
 def listen_tcp(address: Address, backlog: int = 1024) -> socket.socket:
     """A listening, non-blocking TCP socket; port 0 picks a free one.
 
-    Raises: NetworkError naming the address; PortInUse, which tells what to do.
+    Raises: NetworkError naming the address; PortInUse, which tells what to do; NetworkError where nothing could be encrypted.
     """
+    check_library()
     family, sockaddr = resolve(address, 5.0)[0]
     try:
         sock = socket.socket(family, socket.SOCK_STREAM)

@@ -16,7 +16,7 @@ from typing import Any
 
 from network.acceptor import Forwarded
 from network.errors import ProtocolError
-from network.hello import Hint, parse_hello
+from network.hello import Hint
 from network.keys import Key
 from network.session import Session
 
@@ -163,14 +163,14 @@ class Supervisor:
         if self._untaken >= MOST_UNTAKEN:
             with contextlib.suppress(OSError):
                 visitor.sock.send(bytes([Hint.FULL]))
-        elif self._send(Visitor(visitor.hello, visitor.seconds, visitor.peer, *self._caller_of(visitor)), visitor.sock):
+        elif self._send(Visitor(visitor.data, visitor.seconds, visitor.peer, *self._caller_of(visitor)), visitor.sock):
             self._untaken += 1
         visitor.sock.close()  # our copy; the process has its own
 
     def _caller_of(self, visitor: Forwarded) -> tuple[int, bytes]:
         """The node that calls, and the key that it shares with ours, by the key that it is going to prove: then it is known who
         it is, whoever it claims to be. A node that came later than ours is not among those known: then by what it claims."""
-        hello = parse_hello(visitor.hello)
+        hello = visitor.hello
         own, claimed = self.order.node, hello.caps.get("node")
         caller = self._callers.get(hello.key_id, claimed if is_node(claimed) else own)
         if hello.role != "peer" or caller == own:

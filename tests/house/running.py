@@ -25,9 +25,11 @@ READY, FINISH = PSGDOptimizer.gradient_ready.__name__, PSGDOptimizer.finish_batc
 
 @dataclass(frozen=True)
 class Observed:
-    """The modules of ours in each process, and the events of each batch of the worker, in order of time."""
+    """The modules of ours and all packages in each process, and the events of each batch of the worker, in order of
+    time."""
 
     imported: dict[str, set[str]]
+    packages: dict[str, set[str]]
     batches: list[list[Event]]
 
     def lines(self, process: str) -> int:
@@ -43,14 +45,16 @@ def observed() -> Observed:
         if finished.returncode:
             raise RuntimeError(f"The job failed:\n{finished.stderr[-3000:]}")
         processes = {"worker": "worker", "submitter": "submitter", "agent": "agent-0"}
-        imported = {name: _ours(json.loads(Path(folder, f"{file}.json").read_text())) for name, file in processes.items()}
+        loaded = {name: json.loads(Path(folder, f"{file}.json").read_text()) for name, file in processes.items()}
+        imported = {name: _ours(modules) for name, modules in loaded.items()}
+        packages = {name: {module.partition(".")[0] for module in modules} for name, modules in loaded.items()}
         batches: list[list[Event]] = []
         for event in json.loads(Path(folder, "calls.json").read_text()):
             if event[0] == "batch":
                 batches.append([])
             else:
                 batches[-1].append(event)
-        return Observed(imported, batches)
+        return Observed(imported, packages, batches)
 
 
 def foreign_codecs() -> list[str]:

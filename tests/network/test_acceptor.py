@@ -23,7 +23,7 @@ from network.acceptor import (
 )
 from network.errors import NetworkError
 from network.handshake import HANDSHAKE_SECONDS, ClientHandshake
-from network.hello import Hello, Hint, Refused
+from network.hello import Hello, Hint, Refused, parse_hello
 from network.keys import Key, Keyring
 from network.testing import VirtualClock
 from network.transport import wait_sockets
@@ -228,12 +228,13 @@ def test_who_is_handed_on_finishes_within_what_is_left_and_nothing_is_read_beyon
             client.send(hello[20:] + behind)
             passed = agent.outcome()
             assert isinstance(passed, Forwarded)
-            assert (passed.job, passed.hello, passed.seconds) == ("job.1", hello, HANDSHAKE_SECONDS - 3.0)
+            assert (passed.job, passed.data, passed.seconds) == ("job.1", hello, HANDSHAKE_SECONDS - 3.0)
+            assert passed.hello == parse_hello(hello)
             if behind:
                 passed.sock.setblocking(True)
                 assert passed.sock.recv(100) == behind
         agent.outcomes.pop()
-        job.acceptor.add(passed.sock, hello=passed.hello, seconds=passed.seconds, peer=passed.peer)
+        job.acceptor.add(passed.sock, hello=passed.data, seconds=passed.seconds, peer=passed.peer)
         assert job.acceptor.deadline == HANDSHAKE_SECONDS - 3.0
         session = job.let_in(client, handshake).session
         assert (session.link.peer, session.bytes_read) == (passed.peer, len(hello) + 32)

@@ -61,23 +61,32 @@ def test_honest_ends_agree_on_two_keys_and_know_each_other() -> None:
 
 
 PRIVATE = same_nonce(32)
+UNIX = b"unix uid 1000"  # what names a private link
 
 
-def schedule(hello: bytes, core: bytes, binding: bytes = b"", private: bytes = PRIVATE) -> dict[bytes, bytes]:
+def schedule(hello: bytes, core: bytes, private: bytes = PRIVATE) -> dict[bytes, bytes]:
     """The schedule of docs, written out again: RFC 5869 with the transcript as salt; `private` is the client's share."""
-    transcript = hashlib.sha256(struct.pack("!I", len(hello)) + hello + core).digest()
     theirs = X25519PublicKey.from_public_bytes(msgpack.unpackb(core)["e"])
     shared = X25519PrivateKey.from_private_bytes(private).exchange(theirs)
+    return expanded(hello, core, shared, b"")
+
+
+def expanded(hello: bytes, core: bytes, shared: bytes, binding: bytes) -> dict[bytes, bytes]:
+    transcript = hashlib.sha256(struct.pack("!I", len(hello)) + hello + core).digest()
     root = hmac.new(transcript, CLUSTER.secret + shared + binding, "sha256").digest()
     keys = {x: hmac.new(root, b"psgd/2 " + x + b"\x01", "sha256").digest() for x in (b"auth_s", b"auth_c", b"s2c", b"c2s")}
     return {x: hmac.digest(key, transcript, "sha256") if x.startswith(b"auth") else key for x, key in keys.items()}
 
 
 def test_the_keys_follow_the_published_schedule() -> None:
-    one, other = client(binding=b"channel", nonce_source=same_nonce), server(binding=b"channel")
-    hello, reply, proof = converse(one, other)
-    told = schedule(hello, reply[3:-32], b"channel")
-    assert (reply[-32:], proof, one.keys.server_key, one.keys.client_key) == tuple(told.values())
+    for channel in (b"", UNIX):
+        one, other = client(binding=channel, nonce_source=same_nonce), server(binding=channel)
+        hello, reply, proof = converse(one, other)
+        core = reply[3:-32]
+        told = expanded(hello, core, bytes(32), channel) if channel else schedule(hello, core)
+        assert (reply[-32:], proof, one.keys.server_key, one.keys.client_key) == tuple(told.values())
+        assert one.keys == other.keys and bool(one.keys.cipher) is not bool(channel)
+        assert {"e", "c"} & (fields_of(hello).keys() | msgpack.unpackb(core).keys()) == (set() if channel else {"e", "c"})
 
 
 @covers("SEC-6")
@@ -154,8 +163,10 @@ def test_what_could_not_be_understood_is_refused_at_home(make: Any, arguments: d
         make(**arguments)
 
 
-def test_the_largest_messages_that_may_be_sent_are_understood() -> None:
-    messages = converse(client(caps={"long": "x" * 856}), server(caps={"long": b"x" * 874}))
+@pytest.mark.parametrize(("binding", "sizes"), [(b"", (856, 874)), (UNIX, (925, 924))])
+def test_the_largest_messages_that_may_be_sent_are_understood(binding: bytes, sizes: tuple[int, int]) -> None:
+    one, other = ({"binding": binding, "caps": {"long": b"x" * size}} for size in sizes)
+    messages = converse(client(**one), server(**other))
     assert (len(messages.hello), len(messages.reply)) == (1024, 1024)
 
 
@@ -208,12 +219,13 @@ def flip(message: bytes, bit: int) -> bytes:
 
 
 @covers("SEC-4")
+@pytest.mark.parametrize("binding", [b"", UNIX], ids=["shares", "private"])
 @pytest.mark.parametrize("place", range(3), ids=["hello", "reply", "proof"])
-def test_no_altered_bit_is_accepted(place: int) -> None:
+def test_no_altered_bit_is_accepted(place: int, binding: bytes) -> None:
     """An altered hello is refused at once, waits for bytes that do not come, or gets an answer that the client refuses; for an
     altered reply there is no proof; without the right proof the server's first frame never comes."""
-    for bit in range(8 * len(honest(nonce_source=same_nonce)[place])):
-        one, other = client(nonce_source=same_nonce), server()
+    for bit in range(8 * len(converse(client(binding=binding), server(binding=binding))[place])):
+        one, other = client(nonce_source=same_nonce, binding=binding), server(binding=binding)
         said: bytes | None = one.start()
         for number, end in enumerate((other, one, other)):
             said = attempt(end, flip(said, bit) if number == place else said) if said else None
@@ -296,7 +308,7 @@ AT_CLIENT: dict[str, tuple[dict[str, Any], Callable[[bytes], bytes], str]] = {
     ),
     **{
         f"another channel {here!r} {there!r}": ({"binding": here}, lambda hello, b=there: answered(hello, binding=b), IMPOSTOR)
-        for here, there in ((b"", b"x"), (b"one", b"two"), (b"one", b"one "))
+        for here, there in ((b"one", b"two"), (b"one", b"one "))
     },
 }
 
@@ -311,6 +323,33 @@ def test_a_client_sends_no_proof_to_whoever_lacks_the_key(name: str) -> None:
     with pytest.raises((ProtocolError, Rejected), match=refusal):
         one.feed(reply)
     assert not one.done
+
+
+@covers("SEC-4", "SEC-5", "SEC-19")
+@pytest.mark.parametrize(("here", "there"), [(b"", UNIX), (UNIX, b"")], ids=["claims to be private", "claims to be public"])
+def test_ends_on_links_of_two_kinds_never_agree(here: bytes, there: bytes) -> None:
+    """Each goes by its own socket: it takes no message of the other kind, and one that was altered proves nothing."""
+    one, other = client(binding=here), server(binding=there)
+    hello = one.start()
+    with pytest.raises(ProtocolError, match=r"hello must have the fields v, role, key_id, n, caps, job(, e, c)? and no others"):
+        server(binding=there).feed(hello)
+    reply = other.feed(as_of_kind(there, hello))
+    for said in (reply, as_of_kind(here, reply)):
+        with pytest.raises(Rejected, match=IMPOSTOR):
+            started(binding=here).feed(said)
+    with pytest.raises(Rejected, match="did not prove"):
+        other.feed(reply[-32:])
+    assert not one.done and not other.done
+
+
+def as_of_kind(binding: bytes, message: bytes) -> bytes:
+    """A hello or a reply with what makes it one of that link, or without."""
+    fields = fields_of(message) if message[:4] == b"PSGD" else msgpack.unpackb(message[3:-32])
+    if binding:
+        del fields["e"], fields["c"]
+    else:
+        fields |= {"e": OTHER_SHARE, "c": [AES, CHACHA] if message[:4] == b"PSGD" else AES}
+    return hello_of(fields) if message[:4] == b"PSGD" else reply_of(fields, message[-32:])
 
 
 AT_SERVER: dict[str, Callable[[bytes], bytes]] = {

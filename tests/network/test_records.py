@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 
-from network.acceptor import Acceptor
-from network.dial import Dialing
+from network.dial import Target, dial
 from network.errors import NetworkError, PeerLost, ProtocolError
-from network.hello import Hint
+from network.keys import Key
+from network.nodes import Address
 from network.records import AES, CHACHA, Opener, Sealer, check_library, choose_cipher
-from network.testing import VirtualClock
+from network.transport import listen_tcp
 from network.wire import HEADER, TAG_SIZE, Packed
 
 from ..statements import covers
@@ -124,7 +124,8 @@ def test_without_a_library_that_encrypts_nobody_listens_or_calls(found: str | No
     monkeypatch.setitem(sys.modules, "cryptography", module)
     check_library.cache_clear()
     try:
-        for use in (lambda: Acceptor(lambda _hello: Hint.FULL), lambda: Dialing({}, 1.0, VirtualClock())):
+        target = Target(Address("127.0.0.1", 1), Key(b"k" * 32), "submitter", "agent")
+        for use in (lambda: listen_tcp(Address("127.0.0.1", 0)), lambda: dial(target)):
             with pytest.raises(NetworkError, match=f"need the package cryptography, 47 or newer, found {found or 'none'}"):
                 use()
     finally:

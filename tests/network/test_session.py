@@ -24,7 +24,7 @@ from network.controller import Controller
 from network.dial import Target, dial
 from network.errors import ClosedByUs, NetworkError, PeerLost, ProtocolError
 from network.keys import Keyring, SessionKeys, new_key
-from network.records import AES, Sealer
+from network.records import AES, CHACHA, Sealer
 from network.session import (
     INBOX_LIMIT,
     JOB_STALL_SECONDS,
@@ -46,7 +46,7 @@ from rpc.messages import Load
 from rpc.submit.connections import Connections, Gone
 
 from ..statements import covers
-from .wires import KEYS, SEALED_WIRES, WIRES, Talk, memory_wire, talk, travelling
+from .wires import KEYS, SEALED_WIRES, WIRES, Talk, keys_for, memory_wire, talk, tcp_wire, travelling
 
 LIMITS = {"submitter": STALL_SECONDS, "agent": STALL_SECONDS, "peer": JOB_STALL_SECONDS, "code": JOB_STALL_SECONDS}
 
@@ -151,14 +151,23 @@ def test_a_frame_beyond_the_receivers_limits_ends_the_session() -> None:
             ends.server.receive()
 
 
-def test_a_server_without_the_keys_is_not_confirmed() -> None:
+@pytest.mark.parametrize("cipher", [AES, CHACHA, ""])
+def test_a_server_without_the_keys_is_not_confirmed(cipher: str) -> None:
+    """Neither where frames are sealed nor where READY alone has a MAC."""
     wire = memory_wire()
-    client = Session(wire.left, KEYS, Peer("peer"), sealed=True, is_server=False)
-    Session(wire.right, SessionKeys(b"x" * 32, b"y" * 32, AES), Peer("peer"), sealed=True, is_server=True).send()
+    client = Session(wire.left, SessionKeys(b"s" * 32, b"y" * 32, cipher), Peer("peer"), is_server=False)
+    Session(wire.right, SessionKeys(b"x" * 32, b"y" * 32, cipher), Peer("peer"), is_server=True).send()
     assert client.confirm() is False
     with pytest.raises(ProtocolError, match="record does not open"):
         client.receive()
     assert client.confirm() is False
+
+
+@covers("SEC-5")
+def test_a_link_on_whose_path_somebody_may_stand_carries_no_session_that_is_not_sealed() -> None:
+    for link in tcp_wire()[:2]:
+        with contextlib.closing(link), pytest.raises(ValueError, match="must be sealed: somebody may stand on its path"):
+            Session(link, keys_for(False), Peer("peer"), is_server=True)
 
 
 def test_values_of_the_class_table_travel_after_it_is_shared() -> None:
@@ -198,7 +207,7 @@ class Half(NamedTuple):
 @contextlib.contextmanager
 def half(kind: str = "memory", *, sealed: bool = False, role: str = "submitter") -> Iterator[Half]:
     wire, clock = WIRES[kind][0](), VirtualClock()
-    session = Session(wire.right, KEYS, Peer(role), sealed=sealed, is_server=True, clock=clock)
+    session = Session(wire.right, keys_for(sealed), Peer(role), is_server=True, clock=clock)
     try:
         yield Half(session, wire.left, clock)
     finally:

@@ -14,8 +14,8 @@ import pytest
 
 from network import records
 from network.handshake import ClientHandshake, ServerHandshake
-from network.keys import Key, Keyring
-from network.records import AES, CHACHA, Sealer
+from network.keys import Key, Keyring, SessionKeys
+from network.records import AES, CHACHA, Confirmation, Sealer
 from network.wire import Kind, pack
 
 from .handshakes import converse
@@ -31,29 +31,50 @@ def counted(first: int) -> Callable[[int], bytes]:
     return lambda size: bytes([next(numbers)]) * size
 
 
-def vectors(cipher: str) -> dict[str, Any]:
-    """A handshake and the first messages of the client after it, as `cipher` was chosen."""
-    key = Key(bytes(range(32)))
-    one = ClientHandshake(key, "submitter", "agent", caps={"node": 2}, nonce_source=counted(0x10))
-    other = ServerHandshake({"submitter": Keyring((key,))}, "agent", caps={"slots": 1}, nonce_source=counted(0x20))
+KEY = Key(bytes(range(32)))
+
+
+def shaken(binding: bytes) -> tuple[SessionKeys, dict[str, Any]]:
+    """What comes of it, and what is to be written down."""
+    one = ClientHandshake(KEY, "submitter", "agent", caps={"node": 2}, nonce_source=counted(0x10), binding=binding)
+    admits = {"submitter": Keyring((KEY,))}
+    other = ServerHandshake(admits, "agent", caps={"slots": 1}, nonce_source=counted(0x20), binding=binding)
     said = converse(one, other)
-
-    def messages() -> list[str]:
-        sealer = Sealer(cipher, one.keys.client_key)
-        return [travelling(pack(Kind.MESSAGE, (7, n), value, True), sealer).hex() for n, value in enumerate(VALUES)]
-
-    return {
-        "key": key.secret.hex(),
-        "client share, private": (bytes([0x10]) * 32).hex(),
-        "server share, private": (bytes([0x20]) * 32).hex(),
-        "binding": "",
+    shares = {f"{end} share, private": (bytes([first]) * 32).hex() for end, first in (("client", 0x10), ("server", 0x20))}
+    return one.keys, {
+        "key": KEY.secret.hex(),
+        **({} if binding else shares),
+        "binding": binding.decode(),
         **{name: message.hex() for name, message in said._asdict().items()},
         "cipher": one.keys.cipher,
         "k_s2c": one.keys.server_key.hex(),
         "k_c2s": one.keys.client_key.hex(),
-        "READY, by the server": travelling(pack(Kind.READY, (), None, True), Sealer(cipher, one.keys.server_key)).hex(),
+    }
+
+
+def vectors(cipher: str) -> dict[str, Any]:
+    """A handshake and the first messages of the client after it, as `cipher` was chosen."""
+    keys, written = shaken(b"")
+
+    def messages() -> list[str]:
+        sealer = Sealer(cipher, keys.client_key)
+        return [travelling(pack(Kind.MESSAGE, (7, n), value, True), sealer).hex() for n, value in enumerate(VALUES)]
+
+    return {
+        **written,
+        "READY, by the server": travelling(pack(Kind.READY, (), None, True), Sealer(cipher, keys.server_key)).hex(),
         "messages, by the client": messages(),
         "messages, by the client, with a key for 50 bytes each": rekeyed(messages),
+    }
+
+
+def private() -> dict[str, Any]:
+    """The same on a Unix socket, whose frames travel as they are."""
+    keys, written = shaken(b"unix uid 1000")
+    return {
+        **written,
+        "READY, by the server": travelling(pack(Kind.READY, (), None, True), Confirmation(keys.server_key)).hex(),
+        "messages, by the client": [travelling(pack(Kind.MESSAGE, (7, n), value)).hex() for n, value in enumerate(VALUES)],
     }
 
 
@@ -65,8 +86,8 @@ def rekeyed(messages: Callable[[], list[str]]) -> list[str]:
         records.REKEY_BYTES = usual
 
 
-def both(use: Callable[[str, tuple[str, str]], Any]) -> dict[str, Any]:
-    return {AES: use(AES, (AES, CHACHA)), CHACHA: use(CHACHA, (CHACHA, AES))}
+def all_of_them(use: Callable[[str, tuple[str, str]], Any]) -> dict[str, Any]:
+    return {AES: use(AES, (AES, CHACHA)), CHACHA: use(CHACHA, (CHACHA, AES)), "private link": private()}
 
 
 def test_the_bytes_of_the_protocol_are_those_that_were_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +95,7 @@ def test_the_bytes_of_the_protocol_are_those_that_were_recorded(monkeypatch: pyt
         monkeypatch.setattr("network.handshake.ciphers", lambda: order)
         return vectors(cipher)
 
-    assert both(made) == json.loads(FILE.read_text("ascii"))
+    assert all_of_them(made) == json.loads(FILE.read_text("ascii"))
 
 
 if __name__ == "__main__":
@@ -84,4 +105,4 @@ if __name__ == "__main__":
         handshake.ciphers = lambda: order
         return vectors(cipher)
 
-    FILE.write_text(json.dumps(both(write), indent=1) + "\n", "ascii")
+    FILE.write_text(json.dumps(all_of_them(write), indent=1) + "\n", "ascii")

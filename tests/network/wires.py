@@ -10,13 +10,19 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from network.keys import SessionKeys
-from network.records import AES, Sealer
+from network.records import AES, Confirmation, Sealer
 from network.session import Peer, Session
 from network.transport import Link, SocketLink, wait_sockets
 from network.wire import TAG_SIZE, Limits, Packed
 
 KEYS = SessionKeys(b"s" * 32, b"c" * 32, AES)
+PRIVATE_KEYS = SessionKeys(b"s" * 32, b"c" * 32, "")  # of a link on which only READY is confirmed
 MEMORY_BYTES = 1 << 20
+
+
+def keys_for(sealed: bool) -> SessionKeys:
+    """Those of a session whose frames are sealed, or not."""
+    return KEYS if sealed else PRIVATE_KEYS
 
 
 class Wire(NamedTuple):
@@ -31,7 +37,7 @@ class MemoryLink(Link):
     """One end of two bounded buffers in this process, for one thread: a link that the system knows nothing of."""
 
     def __init__(self, outgoing: Buffer, incoming: Buffer, peer: str) -> None:
-        self.peer, self.private, self.binding = peer, True, b""
+        self.peer, self.binding = peer, b"memory"
         self._out, self._in = outgoing, incoming
         self._closed = False
 
@@ -100,7 +106,7 @@ WIRES: dict[str, tuple[Callable[[], Wire], type[Link]]] = {
 SEALED_WIRES = [(kind, sealed) for kind in sorted(WIRES) for sealed in (False, True) if sealed or kind != "tcp"]
 
 
-def travelling(packed: Packed, sealer: Sealer | None = None) -> bytes:
+def travelling(packed: Packed, sealer: Sealer | Confirmation | None = None) -> bytes:
     """A message as it travels, as records of `sealer`."""
     if sealer is None:
         return b"".join(packed.buffers())
@@ -121,10 +127,10 @@ class Talk(NamedTuple):
 @contextlib.contextmanager
 def talk(kind: str = "unix", *, sealed: bool = False, limits: Limits | None = None) -> Iterator[Talk]:
     wire = WIRES[kind][0]()
-    sealed = sealed or not wire.left.private
+    keys = keys_for(sealed or not wire.left.private)
     limits = limits or Limits()
-    client = Session(wire.left, KEYS, Peer("peer", 0), sealed=sealed, is_server=False, limits=limits)
-    server = Session(wire.right, KEYS, Peer("peer", 1), sealed=sealed, is_server=True, limits=limits)
+    client = Session(wire.left, keys, Peer("peer", 0), is_server=False, limits=limits)
+    server = Session(wire.right, keys, Peer("peer", 1), is_server=True, limits=limits)
     try:
         server.send()
         while not client.confirm():

@@ -22,7 +22,7 @@ from network.transport import SocketLink
 from rpc.collective.allreduce import WHOLE_BYTES, combined
 from rpc.collective.shared_slots import ACCEPT, AHEAD, OFFER, PIECE_BYTES, SharedSlots
 from rpc.communication import Communication
-from tests.network.wires import KEYS
+from tests.network.wires import keys_for
 
 from ...statements import covers
 
@@ -35,7 +35,7 @@ def group(count: int, *, sealed: bool = False) -> Iterator[list[Communication]]:
     sessions: list[dict[int, Session]] = [{} for _ in range(count)]
     for low, high in itertools.combinations(range(count), 2):
         for node, peer, end in zip((low, high), (high, low), socket.socketpair(), strict=True):
-            sessions[node][peer] = Session(SocketLink(end), KEYS, Peer("peer"), sealed=sealed, is_server=node == low)
+            sessions[node][peer] = Session(SocketLink(end), keys_for(sealed), Peer("peer"), is_server=node == low)
     controllers = [Controller(node, found) for node, found in enumerate(sessions)]
     try:
         yield [Communication(com, range(count), Path(), Path(), lambda percent: None) for com in controllers]
@@ -228,7 +228,7 @@ class Node:
     """A controller, its slots, and what has reached them."""
 
     def __init__(self, node_id: int, link: SocketLink, *, sealed: bool) -> None:
-        session = Session(link, KEYS, Peer("peer"), sealed=sealed, is_server=node_id == 0)
+        session = Session(link, keys_for(sealed), Peer("peer"), is_server=node_id == 0)
         self.controller = Controller(node_id, {1 - node_id: session})
         self.slots = SharedSlots(self.controller, [0, 1])
         self.kinds: list[int] = []
