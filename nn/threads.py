@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Team", "blas_threads", "describe_blas", "limited_to_one_thread"]
+__all__ = ["Team", "blas_threads", "describe_blas", "describe_kernels", "has_portable_bits", "limited_to_one_thread"]
 
 
 class Team:
@@ -126,15 +126,41 @@ def _openblas() -> _OpenBLAS | None:
 
 
 def describe_blas() -> str:
-    """Return NumPy's version, the kernels that OpenBLAS picked for this CPU, and its number of threads.
+    """Return NumPy's version and `describe_kernels`: on equal ones the same computation has the same bits.
 
     >>> describe_blas()     # doctest: +SKIP
-    'NumPy 2.4.6, OpenBLAS kernels SkylakeX, 1 thread(s)'
+    'NumPy 2.4.6, functions for AVX512_ICL, OpenBLAS kernels SkylakeX, 1 thread(s)'
     """
-    blas = _openblas()
+    return f"NumPy {np.__version__}, {describe_kernels()}"
+
+
+def describe_kernels() -> str:
+    """Return for what instructions NumPy's functions are, which kernels OpenBLAS has, and on how many threads.
+
+    The libraries take both by the CPU, or as the variables OPENBLAS_CORETYPE and NPY_DISABLE_CPU_FEATURES said when the process
+    began.
+    """
+    blas, functions = _openblas(), f"functions for {_features()[-1]}"
     if blas is None:
-        return f"NumPy {np.__version__}, another BLAS than that of its wheel"
-    return f"NumPy {np.__version__}, OpenBLAS kernels {blas.kernels}, {blas_threads()} thread(s)"
+        return f"{functions}, another BLAS than that of its wheel"
+    return f"{functions}, OpenBLAS kernels {blas.kernels}, {blas_threads()} thread(s)"
+
+
+def has_portable_bits() -> bool:
+    """Return whether products and functions give the bits here that they give on every x86 CPU with AVX2.
+
+    That takes one thread, and functions and kernels for AVX2, neither older nor newer ones.
+    """
+    blas, features = _openblas(), set(_features())
+    avx2 = bool(features & {"AVX2", "X86_V3"}) and not any(name == "X86_V4" or name.startswith("AVX512") for name in features)
+    return blas is not None and blas.kernels == "Haswell" and blas_threads() == 1 and avx2
+
+
+def _features() -> list[str]:
+    """The instructions for which NumPy has functions that it uses here, the newest last."""
+    told: Any = np.show_config(mode="dicts")
+    extensions = told["SIMD Extensions"]
+    return [*extensions["baseline"], *extensions.get("found", ())]
 
 
 def blas_threads() -> int:

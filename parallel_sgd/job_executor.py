@@ -17,9 +17,10 @@ from network.nodes import NodeAssignment
 from nn.data import load_arrays
 from nn.dataset import checksum_of
 from nn.dataset.interface import AbsDataset
-from nn.threads import describe_blas
+from nn.threads import describe_blas, has_portable_bits
 from rpc import AbsExecutable, Communication, ReplyPackage
 from rpc.files import keep_configuration
+from rpc.job import KERNEL_VARIABLES, PORTABLE
 
 from .accounts import NodeAccounts, Times
 from .channel import Parameter_Server
@@ -98,6 +99,8 @@ class JobExecutor(AbsExecutable):
         """Agree with the others on where to begin, then do this node's part, while the faults that the job asks for happen."""
         with injected(str(self._options.fault), self._options.seed, com) as faults:
             plan = self._plan()
+            if plan.options.bits == PORTABLE and not has_portable_bits():
+                raise RuntimeError(f"This node cannot give the portable 'bits' its agent promised: it has {describe_blas()}.")
             keep_description(
                 com.output_directory.parent, describe_node(self.node_id, com.attempt, self._parts, plan), self.logger
             )
@@ -186,7 +189,7 @@ def options_of(resources: Mapping[str, Any]) -> JobOptions:
 
 
 _LARGE: Final = ("net_model", "data_samples", "net_checkpoint", "extra_package")  # no settings, or values without their names
-_VARIABLES: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OPENBLAS_CORETYPE", "MKL_NUM_THREADS")
+_VARIABLES: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", *KERNEL_VARIABLES, "MKL_NUM_THREADS")
 
 
 def describe_node(node: int, attempt: int, parts: Mapping[str, Any], plan: WorkerPlan) -> dict[str, Any]:

@@ -118,15 +118,16 @@ def make_manifest(spec: JobSpec, samples_size: int, job: str) -> JobManifest:
 
 @dataclass(frozen=True)
 class AttemptState:
-    """The newest attempt, its nodes as texts, and what `Recovery` remembers."""
+    """The newest attempt, its nodes as texts, what `Recovery` remembers, and the BLAS kernels that all attempts have."""
 
     attempt: int
     nodes: Mapping[str, str]
     recovery: Mapping[str, Any]
+    kernels: str = ""
 
     @classmethod
-    def of(cls, attempt: int, nodes: NodeAssignment, recovery: Recovery) -> AttemptState:
-        return cls(attempt, {str(node): str(address) for node, address in nodes.items()}, recovery.state_dict())
+    def of(cls, attempt: int, nodes: NodeAssignment, recovery: Recovery, kernels: str = "") -> AttemptState:
+        return cls(attempt, {str(node): str(address) for node, address in nodes.items()}, recovery.state_dict(), kernels)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -139,7 +140,7 @@ class AttemptState:
         """
         state = cls(**parsed(json.loads, text))
         right = type(state.attempt) is int and isinstance(state.nodes, dict) and isinstance(state.recovery, dict)
-        if not right or not all(type(address) is str for address in state.nodes.values()):
+        if not right or not all(type(text) is str for text in (*state.nodes.values(), state.kernels)):
             raise ValueError("The state of an attempt must have a number, addresses by node, and what recovery remembers.")
         state.assignment()
         try:

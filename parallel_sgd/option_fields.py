@@ -14,6 +14,7 @@ from network.values import encode
 from nn import arguments
 from rpc import limits, shipping, submit
 from rpc.files import is_safe_name
+from rpc.job import PORTABLE
 
 from .codec.choice import shown
 from .report import check_title as check_file_name
@@ -134,6 +135,12 @@ def check_threads(name: str, threads: Any) -> int | str:
     if threads != "auto" and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
         raise ValueError(f"'{name}' must be a positive integer or 'auto', got {threads!r}")
     return threads  # type: ignore[no-any-return]
+
+
+def check_bits(name: str, bits: Any) -> str | None:
+    if bits not in (None, PORTABLE):
+        raise ValueError(f"'{name}' must be {PORTABLE!r} or None, got {bits!r}")
+    return bits  # type: ignore[no-any-return]
 
 
 def check_fault(_name: str, fault: Any) -> str:

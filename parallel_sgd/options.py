@@ -16,6 +16,7 @@ from nn.gradient_descent import ADAMOptimizer
 from nn.gradient_descent.interface import IGradientDescent
 from nn.optimizer import IOptimizer, PSGDOptimizer
 from rpc import submit
+from rpc.job import PORTABLE
 from rpc.logs import NORMAL
 
 from .batch_sync.sync.interface import ISyncType, SyncChoice, SyncSetting
@@ -27,6 +28,7 @@ from .option_fields import (
     HERE,
     Option,
     about,
+    check_bits,
     check_class,
     check_directory,
     check_fault,
@@ -177,6 +179,18 @@ class JobOptions:
         "per worker, or 'auto' for the cores of the host divided by its jobs.",
         check_threads,
         flag("--blas-threads", "training", "per worker, or auto", default="1"),
+    )
+    bits: str | None = option(
+        None,
+        "'portable': the same bits on every x86 CPU with AVX2, whose kernels all nodes take then, on one thread and without "
+        "NumPy's functions for AVX-512; a node that has none is refused. By default the fastest kernels that all nodes have.",
+        check_bits,
+        flag(
+            "--bits",
+            "training",
+            "portable: the same bits on every x86 CPU with AVX2 (default: the fastest kernels that all workers have)",
+            choices=(PORTABLE,),
+        ),
     )
     on_failure: str | None = option(
         None,

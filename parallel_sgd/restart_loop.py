@@ -15,6 +15,7 @@ from network.errors import NetworkError
 from network.nodes import NodeAssignment
 from network.request import Request
 from rpc import Coordinator, Deposed, SubmissionError, limits
+from rpc.job import common_kernels
 from rpc.lease import Candidacy, Handoff, NoMajority
 from rpc.logs import SUBMIT_LOGGER, get_logger
 from rpc.messages import MAX_TEXT
@@ -43,10 +44,11 @@ class RunningAttempt(NamedTuple):
 
 
 class Begin(NamedTuple):
-    """The number of the next attempt, and the term of our newest claim."""
+    """The number of the next attempt, the term of our newest claim, and the BLAS kernels, if they are chosen already."""
 
     attempt: int = 0
     term: int = 0
+    kernels: str | None = None
 
 
 class RestartLoop:
@@ -71,7 +73,7 @@ class RestartLoop:
         self._manifest, self._membership, self.recovery = manifest, membership, recovery
         self._request, self._samples, self._run = request, samples, run
         self._driver, self._collects = driver, run is not None
-        self._attempt, self._term = begin
+        self._attempt, self._term, self._kernels = begin
         self._content = manifest.to_bytes() if driver else b""
         self._sha256 = hashlib.sha256(self._content).hexdigest()
         self._running: RunningAttempt | None = None
@@ -114,6 +116,8 @@ class RestartLoop:
         try:
             if self._attempt == 0:
                 self._check_resume(com)
+            if self._kernels is None:
+                self._kernels = self._manifest.options.bits or common_kernels(com)
             coordinator = self.coordinator(com, self._attempt, nodes)
             self._attempt += 1
             self._submit(coordinator, nodes)
@@ -142,8 +146,11 @@ class RestartLoop:
     def _hand_off(self, running: RunningAttempt) -> None:
         """Hand on what a standby driver needs to go on from here, if the job is to survive us."""
         if self._driver:
-            state = AttemptState.of(running.coordinator.attempt, running.nodes, self.recovery)
+            state = self._state(running.coordinator.attempt, running.nodes)
             running.coordinator.hand_off(Handoff(self._driver, STANDBY, self._content, state.to_json(), running.term))
+
+    def _state(self, attempt: int, nodes: NodeAssignment) -> AttemptState:
+        return AttemptState.of(attempt, nodes, self.recovery, self._kernels or "")
 
     def coordinator(self, com: Controller, attempt: int, nodes: NodeAssignment) -> Coordinator:
         """One for an attempt with `nodes`, whoever has started it."""
@@ -160,7 +167,8 @@ class RestartLoop:
             stall=manifest.options.stall_timeout or 0.0,
             driver=self._driver,
             term=self._term,
-            attempt_state=AttemptState.of(attempt, nodes, self.recovery).to_json() if self._driver else "",
+            attempt_state=self._state(attempt, nodes).to_json() if self._driver else "",
+            kernels=self._kernels,
             collects=self._collects,
         )
 
@@ -224,7 +232,7 @@ class RestartLoop:
         Raises: NoMajority, Deposed.
         """
         candidacy = self._ask(running)
-        state = AttemptState.of(self._attempt, self._membership.nodes, self.recovery)
+        state = self._state(self._attempt, self._membership.nodes)
         staying = set(running.nodes).difference(self._left_out(running.nodes))
         candidacy.agree(self._attempt, state.to_json(), staying)
         self._term = candidacy.election.term

@@ -15,7 +15,9 @@ from nn.dataset.transforms.abstract import AbsTransformer
 from nn.model import Model
 from nn.optimizer import OpContainer
 from nn.registry import custom_classes
+from nn.threads import describe_blas, has_portable_bits, limited_to_one_thread
 from rpc.elastic import Discovery, discovery_of
+from rpc.job import kernel_variables
 from rpc.submit import AGAIN, FAIL, REDUNDANT, SHRINK, checked_policy
 
 from .batches import FIXED, SHUFFLED, SHUFFLED_IN_BLOCKS
@@ -99,6 +101,7 @@ def make_spec(model: Model, data: AbsDataset, transform: AbsTransformer | None, 
     options, nodes = given.checked(), given.nodes
     if nodes.worker_ids != list(range(len(nodes.worker_ids) or 1)):
         raise ValueError(f"'nodes' must hold the workers 0..n-1, got {nodes.worker_ids}")
+    _check_bits(options)
     worker_count, has_server = len(nodes.worker_ids), nodes.has_parameter_server
     # those of this program whose checkpoints outlive them
     is_local = isinstance(nodes, LocalNodes) and nodes.agents is not None
@@ -156,6 +159,21 @@ def make_spec(model: Model, data: AbsDataset, transform: AbsTransformer | None, 
         is_local,
         remark if default_codec in kinds else "",
     )
+
+
+def _check_bits(options: JobOptions) -> None:
+    if options.bits is None:
+        return
+    if options.blas_threads != 1:
+        raise ValueError(f"'bits' {options.bits!r} takes one BLAS thread, got blas_threads={options.blas_threads!r}")
+    with limited_to_one_thread():
+        here = has_portable_bits()
+    if isinstance(options.nodes, InProcessNodes) and not here:
+        variables = " ".join(f"{name}='{value}'" for name, value in kernel_variables(options.bits).items())
+        raise ValueError(
+            f"'bits' {options.bits!r} cannot be had in this process, which has {describe_blas()}: take local_workers(), or "
+            f"start Python with {variables} on a CPU with AVX2"
+        )
 
 
 def _default_codec(options: JobOptions, codec: CodecChoice, assignment: ISetting, size: int) -> Default:

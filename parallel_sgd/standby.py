@@ -119,6 +119,7 @@ class StandbyDriver:
         _log.warning("Job %s: Node(%s) drives it from now on, attempt %s.", manifest.job, self.node, state.attempt + 1)
         recovery = Recovery(manifest.policy, manifest.options.max_restarts)
         recovery.load_state_dict(state.recovery)
+        attempt = 1 + max([state.attempt, *(answer.attempt for answer in granted.values())])
         loop = RestartLoop(
             manifest,
             self._membership(nodes),
@@ -127,7 +128,7 @@ class StandbyDriver:
             self._load_samples,
             None,
             driver=self._driver,
-            begin=Begin(1 + max([state.attempt, *(answer.attempt for answer in granted.values())]), candidacy.election.term),
+            begin=Begin(attempt, candidacy.election.term, state.kernels),
         )
         with candidacy.take_connections() as com:
             coordinator = loop.coordinator(com, state.attempt, nodes)

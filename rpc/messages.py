@@ -73,6 +73,7 @@ class CanCommit(Operation):
     others: list[Node] = field(default_factory=list)  # nodes of the job that are not of the group, but may call it or be called
     term: Term = 0  # of the driver's claim
     attempt_state: str = ""  # with whom the attempt begins, for whoever drives the job after this driver
+    kernels: Annotated[str, Length(0, 32)] = ""  # of the BLAS, which all processes of the job have; "": each its own
     standstill: float = 0.0  # seconds for which a signal may stop the process until it counts as stuck; 0: for ever
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 from collections.abc import Iterator
 
@@ -14,6 +15,7 @@ from tests.wall import in_the_wall
 
 
 def pytest_configure() -> None:
+    os.environ["PSGD_KERNEL_PROBE"] = "off"  # what was measured on this machine must not decide about bits
     adopt_orphans()
     # how long an example takes says how busy the machine is; what never ends meets the time-out of its test
     settings.register_profile("any load", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from network import VERSION
 from nn.tensor_files import ModelFileError, parse, seal
+from nn.threads import describe_kernels
 from parallel_sgd.batches import FIXED
 from parallel_sgd.progress import History
 
@@ -48,7 +49,9 @@ class OtherJob(CheckpointError):
 
 
 def versions() -> dict[str, str]:
-    return {"parallel_sgd": VERSION, "numpy": np.__version__, "python": platform.python_version()}
+    """What the bits of a state depend on, besides its job."""
+    python = platform.python_version()
+    return {"parallel_sgd": VERSION, "numpy": np.__version__, "python": python, "kernels": describe_kernels()}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -211,14 +211,12 @@ class Resumption:
     def remarks(self, seed: int) -> list[str]:
         """What keeps the bits from being those of an undisturbed run, in words."""
         header, now = self.snapshot.header, versions()
-        found = []
+        then, found = header.versions, []
         if header.seed != seed:
             found.append(
                 f"The checkpoint is of a job with seed {header.seed}, this one has {seed}: other random numbers follow."
             )
-        others = [
-            f"{name} {header.versions.get(name)} (here {now[name]})" for name in now if header.versions.get(name) != now[name]
-        ]
+        others = [f"{name} {then[name]} (here {now[name]})" for name in now if name in then and then[name] != now[name]]
         if others:
             found.append(f"The checkpoint was made with {', '.join(others)}: the last bits may differ.")
         return found

@@ -23,11 +23,13 @@ from network.nodes import Address, is_loopback
 from network.session import LOOK_SECONDS
 from network.transport import MAX_UNIX_PATH, PortInUse, Waker, listen_tcp, listen_unix, wait_sockets
 
+from ..job import kernels
 from ..logs import attach_file, clean, get_logger
 from . import drain
 from .children import ChildProcesses
 from .event_log import RateLimit, SecurityLog, new_log
 from .failover import DriverLeases
+from .kernel_probe import Kernels
 from .probing import Probes
 from .process_table import ProcessTable
 from .scheduler_env import temporary_directory
@@ -74,8 +76,10 @@ class Agent:
             subscribers = Subscribers(lambda job, node: (here := folders.newest(job, node)) is not None and here.node == node)
             self._leases = DriverLeases(folders, subscribers, work.cache, self._audit, self.logger, self._clock, children)
             held.callback(self._leases.close)
+            self._kernels = Kernels(os.environ, probes=settings.kernel_probe)
+            held.callback(self._kernels.close)
             surroundings = Surroundings(
-                settings.slots, work.cache, settings.code_policy, settings.output_mib << 20, unix_path, children
+                settings.slots, work.cache, settings.code_policy, settings.output_mib << 20, unix_path, children, self._kernels
             )
             self._processes = ProcessTable(
                 surroundings, folders, self._leases, subscribers, self._audit, self.logger, self._clock
@@ -94,6 +98,7 @@ class Agent:
             self._when_leaving: Callable[[], object] = lambda: None
             self._acceptor = Acceptor(self._policy, self._clock)
             held.callback(self._acceptor.close)
+            self._kernels.start(children)
             self._held = held.pop_all()
 
     def _listen_on_ipv6(self, at_end: Callable[..., object]) -> None:
@@ -139,7 +144,8 @@ class Agent:
     def _policy(self, hello: Hello) -> Accept | Forward | Hint:
         if hello.job:
             return Forward(hello.job) if self._processes.find(hello.job) else Hint.NO_SUCH_JOB
-        return Accept({"submitter": self._keyring}, "agent", "", {"version": VERSION, "slots": self._settings.slots})
+        caps = {"version": VERSION, "slots": self._settings.slots, kernels.CAP: kernels.as_cap(self._kernels.times)}
+        return Accept({"submitter": self._keyring}, "agent", "", caps)
 
     def serve_forever(self) -> None:
         """Serve job after job until `stop` is called."""

@@ -12,6 +12,7 @@ from typing import Any
 import network
 
 from ..job.hardening import adopt_orphans, children, kill_and_wait
+from ..job.kernels import KERNEL_VARIABLES
 
 _MOST_ROUNDS = 100  # in one go, against who forks faster than it is killed
 _CLOSE_SECONDS = 2.0
@@ -74,7 +75,7 @@ class ChildProcesses:
 _KEPT = (
     *("PATH", "HOME", "USER", "LANG", "TZ", "TMPDIR", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"),
     *("PSGD_DATA", "XDG_CACHE_HOME"),
-    "OPENBLAS_CORETYPE",  # who fixes the kernels of BLAS wants the same bits everywhere
+    *KERNEL_VARIABLES,
 )
 _BLAS_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 

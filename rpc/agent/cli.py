@@ -41,8 +41,8 @@ DESCRIPTION = (
 )
 EPILOG = (
     "For several machines: --new-key once, copy the key file to each machine, then start with --listen 0.0.0.0 "
-    "--key-file FILE. Also read: PSGD_LISTEN, PSGD_PORT, PSGD_KEY_FILE, and worker.toml beside the key in your "
-    "configuration directory."
+    "--key-file FILE. Also read: PSGD_LISTEN, PSGD_PORT, PSGD_KEY_FILE, PSGD_KERNEL_PROBE, and worker.toml beside the key in "
+    "your configuration directory."
 )
 
 
@@ -72,6 +72,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--slots", type=int, metavar="N", help="jobs at the same time (default: 1)")
     parser.add_argument(
         "--output-mib", type=int, metavar="MIB", help="how much of what a job prints is kept, the first and the newest (64)"
+    )
+    parser.add_argument(
+        "--no-kernel-probe",
+        dest="kernel_probe",
+        action="store_const",
+        const=False,
+        help="do not measure which BLAS kernels are fastest here (once for each CPU, 3 s in the background)",
     )
     parser.add_argument("--log-level", choices=LEVELS, type=str.upper, help="default: INFO")
     code = parser.add_mutually_exclusive_group()

@@ -81,7 +81,7 @@ class ProcessTable:
 
         `cluster` is the key that the submitter has proven; the keys of the job are derived from it.
         """
-        problem = objection(order)
+        problem = objection(order) or self._surroundings.kernels.objection(order.kernels)
         if problem:
             return Refused(order.job, order.node, problem, 0.0)
         if self._leaving:

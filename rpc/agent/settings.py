@@ -16,6 +16,7 @@ from network.nodes import DEFAULT_PORT
 from ..errors import SettingsError
 from ..files import parsed, read_text
 from ..messages import ANY_CODE
+from .kernel_probe import SWITCH
 from .output import DEFAULT_LIMIT
 
 if sys.version_info >= (3, 11):
@@ -23,7 +24,16 @@ if sys.version_info >= (3, 11):
 else:  # pragma: no cover
     import tomli as tomllib
 
-_FILE_KEYS = {"listen": str, "port": int, "key_file": str, "work_dir": str, "slots": int, "log_level": str, "output_mib": int}
+_FILE_KEYS = {
+    "listen": str,
+    "port": int,
+    "key_file": str,
+    "work_dir": str,
+    "slots": int,
+    "log_level": str,
+    "output_mib": int,
+    "kernel_probe": bool,
+}
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
@@ -33,8 +43,9 @@ class AgentSettings:
 
     `listen`: host to listen on; `port`: 0 picks a free one; `key_file`: None means the usual places (loopback only);
     `work_dir`: None means the user's state directory; `slots`: jobs at once; `code_policy`: see `rpc.shipping.load`;
-    `keep_jobs`: ended jobs whose files are kept; `output_mib`: MiB of what a job prints that its log keeps; `keyring`: keys
-    that come from no file, instead of `key_file`.
+    `keep_jobs`: ended jobs whose files are kept; `output_mib`: MiB of what a job prints that its log keeps; `kernel_probe`:
+    whether it finds out which BLAS kernels are fastest here, which `gather` has it do by default; `keyring`: keys that come
+    from no file, instead of `key_file`.
     """
 
     listen: str = "127.0.0.1"
@@ -46,6 +57,7 @@ class AgentSettings:
     code_policy: str = ANY_CODE
     keep_jobs: int = 20
     output_mib: int = DEFAULT_LIMIT >> 20
+    kernel_probe: bool = False
     keyring: Keyring | None = None
 
     def __post_init__(self) -> None:
@@ -74,7 +86,7 @@ def gather(
 
     Raises: SettingsError.
     """
-    found = {**(defaults or {}), **_read_file(file)}
+    found = {"kernel_probe": True, **(defaults or {}), **_read_file(file)}
     if environ.get("PSGD_LISTEN"):
         found["listen"] = environ["PSGD_LISTEN"]
     if environ.get("PSGD_PORT"):
@@ -84,6 +96,10 @@ def gather(
             raise SettingsError(f"PSGD_PORT must be a number from 0 to 65535, got {environ['PSGD_PORT']!r}.") from None
     if environ.get("PSGD_KEY_FILE"):
         found["key_file"] = environ["PSGD_KEY_FILE"]
+    if environ.get(SWITCH):
+        if environ[SWITCH] not in ("on", "off"):
+            raise SettingsError(f"{SWITCH} must be on or off, got {environ[SWITCH]!r}.")
+        found["kernel_probe"] = environ[SWITCH] == "on"
     found.update({name: value for name, value in options.items() if value is not None})
     return AgentSettings(**found)
 

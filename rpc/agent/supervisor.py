@@ -47,6 +47,7 @@ from . import job_state
 from .checks import threads_of
 from .children import ChildProcesses, child_environment
 from .event_log import EventLog
+from .kernel_probe import Kernels
 from .output import JobOutput
 from .store import JobRecord
 
@@ -68,6 +69,7 @@ class Surroundings:
     output_limit: int
     unix_path: str
     children: ChildProcesses
+    kernels: Kernels
 
 
 class Supervisor:
@@ -107,7 +109,8 @@ class Supervisor:
         try:
             self.output = JobOutput(folder / record.log, surroundings.output_limit)
             try:
-                self._process, ours = _start(self._children, folder, self.output, threads_of(order), memory)
+                environment = child_environment(os.environ, threads_of(order)) | surroundings.kernels.environment(order.kernels)
+                self._process, ours = _start(self._children, folder, self.output, environment, memory)
             except BaseException:
                 self.output.close()
                 raise
@@ -297,7 +300,7 @@ class Supervisor:
 
 
 def _start(
-    children: ChildProcesses, folder: Path, output: JobOutput, blas_threads: int, memory: int
+    children: ChildProcesses, folder: Path, output: JobOutput, environment: dict[str, str], memory: int
 ) -> tuple[subprocess.Popen[bytes], socket.socket]:
     """A fresh interpreter with its output in the job's log, and our end of the pair with it; `memory` is its recorder's."""
     ours, theirs = make_channel()
@@ -305,7 +308,7 @@ def _start(
         process = children.start(
             [sys.executable, "-c", _CHILD, str(theirs.fileno()), str(memory)],
             cwd=folder,
-            env=child_environment(os.environ, blas_threads),
+            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=output.theirs,
             stderr=output.theirs,

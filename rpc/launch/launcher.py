@@ -15,6 +15,8 @@ import network
 from network.errors import TimedOut
 from network.nodes import Address
 
+from ..agent.kernel_probe import SWITCH
+
 L = TypeVar("L", bound="Launcher")
 Found = TypeVar("Found")
 KeyFile = str | Path | None
@@ -117,8 +119,12 @@ def start_agent(options: Sequence[str], folder: Path, stderr: IO[bytes] | None =
 
 
 def agent_environment() -> dict[str, str]:
-    """Ours without settings meant for other agents; this project can be imported from wherever it is."""
+    """Ours without settings meant for other agents; this project can be imported from wherever it is.
+
+    Its jobs have the kernels that this process has: who computes here and there compares the bits.
+    """
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PSGD_") or name == "PSGD_DATA"}
+    kept[SWITCH] = os.environ.get(SWITCH, "off")
     root = Path(network.__file__).resolve().parent.parent
     paths = [os.path.abspath(path) for path in kept.get("PYTHONPATH", "").split(os.pathsep) if path]
     kept["PYTHONPATH"] = os.pathsep.join([str(root), *paths])

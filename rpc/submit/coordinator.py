@@ -19,6 +19,7 @@ from ..dialing import dial_processes
 from ..executable import AbsExecutable, Resources
 from ..files import is_safe_name
 from ..identity import new_job_id
+from ..job.kernels import common_kernels
 from ..lease.handoff import Handoff
 from ..liveness.limits import GROUP_SLACK_SECONDS, RETURN_SECONDS, SINGLE_SLACK_SECONDS, START_SECONDS
 from ..logs import HEADLINE, SUBMIT_LOGGER, attach_console, cleaned
@@ -59,14 +60,16 @@ class Coordinator(JobOutcome):
         attempt_state: what its standby drivers must know of this attempt (`lease.handoff.Handoff.attempt_state`).
         collects: whether `join` fetches files and results; else they stay with the agents.
         others: ids of nodes of the job that `com` does not reach, and that its nodes may call.
+        kernels: the set of BLAS kernels of all its processes: a name of OpenBLAS's, `rpc.job.PORTABLE`, or "" for what each
+            takes by itself; by default the fastest that all agents of `com` have.
         standstill: seconds for which SIGSTOP may stop a process of the job until it counts as stuck, also one that does not
             signal its progress; 0: for ever.
 
     Raises: ValueError for a title that cannot be a file name.
 
-    Attributes: `job`, its id; `failures`, {node: (state, detail)} of nodes that did not end well; `files`, the saved paths
-    of each node; `verdicts`, what the failure detector says, first causes first; `ended_for`, why `look` has ended it;
-    `restarts`, how often the job was started again.
+    Attributes: `job`, its id; `failures`, {node: (state, detail)} of nodes that did not end well; `files`, the saved paths of
+    each node; `kernels`, those that were chosen; `verdicts`, what the failure detector says, first causes first; `ended_for`,
+    why `look` has ended it; `restarts`, how often the job was started again.
     """
 
     def __init__(
@@ -88,6 +91,7 @@ class Coordinator(JobOutcome):
         collects: bool = True,
         others: Iterable[int] = (),
         standstill: float = 0.0,
+        kernels: str | None = None,
     ) -> None:
         if com.key is None:
             raise ValueError(
@@ -102,6 +106,7 @@ class Coordinator(JobOutcome):
             attach_console()
         self.job = job or new_job_id()
         self.attempt = attempt
+        self.kernels = common_kernels(com) if kernels is None else kernels
         self.ended_for = ""
         self._com = com
         self._bandwidth = estimate_bandwidth
@@ -123,6 +128,7 @@ class Coordinator(JobOutcome):
             term=term,
             attempt_state=attempt_state,
             standstill=standstill,
+            kernels=self.kernels,
         )
         self._messages = JobMessages(question, com.addresses, com.key, others)
         clock = SystemClock()
@@ -137,7 +143,7 @@ class Coordinator(JobOutcome):
         self._restarts = Restarts()
         self._stopped = ""  # why nothing follows the end
         again: dict[str, Any] = {"title": title, "blas_threads": blas_threads, "start_limit": start_limit, "stall": stall}
-        again |= {"directory": run, "job": self.job, "collects": collects, "standstill": standstill}
+        again |= {"directory": run, "job": self.job, "collects": collects, "standstill": standstill, "kernels": self.kernels}
         self._next = partial(Coordinator, com, estimate_bandwidth, logger, **again)
 
     # ---- submission
@@ -195,6 +201,8 @@ class Coordinator(JobOutcome):
         if first and not self.attempt:
             self._logger.info("Job id: %s.", self.job, extra=HEADLINE)
             self._logger.info("Coordinator version: %s.", VERSION)
+            if self.kernels:
+                self._logger.info("BLAS kernels of all its nodes: %s.", self.kernels)
 
     def resources_dispatch(
         self, reply: Callable[[int, str], Any] | None = None, *, dispatch_map: Callable[[int, str], Any] | None = None

@@ -504,8 +504,8 @@ def test_an_attempt_state_says_where_and_how_often() -> None:
     recovery = Recovery("restart", 5)
     for _ in range(DETERMINISTIC - 1):
         assert recovery.give_up([(0, 1, 2)]) == ""
-    state = AttemptState.from_json(AttemptState.of(3, nodes, recovery).to_json())
-    assert state.attempt == 3
+    state = AttemptState.from_json(AttemptState.of(3, nodes, recovery, "Haswell").to_json())
+    assert (state.attempt, state.kernels) == (3, "Haswell")
     assert {node: str(address) for node, address in state.assignment().items()} == {-2: "there:7", 0: "here:8"}
     standby = Recovery("restart", 5)
     standby.load_state_dict(state.recovery)

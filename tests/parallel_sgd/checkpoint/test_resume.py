@@ -20,6 +20,7 @@ from network.testing import VirtualClock
 from nn.gradient_descent import SGDOptimizer
 from nn.model import SequentialModel
 from nn.optimizer import GradientAveragingOptimizer, ShardedPSGDOptimizer
+from nn.threads import describe_kernels
 from parallel_sgd import Parameter_Server, codec, in_process
 from parallel_sgd.accounts import Times
 from parallel_sgd.checkpoint import CheckpointError, Keeper, Position, Resumption, Snapshot, Store
@@ -260,6 +261,12 @@ def test_what_may_differ_is_remarked(saved: Path, tmp_path: Path, caplog: pytest
     old = replace(found.header, versions={**found.header.versions, "numpy": "1.0"})
     (remark,) = Resumption(Snapshot(old, found.arrays, found.numbers), True).remarks(11)
     assert remark.startswith("The checkpoint was made with numpy 1.0 (here ")
+    was, here = "functions for AVX2, OpenBLAS kernels Zen, 1 thread(s)", describe_kernels()
+    other = replace(found.header, versions={**found.header.versions, "kernels": was})
+    (remark,) = Resumption(Snapshot(other, found.arrays, found.numbers), True).remarks(11)
+    assert remark == f"The checkpoint was made with kernels {was} (here {here}): the last bits may differ."
+    older = {name: version for name, version in found.header.versions.items() if name != "kernels"}
+    assert Resumption(Snapshot(replace(other, versions=older), found.arrays, found.numbers), True).remarks(11) == []
 
 
 def test_what_is_behind_the_end_is_no_start(tmp_path: Path) -> None:
