@@ -23,6 +23,7 @@ from .checkpoint.state import ModelFile
 from .codec.parameters import warn_of_unread
 from .exchange import Participant
 from .in_process_scheduler import Build, MemoryChannel, SkippingClock, run_in_process
+from .job_callbacks import files_in
 from .ledger import collect
 from .parameter_server import Server, build_server
 from .plan import likes_of
@@ -67,7 +68,7 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str) -> JobR
             samples,
             channel,
             clock.monotonic,
-            Hooks(report),
+            Hooks(report, folder=folder),
             Checkpointing(resumption, keeper(node, folder), server_keeps, job_id),
         )
         return workers[node]
@@ -121,9 +122,11 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str) -> JobR
         reports[node].costs(worker.exchange.accounts.costs(), worker.exchange.sync.names)
         reports[node].close()
         files[node] = [*reports[node].paths, path]
+        if worker.callbacks is not None:
+            files[node] += [found for found in files_in(folders[node]) if found not in files[node]]
     models = {node: worker.model for node, worker in workers.items()}
     batches = Batches(len(samples[0]), spec.options.block_size, spec.plan.assignment.block_count)
-    ledger = collect(title, files, spec.grid(batches.count))
+    ledger = collect(title, files, spec.grid(batches.count, workers[min(workers)].epochs))
     return JobResult(figures, models, files, accounts, job_id, ledger=ledger)
 
 

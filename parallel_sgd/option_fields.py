@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from numbers import Integral
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any, Final
 from network import faults
 from network.values import encode
 from nn import arguments
+from nn.callback import Callback
 from rpc import limits, shipping, submit
 from rpc.files import is_safe_name
 from rpc.job import PORTABLE
@@ -161,6 +162,14 @@ def check_directory(name: str, directory: Any) -> Path:
     if not isinstance(directory, (str, Path)):
         raise TypeError(f"'{name}' must be a path, got {directory!r}")
     return Path(directory)
+
+
+def check_callbacks(name: str, callbacks: Any) -> tuple[Callback, ...]:
+    if isinstance(callbacks, Callback):
+        raise TypeError(f"'{name}' must be a list of callbacks, got {type(callbacks).__name__}; write [...]")
+    if not isinstance(callbacks, Iterable) or isinstance(callbacks, str):
+        raise TypeError(f"'{name}' must be a list of callbacks, got {type(callbacks).__name__}")
+    return tuple(arguments.instance("parallel()", name, callback, Callback) for callback in callbacks)
 
 
 def check_weights(name: str, weights: Any) -> dict[int, float] | None:

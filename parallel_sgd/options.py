@@ -6,12 +6,13 @@ what travels to the nodes of a job, and the table in docs/options.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from network.nodes import NodeAssignment
+from nn.callback import Callback
 from nn.gradient_descent import ADAMOptimizer
 from nn.gradient_descent.interface import IGradientDescent
 from nn.optimizer import IOptimizer, PSGDOptimizer
@@ -29,6 +30,7 @@ from .option_fields import (
     Option,
     about,
     check_bits,
+    check_callbacks,
     check_class,
     check_directory,
     check_fault,
@@ -333,6 +335,14 @@ class JobOptions:
             "multiplies the losses of the samples of a class (default: 1 each)",
             metavar="CLASS=WEIGHT,..",
         ),
+    )
+    callbacks: Sequence[Callback] = option(
+        (),
+        "those of `nn.callback`, or your own `on_epoch_end(epoch, logs)`: on every worker, with the results of the evaluation "
+        "after each epoch (`val_Loss`, `val_accuracy`), which all have alike, so that all decide alike. Their files go into "
+        "the folder of each node. Where each worker trains a model of its own they are refused.",
+        check_callbacks,
+        travels=CODE,
     )
 
     @property

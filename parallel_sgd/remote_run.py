@@ -24,6 +24,7 @@ from .ledger import collect
 from .manifest import make_manifest
 from .membership import Membership, SameNodes, Survivors
 from .nodes import LocalNodes
+from .report import model_name
 from .restart_loop import RestartLoop
 from .run import JobResult, keep_checkpoints, new_run, place_work
 from .spec import JobSpec
@@ -90,7 +91,7 @@ def _result(spec: JobSpec, coordinator: Coordinator, results: Mapping[int, Any],
     models = {}
     for node, files in sorted(coordinator.files.items()):
         for path in files:
-            if node in results and path.suffix == ".model":
+            if node in results and path.name == model_name(spec.options.mission_title, node):
                 models[node] = Model.load(path, custom_objects)
     figures = {node: content["result"] for node, content in results.items() if node >= 0}
     accounts = {
@@ -103,7 +104,8 @@ def _result(spec: JobSpec, coordinator: Coordinator, results: Mapping[int, Any],
     for remark in filter(None, (content.get("remark") for content in results.values())):
         _log.warning("%s", remark)
     batches = max(content["batches"] for node, content in results.items() if node >= 0)
-    ledger = collect(spec.options.mission_title, coordinator.files, spec.grid(batches))
+    epochs = next((content.get("epochs") for node, content in sorted(results.items()) if node >= 0), None)
+    ledger = collect(spec.options.mission_title, coordinator.files, spec.grid(batches, epochs))
     return JobResult(figures, models, coordinator.files, accounts, coordinator.job, coordinator.failures, restarts, ledger)
 
 

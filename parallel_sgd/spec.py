@@ -31,6 +31,7 @@ from .codec.interfaces import Codec
 from .codec.parameter_server import SyncPS
 from .codec.plain import Plain
 from .compatibility import check_parts
+from .job_callbacks import check_callbacks
 from .ledger import Grid
 from .nodes import InProcessNodes, LocalNodes
 from .option_fields import CODE
@@ -61,10 +62,16 @@ class JobSpec:
         """Those of the job; what was left open in them is decided."""
         return self.plan.options
 
-    def grid(self, batches: int) -> Grid:
-        """What the job has to apply, with so many batches to an epoch; a transform decides on that."""
+    def grid(self, batches: int, epochs: int | None) -> Grid:
+        """What the job has to apply, with so many batches to an epoch; a transform decides on that, and callbacks end a job."""
         assignment = self.plan.assignment
-        return Grid(self.options.epoch, batches, assignment.block_count, assignment.redundancy, self.resume is not None)
+        return Grid(
+            self.options.epoch if epochs is None else epochs,
+            batches,
+            assignment.block_count,
+            assignment.redundancy,
+            self.resume is not None,
+        )
 
     def codecs(self) -> list[type[Codec]]:
         chosen = [
@@ -115,7 +122,8 @@ def make_spec(model: Model, data: AbsDataset, transform: AbsTransformer | None, 
     choose_codecs(server_codec, Plain, len(names), "ps_codec")
     if options.ps_codec is not None and not has_server:
         raise ValueError("'ps_codec' needs a parameter server among the nodes: parse_worker(n, ps=True)")
-    OpContainer(options.op_type, options.gd_type, options.gd_params).rule()
+    rule = OpContainer(options.op_type, options.gd_type, options.gd_params).rule()
+    check_callbacks(options, model, rule, kinds)
     found = None if options.discovery is None else discovery_of(options.discovery)
     policy = _policy(SHRINK if options.on_failure is None and found is not None else options.on_failure, assignment, kinds)
     if found is not None and policy != SHRINK:

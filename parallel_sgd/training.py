@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from .block_history import Recorder
 from .channel import Wait
 from .checkpoint.keeper import WorkerKeeper
 from .exchange import BlockExchange
+from .job_callbacks import JobCallbacks
 from .plan import WorkerPlan
 from .progress import History, Position, Progress
 from .report import TrainingReport
@@ -43,13 +45,14 @@ class Hooks:
     """Whom the loop tells what happens, and who may spoil it.
 
     `progress` is told 0..100 after every epoch. `monitor` gets the signals of the failure detector. `faults` is called at the
-    beginning of every batch, whose samples it spoils by returning True.
+    beginning of every batch, whose samples it spoils by returning True. `folder` is where callbacks leave files.
     """
 
     report: TrainingReport | None = None
     progress: Callable[[int, str], None] | None = None
     monitor: Monitor = field(default_factory=Monitor)
     faults: Faults | None = None
+    folder: Path = Path()
 
 
 @dataclass(frozen=True)
@@ -63,11 +66,12 @@ class Work:
 
 @dataclass(frozen=True)
 class Continuity:
-    """Where training begins, who saves its state, and who is told of every batch that was applied."""
+    """Where training begins, who saves its state, who is told of every batch that was applied, and who of every epoch."""
 
     start: Progress = field(default_factory=Progress)
     checkpoints: WorkerKeeper | None = None
     recorder: Recorder | None = None
+    callbacks: JobCallbacks | None = None
 
 
 class TrainingProcess:
@@ -117,12 +121,14 @@ class TrainingProcess:
         self._monitor = hooks.monitor
         self._faults = hooks.faults
         self._recorder = continuity.recorder
+        self._callbacks = continuity.callbacks
         self._unsaved: list[int] = []  # epochs that are over and not told
         self._applied = self._from.position
         self._current: tuple[int, int, int, Array] = (0, 0, 0, work.data[0][:0])  # epoch, batch, and block with its samples
         self._whole = True  # False while the results of a batch are being applied
         self._steps = self._from.steps
         self._start = 0.0
+        self._params = {"epoch": options.epoch, "batch_size": batches.batch_size, "steps": batches.count, "seed": options.seed}
 
     def run(self) -> Training:
         """Train; the generator's value is the last evaluation, `{'Loss': .., metric: ..}` on the test set.
@@ -139,7 +145,14 @@ class TrainingProcess:
             self._prepare()
             if self._report is not None and first and not skipped:
                 self._report.goes_on_after(first, list(result.values()))
+            if self._callbacks is not None:
+                self._callbacks.begin(first, self._params)
             for epoch in range(first, self._epochs):
+                if self._callbacks is not None:
+                    if self._callbacks.stopped:
+                        break
+                    if epoch > first or not skipped:
+                        self._callbacks.epoch_begin(epoch)
                 self._feeder.begin(epoch)
                 for batch in range(skipped if epoch == first else 0, self._batches.count):
                     self._monitor.batch_begin(epoch, batch)
@@ -157,23 +170,35 @@ class TrainingProcess:
                     self._report.evaluation(epoch + 1, list(evaluation.values()))
                     self._report.times(epoch + 1, self._exchange.accounts.watch.times())
                     self._report.save()
+                if self._callbacks is not None:
+                    self._callbacks.epoch_end(epoch, evaluation)
                 self._unsaved.append(epoch + 1)
                 self._applied = Position(epoch + 1, 0)
                 yield from self._save(Position(epoch + 1, 0), result)
                 if self._progress is not None:
-                    self._progress(100 * (epoch + 1) // self._epochs, f"Loss {result['Loss']:.4f}")
+                    done = 100 if self._stopped else 100 * (epoch + 1) // self._epochs
+                    self._progress(done, f"Loss {result['Loss']:.4f}")
+            if self._callbacks is not None and self._callbacks.end(result):
+                result = self._evaluate()
         except BaseException:
             self._leave(result)
             raise
         finally:
             if self._checkpoints is not None:
                 self._checkpoints.close()
+            if self._callbacks is not None:
+                self._callbacks.close()
             self._exchange.close()
             if self._report is not None:
                 self._report.save()
         self._tell_epochs()
         self._monitor.train_end()
         return result
+
+    @property
+    def _stopped(self) -> bool:
+        """Whether a callback has ended training before its last epoch."""
+        return self._callbacks is not None and self._callbacks.stopped
 
     def _evaluate(self) -> dict[str, float]:
         _, _, test_x, test_y = self._data
@@ -198,7 +223,7 @@ class TrainingProcess:
     def _save(self, position: Position, result: dict[str, float]) -> Generator[Wait, None, None]:
         """Save the state where that is due, and tell of the epochs that are safe."""
         checkpoints = self._checkpoints
-        if checkpoints is not None and checkpoints.due(position):
+        if checkpoints is not None and (checkpoints.due(position) or self._stopped):
             self._monitor.save_begin()
             if self._report is not None:
                 self._report.save()  # rows before this position are in the file when the checkpoint is

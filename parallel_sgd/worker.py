@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,6 +18,7 @@ from .block_history import Recorder
 from .channel import Channel, Parameter_Server
 from .checkpoint.keeper import MARK, NO_CHECKPOINTS, Checkpointing, Commits, WorkerKeeper
 from .checkpoint.schedule import Schedule
+from .checkpoint.snapshot import CALLBACK
 from .checkpoint.state import (
     Resumption,
     State,
@@ -30,6 +32,7 @@ from .checkpoint.state import (
 from .codec.bank import CodecBank
 from .codec.choice import choose_codecs
 from .exchange import BlockExchange, ReplacementCheck, is_doubtful
+from .job_callbacks import JobCallbacks
 from .plan import BUFFERS, WorkerPlan, buffers_codec, likes_of
 from .progress import Position, Progress
 from .sharded_exchange import shard_codecs
@@ -45,6 +48,12 @@ class Worker:
     model: Model
     exchange: BlockExchange
     process: Training
+    callbacks: JobCallbacks | None = None
+
+    @property
+    def epochs(self) -> int | None:
+        """How many epochs there are in all where callbacks have a say in that."""
+        return None if self.callbacks is None else self.callbacks.epochs
 
 
 def build_worker(
@@ -95,20 +104,24 @@ def build_worker(
     optimizer = plan.optimizer.build(model.store, exchange)
     if resumption is not None:
         _restore(optimizer, bank, resumption)
+    callbacks = None
+    if options.callbacks:
+        remembered = {} if resumption is None else resumption.snapshot.part(CALLBACK)
+        callbacks = JobCallbacks(deepcopy(options.callbacks), model, optimizer, hooks.folder, remembered)
     checkpoints = None
     if keeper is not None and options.checkpoint_every is not None:
         keeper.describe(batches)
         schedule = Schedule(options.checkpoint_every, options.epoch, batches.count, clock)
         mark = partial(_mark, channel, plan.attempt, bank.accounts) if checkpointing.server_keeps else None
-        capture = partial(_capture, model, optimizer, bank, sync)
+        capture = partial(_capture, model, optimizer, bank, sync, callbacks)
         checkpoints = WorkerKeeper(keeper, schedule, capture, mark, Commits(options.commit_every))
     recorder = None
     if is_common(optimizer, bank, sync):
         table = None if hooks.report is None else hooks.report.ledger(blocks, start.history)
         recorder = Recorder(bank, plan.attempt, start.history, table)
-    continuity = Continuity(start, checkpoints, recorder)
+    continuity = Continuity(start, checkpoints, recorder, callbacks)
     process = TrainingProcess(plan, model, optimizer, exchange, Work(data, batches, blocks), clock, hooks, continuity)
-    return Worker(model, exchange, bank.accounts.watch.timed(process.run()))
+    return Worker(model, exchange, bank.accounts.watch.timed(process.run()), callbacks)
 
 
 def _restore(optimizer: IOptimizer, bank: CodecBank, resumption: Resumption) -> None:
@@ -120,8 +133,10 @@ def _restore(optimizer: IOptimizer, bank: CodecBank, resumption: Resumption) -> 
         restore_codecs(bank, resumption.snapshot)
 
 
-def _capture(model: Model, optimizer: IOptimizer, bank: CodecBank, sync: ISyncType) -> tuple[State, bool]:
-    state = worker_state(model, optimizer, bank)
+def _capture(
+    model: Model, optimizer: IOptimizer, bank: CodecBank, sync: ISyncType, callbacks: JobCallbacks | None
+) -> tuple[State, bool]:
+    state = worker_state(model, optimizer, bank, {} if callbacks is None else callbacks.state)
     return state, is_personal(state, optimizer, bank, sync)
 
 

@@ -23,6 +23,7 @@ from .batches import Batches
 from .checkpoint.keeper import Checkpointing
 from .checkpoint.state import ModelFile, Resumption
 from .fault_injection import FaultInjector
+from .job_callbacks import files_in
 from .job_executor import DATA, EXTRA, MISC, MODEL, OPTIMIZER, SAMPLES, SETTING, TRANSFER, JobExecutor, samples_at_hand
 from .plan import WorkerPlan
 from .progress import START
@@ -43,6 +44,7 @@ class WorkerExecutor(JobExecutor):
         super().__init__(node_id, working_group, initializer_id)
         self._samples: Samples | None = None
         self._files: list[Path] = []
+        self._folder: Path | None = None
 
     def _further_requests(self) -> Sequence[str]:
         samples = () if self._find_samples() or SAMPLES in self._parts else (SAMPLES,)
@@ -80,6 +82,7 @@ class WorkerExecutor(JobExecutor):
     ) -> None:
         earlier = resumption.earlier() if resumption is not None else self._undone(com)
         metrics = [metric.name for metric in self._model.metrics]
+        self._folder = com.output_directory if self._options.callbacks else None
         report = TrainingReport(com.output_directory, self._options.mission_title, self.node_id, metrics, earlier)
         if self._samples is None:
             raise RuntimeError("start() was called before prepare().")
@@ -89,7 +92,7 @@ class WorkerExecutor(JobExecutor):
             self._samples,
             SocketChannel(com.controller, self._suspects(com)),
             SystemClock().monotonic,
-            Hooks(report, com.report_progress, job_monitor, faults),
+            Hooks(report, com.report_progress, job_monitor, faults, com.output_directory),
             Checkpointing(resumption, self._keeper(com, plan), self._server_keeps, com.job),
         )
         self._files = [*report.paths, self._model_path(com)]
@@ -97,7 +100,7 @@ class WorkerExecutor(JobExecutor):
         self.logger.info("Computing with %s.", describe_blas())
         self.logger.info("Training begins: %s epochs, %s.", plan.options.epoch, self._describe(plan))
         result = self._run(com, plan, worker)
-        self._result |= {"batches": batches.count, "remark": worker.exchange.remark}
+        self._result |= {"batches": batches.count, "epochs": worker.epochs, "remark": worker.exchange.remark}
         report.accounts(self._accounts, worker.exchange.sync.names)
         report.costs(worker.exchange.accounts.costs(), worker.exchange.sync.names)
         when_there_is_room(report.close, "The tables of the job", self.logger)
@@ -125,6 +128,7 @@ class WorkerExecutor(JobExecutor):
         )
 
     def trace_files(self) -> Sequence[str]:
-        """The tables, and the trained model, or that of the newest checkpoint, if there is one."""
+        """The tables, the trained model, or that of the newest checkpoint, if there is one, and what callbacks have written."""
         *tables, model = self._files or [Path()]
-        return [path.name for path in [*tables, *([model] if model.is_file() else [])]]
+        left = [] if self._folder is None else files_in(self._folder)
+        return [path.name for path in [*tables, *([model] if model.is_file() else []), *left]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nn.arrays import Array
@@ -34,6 +35,8 @@ class Callback:
 
     model: TrainedNetwork
     params: Mapping[str, Any]
+    folder: Path = Path()
+    """Where a relative path of a file begins: the current directory, in a job the folder of the node."""
 
     def state_dict(self) -> dict[str, Array | int | float]:
         """Return what a model file saved during `fit` must hold, so that a continued run decides as if it never stopped."""

@@ -43,10 +43,10 @@ class CSVLogger(Callback):
         self._columns = []
         kept: list[list[str]] = []
         goes_on = self.model.epochs_trained > 0 if self.append is None else self.append
-        if goes_on and self.path.exists():
+        if goes_on and self._place.exists():
             kept = self._whole_lines()
             self._columns = kept[0] if kept else []
-        write_file(self.path, _text(kept).encode())
+        write_file(self._place, _text(kept).encode())
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
         """Append a line."""
@@ -60,12 +60,16 @@ class CSVLogger(Callback):
                 f"CSVLogger writes the columns {', '.join(self._columns)} to {str(self.path)!r}, got {', '.join(names)}"
             )
         lines.append([self.model.epochs_trained, *(repr(float(value)) for value in logs.values())])
-        with open(self.path, "a", encoding="utf-8", newline="") as file:
+        with open(self._place, "a", encoding="utf-8", newline="") as file:
             file.write(_text(lines))
+
+    @property
+    def _place(self) -> Path:
+        return self.folder / self.path
 
     def _whole_lines(self) -> list[list[str]]:
         """Return the header and the lines of epochs that were trained."""
-        text = self.path.read_text("utf-8")
+        text = self._place.read_text("utf-8")
         rows = list(csv.reader(io.StringIO(text[: text.rfind("\n") + 1])))
         if rows and rows[0][:1] != ["epoch"]:
             raise ValueError(f"CSVLogger can continue a file that begins with the column 'epoch', got {str(self.path)!r}")

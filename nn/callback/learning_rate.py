@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 def rule_of(callback: Callback) -> IGradientDescent:
     """Return the rule of the callback's model; raise ValueError where a schedule gives its learning rate."""
-    rule = callback.model.optimizer.rule
+    return settable(callback, callback.model.optimizer.rule)
+
+
+def settable(callback: Callback, rule: IGradientDescent) -> IGradientDescent:
+    """Return the rule whose learning rate the callback sets; raise ValueError where a schedule gives it."""
     if rule.schedule is not None:
         raise ValueError(
             f"{type(callback).__name__} sets the learning rate, but that of {type(rule).__name__} comes from "

@@ -184,14 +184,17 @@ class ModelCheckpoint(Callback):
     def on_epoch_settled(self, epoch: int, logs: Mapping[str, float]) -> None:
         if not self._due:
             return
-        number = self.model.epochs_trained
+        path = str(self.folder / self.named(self.model.epochs_trained, logs))
+        self.model.save(path)
+        self.saved = path
+
+    def named(self, epoch: int, logs: Mapping[str, float]) -> str:
+        """Return the path for an epoch with these results; raise ValueError for a field that there is not."""
         try:
-            path = self.path.format(epoch=number, **logs)
+            return self.path.format(epoch=epoch, **logs)
         except (KeyError, IndexError, ValueError) as error:
             names = ", ".join(["epoch", *logs])
             raise ValueError(f"ModelCheckpoint 'path' may have the fields {names}, got {self.path!r}: {error!r}") from error
-        self.model.save(path)
-        self.saved = path
 
     def state_dict(self) -> dict[str, Array | int | float]:
         return {} if self.best is None else {"best": self.best}

@@ -66,9 +66,9 @@ class TrainedNetwork(ScoredNetwork, ABC):
         if loss is not None:
             self.setup(loss, *metrics)
 
-    def adopt(self, op_type: type[IOptimizer], rule: IGradientDescent) -> None:
-        """Train with this very rule, state included, by an optimizer of this type."""
-        self.op_type, self.rule, self._optimizer = op_type, rule, None
+    def adopt(self, op_type: type[IOptimizer], rule: IGradientDescent | None, optimizer: IOptimizer | None = None) -> None:
+        """Train with this very rule, state included, by an optimizer of this type: `optimizer`, where there is one already."""
+        self.op_type, self.rule, self._optimizer = op_type, rule, optimizer
 
     def apply_gradients(self) -> None:
         """Update parameters and buffers once, by what `compute_gradients` wrote into the store.

@@ -18,7 +18,7 @@ from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.table import Earlier
 
 from ..progress import Position, Progress
-from .snapshot import CODEC, OPTIMIZER, VALUE, CheckpointError, Snapshot, number_of, versions
+from .snapshot import CALLBACK, CODEC, OPTIMIZER, VALUE, CheckpointError, Snapshot, number_of, versions
 
 Array = NDArray[Any]
 State = tuple[dict[str, Array], dict[str, Any]]
@@ -41,24 +41,26 @@ def state_of(parts: Mapping[str, Mapping[str, Any]]) -> State:
     return arrays, numbers
 
 
-def worker_state(model: Model, optimizer: IOptimizer, bank: CodecBank) -> State:
-    """All values of the model, and what optimizer and codecs remember.
+def worker_state(model: Model, optimizer: IOptimizer, bank: CodecBank, callbacks: Mapping[str, Any]) -> State:
+    """All values of the model, and what optimizer, codecs and callbacks remember.
 
     Random numbers have no state: each is drawn from (seed, epoch, batch, block) and its purpose.
     """
     values = {variable.name: variable.value for variable in model.store.everything}
-    return state_of({VALUE: values, OPTIMIZER: optimizer.state_dict(), CODEC: bank.state_dict()})
+    memories = {OPTIMIZER: optimizer.state_dict(), CODEC: bank.state_dict(), CALLBACK: callbacks}
+    return state_of({VALUE: values, **memories})
 
 
 def is_personal(state: State, optimizer: IOptimizer, bank: CodecBank, sync: ISyncType) -> bool:
     """Whether other workers have another state at the same position.
 
     They have where results differ between workers, where the optimizer keeps something for the worker's own blocks, where
-    codecs remember what a worker has not sent yet, and where each has the slots of its own shard only.
+    codecs remember what a worker has not sent yet, and where each has the slots of its own shard only. What callbacks remember
+    all have alike.
     """
     arrays, numbers = state
     size, rule = optimizer.store.values.size, f"{OPTIMIZER}/rule:"
-    mine = [name for name in (*arrays, *numbers) if not name.startswith(f"{VALUE}/")]
+    mine = [name for name in (*arrays, *numbers) if not name.startswith((f"{VALUE}/", f"{CALLBACK}/"))]
     for name in mine:
         if name.startswith(rule):
             if name in arrays and arrays[name].size != size:
