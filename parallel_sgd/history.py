@@ -17,6 +17,7 @@ from .table import Column, read_columns
 _POSITION: Final = ("Time", "Epochs", "Batches", "in", "Total")
 EPOCH, STEP = "epoch", "step"
 Figures = dict[str, float]
+Table = Mapping[str, Column]
 
 
 class JobHistory(History):
@@ -42,17 +43,19 @@ class JobHistory(History):
     @classmethod
     def read(cls, files: Mapping[int, Iterable[Path]]) -> JobHistory:
         """The history in the tables that the workers of a job have left; one that is missing or cut off adds what it has."""
-        found: dict[int, JobHistory] = {}
-        trained: list[tuple[int, Mapping[str, Column]]] = []
-        tested: list[Mapping[str, Column]] = []
+        found: dict[int, tuple[Table, Table]] = {}
         for node, paths in sorted(files.items()):
             tables = {path.name.partition("-")[0]: read_columns(path) for path in paths if path.name.startswith(("TR-", "EV-"))}
             if "TR" in tables:
-                steps, tests = tables["TR"], tables.get("EV", {})
-                found[node] = cls(*_rows([(node, steps)], [tests]))
-                trained.append((node, steps))
-                tested.append(tests)
-        return cls(*_rows(trained, tested), found)
+                found[node] = tables["TR"], tables.get("EV", {})
+        return cls.of(found)
+
+    @classmethod
+    def of(cls, tables: Mapping[int, tuple[Table, Table]]) -> JobHistory:
+        """The history in the columns of the tables `TR` and `EV` of each worker."""
+        workers = {node: cls(*_rows([trained], [tested])) for node, (trained, tested) in tables.items()}
+        every = list(tables.values())
+        return cls(*_rows([trained for trained, _ in every], [tested for _, tested in every]), workers)
 
     def to_frame(self, per: str = EPOCH) -> Any:
         """A pandas DataFrame with one row per `"epoch"` or per `"step"`, and these as its index.
@@ -102,12 +105,10 @@ class JobHistory(History):
         return f"JobHistory({len(self.workers) or 1} workers, {len(self.steps)} steps, {len(self.rows)} epochs{last})"
 
 
-def _rows(
-    trained: Sequence[tuple[int, Mapping[str, Column]]], tested: Sequence[Mapping[str, Column]]
-) -> tuple[list[Figures], list[Figures]]:
+def _rows(trained: Sequence[Table], tested: Sequence[Table]) -> tuple[list[Figures], list[Figures]]:
     """The rows per step and per epoch of some workers together."""
     steps: defaultdict[tuple[int, int], list[Figures]] = defaultdict(list)
-    for _, table in trained:
+    for table in trained:
         names = [name for name in table if name not in _POSITION]
         for place in range(min(map(len, table.values()), default=0)):
             row = {name: float(table[name][place]) for name in ("Time", *names)}

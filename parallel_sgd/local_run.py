@@ -29,6 +29,7 @@ from .parameter_server import Server, build_server
 from .plan import likes_of
 from .report import TrainingReport, model_name
 from .run import JobResult, new_run
+from .run_page.outcome import reported
 from .spec import JobSpec
 from .training import Hooks, Samples
 from .worker import Worker, build_worker
@@ -40,7 +41,11 @@ _log = get_logger(SUBMIT_LOGGER)
 def run_here(spec: JobSpec, arrays: Samples) -> JobResult:
     job_id = new_job_id()
     with contextlib.closing(new_run(spec, job_id, IN_PROCESS)) as run:
-        return _run_in(run, spec, arrays, job_id)
+        with reported(run, spec, (len(arrays[0]), len(arrays[2]))) as outcome:
+            result = _run_in(run, spec, arrays, job_id)
+            outcome.done(result, {}, result.ledger.problems if result.ledger else ())
+        result.report = outcome.page
+        return result
 
 
 def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str) -> JobResult:

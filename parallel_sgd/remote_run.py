@@ -27,6 +27,7 @@ from .nodes import LocalNodes
 from .report import model_name
 from .restart_loop import RestartLoop
 from .run import JobResult, keep_checkpoints, new_run, place_work
+from .run_page.outcome import reported
 from .spec import JobSpec
 from .training import Samples
 
@@ -56,6 +57,7 @@ def run_on_agents(spec: JobSpec, arrays: Samples) -> JobResult:
         else:
             at_end.callback(run.close)
         membership = at_end.enter_context(contextlib.closing(_membership(spec, job)))
+        outcome = at_end.enter_context(reported(run, spec, (len(arrays[0]), len(arrays[2]))))
         loop = RestartLoop(
             manifest,
             membership,
@@ -65,11 +67,14 @@ def run_on_agents(spec: JobSpec, arrays: Samples) -> JobResult:
             run,
             driver="" if is_local else new_driver("The submitter"),
         )
+        loop.on_failure = outcome.attempt_failed
         try:
             coordinator, results = loop.drive(stop_on_interrupt=is_local)
         except Deposed as error:
             raise Deposed(f"{error} 'psgd-submit --attach {job}' shows its progress again.") from error
-    result = _result(spec, coordinator, results, loop.recovery.restarts)
+        result = _result(spec, coordinator, results, loop.recovery.restarts)
+        outcome.done(result, result.failures, result.ledger.problems if result.ledger else ())
+    result.report = outcome.page
     if isinstance(nodes, LocalNodes) and not result.failures:
         server = Parameter_Server if spec.server_keeps else None
         workers = membership.nodes.worker_ids  # of the attempt that ended: some may have been left behind

@@ -55,7 +55,8 @@ class RestartLoop:
     """Drives one job. `membership` says who takes part in each attempt, `recovery` what follows when one has failed.
 
     `samples` loads the data set for nodes that lack it. Files go to `run`; None where none are fetched. `driver` is the name by
-    which agents know us, "" for a job that ends with us.
+    which agents know us, "" for a job that ends with us. Attributes: `recovery`; `on_failure`, told of each attempt after
+    which the job goes on.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class RestartLoop:
     ) -> None:
         self._manifest, self._membership, self.recovery = manifest, membership, recovery
         self._request, self._samples, self._run = request, samples, run
+        self.on_failure: Callable[[int, JobFailed], None] | None = None
         self._driver, self._collects = driver, run is not None
         self._attempt, self._term, self._kernels = begin
         self._content = manifest.to_bytes() if driver else b""
@@ -263,6 +265,8 @@ class RestartLoop:
         before = self._membership.nodes
         if not reason:
             _log.warning("%s", ended or describe_failures(failed.failures))
+            if self.on_failure is not None:
+                self.on_failure(coordinator.attempt, failed)
             reason = self._membership.settle(failed)
         if reason:
             if self.recovery.policy in AGAIN:

@@ -36,7 +36,8 @@ class JobResult(dict[str, float]):
     (`accounts.NodeAccounts`); `job_id`; `failures`, {node: (state, detail)} of nodes that were lost and could be done without;
     `restarts`, how often the job was started again after a failure; `ledger`, whose copy of each block of each batch went into
     the weights (`ledger.Ledger`), None where each worker trains a model of its own; `history`, per epoch and step, of each
-    worker and the mean (`history.JobHistory`), which is read from `files` when it is first asked for.
+    worker and the mean (`history.JobHistory`), which is read from `files` when it is first asked for; `report`, the page of the
+    run (`run_page`), None where it could not be written.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class JobResult(dict[str, float]):
         self.failures = dict(failures or {})
         self.restarts = restarts
         self.ledger = ledger
+        self.report: Path | None = None
 
     @cached_property
     def history(self) -> JobHistory:

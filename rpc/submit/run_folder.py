@@ -105,6 +105,11 @@ class RunFolder:
         """The folder itself, which is made if need be. Raises: OSError."""
         return self._path or self.make()
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether the run is known: before, nothing stays of it."""
+        return self._begun
+
     def make(self) -> Path:
         """Make the folder, or find that of an earlier process; idempotent. Raises: OSError."""
         if self._path is None:

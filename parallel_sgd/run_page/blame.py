@@ -1,0 +1,217 @@
+"""Whose fault it is: what a run spent its seconds on, along the chain of work that nobody could have begun sooner.
+
+The *critical path* goes back from the end of the run. Who computed at its end is followed back to where it waited; the time
+from when the packet that ended the wait had left its sender is the link's; from there on the sender is followed. So every
+second of the run is entered once, for somebody who did something in it. What a worker needed beyond the others in the same
+batch is its own fault, and so are seconds of links and codecs; what all needed alike is ordinary work.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median_low
+from typing import Final, NamedTuple
+
+from .records import Batch, Key, Runs
+
+SERVER: Final = -2
+_LEAST = 20e-6  # seconds; nobody waited who waited less
+_SHARE = 0.001  # of the run; less is not told
+Costs = Mapping[int, Sequence[tuple[str, float, float]]]
+
+NODE, DATA, LINK, CODEC, SEND, PAUSE, SERVER_TURN = "node", "data", "link", "codec", "send", "pause", "server"
+TOLD: Final = {
+    NODE: "{place} computed longer than the others",
+    DATA: "The samples of {place} came late",
+    LINK: "Packets took long on {place}, or waited for its receiver",
+    CODEC: "The codec {place} took time",
+    SEND: "{place} took time to hand packets to the system",
+    PAUSE: "{place} did something else between batches: evaluation, checkpoints, a restart",
+    SERVER_TURN: "The {place} kept the workers waiting",
+}
+
+
+class Step(NamedTuple):
+    """A piece of the critical path: what `node` did in the batch `key`; of a link, from `sender`."""
+
+    what: str
+    node: int
+    key: Key
+    seconds: float
+    sender: int | None = None
+
+
+class Cause(NamedTuple):
+    """Seconds that the run would have been shorter without it; `kind` is one of `TOLD`."""
+
+    kind: str
+    place: str
+    seconds: float
+
+    def describe(self) -> str:
+        return TOLD[self.kind].format(place=self.place)
+
+
+@dataclass(frozen=True)
+class Blame:
+    """`seconds` from the first batch to the end of the last one: `ordinary`, by phase, and `causes`, the worst first.
+
+    `waits` are seconds by (who waited, for whom), all of them, on the critical path or not.
+    """
+
+    seconds: float
+    ordinary: Mapping[str, float]
+    causes: Sequence[Cause]
+    waits: Mapping[tuple[int, int], float]
+
+
+def blame(runs: Runs, costs: Costs | None = None) -> Blame:
+    """Who is to blame, by the batches of all workers and, where they are known, what their codecs cost.
+
+    >>> fast = Batch(1, 1, 0.0, 0, 1.0, 0, 0, 2.0, 0, 0, 1.0, 1.0, 3.0, 1)
+    >>> slow = Batch(1, 1, 0.0, 0, 3.0, 0, 0, 0.0, 0, 0, 3.0, 3.0, 3.0, None)
+    >>> found = blame({0: [fast], 1: [slow]})
+    >>> found.causes, dict(found.ordinary)
+    ([Cause(kind='node', place='worker 1', seconds=2.0)], {'compute': 1.0})
+    """
+    waits: Counter[tuple[int, int]] = Counter()
+    for node, rows in runs.items():
+        for row in rows:
+            if row.peer is not None:
+                waits[node, row.peer] += row.wait  # type: ignore[assignment]
+    path = list(critical_path(runs))
+    normal = _normal(runs, {step.key for step in path})
+    shares = {node: _shares(own) for node, own in (costs or {}).items()}
+    ordinary: Counter[str] = Counter()
+    faults: defaultdict[tuple[str, str], float] = defaultdict(float)
+    for step in path:
+        for kind, place, seconds in _entries(step, normal, shares):
+            if place:
+                faults[kind, place] += seconds
+            else:
+                ordinary[kind] += seconds  # type: ignore[assignment]
+    total = sum(step.seconds for step in path)
+    causes = [Cause(kind, place, seconds) for (kind, place), seconds in faults.items() if seconds > _SHARE * total]
+    causes.sort(key=lambda cause: -cause.seconds)
+    return Blame(total, dict(ordinary.most_common()), causes, dict(waits))
+
+
+def critical_path(runs: Runs) -> Iterator[Step]:
+    """The pieces of the critical path, from the end of the run to its beginning."""
+    if not any(runs.values()):
+        return
+    places = {node: {row.key: place for place, row in enumerate(rows)} for node, rows in runs.items()}
+    node = max((node for node in runs if runs[node]), key=lambda one: runs[one][-1].end)
+    place, hops = len(runs[node]) - 1, 0
+    now = runs[node][place].end
+    while True:
+        row = runs[node][place]
+        opened = row.begin + row.put
+        if now > row.end - row.rule:
+            yield Step("rule", node, row.key, now - (row.end - row.rule))
+            now = row.end - row.rule
+        if now > opened:
+            waited = min(row.wait, now - opened)
+            yield Step("merge", node, row.key, now - opened - waited)
+            now = opened + waited
+            if waited > _LEAST:
+                sender, left = _sender(row, node, runs, places)
+                reached = min(now, max(left, opened))
+                yield Step("link", node, row.key, now - reached, row.peer)
+                if left > opened and hops < len(runs):
+                    hops += 1
+                    node, place, now = sender, places[sender][row.key], reached
+                    continue
+            elif waited:
+                yield Step("merge", node, row.key, waited)
+            now = opened
+        hops = 0
+        yield from _own(row, node, now)
+        if place == 0:
+            return
+        place -= 1
+        now = min(runs[node][place].end, row.begin)
+        yield Step("between", node, row.key, row.begin - now)
+
+
+def _sender(row: Batch, node: int, runs: Runs, places: Mapping[int, Mapping[Key, int]]) -> tuple[int, float]:
+    """Whose packets ended the wait of `node`, and when they had left: behind a server that is who was the last to send."""
+    peers = [row.peer] if row.peer in runs else [other for other in runs if other != node]
+    moments = [
+        (other.begin + other.sent, peer)
+        for peer in peers
+        if peer is not None and row.key in places[peer]
+        for other in [runs[peer][places[peer][row.key]]]
+    ]
+    left, peer = max(moments, default=(row.begin, node))
+    return peer, left
+
+
+def _own(row: Batch, node: int, until: float) -> Iterator[Step]:
+    """What a worker did by itself from the begin of a batch until then."""
+    scale = (until - row.begin) / row.put if row.put > 0 else 0.0
+    encode = min(row.encode, max(0.0, row.put - row.data - row.compute))
+    rest = max(0.0, row.put - row.data - row.compute - encode)
+    for what, seconds in (("send", rest), ("encode", encode), ("compute", row.compute), ("data", row.data)):
+        yield Step(what, node, row.key, seconds * scale)
+
+
+def _normal(runs: Runs, keys: set[Key]) -> dict[tuple[str, Key], float]:
+    """What the work of a batch took the worker in the middle; of two, the faster one."""
+    found: defaultdict[tuple[str, Key], list[float]] = defaultdict(list)
+    for rows in runs.values():
+        end: float | None = None
+        for row in rows:
+            if row.key in keys:
+                for what in ("data", "compute", "rule"):
+                    found[what, row.key].append(getattr(row, what))
+                if end is not None:
+                    found["between", row.key].append(max(0.0, row.begin - end))
+            end = row.end
+    return {key: median_low(seconds) for key, seconds in found.items()}
+
+
+Shares = tuple[Mapping[str, float], Mapping[str, float]]
+
+
+def _shares(costs: Sequence[tuple[str, float, float]]) -> Shares:
+    """By codec its share of the seconds in which codecs encoded, and in which they merged."""
+    encode, merge = sum(row[1] for row in costs) or 1.0, sum(row[2] for row in costs) or 1.0
+    return {row[0]: row[1] / encode for row in costs}, {row[0]: row[2] / merge for row in costs}
+
+
+def _entries(
+    step: Step, normal: Mapping[tuple[str, Key], float], shares: Mapping[int, Shares]
+) -> Iterator[tuple[str, str, float]]:
+    """What a step is entered for: kind, place and seconds; without a place it is ordinary."""
+    what, seconds = step.what, step.seconds
+    if what in ("compute", "rule", "data", "between"):
+        usual = min(seconds, normal.get((what, step.key), 0.0))
+        kind = {"data": DATA, "between": PAUSE}.get(what, NODE)
+        yield what, "", usual
+        yield kind, worker(step.node), seconds - usual
+    elif what == "link" and step.sender == SERVER:
+        yield SERVER_TURN, "parameter server", seconds
+    elif what == "link" and step.sender is None:
+        yield "wait", "", seconds
+    elif what == "link":
+        yield LINK, link(step.node, step.sender or 0), seconds
+    elif what == "send":
+        yield SEND, worker(step.node), seconds
+    else:
+        own = shares.get(step.node, ({}, {}))[what == "merge"]
+        for codec, share in own.items():
+            yield CODEC, codec, seconds * share
+        if not own:
+            yield CODEC, "of all variables", seconds
+
+
+def worker(node: int) -> str:
+    return "parameter server" if node == SERVER else f"worker {node}"
+
+
+def link(one: int, other: int) -> str:
+    low, high = sorted((one, other))
+    return f"link {low}\N{EN DASH}{high}"

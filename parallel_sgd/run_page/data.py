@@ -1,0 +1,160 @@
+"""What the charts of a page show, as plain data: small enough for a page of a long run, and nothing made up."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from parallel_sgd.history import EPOCH, STEP, JobHistory
+from parallel_sgd.table import Column
+
+from .blame import SERVER, Blame, blame
+from .records import Batch, RunRecords, Runs
+from .timeline import ORDER
+
+_MOST_BATCHES: Final = 12_000
+"""Boxes of all workers together; of longer runs neighbouring batches are added up."""
+_MOST_POINTS: Final = 1_200
+_MOST_LINES: Final = 80
+Cell = list[float]
+
+
+def page_data(records: RunRecords) -> dict[str, Any]:
+    """The content of a page. Times are in seconds, in `batches` in microseconds since the first batch."""
+    runs = records.batches
+    found = blame(runs, records.costs())
+    return {
+        "causes": [
+            {"kind": cause.kind, "place": _placed(cause.kind, cause.place), "seconds": cause.seconds, "text": cause.describe()}
+            for cause in found.causes
+        ],
+        "ordinary": dict(found.ordinary),
+        "seconds": found.seconds,
+        "phases": _phases(runs),
+        "curves": curves(history_of(records)),
+        "waits": _waits(found, runs),
+        **_bytes(records),
+        "batches": _batches(runs),
+    }
+
+
+def _placed(kind: str, place: str) -> str:
+    return f"{kind} of {place}" if kind in ("data", "send", "pause") else place
+
+
+def history_of(records: RunRecords) -> JobHistory:
+    """The history in the tables of a run."""
+    return JobHistory.of(
+        {node: (tables.get("TR", {}), tables.get("EV", {})) for node, tables in records.tables.items() if "TR" in tables}
+    )
+
+
+def curves(history: JobHistory) -> dict[str, Any]:
+    """Lines by epoch and by step: training and test, the mean and each worker."""
+    names = [name for name in history.columns() if name != EPOCH and not name.startswith("val_")]
+    steps = [name for row in history.steps[:1] for name in row if name not in (EPOCH, "batch", "time")]
+    names = list(dict.fromkeys([*names, *steps, *(name[4:] for name in history.columns() if name.startswith("val_"))]))
+    return {"names": names, EPOCH: list(_lines(history, names, EPOCH)), STEP: list(_lines(history, names, STEP))}
+
+
+def _lines(history: JobHistory, names: Sequence[str], per: str) -> Iterator[dict[str, Any]]:
+    own = history.workers.items() if 1 < len(history.workers) <= _MOST_LINES else ()
+    for name in names:
+        for node, worker in own:
+            rows = worker.rows if per == EPOCH else worker.steps
+            yield from _line(name, name, f"worker {node}", rows, per, of_all=False)
+        rows = history.rows if per == EPOCH else history.steps
+        yield from _line(name, name, "training", rows, per)
+        if per == EPOCH:
+            yield from _line(name, f"val_{name}", "test", rows, per)
+
+
+def _line(
+    metric: str, column: str, label: str, rows: Sequence[Mapping[str, float]], per: str, of_all: bool = True
+) -> Iterator[dict[str, Any]]:
+    found = [(row[EPOCH] if per == EPOCH else place, row[column]) for place, row in enumerate(rows, 1) if column in row]
+    if found:
+        shown = _MOST_POINTS if of_all else max(100, _MOST_POINTS // 4)
+        points = [[x, float(f"{y:.6g}")] for x, y in found[:: -(-len(found) // shown)]]
+        yield {"metric": metric, "label": label, "mean": of_all, "test": column != metric, "points": points}
+
+
+def _phases(runs: Runs) -> dict[str, Any]:
+    """What each worker spent its seconds on in all."""
+    workers = sorted(runs)
+    seconds = {name: [round(sum(getattr(row, name) for row in runs[node]), 6) for node in workers] for name in ORDER}
+    gaps = [runs[node][-1].end - runs[node][0].begin - sum(row.total for row in runs[node]) for node in workers]
+    return {"workers": workers, "seconds": {**seconds, "between": [round(max(0.0, gap), 6) for gap in gaps]}}
+
+
+def _waits(found: Blame, runs: Runs) -> dict[str, Any]:
+    nodes = sorted({*runs, *(node for pair in found.waits for node in pair)})
+    place = {node: number for number, node in enumerate(nodes)}
+    cells = [[place[peer], place[who], round(seconds, 6)] for (who, peer), seconds in sorted(found.waits.items())]
+    return {"nodes": nodes, "cells": cells}
+
+
+def _rows(table: Mapping[str, Column], *names: str) -> Iterable[tuple[float | str, ...]]:
+    return zip(*(table.get(name, []) for name in names), strict=False)
+
+
+def _bytes(records: RunRecords) -> dict[str, Any]:
+    """Bytes on the wire, by sender and receiver, and by variable and sender."""
+    links: Counter[tuple[int, int]] = Counter()
+    variables: defaultdict[str, Counter[int]] = defaultdict(Counter)
+    for node, tables in records.tables.items():
+        for codec, name, peer, direction, wire in _rows(tables.get("AC", {}), "Codec", "Name", "Peer", "Direction", "Wire"):
+            if isinstance(peer, str) or isinstance(wire, str):
+                continue
+            if direction == "sent":
+                links[node, int(peer)] += int(wire)
+                whose = f"{name} ({codec})" if name else str(codec)
+                variables[whose][node] += int(wire)
+            elif int(peer) == SERVER:  # which keeps no tables
+                links[SERVER, node] += int(wire)
+    nodes = sorted({node for pair in links for node in pair})
+    place = {node: number for number, node in enumerate(nodes)}
+    names = sorted(variables, key=lambda name: -sum(variables[name].values()))[:_MOST_LINES]
+    senders = sorted({node for name in names for node in variables[name]})
+    cells = [[senders.index(node), row, wire] for row, name in enumerate(names) for node, wire in variables[name].items()]
+    return {
+        "links": {"nodes": nodes, "cells": [[place[to], place[of], wire] for (of, to), wire in sorted(links.items())]},
+        "variables": {"nodes": senders, "names": names, "cells": cells},
+    }
+
+
+def _batches(runs: Runs) -> dict[str, Any]:
+    """Rows of node, begin, the phases in order, epoch, batch, how many batches, for whom it waited, when that one had sent."""
+    zero = min((rows[0].begin for rows in runs.values()), default=0.0)
+    sent = {(node, row.key): row.begin + row.sent for node, rows in runs.items() for row in rows}
+    group = -(-sum(map(len, runs.values())) // _MOST_BATCHES) or 1
+    found = []
+    for node, rows in sorted(runs.items()):
+        for start in range(0, len(rows), group):
+            together = rows[start : start + group]
+            first, longest = together[0], max(together, key=lambda row: row.wait)
+            left = None if longest.peer is None or group > 1 else sent.get((longest.peer, longest.key))
+            found.append(
+                [
+                    node,
+                    _micro(first.begin - zero),
+                    *map(_micro, first.phases if group == 1 else map(sum, zip(*(row.phases for row in together), strict=True))),
+                    first.epoch,
+                    first.batch,
+                    len(together),
+                    longest.peer,
+                    None if left is None else _micro(left - zero),
+                ]
+            )
+    return {"workers": sorted(runs), "rows": found}
+
+
+def slowest(runs: Runs, count: int) -> list[tuple[int, Batch]]:
+    """The batches that took longest, and whose they are."""
+    every = [(node, row) for node, rows in runs.items() for row in rows]
+    return sorted(every, key=lambda pair: -pair[1].total)[:count]
+
+
+def _micro(seconds: float) -> int:
+    return round(seconds * 1e6)

@@ -1,0 +1,138 @@
+"""How a run ended, kept beside its tables (`outcome.json`) when it ends, and its page, which never makes a job fail."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from nn.model import Model
+from nn.model.diagram import Diagram, summarize
+from nn.model.picture import draw
+from nn.threads import describe_blas
+from parallel_sgd.checkpoint.snapshot import versions
+from parallel_sgd.errors import JobFailed
+from parallel_sgd.options import options
+from parallel_sgd.spec import JobSpec
+from rpc.files import publish
+from rpc.logs import SUBMIT_LOGGER, get_logger
+from rpc.submit import RunFolder
+
+from .records import OUTCOME
+from .report import write_report
+
+_MOST_TEXT = 300
+_MODE = 0o644
+_log = get_logger(SUBMIT_LOGGER)
+
+
+class Outcome:
+    """What a run becomes: whoever runs it enters the end of each attempt that failed, and the result.
+
+    `page` is where its report is, once it is written.
+    """
+
+    def __init__(self, spec: JobSpec, samples: Sequence[int]) -> None:
+        self._about = _described(spec, samples)
+        self.incidents: list[dict[str, Any]] = []
+        self.page: Path | None = None
+        self._end: dict[str, Any] = {"state": "failed", "message": ""}
+
+    def attempt_failed(self, attempt: int, failed: JobFailed) -> None:
+        """The job goes on with another attempt, counted from 0."""
+        verdicts = [verdict.describe() for verdict in failed.verdicts]
+        self.incidents.append({"time": time.time(), "attempt": attempt, "message": str(failed), "verdicts": verdicts})
+
+    def done(self, figures: Mapping[str, float], failures: Mapping[int, tuple[str, str]], problems: Sequence[str] = ()) -> None:
+        """The job ended well; `failures` are those of nodes that could be done without, `problems` those of its ledger."""
+        self._end = {"state": "done", "figures": dict(figures), "failures": _listed(failures), "problems": list(problems)}
+
+    def ended_by(self, error: BaseException) -> None:
+        """The job did not end well."""
+        if isinstance(error, JobFailed):
+            verdicts = [verdict.describe() for verdict in error.verdicts]
+            self._end = {"message": str(error), "failures": _listed(error.failures), "verdicts": verdicts}
+        else:
+            self._end = {"message": f"{type(error).__name__}: {error}".rstrip(": ")}
+        self._end["state"] = "stopped" if isinstance(error, KeyboardInterrupt) else "failed"
+
+    def write(self, folder: Path) -> None:
+        """Keep it in the folder of the run, with its page and its timeline. Raises: OSError."""
+        content = {**self._about, **self._end, "incidents": self.incidents, "ended": time.time()}
+        publish(folder / OUTCOME, json.dumps(content, indent=1), _MODE)
+        self.page = write_report(folder)
+
+
+@contextlib.contextmanager
+def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int]) -> Iterator[Outcome]:
+    """Keep how the run ends, well or not; `samples` are the numbers of training and test samples.
+
+    A page that cannot be made is a warning: what the job did and how it ended does not hang on it.
+    """
+    outcome = Outcome(spec, samples)
+    try:
+        yield outcome
+    except BaseException as error:
+        outcome.ended_by(error)
+        raise
+    finally:
+        if run.has_begun:
+            try:
+                outcome.write(run.path)
+            except Exception as error:  # noqa: BLE001  the files may hold anything
+                _log.warning("The report of the run could not be written (%s: %s).", type(error).__name__, error)
+            else:
+                _log.info("The report of this run is %s.", outcome.page)
+
+
+def _listed(failures: Mapping[int, tuple[str, str]]) -> list[list[object]]:
+    return [[node, state, detail] for node, (state, detail) in failures.items()]
+
+
+def _described(spec: JobSpec, samples: Sequence[int]) -> dict[str, Any]:
+    given = spec.options
+    settings = {name: _text(getattr(given, name)) for name, _ in options()}
+    nodes = ", ".join(f"{node}: {address}" for node, address in sorted(given.nodes.items()))
+    train, test = samples
+    return {
+        "format": 1,
+        "settings": {"data": f"{spec.data.name}, {train} training and {test} test samples", **settings, "nodes": _short(nodes)},
+        "fault": str(given.fault),
+        "model": {"name": type(spec.model).__name__, "summary": _table(spec.model), "svg": _picture(spec.model)},
+        "environment": {
+            **versions(),
+            "computes with": describe_blas(),
+            "host of the submitter": platform.node(),
+            "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+            "cores": str(os.cpu_count()),
+        },
+    }
+
+
+def _picture(model: Model) -> str:
+    return draw(type(model).__name__, Diagram(model.graph))
+
+
+def _table(model: Model) -> str:
+    return summarize(type(model).__name__, model.graph, model.store)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, type):
+        return value.__name__
+    if isinstance(value, Mapping):
+        return _short(", ".join(f"{_text(key)}: {_text(one)}" for key, one in value.items()))
+    if isinstance(value, (list, tuple)):
+        return _short(", ".join(map(_text, value)))
+    if callable(value) and hasattr(value, "__name__"):
+        return str(value.__name__)
+    return _short(str(value))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}..."

@@ -1,0 +1,203 @@
+"use strict";
+// Draws what is in #data. All numbers are there; tables of them stand in the page for who sees no charts.
+const PHASES = ["data", "compute", "encode", "send", "wait", "merge", "rule"];
+const COLOURS = {data: "#8e6bd1", compute: "#3d7edb", encode: "#e2a13a", send: "#2fa8a0", wait: "#c9ced6", merge: "#d9733f",
+  rule: "#5aa469", between: "#7b8794"};
+const DARK = window.matchMedia("(prefers-color-scheme: dark)");
+const charts = new Map();
+let page = null, curvesPer = "epoch";
+
+function colour(phase) { return phase === "wait" && DARK.matches ? "#4a5361" : COLOURS[phase]; }
+function ink() { return DARK.matches ? "#c9d1dc" : "#3a4452"; }
+function rule() { return DARK.matches ? "#323a46" : "#e3e7ed"; }
+function narrow() { return window.innerWidth < 520; }
+function escaped(text) { return String(text).replace(/[&<>"]/g, c => "&#" + c.charCodeAt(0) + ";"); }
+
+function seconds(value) {
+  const size = Math.abs(value);
+  if (!size) return "0";
+  if (size >= 100) return value.toFixed(0) + " s";
+  if (size >= 1) return value.toFixed(2) + " s";
+  return size >= 1e-3 ? String(+(value * 1e3).toFixed(1)) + " ms" : (value * 1e6).toFixed(0) + " µs";
+}
+function bytes(value) {
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  let unit = 0;
+  while (value >= 1000 && unit < 4) { value /= 1000; unit += 1; }
+  return (unit && value < 100 ? value.toFixed(1) : value.toFixed(0)) + " " + units[unit];
+}
+function who(node) { return node === -2 ? "server" : "worker " + node; }
+function short(node) { return node === -2 ? "PS" : String(node); }
+
+function show(id, option, height) {
+  const place = document.getElementById(id);
+  if (!place) return null;
+  if (height) place.style.height = height + "px";
+  let chart = charts.get(id);
+  if (!chart) {
+    chart = echarts.init(place, null, {renderer: "canvas"});
+    charts.set(id, chart);
+  }
+  const base = {animation: false, textStyle: {color: ink()}, aria: {enabled: true},
+    tooltip: {confine: true, backgroundColor: DARK.matches ? "#232b36" : "#fff", borderColor: rule(), textStyle: {color: ink(), fontSize: 12}}};
+  option.tooltip = Object.assign(base.tooltip, option.tooltip || {});
+  chart.setOption(Object.assign(base, option), {notMerge: true});
+  chart.resize();
+  return chart;
+}
+function axis(more) {
+  return Object.assign({axisLabel: {color: ink(), fontSize: 11, hideOverlap: true}, nameTextStyle: {color: ink()},
+    axisLine: {lineStyle: {color: rule()}}, splitLine: {lineStyle: {color: rule()}}}, more);
+}
+function legend(names, more) {
+  return Object.assign({data: names, top: 0, type: "scroll", textStyle: {color: ink(), fontSize: 12}, itemWidth: 16, itemHeight: 10,
+    inactiveColor: DARK.matches ? "#555e6b" : "#b8bfc9", pageTextStyle: {color: ink()}}, more || {});
+}
+
+function drawCurves() {
+  const curves = page.curves;
+  if (!curves) return;
+  for (const [number, name] of curves.names.entries()) {
+    const lines = curves[curvesPer].filter(line => line.metric === name);
+    const series = lines.map(line => ({type: "line", name: line.label, data: line.points, showSymbol: line.points.length < 2,
+      symbolSize: 7, emphasis: {disabled: true}, z: line.mean ? 5 : 2,
+      lineStyle: {width: line.mean ? 2.4 : 0.9, opacity: line.mean ? 1 : 0.55, type: line.test ? "dashed" : "solid"}}));
+    const few = series.length <= 12;
+    const named = few ? series.map(one => one.name) : lines.filter(line => line.mean).map(line => line.label);
+    show("curve-" + number, {legend: legend(named), grid: {left: 54, right: 18, top: 36, bottom: 40},
+      xAxis: axis({type: "value", name: curvesPer, nameLocation: "middle", nameGap: 24, min: "dataMin", max: "dataMax", minInterval: 1}),
+      yAxis: axis({type: "value", scale: true}), series: series,
+      tooltip: {trigger: few ? "axis" : "item", valueFormatter: value => value === undefined ? "" : Number(value).toPrecision(5)}});
+  }
+}
+
+function drawCauses() {
+  const rows = page.causes.slice(0, 10).reverse();
+  if (!rows.length) return;
+  show("causes", {grid: {left: narrow() ? 110 : 190, right: 72, top: 6, bottom: 26},
+    xAxis: axis({type: "value", axisLabel: {color: ink(), fontSize: 11, hideOverlap: true, formatter: seconds}}),
+    yAxis: axis({type: "category", data: rows.map(row => row.place),
+      axisLabel: {color: ink(), fontSize: 12, width: narrow() ? 100 : 180, overflow: "truncate"}}),
+    tooltip: {formatter: item => escaped(rows[item.dataIndex].text) + "<br><b>" + seconds(item.value) + "</b>"},
+    series: [{type: "bar", data: rows.map(row => row.seconds), itemStyle: {color: COLOURS.merge, borderRadius: [0, 3, 3, 0]}, barMaxWidth: 22,
+      label: {show: true, position: "right", color: ink(), formatter: item => seconds(item.value)}}]}, 60 + 30 * rows.length);
+}
+
+function drawPhases() {
+  const phases = page.phases;
+  if (!phases.workers.length) return;
+  const names = [...PHASES, "between"];
+  show("phases", {legend: legend(names), grid: {left: 74, right: 24, top: 34, bottom: 30},
+    xAxis: axis({type: "value", axisLabel: {color: ink(), fontSize: 11, hideOverlap: true, formatter: seconds}}),
+    yAxis: axis({type: "category", inverse: true, data: phases.workers.map(who)}),
+    tooltip: {trigger: "axis", axisPointer: {type: "shadow"}, valueFormatter: seconds},
+    series: names.map(name => ({type: "bar", name: name, stack: "all", data: phases.seconds[name], barMaxWidth: 22,
+      itemStyle: {color: colour(name)}, emphasis: {disabled: true}}))}, 90 + Math.max(14, Math.min(30, 900 / phases.workers.length)) * phases.workers.length);
+}
+
+function heat(id, columns, rows, cells, format, names) {
+  if (!cells.length) return;
+  const most = Math.max(...cells.map(cell => cell[2])), few = columns.length <= (narrow() ? 4 : 10) && rows.length <= 24;
+  show(id, {grid: {left: names.left, right: 14, top: 10, bottom: 84},
+    xAxis: axis({type: "category", data: columns, name: names.x, nameLocation: "middle", nameGap: 26, splitArea: {show: false}}),
+    yAxis: axis({type: "category", inverse: true, data: rows, name: names.y, nameLocation: "start",
+      axisLabel: {color: ink(), fontSize: 11, width: names.left - 12, overflow: "truncate"}}),
+    visualMap: {min: 0, max: most || 1, calculable: false, orient: "horizontal", left: "center", bottom: 4, itemHeight: 110, itemWidth: 10,
+      textStyle: {color: ink(), fontSize: 11}, formatter: value => format(value), text: [format(most), "0"],
+      inRange: {color: DARK.matches ? ["#1f2834", "#2f5f8f", "#62b6e0", "#e9f5c9"] : ["#eef3fa", "#9ec5ea", "#3d7edb", "#173a75"]}},
+    tooltip: {formatter: item => escaped(names.tell(rows[item.value[1]], columns[item.value[0]])) + "<br><b>" + format(item.value[2]) + "</b>"},
+    series: [{type: "heatmap", data: cells, progressive: 0, itemStyle: {borderColor: DARK.matches ? "#1a2029" : "#fff", borderWidth: columns.length > 24 ? 0 : 1},
+      label: {show: few, fontSize: 11, formatter: item => format(item.value[2])}}]},
+    Math.max(230, 110 + Math.max(13, Math.min(30, 700 / rows.length)) * rows.length));
+}
+
+function drawHeat() {
+  const waits = page.waits, links = page.links, variables = page.variables;
+  heat("waits", waits.nodes.map(short), waits.nodes.map(who), waits.cells, seconds,
+    {left: 80, x: "waited for", y: "", tell: (row, column) => row + " waited for " + column});
+  heat("links", links.nodes.map(short), links.nodes.map(who), links.cells, bytes,
+    {left: 80, x: "to", y: "", tell: (row, column) => row + " sent to " + column});
+  heat("variables", variables.nodes.map(short), variables.names, variables.cells, bytes,
+    {left: narrow() ? 120 : 210, x: "sent by worker", y: "", tell: (row, column) => row + ", sent by " + column});
+}
+
+// time against workers: each batch is a row of boxes, one for each phase, and a line from the packet that ended its wait
+function drawBatches() {
+  const batches = page.batches, places = new Map(batches.workers.map((node, place) => [node, place]));
+  if (!batches.rows.length) return;
+  const items = batches.rows.map((row, index) => [row[1] / 1e6, places.get(row[0]), (row[1] + row.slice(2, 9).reduce((a, b) => a + b, 0)) / 1e6, index]);
+  function render(params, api) {
+    const row = batches.rows[api.value(3)], band = api.size([0, 1])[1] * 0.72;
+    const [left, middle] = api.coord([api.value(0), api.value(1)]), right = api.coord([api.value(2), api.value(1)])[0];
+    const area = params.coordSys, clip = shape => echarts.graphic.clipRectByRect(shape, area);
+    const children = [];
+    function box(from, to, phase) {
+      const shape = clip({x: from, y: middle - band / 2, width: Math.max(to - from, 0.6), height: band});
+      if (shape) children.push({type: "rect", shape: shape, style: {fill: colour(phase)}});
+    }
+    if (right - left < 3) {
+      let most = 0;
+      for (let phase = 1; phase < 7; phase += 1) if (row[2 + phase] > row[2 + most]) most = phase;
+      box(left, right, PHASES[most]);
+    } else {
+      let now = row[1];
+      for (let phase = 0; phase < 7; phase += 1) {
+        const from = api.coord([now / 1e6, 0])[0];
+        now += row[2 + phase];
+        if (row[2 + phase] > 0) box(from, api.coord([now / 1e6, 0])[0], PHASES[phase]);
+      }
+    }
+    const sender = places.get(row[12]), wide = right - left > 26;
+    if (wide && sender !== undefined && row[6] > 0.05 * (items[api.value(3)][2] - items[api.value(3)][0]) * 1e6 && row[13] !== null) {
+      const until = row[1] + row[2] + row[3] + row[4] + row[5] + row[6];
+      const [x1, y1] = api.coord([row[13] / 1e6, sender]), [x2, y2] = api.coord([until / 1e6, api.value(1)]);
+      if (x1 >= area.x && x2 <= area.x + area.width) {
+        const down = y2 > y1 ? band / 2 : -band / 2;
+        children.push({type: "line", shape: {x1: x1, y1: y1 + down, x2: x2, y2: y2 - down}, style: {stroke: "#c0392b", lineWidth: 1, opacity: 0.6}});
+      }
+    }
+    return {type: "group", children: children};
+  }
+  const end = Math.max(...items.map(item => item[2])), per = batches.rows.length / batches.workers.length;
+  const opening = per > 40 ? items.filter(item => item[1] === 0)[30][2] : end;
+  const height = Math.max(13, Math.min(56, 760 / batches.workers.length)) * batches.workers.length + 110;
+  show("batches", {legend: legend(PHASES, {selectedMode: false}), grid: {left: 76, right: 20, top: 34, bottom: 66},
+    xAxis: axis({type: "value", min: 0, max: end, axisLabel: {color: ink(), fontSize: 11, hideOverlap: true, formatter: seconds}}),
+    yAxis: axis({type: "category", inverse: true, data: batches.workers.map(who), splitLine: {show: false}}),
+    dataZoom: [{type: "inside", filterMode: "weakFilter", startValue: 0, endValue: opening},
+      {type: "slider", filterMode: "weakFilter", startValue: 0, endValue: opening, bottom: 10, height: 20, showDataShadow: false,
+        labelFormatter: seconds, textStyle: {color: ink(), fontSize: 11}}],
+    tooltip: {formatter: item => {
+      if (item.seriesType !== "custom") return "";
+      const row = batches.rows[item.value[3]];
+      const parts = PHASES.map((phase, place) => [phase, row[2 + place]]).filter(part => part[1] > 0)
+        .map(part => '<span style="display:inline-block;width:9px;height:9px;background:' + colour(part[0]) + '"></span> ' + part[0] + " <b>" + seconds(part[1] / 1e6) + "</b>");
+      const waited = row[12] === null ? "" : "<br>waited for " + who(row[12]);
+      return who(row[0]) + ", epoch " + row[9] + ", batch " + row[10] + (row[11] > 1 ? " and " + (row[11] - 1) + " more" : "") + "<br>" + parts.join("<br>") + waited;
+    }},
+    series: [...PHASES.map(phase => ({type: "bar", name: phase, data: [], itemStyle: {color: colour(phase)}})),
+      {type: "custom", name: "batches", renderItem: render, data: items, encode: {x: [0, 2], y: 1}, clip: true}]}, height);
+}
+
+function draw() {
+  if (!page) return;
+  drawCauses(); drawPhases(); drawCurves(); drawHeat(); drawBatches();
+}
+function take(content) { page = content; draw(); }
+
+document.documentElement.classList.add("scripted");
+document.addEventListener("DOMContentLoaded", () => {
+  for (const button of document.querySelectorAll("[data-per]")) {
+    button.addEventListener("click", () => {
+      curvesPer = button.dataset.per;
+      document.querySelectorAll("[data-per]").forEach(other => other.setAttribute("aria-pressed", String(other === button)));
+      drawCurves();
+    });
+  }
+  DARK.addEventListener("change", draw);
+  let waiting = 0;
+  window.addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(draw, 120); });
+  window.addEventListener("beforeprint", () => charts.forEach(chart => chart.resize()));
+  const data = document.getElementById("data");
+  if (data) take(JSON.parse(data.textContent));
+});

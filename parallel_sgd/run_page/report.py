@@ -1,0 +1,208 @@
+"""`report.html`: one file with everything of a run, which needs no network and, for its tables, no script either."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from html import escape
+from pathlib import Path
+from typing import Any, Final
+
+from rpc.files import publish
+
+from . import tables
+from .blame import worker
+from .data import history_of, page_data
+from .records import RunRecords
+from .timeline import write_timeline
+
+REPORT: Final = "report.html"
+_HERE: Final = Path(__file__).parent
+_MODE: Final = 0o644
+_POLICY: Final = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
+_SECTIONS: Final = (
+    ("result", "Result"),
+    ("time", "Where the time went"),
+    ("curves", "Curves"),
+    ("each", "Batches"),
+    ("bytes", "Bytes"),
+    ("story", "What happened"),
+    ("model", "Model"),
+    ("environment", "Environment"),
+)
+
+
+def write_report(folder: Path) -> Path:
+    """Write `report.html` and the timeline into the folder of a run, from what lies there; returns the path of the page.
+
+    Raises: OSError.
+    """
+    records = RunRecords.read(folder)
+    page = render(records, page_data(records))
+    write_timeline(records.batches, folder)
+    path = folder / REPORT
+    publish(path, page, _MODE)
+    return path
+
+
+def script(name: str) -> str:
+    """A file of the page as it stands in it."""
+    return (_HERE / name).read_text("utf-8")
+
+
+def embedded(content: object) -> str:
+    """JSON that ends no script."""
+    text = json.dumps(content, separators=(",", ":"), allow_nan=False, default=str)
+    return text.replace("<", "\\u003c").replace("\N{LINE SEPARATOR}", "\\u2028").replace("\N{PARAGRAPH SEPARATOR}", "\\u2029")
+
+
+def render(records: RunRecords, data: Mapping[str, Any]) -> str:
+    """The whole page."""
+    title = records.run.title if records.run else records.folder.name
+    links = "".join(f'<a href="#{name}">{text}</a> ' for name, text in _SECTIONS)
+    contents = {
+        "result": _result(records),
+        "time": _time(data),
+        "curves": _curves(records, data),
+        "each": _batches(records, data),
+        "bytes": _bytes(data),
+        "story": tables.story(records) + "<h3>Ledger</h3>" + tables.ledger(records) + "<h3>Logs</h3>" + tables.logs(records),
+        "model": _model(records),
+        "environment": _environment(records),
+    }
+    sections = "".join(
+        f'<section id="{name}"><h2>{text}</h2>{contents[name]}</section>' for name, text in _SECTIONS if contents[name]
+    )
+    return document(title, f"{_head(records, data)}<nav>{links}</nav>", sections, embedded(data))
+
+
+def document(title: str, head: str, main: str, data: str, policy: str = _POLICY, further: str = "") -> str:
+    """A page with its styles, scripts and data."""
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<title>{escape(title)} - Parallel-SGD</title><style>{script("page.css")}</style></head>
+<body><header>{head}</header><main>{main}</main>
+<script type="application/json" id="data">{data}</script>
+<script>{script("vendor/echarts.min.js")}</script>
+<script>{script("page.js")}{further}</script></body></html>
+"""
+
+
+def _head(records: RunRecords, data: Mapping[str, Any]) -> str:
+    outcome, run = records.outcome, records.run
+    state = str(outcome.get("state", "not ended"))
+    title = run.title if run else records.folder.name
+    began = f"began {tables.stamp(run.began / 1e9)}" if run else ""
+    ended = outcome.get("ended")
+    lasted = f", took {tables.seconds(max(0.0, ended - run.began / 1e9))}" if run and isinstance(ended, float) else ""
+    told = f"Job {run.job if run else 'unknown'}, {began}{lasted}; {len(data['phases']['workers'])} workers left tables."
+    return f'<h1>{escape(title)} <span class="state {escape(state)}">{escape(state)}</span></h1><p>{escape(told)}</p>'
+
+
+def chart(name: str, caption: str, text: str, rows: str, is_open: bool = False) -> str:
+    """A chart, what it means, and its numbers."""
+    label = escape(f"{caption}. {text}", quote=True)
+    return (
+        f'<figure><h3>{escape(caption)}</h3><figcaption>{escape(text)}</figcaption><div class="chart" id="{name}" role="img" '
+        f'aria-label="{label}"></div>{tables.folded("As a table", rows, is_open)}</figure>'
+    )
+
+
+def _result(records: RunRecords) -> str:
+    outcome = records.outcome
+    figures = outcome.get("figures") or {}
+    cards = "".join(
+        f"<li><b>{tables.shown(float(value))}</b><span>{escape(name)}</span></li>" for name, value in figures.items()
+    )
+    told = f'<ul class="cards">{cards}</ul>' if cards else "<p>The run has no result.</p>"
+    note = '<p class="note">On the test samples, after the last epoch; the mean over the workers.</p>' if cards else ""
+    settings = outcome.get("settings") or {}
+    return told + note + (tables.folded("Settings", tables.pairs(settings, "Settings")) if settings else "")
+
+
+def _time(data: Mapping[str, Any]) -> str:
+    waits = data["waits"]
+    names = [worker(node) for node in waits["nodes"]]
+    told = tables.causes_list(data)
+    if not data["phases"]["workers"]:
+        return told
+    causes = chart(
+        "causes",
+        "What slowed the run down",
+        "Seconds by which the run would have been shorter: along the chain of work that nobody could have begun sooner, "
+        "what each worker, link and codec took beyond what the others needed in the same batch.",
+        tables.causes_table(data),
+    )
+    whom = chart(
+        "waits",
+        "Who waited for whom",
+        "Seconds that a worker (row) waited in batches whose last packet came from a node (column).",
+        tables.cells_table(names, names, waits["cells"], ["who", "waited for", "seconds"]),
+    )
+    phases = chart(
+        "phases",
+        "What each worker did",
+        "Seconds by phase. Who waits is not slow: it waits for who is. 'between' is what it does between two batches: "
+        "evaluation, checkpoints, tables.",
+        tables.phases_table(data),
+    )
+    return f'{told}<div class="pair">{causes}{whom}</div>{phases}'
+
+
+def _curves(records: RunRecords, data: Mapping[str, Any]) -> str:
+    names = data["curves"]["names"]
+    if not names:
+        return "<p>No worker has left a table of its training.</p>"
+    buttons = '<div class="buttons"><button data-per="epoch" aria-pressed="true">by epoch</button>'
+    buttons += '<button data-per="step" aria-pressed="false">by batch</button></div>'
+    text = "The mean over the workers in bold, each worker thin, on the test samples dashed."
+    places = [
+        f'<div class="chart" id="curve-{place}" role="img" aria-label="{escape(n)}"></div>' for place, n in enumerate(names)
+    ]
+    figures = [f"<figure><h3>{escape(name)}</h3>{place}</figure>" for name, place in zip(names, places, strict=True)]
+    rows = tables.folded("As a table", tables.epochs_table(history_of(records)))
+    return f'<p class="note">{text}</p>{buttons}<div class="pair">{"".join(figures)}</div>{rows}'
+
+
+def _batches(records: RunRecords, data: Mapping[str, Any]) -> str:
+    if not data["batches"]["rows"]:
+        return ""
+    text = (
+        "Time to the right, a row for each worker, a box for each batch. A red line leads from when a packet had left its "
+        "sender to when the wait for it ended. Scroll, pinch or drag the bar below to zoom."
+    )
+    return chart("batches", "Time and workers", text, tables.slowest_table(records.batches))
+
+
+def _bytes(data: Mapping[str, Any]) -> str:
+    links, variables = data["links"], data["variables"]
+    if not links["cells"]:
+        return "<p>No worker has left its accounts: the run did not end well, or nothing was sent.</p>"
+    names = [worker(node) for node in links["nodes"]]
+    senders = [worker(node) for node in variables["nodes"]]
+    first = chart(
+        "links",
+        "By link",
+        "Bytes on the wire, with what the protocol adds: sent by a node (row) to a node (column).",
+        tables.cells_table(names, names, links["cells"], ["sender", "receiver", "bytes"]),
+    )
+    second = chart(
+        "variables",
+        "By variable and codec",
+        "Bytes on the wire that each worker has sent for each variable of the model; the codec in brackets.",
+        tables.cells_table(variables["names"], senders, variables["cells"], ["variable", "sender", "bytes"]),
+    )
+    return f'<div class="pair">{first}{second}</div>'
+
+
+def _model(records: RunRecords) -> str:
+    model = records.outcome.get("model") or {}
+    return tables.picture(str(model.get("svg", "")), str(model.get("summary", "")))
+
+
+def _environment(records: RunRecords) -> str:
+    environment = records.outcome.get("environment") or {}
+    made = f'<p class="note">This page was made {tables.stamp(time.time())} from the files beside it.</p>'
+    return (tables.pairs(environment, "Environment") if environment else "") + made

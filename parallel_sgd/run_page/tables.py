@@ -1,0 +1,175 @@
+"""The parts of a page that need no script: figures, tables, what happened; all text is escaped."""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from nn.model.history import History
+
+from .blame import worker
+from .data import slowest
+from .records import RunRecords, Runs
+from .timeline import ORDER
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]], caption: str) -> str:
+    """A table that can be scrolled; numbers stand to the right."""
+    kinds = [""] * len(head)
+    body = []
+    for row in rows:
+        cells = []
+        for place, value in enumerate(row):
+            number = isinstance(value, (int, float))
+            kinds[place] = ' class="n"' if number else kinds[place]
+            cells.append(f'<td class="n">{shown(value)}</td>' if number else f"<td>{escape(str(value))}</td>")
+        body.append(f"<tr>{''.join(cells)}</tr>")
+    heads = "".join(f'<th scope="col"{kind}>{escape(name)}</th>' for name, kind in zip(head, kinds, strict=True))
+    label = escape(caption, quote=True)
+    content = f"<thead><tr>{heads}</tr></thead><tbody>{''.join(body)}</tbody>"
+    return f'<div class="scroll"><table aria-label="{label}">{content}</table></div>'
+
+
+def shown(value: object) -> str:
+    """A number as people read it."""
+    if isinstance(value, float):
+        return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}"
+    return f"{value:,}"
+
+
+def seconds(value: float) -> str:
+    if value >= 1:
+        return f"{value:.2f} s"
+    return f"{value * 1e3:.1f} ms" if value >= 1e-3 else f"{value * 1e6:.0f} µs"
+
+
+def folded(title: str, content: str, is_open: bool = False) -> str:
+    return f"<details{' open' if is_open else ''}><summary>{escape(title)}</summary>{content}</details>"
+
+
+def epochs_table(history: History) -> str:
+    rows = history.rows if len(history.rows) <= 200 else history.rows[:: -(-len(history.rows) // 200)]
+    names = history.columns()
+    told = [["" if name not in row else int(row[name]) if name == "epoch" else row[name] for name in names] for row in rows]
+    return table([name.replace("val_", "test ") for name in names], told, "Loss and metrics by epoch")
+
+
+def causes_list(data: Mapping[str, Any]) -> str:
+    """The worst causes in words, with their seconds and their share of the run."""
+    total = data["seconds"]
+    if not total:
+        return "<p>No worker has left a table of its batches.</p>"
+    items = "".join(
+        f"<li>{escape(cause['text'][:1].upper() + cause['text'][1:])}: <b>{seconds(cause['seconds'])}</b>, "
+        f"{100 * cause['seconds'] / total:.1f} % of the training.</li>"
+        for cause in data["causes"][:5]
+    )
+    ordinary = ", ".join(f"{name} {seconds(value)}" for name, value in data["ordinary"].items() if value > total / 1000)
+    return (
+        f"<p>From the first batch to the end of the last one {seconds(total)} passed. Work that all workers needed alike took "
+        f"{seconds(sum(data['ordinary'].values()))} of it ({escape(ordinary)}). What it would have been shorter without:</p>"
+        f'<ol class="causes">{items or "<li>Nothing that is worth telling.</li>"}</ol>'
+    )
+
+
+def causes_table(data: Mapping[str, Any]) -> str:
+    rows = [(cause["kind"], cause["text"], cause["seconds"]) for cause in data["causes"][:100]]
+    return table(["kind", "cause", "seconds"], rows, "What slowed the run down")
+
+
+def phases_table(data: Mapping[str, Any]) -> str:
+    phases = data["phases"]
+    columns = [*ORDER, "between"]
+    rows = [
+        [worker(node), *(phases["seconds"][name][place] for name in columns)] for place, node in enumerate(phases["workers"])
+    ]
+    return table(["", *columns], rows, "Seconds of each worker by phase")
+
+
+def cells_table(rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence[float]], head: Sequence[str]) -> str:
+    found = [(rows[int(y)], columns[int(x)], value) for x, y, value in sorted(cells, key=lambda cell: -cell[2])[:200]]
+    return table(head, found, " ".join(head))
+
+
+def slowest_table(runs: Runs) -> str:
+    rows = [
+        (worker(node), row.epoch, row.batch, row.total, *(getattr(row, name) for name in ORDER), _peer(row.peer))
+        for node, row in slowest(runs, 20)
+    ]
+    return table(["", "epoch", "batch", "seconds", *ORDER, "waited for"], rows, "The slowest batches")
+
+
+def _peer(peer: int | None) -> str:
+    return "" if peer is None else worker(peer)
+
+
+def story(records: RunRecords) -> str:
+    """What failed, what was tried again, and what the failure detector said of it."""
+    outcome, parts = records.outcome, []
+    for incident in outcome.get("incidents", ()):
+        parts.append(f"<h3>Attempt {incident['attempt'] + 1} failed, {stamp(incident['time'])}</h3>")
+        parts.append(f'<p class="story">{escape(incident["message"])}</p>{_verdicts(incident["verdicts"])}')
+    if outcome.get("message"):
+        parts.append(f'<p class="story">{escape(str(outcome["message"]))}</p>{_verdicts(outcome.get("verdicts", ()))}')
+    failed = [
+        (worker(int(node)), state, detail.strip().splitlines()[-1:]) for node, state, detail in outcome.get("failures", ())
+    ]
+    if failed:
+        rows = [(node, state, *(last or [""])) for node, state, last in failed]
+        parts.append(table(["node", "ended", "what it said last"], rows, "Nodes that did not end well"))
+        details = [(node, detail) for node, _, detail in outcome["failures"] if detail.strip().count("\n")]
+        parts += [
+            folded(f"Traceback of {worker(int(node))}", f"<pre>{escape(detail[-20_000:])}</pre>") for node, detail in details
+        ]
+    if not parts:
+        parts.append("<p>Nothing failed, nobody was lost, nothing was started again.</p>")
+    if outcome.get("fault"):
+        parts.append(f"<p>Faults that the job asked for: <code>{escape(outcome['fault'])}</code></p>")
+    return "".join(parts)
+
+
+def _verdicts(verdicts: Iterable[str]) -> str:
+    told = "\n\n".join(verdicts)
+    return folded("What the failure detector says", f"<pre>{escape(told)}</pre>", is_open=True) if told else ""
+
+
+def ledger(records: RunRecords) -> str:
+    """Whose copies of blocks went into the weights."""
+    columns = [records.ledger.get(name, []) for name in ("node", "attempt", "committed")]
+    counts = Counter(zip(*columns, strict=False))
+    if not counts:
+        return "<p>There is no ledger: each worker trains a model of its own, or the run has not ended.</p>"
+    whose = sorted({(node, attempt) for node, attempt, _ in counts}, key=lambda pair: (pair[1], pair[0]))
+    rows = [
+        (worker(int(node)), int(attempt), counts[node, attempt, 1.0], counts[node, attempt, 0.0]) for node, attempt in whose
+    ]
+    problems = records.outcome.get("problems") or ()
+    said = "".join(f'<p class="story">{escape(problem)}</p>' for problem in problems)
+    fine = "" if problems else "<p>Every block of every batch went into the weights exactly once.</p>"
+    head = ["node", "attempt", "blocks in the weights", "not needed, or undone by a restart"]
+    return (fine if records.outcome.get("state") == "done" else "") + said + table(head, rows, "The ledger")
+
+
+def logs(records: RunRecords) -> str:
+    return "".join(
+        folded(f"{name}: its last lines", f"<pre>{escape(chr(10).join(lines))}</pre>") for name, lines in records.logs.items()
+    )
+
+
+def pairs(content: Mapping[str, object], caption: str) -> str:
+    return table(["", ""], [(name, str(value)) for name, value in content.items()], caption)
+
+
+def picture(svg: str, text: str) -> str:
+    """The picture as an image of its own, so that its styles stay with it, and the summary for who does not see it."""
+    shown_as = base64.b64encode(svg.encode()).decode()
+    drawn = f'<img class="model" alt="The layers of the model" src="data:image/svg+xml;base64,{shown_as}">' if svg else ""
+    return drawn + (folded("Layers as a table", f"<pre>{escape(text)}</pre>", is_open=not svg) if text else "")
+
+
+def stamp(moment: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))

@@ -1,0 +1,53 @@
+"""The batches of a run as Chrome trace JSON, which ui.perfetto.dev and chrome://tracing open."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from .blame import worker
+from .records import Runs
+
+TIMELINE: Final = "timeline.json.gz"
+ORDER: Final = ("data", "compute", "encode", "send", "wait", "merge", "rule")
+"""The phases of a batch in the order in which they are drawn; in truth packets are encoded and merged in between."""
+
+
+def trace(runs: Runs) -> str:
+    """A thread of phases for each worker, and an arrow from whoever was waited for to who waited."""
+    events = ",\n".join(_events(runs))
+    return f'{{"displayTimeUnit":"ms","traceEvents":[\n{events}\n]}}\n'
+
+
+def _events(runs: Runs) -> Iterator[str]:
+    """Each as JSON, made by hand: there are many; times in microseconds."""
+    zero = min((rows[0].begin for rows in runs.values() if rows), default=0.0)
+    sent = {(node, row.epoch, row.batch): row.begin + row.sent for node, rows in runs.items() for row in rows}
+    for node, rows in sorted(runs.items()):
+        yield json.dumps({"ph": "M", "name": "process_name", "pid": node, "args": {"name": worker(node)}})
+        place = f'"pid":{node},"tid":{node}'
+        for row in rows:
+            peer = "" if row.peer is None else f',"waited for":{row.peer}'
+            where = f'"args":{{"epoch":{row.epoch},"batch":{row.batch}{peer}}}'
+            now = (row.begin - zero) * 1e6
+            for name, seconds in zip(ORDER, row.phases, strict=True):
+                if seconds:
+                    took = seconds * 1e6
+                    yield f'{{"ph":"X","name":"{name}",{place},"ts":{now:.1f},"dur":{took:.1f},{where}}}'
+                    now += took
+            left = None if row.peer is None else sent.get((row.peer, row.epoch, row.batch))
+            if left is not None:
+                arrow = f'"name":"packet","cat":"packet","id":"{node}.{row.epoch}.{row.batch}"'
+                got = (row.begin + row.put + row.wait - zero) * 1e6
+                yield f'{{"ph":"s",{arrow},"pid":{row.peer},"tid":{row.peer},"ts":{(left - zero) * 1e6:.1f}}}'
+                yield f'{{"ph":"f","bp":"e",{arrow},{place},"ts":{got:.1f}}}'
+
+
+def write_timeline(runs: Runs, folder: Path) -> Path:
+    """Write the timeline into the folder of a run. Raises: OSError."""
+    path = folder / TIMELINE
+    path.write_bytes(gzip.compress(trace(runs).encode(), 1, mtime=0))
+    return path

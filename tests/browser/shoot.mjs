@@ -1,0 +1,42 @@
+// node shoot.mjs PAGE.html|URL FOLDER NAME [dark]: opens it in Chromium at 1280 and at 400 pixels; prints as JSON what it found.
+import {createRequire} from "node:module";
+import {pathToFileURL} from "node:url";
+import {join} from "node:path";
+import {mkdtempSync} from "node:fs";
+import {tmpdir} from "node:os";
+
+const require = createRequire(join(process.env.PLAYWRIGHT ?? process.cwd(), "package.json"));
+const {chromium} = require("playwright-core");
+const [page, folder, name, ...more] = process.argv.slice(2);
+const address = page.startsWith("http") ? page : pathToFileURL(page).href;
+const profile = mkdtempSync(join(tmpdir(), "page-"));
+const flags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+  "--disable-component-update", "--disable-sync"];
+const browser = await chromium.launchPersistentContext(profile, {executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+  headless: true, args: flags, viewport: {width: 1280, height: 900}, colorScheme: more.includes("dark") ? "dark" : "light"});
+const found = {errors: [], requests: [], widths: {}, charts: {}};
+const tab = await browser.newPage();
+tab.on("console", message => { if (["error", "warning"].includes(message.type())) found.errors.push(message.text()); });
+tab.on("pageerror", error => found.errors.push(String(error)));
+tab.on("request", request => found.requests.push(request.url()));
+await tab.goto(address, {waitUntil: "load"});
+for (const width of [1280, 400]) {
+  await tab.setViewportSize({width, height: 900});
+  await tab.waitForTimeout(500);
+  found.widths[width] = await tab.evaluate(() => document.documentElement.scrollWidth);
+  await tab.screenshot({path: join(folder, `${name}-${width}.png`), fullPage: true});
+}
+found.charts = await tab.evaluate(() => Object.fromEntries([...document.querySelectorAll(".chart")].map(place => {
+  const chart = echarts.getInstanceByDom(place);
+  const points = chart ? chart.getOption().series.reduce((sum, one) => sum + (one.data ?? []).length, 0) : 0;
+  return [place.id, points];
+})));
+if (document_has_buttons(await tab.content())) {
+  await tab.setViewportSize({width: 1280, height: 900});
+  await tab.click('[data-per="step"]');
+  await tab.waitForTimeout(300);
+}
+await browser.close();
+console.log(JSON.stringify(found));
+
+function document_has_buttons(text) { return text.includes('data-per="step"'); }

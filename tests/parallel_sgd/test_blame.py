@@ -1,0 +1,81 @@
+"""The page of a run names who slowed it down: real workers, and in each case one thing that takes too long, at six places."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from parallel_sgd.batches import BlockFeeder
+from parallel_sgd.codec import BlockWeight
+from parallel_sgd.codec.plain import Plain
+from parallel_sgd.codec.settings import GlobalSettings
+from parallel_sgd.profiles import IIDBlockAssignment
+from parallel_sgd.run_page import RunRecords, blame
+from parallel_sgd.training import Samples
+
+from .digits_job import digits, plan_of
+from .networks import mlp
+from .parallel_time import Cluster
+
+WORKERS, BATCHES, ORDINARY, EXTRA = 6, 6, 0.004, 0.03
+CASES = {
+    "slow node": [("node", f"worker {node}") for node in range(6)],
+    "slow link": [("link", f"link {min(n, (n + 1) % 6)}\u2013{max(n, (n + 1) % 6)}") for n in range(6)],
+    "big codec": [("codec", f"Heavy of dense_{1 + v // 2}/{('kernel', 'bias')[v % 2]}") for v in range(6)],
+    "late data": [("data", f"worker {node}") for node in range(6)],
+}
+
+
+@cache
+def samples() -> Samples:
+    x, y, test_x, test_y = digits()
+    count = 16 * WORKERS * BATCHES // 2
+    return x[:count], y[:count], test_x[:8], test_y[:8]
+
+
+@pytest.mark.parametrize(
+    ("case", "place"),
+    [
+        pytest.param(case, place, marks=() if place == number else pytest.mark.long)
+        for number, case in enumerate(CASES, 1)
+        for place in range(6)
+    ],
+)
+def test_the_true_cause_comes_first(case: str, place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With at least 80 % of the seconds that it cost, in each batch of a training."""
+    deal = BlockFeeder.deal
+
+    def begins(node: int, epoch: int, batch: int) -> None:
+        uneven = np.random.default_rng([node, epoch, batch]).uniform(0, 0.25)
+        slow = EXTRA if case == "slow node" and node == place else 0.0
+        cluster.clocks[node].advance(ORDINARY * (1 + uneven) + slow)
+
+    def late(self: BlockFeeder, batch: int, block: int) -> Any:
+        if case == "late data" and cluster.running == place:
+            cluster.clocks[place].advance(EXTRA)
+        return deal(self, batch, block)
+
+    def link(sender: int, receiver: int) -> float:
+        slow = case == "slow link" and {sender, receiver} == {place, (place + 1) % WORKERS}
+        return 0.0004 + (EXTRA if slow else 0.0)
+
+    class Heavy(Plain):
+        def update_blocks(self, block_weight: BlockWeight) -> Any:
+            if case == "big codec" and GlobalSettings.current().variable == place:
+                cluster.clocks[self.node_id].advance(EXTRA)
+            return super().update_blocks(block_weight)
+
+    monkeypatch.setattr(BlockFeeder, "deal", late)
+    plan = plan_of(IIDBlockAssignment(WORKERS), default_codec=Heavy, epoch=2, block_size=16)
+    cluster = Cluster(plan, mlp(units=8), samples(), tmp_path, link, begins, monkeypatch.setattr)
+    cluster.run()
+    records = RunRecords.read(tmp_path)
+    found = blame(records.batches, records.costs())
+    first = found.causes[0]
+    injected = EXTRA * BATCHES
+    assert (first.kind, first.place) == CASES[case][place] and 0.8 * injected <= first.seconds <= 1.2 * injected, found.causes
+    assert found.seconds == pytest.approx(sum(found.ordinary.values()) + sum(c.seconds for c in found.causes), rel=0.01)

@@ -1,0 +1,180 @@
+"""`report.html` and the timeline of a run, read as a browser would, without one; `make browser` looks at them in Chromium."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nn.dataset import ArrayDataset
+from nn.dataset.transforms.abstract import AbsTransformer
+from parallel_sgd import ParallelSGD, in_process, run_page
+from parallel_sgd.codec import BlockWeight
+from parallel_sgd.codec.plain import Plain
+from parallel_sgd.run import JobResult
+from tests.parallel_sgd.networks import mlp
+
+CHARTS = {"causes", "phases", "waits", "curve-0", "curve-1", "batches", "links", "variables"}
+PHASES = ("data", "compute", "encode", "send", "wait", "merge", "rule")
+SECTIONS = ["result", "time", "curves", "each", "bytes", "story", "model", "environment"]
+RANDOM = np.random.default_rng(3)
+X, Y = RANDOM.normal(size=(64, 64)).astype(np.float32), RANDOM.integers(0, 10, 64)
+DATA = ArrayDataset(X, Y, X[:8], Y[:8])
+
+
+class Page(HTMLParser):
+    """Attributes: `ids`, what has one and its tag; `tables`, the rows of each; `text`; `links`, addresses of anything."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.ids: dict[str, str] = {}
+        self.open: list[str] = []
+        self.tables: list[int] = []
+        self.text, self.scripts = "", 0
+        self.links: list[str] = []
+        self.data: dict[str, Any] = {}
+        self.feed(path.read_text("utf-8"))
+        assert not [tag for tag in self.open if tag not in ("meta", "img")], "a tag is not closed"
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.links += [str(given[name]) for name in ("src", "href", "action") if name in given]
+        if given.get("id"):
+            self.ids[str(given["id"])] = tag
+        if tag not in ("meta", "img"):
+            self.open.append(tag)
+        if tag == "table":
+            assert given["aria-label"]
+            self.tables.append(0)
+        if tag == "tr":
+            self.tables[-1] += 1
+        if tag == "div" and given.get("class") == "chart":
+            assert given["role"] == "img" and given["aria-label"]
+        self.scripts += tag == "script"
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] == "script":
+            if self.ids.get("data") and not self.data:
+                self.data = json.loads(data)
+        elif self.open and self.open[-1] != "style":
+            self.text += data
+
+
+def train(folder: Path, **options: Any) -> JobResult:
+    settings: dict[str, Any] = {"epoch": 2, "block_size": 8, "directory": folder, "mission_title": "T", **options}
+    job = ParallelSGD(mlp(units=4), DATA, settings.pop("transform", None))
+    with in_process(2) as nodes:
+        return job.parallel(nodes, **settings)
+
+
+def test_a_run_has_a_page_that_needs_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every chart has data and a table of it; no address leads out; the timeline has every second of every batch."""
+    result = train(tmp_path)
+    assert result.report == tmp_path / "runs" / "T-1" / "report.html"
+    page = Page(result.report)
+    assert not capsys.readouterr().out
+    assert [name for name, tag in page.ids.items() if tag == "section"] == SECTIONS
+    assert page.ids.keys() >= CHARTS and len(page.tables) >= 10 and min(page.tables) > 1
+    assert all(link.startswith(("#", "data:image/svg+xml;base64,")) for link in page.links)
+    assert "default-src 'none'" in result.report.read_text("utf-8") and page.scripts == 3
+    data = page.data
+    assert data["waits"]["cells"] and data["links"]["cells"] and data["variables"]["cells"] and data["causes"]
+    assert data["curves"]["names"] == ["Loss", "accuracy"] and len(data["curves"]["epoch"]) == len(data["curves"]["step"]) + 2
+    assert len(data["batches"]["rows"]) == 2 * 2 * 4 and data["phases"]["workers"] == [0, 1]
+    (summed,) = {sum(cell[2] for cell in data[name]["cells"]) for name in ("links", "variables")}
+    assert summed == sum(entry.wire for books in result.accounts.values() for entry in books if entry.direction == "sent")
+    assert (
+        "Every block of every batch went into the weights exactly once" in page.text and f"{result['Loss']:,.6g}" in page.text
+    )
+    events = json.loads(gzip.decompress((result.report.parent / "timeline.json.gz").read_bytes()))["traceEvents"]
+    took = sum(event["dur"] for event in events if event["ph"] == "X") / 1e6
+    assert took == pytest.approx(sum(sum(data["phases"]["seconds"][name]) for name in PHASES), rel=0.01)
+    arrows = [[event["id"] for event in events if event["ph"] == kind] for kind in "sf"]
+    assert arrows[0] == arrows[1] and len(set(arrows[0])) == len(arrows[0])
+
+
+class Spoils(AbsTransformer):
+    """Puts a folder where the page is to be."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+
+    def __call__(self, *samples: Any, **_: Any) -> Any:
+        self.place.mkdir()
+        return samples
+
+
+def test_a_run_that_fails_has_a_page_that_says_why(tmp_path: Path) -> None:
+    """As text, whatever is in it."""
+
+    class Refuses(Plain):
+        batches = 0
+
+        def update_blocks(self, block_weight: BlockWeight) -> Any:
+            type(self).batches += 1
+            if self.batches > 20:
+                raise RuntimeError("</script><b>it is full</b> & more")
+            return super().update_blocks(block_weight)
+
+    with pytest.raises(RuntimeError, match="it is full"):
+        train(tmp_path, codec=Refuses)
+    page = Page(tmp_path / "runs" / "T-1" / "report.html")
+    assert "RuntimeError: </script><b>it is full</b> & more" in page.text and "failed" in page.text and page.scripts == 3
+    assert page.data["batches"]["rows"] and "no result" in page.text
+
+
+def test_a_page_that_cannot_be_written_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    result = train(tmp_path, transform=Spoils(tmp_path / "runs" / "T-1" / "report.html"))
+    assert result["Loss"] > 0 and result.report is None
+    assert [record for record in caplog.records if "report of the run could not be written" in record.getMessage()]
+
+
+@pytest.mark.parametrize("spoil", [lambda text: text[: len(text) // 2], lambda text: "\x00\n1,2\n", lambda text: ""])
+def test_tables_that_are_cut_off_or_something_else_make_a_page_nevertheless(
+    tmp_path: Path, spoil: Callable[[str], str]
+) -> None:
+    result = train(tmp_path)
+    folder = tmp_path / "runs" / "T-1"
+    for path in [*folder.rglob("*.csv"), folder / "outcome.json", folder / "job.json"]:
+        path.write_text(spoil(path.read_text("utf-8")), "utf-8")
+    assert run_page.write_report(folder) == result.report
+    assert [name for name, tag in Page(folder / "report.html").ids.items() if tag == "section"][:2] == ["result", "time"]
+
+
+@pytest.mark.parametrize(("workers", "batches"), [(8, 1000), (64, 250)])
+def test_the_page_of_a_long_run_stays_small(tmp_path: Path, workers: int, batches: int) -> None:
+    head = "Time,Epochs,Batches,Data,Compute,Encode,Send,Wait,Merge,Rule,Put,Sent,Total,Peer\n"
+    phases = ",".join(f"{seconds:.6f}" for seconds in (0.00112, 0.01231, 0.00123, 0.00041, 0.01234, 0.00211, 0.00143))
+    for node in range(workers):
+        folder = tmp_path / f"Node-{node}-Retrieve"
+        folder.mkdir()
+        rest = f"{phases},0.015071,0.015064,0.030950,{(node + 1) % workers}"
+        rows = [f"{1.8e9 + 0.031 * place:.6f},{1 + place // 100},{1 + place % 100},{rest}" for place in range(batches)]
+        (folder / f"BA-T-N({node}).csv").write_text(head + "\n".join(rows) + "\n")
+    path = run_page.write_report(tmp_path)
+    rows = Page(path).data["batches"]["rows"]
+    assert path.stat().st_size < 5_000_000 and sum(row[11] for row in rows) == workers * batches
+
+
+def test_what_is_vendored_is_what_its_readme_says() -> None:
+    folder = Path(run_page.__file__).parent / "vendor"
+    (name, digest), *more = re.findall(
+        r"^\| `(.*?)` \|.*`([0-9a-f]{64})` \|$", (folder / "README.md").read_text(), re.MULTILINE
+    )
+    assert not more and hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest
+    assert (
+        "</script" not in (folder / name).read_text("utf-8")
+        and (folder / "LICENSE").is_file()
+        and (folder / "NOTICE").is_file()
+    )
