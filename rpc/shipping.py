@@ -14,6 +14,8 @@ import functools
 import hashlib
 import importlib
 import io
+import itertools
+import re
 import sys
 import threading
 import types
@@ -36,6 +38,9 @@ from .code_closure import CodeClosure, is_user_module, user_modules
 from .messages import ANY_CODE, MAX_TEXT, NO_CODE
 
 MAX_CODE_BYTES = 8 << 20
+MAX_TAGS = (
+    100_000  # tuples, dicts, arrays, classes and instances among the objects; each is counted, made and looked at by itself
+)
 SOURCE_BYTES = 256 << 10  # of all texts; a record must not keep a job from starting
 
 
@@ -63,6 +68,7 @@ class _Pickled:
 
 
 _PARTS = (_ByName, _Instance, _Pickled)
+_TAG = re.compile(rb"\x81[\xa0-\xbf\xd9-\xdb]")  # the begin of each in msgpack: a map with one key, a string
 _packing = threading.Lock()  # cloudpickle's register of modules is one for all threads
 
 
@@ -90,12 +96,14 @@ def bundle_hash(objects: bytes, code: bytes) -> str:
 def pack(objects: dict[str, Any]) -> Bundle:
     """Make `objects` ready to travel.
 
-    Raises: TypeError naming what cannot, ValueError for an import that cannot be followed or more than 8 MiB of code.
+    Raises: TypeError naming what cannot, ValueError for an import that cannot be followed, more than 8 MiB of code, or more
+    than 100,000 tuples, dicts, arrays and instances.
     """
     pickled: list[Any] = []
     described = _describe(objects, pickled, 0)
     tree, arrays = encode(described, _PARTS)
     data = [msgpack.packb([[[a.dtype.str, *a.shape] for a in arrays], tree])]
+    _check_tags(data[0])
     data += [a.tobytes() for a in arrays]
     packed = len(data[0]).to_bytes(8, "big") + b"".join(data)
     classes: list[type] = []
@@ -105,6 +113,12 @@ def pack(objects: dict[str, Any]) -> Bundle:
             f"The code of a job may have {MAX_CODE_BYTES} bytes, got {len(packed) + len(code)}: send data as data."
         )
     return Bundle(packed, code, tuple(classes), _sources([*pickled, *classes]))
+
+
+def _check_tags(tree: bytes) -> None:
+    """Raises: ValueError for more tags than `MAX_TAGS`, before anything is made of them."""
+    if next(itertools.islice(_TAG.finditer(tree), MAX_TAGS, None), None) is not None:
+        raise ValueError(f"The objects of a job may have {MAX_TAGS:,} tuples, dicts, arrays and instances: send data as arrays")
 
 
 def _sources(items: Sequence[Any]) -> dict[str, str]:
@@ -249,6 +263,7 @@ def load(objects: bytes, code: bytes, policy: str = ANY_CODE) -> tuple[dict[str,
     pickled, classes = cloudpickle.loads(code) if code else ((), ())
     size = int.from_bytes(objects[:8], "big")
     try:
+        _check_tags(objects[8 : 8 + size])
         layout, tree = unpack(objects[8 : 8 + size])
         arrays, position = allocate(layout, MAX_CODE_BYTES), 8 + size
         for array in arrays:

@@ -170,6 +170,16 @@ def test_malformed_objects(described: Any) -> None:
         load(forged(described), b"")
 
 
+def test_more_tuples_than_may_travel_are_refused_before_they_are_made() -> None:
+    """By the sender and by the node, which would take a second for 350,000 of them; a bound that many arguments keep."""
+    many = [(0.5,)] * shipping.MAX_TAGS
+    with pytest.raises(ValueError, match=r"may have 100,000 tuples, dicts, arrays and instances: send data as arrays"):
+        pack({"x": many})
+    with pytest.raises(ProtocolError, match=r"malformed: The objects of a job may have 100,000 tuples"):
+        load(forged({"x": many}), b"")
+    assert reload(pack({"x": many[1:]}))["x"] == many[1:]
+
+
 def test_instances_run_no_code() -> None:
     """Security 5: no `__init__`, no property setter, no `__setstate__`. A project module that is not there is named."""
     state = {"content": b"no text", "other": 3}
