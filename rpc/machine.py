@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from dataclasses import dataclass
 from typing import Any
 
 from .errors import InvalidTransition
+from .immutable import Immutable
 
 _REMEMBERED = 20
 
 
-@dataclass(frozen=True)
-class Tick:
+class Tick(Immutable):
     """Time has passed: the event that every machine with a `deadline` takes."""
 
 

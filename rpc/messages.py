@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any
 
 from .doctor.messages import FROM_DOCTOR as FROM_DOCTOR
@@ -50,7 +50,6 @@ MAX_BYTES = 1 << 30
 # ---- submitter to agent
 
 
-@dataclass(frozen=True)
 class CanCommit(Operation):
     """Phase one: take this job? Carries what the agent needs to start and admit the job process."""
 
@@ -77,7 +76,6 @@ class CanCommit(Operation):
     standstill: float = 0.0  # seconds for which a signal may stop the process until it counts as stuck; 0: for ever
 
 
-@dataclass(frozen=True)
 class Abort(Operation):
     """Give the job up before it has started everywhere."""
 
@@ -85,7 +83,6 @@ class Abort(Operation):
     reason: str
 
 
-@dataclass(frozen=True)
 class Stop(Operation):
     """End the running job."""
 
@@ -93,7 +90,6 @@ class Stop(Operation):
     reason: str
 
 
-@dataclass(frozen=True)
 class StopNode(Operation):
     """End one process of the running job; the others go on."""
 
@@ -102,7 +98,6 @@ class StopNode(Operation):
     reason: str
 
 
-@dataclass(frozen=True)
 class Lose(Operation):
     """Another node of this job is gone, although its connections may stand: nobody shall wait for it."""
 
@@ -111,26 +106,22 @@ class Lose(Operation):
     reason: str
 
 
-@dataclass(frozen=True)
 class Subscribe(Operation):
     """Tell me what happens to this job from now on ("" for the newest)."""
 
     job: str
 
 
-@dataclass(frozen=True)
 class ListJobs(Operation):
     """Which jobs does this agent run or remember?"""
 
 
-@dataclass(frozen=True)
 class Fetch(Operation):
     """Send the files of a job ("" for the newest): its logs, and once it has ended its reports."""
 
     job: str
 
 
-@dataclass(frozen=True)
 class Examine(Operation):
     """Send all that is known of a job on one node, for the cause of a failure; answered as a Fetch is."""
 
@@ -138,7 +129,6 @@ class Examine(Operation):
     node: Node
 
 
-@dataclass(frozen=True)
 class Suspect(Operation):
     """Another node of this job is late, and within `seconds` it will be known whether it is stuck; 0: it is well again."""
 
@@ -150,7 +140,6 @@ class Suspect(Operation):
 # ---- agent to submitter
 
 
-@dataclass(frozen=True)
 class Accepted(Operation):
     """The agent has started the job process. `host` and `unix_path` let peers on the same host take the short way."""
 
@@ -161,7 +150,6 @@ class Accepted(Operation):
     version: str
 
 
-@dataclass(frozen=True)
 class Refused(Operation):
     """The agent does not take the job; `busy_since` is 0 unless another job holds it; `driver` says why the sender
     does not drive this one, if somebody else does."""
@@ -173,7 +161,6 @@ class Refused(Operation):
     driver: str = ""
 
 
-@dataclass(frozen=True)
 class State(Operation):
     """The job of this node has reached `state`; `detail` tells why it did not end well."""
 
@@ -183,7 +170,6 @@ class State(Operation):
     detail: str
 
 
-@dataclass(frozen=True)
 class Progress(Operation):
     """How far the node is, 0 to 100, and a note on how it stands."""
 
@@ -193,14 +179,12 @@ class Progress(Operation):
     note: Note = ""
 
 
-@dataclass(frozen=True)
 class Jobs(Operation):
     """The jobs of an agent, newest last: id, title, node, state, start (seconds since 1970)."""
 
     entries: list[dict[str, str | int | float]]
 
 
-@dataclass(frozen=True)
 class FileBegin(Operation):
     """A file follows, in chunks."""
 
@@ -208,21 +192,18 @@ class FileBegin(Operation):
     size: Bytes
 
 
-@dataclass(frozen=True)
 class FileChunk(Operation):
     """The next bytes of the file."""
 
     data: bytes
 
 
-@dataclass(frozen=True)
 class FileEnd(Operation):
     """The file is complete; SHA-256 of its bytes, in hex."""
 
     sha256: Sha256
 
 
-@dataclass(frozen=True)
 class FetchEnd(Operation):
     """All files of the job have been sent; its state and title, and the `problem` when some could not be sent."""
 
@@ -235,7 +216,6 @@ class FetchEnd(Operation):
 # ---- agent to job process, and back, over their socket pair; the agent passes on what it is told of other nodes
 
 
-@dataclass(frozen=True)
 class Begin(Operation):
     """What a job process is told first."""
 
@@ -252,7 +232,6 @@ class Begin(Operation):
     code_policy: str  # any, none, or the path of a file with allowed SHA-256 sums
 
 
-@dataclass(frozen=True)
 class Visitor(Operation):
     """A connection for this job travels with this message: its hello, the seconds left to prove a key, its address.
 
@@ -266,19 +245,16 @@ class Visitor(Operation):
     key: Annotated[bytes, Length(0, 32)] = b""
 
 
-@dataclass(frozen=True)
 class Halt(Operation):
     """End the job: interrupt the executor at its next send or receive."""
 
     reason: str
 
 
-@dataclass(frozen=True)
 class Took(Operation):
     """The job process has taken one visitor."""
 
 
-@dataclass(frozen=True)
 class Reached(Operation):
     """The job process has reached `state`; `files` are the reports it registered, with done or failed."""
 
@@ -288,7 +264,6 @@ class Reached(Operation):
     exit_code: ExitCode = -1  # what the executor has called sys.exit with; -1: it has not
 
 
-@dataclass(frozen=True)
 class Advanced(Operation):
     """The executor reports progress, 0 to 100, and how it stands."""
 
@@ -296,7 +271,6 @@ class Advanced(Operation):
     note: Note = ""
 
 
-@dataclass(frozen=True)
 class SecurityEvent(Operation):
     """Something for the agent's audit log: the hash of loaded code, a rejected visitor."""
 
@@ -307,7 +281,6 @@ class SecurityEvent(Operation):
 # ---- submitter and job process, over the code session
 
 
-@dataclass(frozen=True)
 class Load(Operation):
     """The code and objects of the job, and where the other nodes are: node -> [address, host, unix path]."""
 
@@ -317,21 +290,18 @@ class Load(Operation):
     sources: dict[str, str]  # text of the user's modules, kept beside the results
 
 
-@dataclass(frozen=True)
 class Loaded(Operation):
     """The executor exists."""
 
     version: str
 
 
-@dataclass(frozen=True)
 class Asks(Operation):
     """The executor needs these resources."""
 
     requests: list[str]
 
 
-@dataclass(frozen=True)
 class Answers(Operation):
     """The resources asked for, in order; `packages`: the executor gets each as a `ReplyPackage`."""
 
@@ -339,7 +309,6 @@ class Answers(Operation):
     packages: bool = False
 
 
-@dataclass(frozen=True)
 class Prepared(Operation):
     """The executor has all it needs."""
 

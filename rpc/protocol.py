@@ -12,18 +12,19 @@ import re
 import types
 import typing
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Annotated, Any, TypeGuard
 
 from network.errors import ProtocolError
 from network.session import Session
 
+from .immutable import Immutable
+
 MAX_TEXT = 1 << 16  # characters
 OPERATION_BYTES = 4 << 20  # of objects: the jobs that an agent remembers are the longest list, and take some 2 KiB each
 
 
-@dataclass(frozen=True)
-class Matching:
+class Matching(Immutable):
     """Texts that match a pattern."""
 
     pattern: str
@@ -32,8 +33,7 @@ class Matching:
         return re.fullmatch(self.pattern, text) is not None
 
 
-@dataclass(frozen=True)
-class Length:
+class Length(Immutable):
     """Texts, bytes or lists whose length lies from `low` to `high`."""
 
     low: int
@@ -60,8 +60,7 @@ def is_node(value: object) -> TypeGuard[int]:
     return _fits(value, Node)
 
 
-@dataclass(frozen=True)
-class Operation:
+class Operation(Immutable):
     """Base of all messages."""
 
     def to_value(self) -> dict[str, Any]:

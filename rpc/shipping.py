@@ -22,7 +22,7 @@ import types
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from network.values import DTYPES, decode, encode
 from network.wire import allocate, unpack
 
 from .code_closure import CodeClosure, is_user_module, user_modules
+from .immutable import Immutable
 from .messages import ANY_CODE, MAX_TEXT, NO_CODE
 
 MAX_CODE_BYTES = 8 << 20
@@ -44,24 +45,21 @@ MAX_TAGS = (
 SOURCE_BYTES = 256 << 10  # of all texts; a record must not keep a job from starting
 
 
-@dataclass(frozen=True)
-class _ByName:
+class _ByName(Immutable):
     """A class or function that every node has."""
 
     module: str
     name: str
 
 
-@dataclass(frozen=True)
-class _Instance:
+class _Instance(Immutable):
     """An object of a class that every node has, with its fields."""
 
     cls: _ByName
     state: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class _Pickled:
+class _Pickled(Immutable):
     """The object of that number in the pickled part."""
 
     number: int
@@ -72,8 +70,7 @@ _TAG = re.compile(rb"\x81[\xa0-\xbf\xd9-\xdb]")  # the begin of each in msgpack:
 _packing = threading.Lock()  # cloudpickle's register of modules is one for all threads
 
 
-@dataclass(frozen=True)
-class Bundle:
+class Bundle(Immutable):
     """Packed objects: `objects` is data, `code` a pickle (empty when no user code is among them), `classes` the table,
     `sources` the text of the user's modules."""
 

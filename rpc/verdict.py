@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal as signals
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Annotated
 
 from network.errors import BadContent, PeerLost, TimedOut
@@ -29,7 +29,6 @@ _LATE = (
 )
 
 
-@dataclass(frozen=True)
 class Verdict(Operation):
     """Why a node did not go on; it travels from the agent to the submitter.
 
@@ -135,7 +134,6 @@ def _indented(lines: Iterable[str]) -> list[str]:
     return [f"    {clean(line, _LONGEST_LINE)}" for line in lines]
 
 
-@dataclass(frozen=True)
 class Heartbeat(Operation):
     """The agent lives, and the process is here: sent every `HEARTBEAT_SECONDS`. epoch, batch: from 1, 0 before the
     first."""
@@ -160,7 +158,6 @@ class Heartbeat(Operation):
         return describe_place(self.host, self.pid, self.attempt, self.phase, self.epoch, self.batch)
 
 
-@dataclass(frozen=True)
 class Notice(Operation):
     """The process is silent for half of what it may be (warned), or has shown life since (recovered, after `seconds`)."""
 

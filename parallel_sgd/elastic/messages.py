@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from rpc.messages import Attempt, Length, Node, Operation
@@ -14,7 +13,6 @@ Number = Annotated[int, range(1 << 53)]
 # ---- driver to worker
 
 
-@dataclass(frozen=True)
 class Round(Operation):
     """A round begins: its members by rank, and where each of them can be called. `sequence` is that of `StartRound`.
 
@@ -28,14 +26,12 @@ class Round(Operation):
     kept: Any = None
 
 
-@dataclass(frozen=True)
 class Void(Operation):
     """This round comes to nothing, because a member is lost before it has begun: ask for the next one."""
 
     attempt: Attempt
 
 
-@dataclass(frozen=True)
 class Broken(Operation):
     """A member of this round is lost, whatever the connections with it say: nobody shall wait for it."""
 
@@ -43,14 +39,12 @@ class Broken(Operation):
     reason: str
 
 
-@dataclass(frozen=True)
 class Removed(Operation):
     """There is no place for this worker any more."""
 
     message: str
 
 
-@dataclass(frozen=True)
 class HostsChanged(Operation):
     """For rank 0: hosts have come or gone."""
 
@@ -58,7 +52,6 @@ class HostsChanged(Operation):
     result: Annotated[int, range(1, 4)]
 
 
-@dataclass(frozen=True)
 class End(Operation):
     """The job is over."""
 
@@ -66,14 +59,12 @@ class End(Operation):
 # ---- worker to driver
 
 
-@dataclass(frozen=True)
 class Here(Operation):
     """The worker runs."""
 
     place: Place
 
 
-@dataclass(frozen=True)
 class Ready(Operation):
     """It asks for the round after `attempt`; `holds` tells whether it holds the state of the training."""
 
@@ -81,14 +72,12 @@ class Ready(Operation):
     holds: bool
 
 
-@dataclass(frozen=True)
 class Noted(Operation):
     """It has taken note of the host change with this number."""
 
     sequence: Number
 
 
-@dataclass(frozen=True)
 class Waits(Operation):
     """It has waited for others in this group operation for a while."""
 
@@ -96,7 +85,6 @@ class Waits(Operation):
     operation: str
 
 
-@dataclass(frozen=True)
 class Got(Operation):
     """A group operation in which it had waited has ended."""
 
@@ -104,14 +92,12 @@ class Got(Operation):
     operation: str
 
 
-@dataclass(frozen=True)
 class Kept(Operation):
     """The content of the state after a commit, to be kept where it outlives all workers."""
 
     content: Any
 
 
-@dataclass(frozen=True)
 class Returned(Operation):
     """Its function has returned this value."""
 

@@ -8,8 +8,8 @@ gone      it is time to end; whatever still runs is ended with the agent
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
+from ..immutable import Immutable
 from ..liveness.limits import FAREWELL_SECONDS
 from ..machine import Machine
 
@@ -24,16 +24,14 @@ class Stage(enum.Enum):
     GONE = "gone"
 
 
-@dataclass(frozen=True)
-class LeaveAsked:
+class LeaveAsked(Immutable):
     """The agent must be gone within `grace` seconds, for `reason`."""
 
     reason: str
     grace: float
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(Immutable):
     """How many jobs there are now and how many visitors, and whether something is being sent to one."""
 
     jobs: int
@@ -41,16 +39,14 @@ class Seen:
     sending: bool
 
 
-@dataclass(frozen=True)
-class StopJobs:
+class StopJobs(Immutable):
     """Take no more jobs, and tell those that run to save their state and stop within so many seconds."""
 
     reason: str
     seconds: float
 
 
-@dataclass(frozen=True)
-class Exit:
+class Exit(Immutable):
     """End now."""
 
 

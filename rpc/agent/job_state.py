@@ -9,8 +9,9 @@ free        the process is gone, the outcome is told
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ..immutable import Immutable
 from ..liveness.limits import EXIT_SECONDS, HALT_SECONDS, ROLL_BACK_SECONDS
 from ..machine import Machine, Tick
 
@@ -24,8 +25,7 @@ class Stage(enum.Enum):
     FREE = "free"
 
 
-@dataclass(frozen=True)
-class Reported:
+class Reported(Immutable):
     """The job process has reached a state: running, done, failed or stopped."""
 
     state: str
@@ -33,27 +33,23 @@ class Reported:
     files: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class ProcessGone:
+class ProcessGone(Immutable):
     """The job process has ended; `how` says it in words."""
 
     how: str
 
 
-@dataclass(frozen=True)
-class SubmitterGone:
+class SubmitterGone(Immutable):
     """The submitter's connection has ended."""
 
 
-@dataclass(frozen=True)
-class AbortAsked:
+class AbortAsked(Immutable):
     """The submitter takes the job back."""
 
     reason: str
 
 
-@dataclass(frozen=True)
-class StopAsked:
+class StopAsked(Immutable):
     """The job is to end within `seconds`: somebody with the cluster's key wants it ("stopped"), or the agent goes ("left")."""
 
     reason: str
@@ -61,27 +57,23 @@ class StopAsked:
     state: str = "stopped"
 
 
-@dataclass(frozen=True)
-class Condemned:
+class Condemned(Immutable):
     """The failure detector has found the process stuck, or before the start stopped by a signal."""
 
     reason: str
 
 
-@dataclass(frozen=True)
-class Kill:
+class Kill(Immutable):
     """End the process and its children at once."""
 
 
-@dataclass(frozen=True)
-class OrderHalt:
+class OrderHalt(Immutable):
     """Ask the process to stop."""
 
     reason: str
 
 
-@dataclass(frozen=True)
-class Tell:
+class Tell(Immutable):
     """Record the state and tell everybody who watches."""
 
     state: str
@@ -89,8 +81,7 @@ class Tell:
     files: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Free:
+class Free(Immutable):
     """The slot can take the next job."""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from ..protocol import Length, Matching, Operation
@@ -16,19 +15,16 @@ Instance = Annotated[str, Matching("[0-9a-f]{32}|")]
 # ---- submitter to agent, or agent to agent
 
 
-@dataclass(frozen=True)
 class Inspect(Operation):
     """How do you stand?"""
 
 
-@dataclass(frozen=True)
 class Ping(Operation):
     """Say what time it is; `data` is there to be carried, and thrown away."""
 
     data: Annotated[bytes, Length(0, MOST_PIECE)] = b""
 
 
-@dataclass(frozen=True)
 class Measure(Operation):
     """Call the agent at `address`, and tell how well you reach it."""
 
@@ -38,7 +34,6 @@ class Measure(Operation):
 # ---- agent to who asked
 
 
-@dataclass(frozen=True)
 class AgentStatus(Operation):
     """`host` is equal among processes that share a host and user; `unix_path` is empty where there is no such socket."""
 
@@ -52,7 +47,6 @@ class AgentStatus(Operation):
     jobs: int
 
 
-@dataclass(frozen=True)
 class Pong(Operation):
     """When the `Ping` was read and when this was sent, in seconds since 1970; `busy`: a job runs here, so send no bursts."""
 
@@ -62,7 +56,6 @@ class Pong(Operation):
     busy: bool
 
 
-@dataclass(frozen=True)
 class Measured(Operation):
     """How `address` was reached: `problem` says why not, if it was not.
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from network.nodes import DEFAULT_PORT, Address
 
+from ..immutable import Immutable
 from .hosts import Host, HostUpdateResult, Place
 
 
@@ -29,22 +29,19 @@ class Worker(NamedTuple):
         return f"{host}[{self.slot}]"
 
 
-@dataclass(frozen=True)
-class HostsSeen:
+class HostsSeen(Immutable):
     """Discovery has found these hosts, and no others."""
 
     hosts: tuple[Host, ...]
 
 
-@dataclass(frozen=True)
-class DiscoveryFailed:
+class DiscoveryFailed(Immutable):
     """Discovery has not found out."""
 
     reason: str
 
 
-@dataclass(frozen=True)
-class WorkerReady:
+class WorkerReady(Immutable):
     """A worker asks for the round after `attempt`: peers were lost, or it was told of new hosts.
 
     `holds` tells whether it holds the state of the training: it has synchronised at least once.
@@ -55,8 +52,7 @@ class WorkerReady:
     holds: bool = True
 
 
-@dataclass(frozen=True)
-class WorkerEnded:
+class WorkerEnded(Immutable):
     """A worker's process has ended: `ok` with exit code 0, `detail` is the verdict on it, if there is one.
 
     `returned` tells whether its function had returned; None where nobody knows, so that the exit code has to do. `started` is
@@ -74,8 +70,7 @@ class WorkerEnded:
     place: tuple[int, int] | None = (0, 0)
 
 
-@dataclass(frozen=True)
-class WorkerStuck:
+class WorkerStuck(Immutable):
     """The failure detector has given up a worker, whether its process exists or not; with `agent_lost` its whole host."""
 
     worker: Worker
@@ -83,22 +78,19 @@ class WorkerStuck:
     agent_lost: bool = False
 
 
-@dataclass(frozen=True)
-class Notified:
+class Notified(Immutable):
     """Rank 0 has received the notice with this number."""
 
     sequence: int
 
 
-@dataclass(frozen=True)
-class CheckpointSeen:
+class CheckpointSeen(Immutable):
     """There is a checkpoint on disk, from which a round may start whose workers hold no state; `content` tells which."""
 
     content: str = ""
 
 
-@dataclass(frozen=True)
-class StartRound:
+class StartRound(Immutable):
     """Let these workers, by rank, form the group of `attempt`; those with `born == attempt` are to be started.
 
     `sequence` is the number of the last notice that is thereby done. With `resume` nobody holds the state of the training, so
@@ -111,24 +103,21 @@ class StartRound:
     resume: bool = False
 
 
-@dataclass(frozen=True)
-class StopWorker:
+class StopWorker(Immutable):
     """End a worker's process and accept nothing more from it."""
 
     worker: Worker
     reason: str
 
 
-@dataclass(frozen=True)
-class RemoveWorker:
+class RemoveWorker(Immutable):
     """Give a worker rank -1: it ends by itself with this message."""
 
     worker: Worker
     message: str
 
 
-@dataclass(frozen=True)
-class NotifyRankZero:
+class NotifyRankZero(Immutable):
     """Tell the worker of rank 0 that hosts have changed; the same number may come again until it is `Notified`."""
 
     worker: Worker
@@ -136,25 +125,21 @@ class NotifyRankZero:
     result: HostUpdateResult
 
 
-@dataclass(frozen=True)
-class Warn:
+class Warn(Immutable):
     """Something to write into the log."""
 
     message: str
 
 
-@dataclass(frozen=True)
 class Pause(Warn):
     """Nobody trains until this is over; survivors wait for the next round."""
 
 
-@dataclass(frozen=True)
-class Finish:
+class Finish(Immutable):
     """The job has ended well."""
 
 
-@dataclass(frozen=True)
-class Fail:
+class Fail(Immutable):
     """The job ends badly, with a non-zero exit code and this message."""
 
     message: str

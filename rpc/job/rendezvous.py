@@ -8,18 +8,16 @@ back. Peers outside the group (the parameter server) must be connected, but nobo
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from ..immutable import Immutable
 from ..machine import Machine, Tick
 
 
-@dataclass(frozen=True)
-class Satisfied:
+class Satisfied(Immutable):
     """This node has all it needs."""
 
 
-@dataclass(frozen=True)
-class _OfPeer:
+class _OfPeer(Immutable):
     peer: int
 
 
@@ -31,7 +29,6 @@ class HeardReady(_OfPeer):
     """A peer said READY."""
 
 
-@dataclass(frozen=True)
 class PeerGone(_OfPeer):
     """A peer is lost or has left."""
 
@@ -42,13 +39,11 @@ class SayReady(_OfPeer):
     """Tell `peer` that this node is READY."""
 
 
-@dataclass(frozen=True)
-class Start:
+class Start(Immutable):
     """Everybody is READY: start the executor."""
 
 
-@dataclass(frozen=True)
-class RollBack:
+class RollBack(Immutable):
     """Give up before starting."""
 
     reason: str

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection
-from dataclasses import dataclass
 
+from ..immutable import Immutable
 from ..liveness.limits import ANSWER_SECONDS
 from ..machine import Machine, Tick
 from ..messages import Agreed, ClaimJob, Denied, Granted, Operation, ProposeAttempt
@@ -46,8 +46,7 @@ class Decision(enum.Enum):
     NEWER = "it has gone on with another attempt"
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(Immutable):
     """Who asks for a job, with what manifest, and in which capacity.
 
     `term` is that of its newest claim, `since` the term and the number of the last attempt. `is_standby`: somebody else has
@@ -65,8 +64,7 @@ class Candidate:
     leaves_out: bool = False
 
 
-@dataclass(frozen=True)
-class Newer:
+class Newer(Immutable):
     """An attempt after the one that we know, and the term in which it was agreed to."""
 
     attempt: int
@@ -77,31 +75,27 @@ class Newer:
 # ---- events
 
 
-@dataclass(frozen=True)
-class Ask:
+class Ask(Immutable):
     """Claim the job from these nodes; the others count as silent."""
 
     nodes: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Propose:
+class Propose(Immutable):
     """Have the nodes that have granted the job agree to an attempt."""
 
     attempt: int
     attempt_state: str
 
 
-@dataclass(frozen=True)
-class Said:
+class Said(Immutable):
     """What the agent of a node answers."""
 
     node: int
     answer: Granted | Denied | Agreed
 
 
-@dataclass(frozen=True)
-class Missing:
+class Missing(Immutable):
     """A node cannot be asked, or is gone; it `refused` if its host says that nobody listens."""
 
     node: int
@@ -111,16 +105,14 @@ class Missing:
 # ---- actions
 
 
-@dataclass(frozen=True)
-class Send:
+class Send(Immutable):
     """Send this to the agent of `node`."""
 
     node: int
     operation: Operation
 
 
-@dataclass(frozen=True)
-class Settled:
+class Settled(Immutable):
     """The round is over."""
 
     decision: Decision

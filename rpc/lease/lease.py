@@ -13,8 +13,9 @@ knows it; but it may have been counted as dead meanwhile, so it speaks only for 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ..immutable import Immutable
 from ..liveness.limits import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, PLACE_SECONDS
 from ..machine import Machine, Tick
 from .messages import ClaimJob, KeepManifest, ProposeAttempt
@@ -24,8 +25,7 @@ LIVING, RESTARTED, NONE = "living", "restarted", "none"
 claimant before; it was started again and keeps what it had promised to another one."""
 
 
-@dataclass(frozen=True)
-class Promise:
+class Promise(Immutable):
     """`driver` is who was granted the job last, with a claim of this `term`: a later claim has a higher one, and an earlier one
     counts no more. `attempt` is the newest that the node has agreed to, in the term `agreed`, with its `attempt_state`; `begun`
     says that a majority has, as who takes part in it knows. `own` is the term of the attempt that the node takes part in, then
@@ -45,8 +45,7 @@ class Promise:
 # ---- events; besides those a driver's ClaimJob, ProposeAttempt and KeepManifest
 
 
-@dataclass(frozen=True)
-class Begun:
+class Begun(Immutable):
     """The node takes part in an attempt from now on: a majority has agreed to it. It need not have been among them, so it is
     told the attempt state, too."""
 
@@ -56,8 +55,7 @@ class Begun:
     attempt_state: str
 
 
-@dataclass(frozen=True)
-class DriverGone:
+class DriverGone(Immutable):
     """The last connection of a driver has ended."""
 
     driver: str
@@ -75,33 +73,28 @@ class Event(enum.Enum):
 # ---- actions
 
 
-@dataclass(frozen=True)
-class StartStandby:
+class StartStandby(Immutable):
     """Start a process that claims the job and drives it."""
 
 
-@dataclass(frozen=True)
-class Keep:
+class Keep(Immutable):
     """Put the promise on disk; where that fails, `before` is what counts, and the answer is a denial."""
 
     before: Promise
 
 
-@dataclass(frozen=True)
-class Grant:
+class Grant(Immutable):
     """The claimant drives; `is_new` unless it has done so already. `voice` is what the grant counts."""
 
     is_new: bool
     voice: str = LIVING
 
 
-@dataclass(frozen=True)
-class Agree:
+class Agree(Immutable):
     """The attempt may begin."""
 
 
-@dataclass(frozen=True)
-class Deny:
+class Deny(Immutable):
     """It does not drive, or the attempt may not begin."""
 
     reason: str
@@ -111,7 +104,7 @@ class DriverLease(Machine):
     """See the module. `driver` is who is connected and drives, "" for nobody; `over`; `deadline` is when to send the next
     Tick, or None. `restarted`: the promise was found on disk by an agent that was started again."""
 
-    def __init__(self, promise: Promise = Promise(), *, restarted: bool = False) -> None:
+    def __init__(self, promise: Promise = Promise(), *, restarted: bool = False) -> None:  # noqa: B008
         super().__init__()
         self.promise = promise
         self.restarted = restarted

@@ -5,7 +5,6 @@ The *driver* of a job watches it and starts it again; the submitter is the first
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from ..protocol import Attempt, Bytes, JobState, Length, Matching, Node, Operation, Sha256
@@ -19,7 +18,6 @@ Outcome = Annotated[str, ("done", "failed", "stopped", "left")]
 # ---- driver to agent
 
 
-@dataclass(frozen=True)
 class KeepManifest(Operation):
     """Keep what is needed to drive this job, for the time when I am gone.
 
@@ -40,7 +38,6 @@ class KeepManifest(Operation):
     attempt_state: str
 
 
-@dataclass(frozen=True)
 class ManifestPart(Operation):
     """The next bytes of the manifest."""
 
@@ -49,7 +46,6 @@ class ManifestPart(Operation):
     data: Annotated[bytes, Length(1, 1 << 20)]
 
 
-@dataclass(frozen=True)
 class ClaimJob(Operation):
     """Let me drive the job of this manifest from now on. A claim of a higher term ends those before it."""
 
@@ -60,7 +56,6 @@ class ClaimJob(Operation):
     term: Term
 
 
-@dataclass(frozen=True)
 class ProposeAttempt(Operation):
     """Agree to this attempt, which may go on without you: nobody who does not know of it shall go on from the one before."""
 
@@ -72,7 +67,6 @@ class ProposeAttempt(Operation):
     attempt_state: str
 
 
-@dataclass(frozen=True)
 class Conclude(Operation):
     """The job is over, or goes on without this node; nobody need drive it here. `report` is a text in JSON, for the record."""
 
@@ -86,7 +80,6 @@ class Conclude(Operation):
 # ---- agent to driver
 
 
-@dataclass(frozen=True)
 class ManifestKept(Operation):
     """The agent has the whole manifest, or asks for it."""
 
@@ -95,7 +88,6 @@ class ManifestKept(Operation):
     whole: bool
 
 
-@dataclass(frozen=True)
 class Promised(Operation):
     """Base of the answers that tell what the node has promised (see `lease.Promise`).
 
@@ -114,7 +106,6 @@ class Promised(Operation):
     own_state: str
 
 
-@dataclass(frozen=True)
 class Granted(Promised):
     """You drive, by the claim of the term `claim`; `voice` is what that counts (see `lease`).
 
@@ -128,7 +119,6 @@ class Granted(Promised):
     detail: str
 
 
-@dataclass(frozen=True)
 class Denied(Promised):
     """You do not drive, or the attempt may not begin: somebody else drives now (`is_driven`), or has claimed the job by the
     claim of the `term`, or the job is over: then `outcome` says how."""
@@ -139,7 +129,6 @@ class Denied(Promised):
     outcome: Annotated[str, ("", "done", "failed", "stopped", "left")]
 
 
-@dataclass(frozen=True)
 class Agreed(Operation):
     """The attempt may begin."""
 
@@ -149,7 +138,6 @@ class Agreed(Operation):
     attempt: Attempt
 
 
-@dataclass(frozen=True)
 class Halted(Operation):
     """Somebody else wants the job to end: it shall not be started again."""
 
@@ -160,7 +148,6 @@ class Halted(Operation):
 # ---- agent to whoever watches
 
 
-@dataclass(frozen=True)
 class Standing(Operation):
     """How the job stands beyond the state of one process: its attempt, and the term in which that was agreed to, who drives it
     ("" for nobody: it is not started again), and how it is over, if it is."""

@@ -17,9 +17,9 @@ import enum
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from ..errors import ROLLED_BACK
+from ..immutable import Immutable
 from ..liveness.limits import (
     EXTRA_SECONDS,
     FIRST_PHASE_SECONDS,
@@ -47,41 +47,34 @@ class Phase(enum.Enum):
 # ---- events
 
 
-@dataclass(frozen=True)
-class Started:
+class Started(Immutable):
     """The submission begins."""
 
 
-@dataclass(frozen=True)
-class Dispatched:
+class Dispatched(Immutable):
     """The program begins to answer requests; `limit` seconds are given to all of them."""
 
     limit: float
 
 
-@dataclass(frozen=True)
-class Cancelled:
+class Cancelled(Immutable):
     """The program gives up."""
 
     reason: str
 
 
-@dataclass(frozen=True)
-class Settled:
+class Settled(Immutable):
     """After a failure: the nodes that were told to give the job up have confirmed it, or have had their time for that."""
 
 
-@dataclass(frozen=True)
-class _OfNode:
+class _OfNode(Immutable):
     node: int
 
 
-@dataclass(frozen=True)
 class _WithReason(_OfNode):
     reason: str
 
 
-@dataclass(frozen=True)
 class _WithRequests(_OfNode):
     requests: tuple[str, ...]
 
@@ -110,7 +103,6 @@ class IsRunning(_OfNode):
     """An executor has started."""
 
 
-@dataclass(frozen=True)
 class HasEnded(_OfNode):
     """A node has ended: done, failed, stopped or aborted."""
 

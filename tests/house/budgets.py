@@ -74,7 +74,7 @@ def _crowded() -> Count:
 
 
 TEXT = (
-    Budget("product files", 453, 430, lambda: Count(len(files.lengths()))),
+    Budget("product files", 454, 430, lambda: Count(len(files.lengths()))),
     Budget("product lines", 72_415, 59_000, lambda: Count(sum(files.lengths().values()))),
     Budget("median lines of a file", 153, 100, lambda: Count(statistics.median(files.lengths().values())), at_least=True),
     Budget("longest file", 397, 400, _longest_file),
