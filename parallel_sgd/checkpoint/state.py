@@ -145,12 +145,15 @@ def restore_optimizer(optimizer: IOptimizer, snapshot: Snapshot, whole: bool) ->
 
 
 def restore_codecs(bank: CodecBank, snapshot: Snapshot) -> None:
-    """Give the codecs what they remembered.
+    """Give the codecs what they remembered; the count of batches only to those that count: a job that names no codec may have
+    another one, with the same bits, on another number of workers.
 
     Raises: CheckpointError when they are others.
     """
+    counting = bank.state_dict()
+    state = {name: value for name, value in snapshot.part(CODEC).items() if name in counting or not name.endswith(COUNTER)}
     try:
-        bank.load_state_dict(snapshot.part(CODEC))
+        bank.load_state_dict(state)
     except (ValueError, KeyError) as error:
         raise CheckpointError(f"The checkpoint's codecs do not suit the job's: {error}") from error
 

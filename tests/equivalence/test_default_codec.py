@@ -24,6 +24,8 @@ from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment
 from parallel_sgd.spec import JobSpec, make_spec
 from rpc.logs import SUBMIT_LOGGER
 
+from ..statements import covers
+
 MOST = 8  # workers of one host that send everything to each other
 MIB = 1 << 20
 
@@ -133,3 +135,20 @@ def test_the_bits_are_those_of_plain_with_fewer_packets(blocks: int, tmp_path: P
     packets = [sum(entry.packets for rows in r.accounts.values() for entry in rows) for r in (default, plain)]
     assert packets[0] < packets[1] / 2
     assert np.isfinite(list(default.values())).all()
+
+
+@covers("SUB-45")
+@pytest.mark.parametrize(("before", "after"), [(MOST + 1, 2), (2, MOST + 1)])
+def test_a_job_goes_on_where_another_codec_is_the_default(before: int, after: int, tmp_path: Path) -> None:
+    """What Ring has counted is nothing to Plain, and Ring needs nothing of Plain."""
+
+    def run(workers: int, folder: Path, **options: Any) -> set[bytes]:
+        job = ParallelSGD(model(), nn.dataset.Digits(), ImageCls())
+        blocks = FixedBlockAssignment.of(blocks=MOST + 2)
+        with in_process(workers) as nodes:
+            result = job.parallel(nodes, block_size=20, assignment_type=blocks, directory=folder, checkpoint_every=1, **options)
+        return {trained.store.values.tobytes() for trained in result.models.values()}
+
+    run(before, tmp_path / "resumed", epoch=1)
+    resumed = run(after, tmp_path / "resumed", epoch=2, resume="last")
+    assert resumed == run(after, tmp_path / "calm", epoch=2) and len(resumed) == 1

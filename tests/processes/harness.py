@@ -33,6 +33,14 @@ def wait_for(condition: Callable[[], Any], what: str, limit: float = LIMIT) -> A
     return value
 
 
+def seconds_to_import(modules: str) -> float:
+    """What two Pythons at once take here and now to import them: a start is as slow as a machine that does other things too."""
+    begin = time.monotonic()
+    started = [subprocess.Popen([sys.executable, "-c", f"import {modules}"], cwd=ROOT) for _ in range(2)]
+    assert [process.wait() for process in started] == [0, 0]
+    return time.monotonic() - begin
+
+
 def make_key(path: Path) -> None:
     """A new cluster key in a file of this user alone."""
     path.touch(0o600)

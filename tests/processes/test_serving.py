@@ -23,7 +23,7 @@ from rpc.agent.settings import AgentSettings
 
 from ..statements import covers
 from .executors import Begun, Replacing, Stepping, Sum
-from .harness import AgentProcess, Cluster, processes_below, start_job, wait_for
+from .harness import AgentProcess, Cluster, processes_below, seconds_to_import, start_job, wait_for
 
 
 @covers("SUB-2")
@@ -76,14 +76,16 @@ def test_a_job_and_what_the_submitter_says(trio: Cluster, tmp_path: Path, caplog
 @covers("SUB-7")
 @pytest.mark.alone
 def test_first_steps_begin_together(trio: Cluster, tmp_path: Path) -> None:
-    """The executors start within 0.1 s of each other; and soon after the submission (0.4 s for two agents)."""
+    """The executors start within 0.1 s of each other; and soon after the submission: for two agents within 0.4 s, or on a busy
+    machine as soon as two Pythons have imported what a job does."""
     best_apart = best_delay = 9.0
     for _ in range(15):
         begin = time.time()
         times = trio.run(Begun, tmp_path, nodes=trio.nodes(2)).results.values()
         best_apart = min(best_apart, max(times) - min(times))
         best_delay = min(best_delay, max(times) - begin)
-        if best_apart <= 0.1 and best_delay <= 0.4:  # a machine that does other things too may need several rounds
+        quick = best_delay <= 0.4 or best_delay <= seconds_to_import("rpc.job.process, numpy")
+        if best_apart <= 0.1 and quick:  # a machine that does other things too may need several rounds
             return
     pytest.fail(f"at best {best_apart:.3f} s apart, and {best_delay:.3f} s after the submission")
 
