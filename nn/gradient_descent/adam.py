@@ -57,22 +57,25 @@ class ADAMOptimizer(IGradientDescent, configured=True):
     def correct(self, factor: float) -> None:
         """Have `increment` write `factor` times the quotient of the corrected moments."""
         scale = math.sqrt((1 - self.beta2**self.step) / (1 - self.beta2))
-        self._scale = factor * scale * (1 - self.beta1) / (1 - self.beta1**self.step)
-        self._epsilon = self.epsilon * scale
+        share = factor * scale * (1 - self.beta1) / (1 - self.beta1**self.step)
+        # arrays without axes, which NumPy takes in half the time of a float
+        shared = (self.beta1, self.beta2, share, self.epsilon * scale)
+        self._numbers = tuple(np.array(number, self._scratch.dtype) for number in shared)
 
     def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
         momentum, square = slots
-        np.multiply(momentum, self.beta1, out=momentum)
-        np.add(momentum, gradient, out=momentum)
+        beta1, beta2, scale, epsilon = self._numbers
+        np.multiply(momentum, beta1, momentum)
+        np.add(momentum, gradient, momentum)
         flush_to_zero(self.step, momentum)
-        np.multiply(gradient, gradient, out=out)
-        np.multiply(square, self.beta2, out=square)
-        np.add(square, out, out=square)
+        np.multiply(gradient, gradient, out)
+        np.multiply(square, beta2, square)
+        np.add(square, out, square)
         flush_squares_to_zero(self.step, self.beta2, square)
-        np.sqrt(square, out=out)
-        np.add(out, self._epsilon, out=out)
-        np.divide(momentum, out, out=out)
-        np.multiply(out, self._scale, out=out)
+        np.sqrt(square, out)
+        np.add(out, epsilon, out)
+        np.divide(momentum, out, out)
+        np.multiply(out, scale, out)
 
 
 class ADAMWOptimizer(ADAMOptimizer):

@@ -12,8 +12,12 @@ from nn.arrays import Array, empty, zeros
 from nn.gradient_descent.numerics import clip_factor
 from nn.gradient_descent.schedule import Schedule
 
-CHUNK = 32 * 1024
-"""Elements handled at a time: parameters, gradients, two slots and a scratch array of this size stay in L2."""
+CHUNK = 64 * 1024
+"""Elements handled at a time: parameters, gradients, two slots and a scratch array of this size fit into an L2 of 1.25 MiB.
+Where they do not, fewer calls into NumPy still gain more than the way through L3 costs."""
+
+NORM_CHUNK = 32 * 1024
+"""Likewise for norms, whose last bits depend on it."""
 
 
 class IGradientDescent(Configurable, ABC, configured=True):
@@ -93,7 +97,7 @@ class IGradientDescent(Configurable, ABC, configured=True):
     def update(self, parameters: Array, gradients: Array) -> None:
         """Change `parameters` in place by one step. Both are vectors of equal length, the same length at every call."""
         self._begin(parameters, gradients)
-        for part in _parts(len(gradients)):
+        for part in _parts(len(gradients), CHUNK):
             value = parameters[part]
             change = self._scratch[0, : len(value)]
             self._increment(part, value, gradients[part], change)
@@ -102,7 +106,7 @@ class IGradientDescent(Configurable, ABC, configured=True):
     def delta(self, parameters: Array, gradients: Array, out: Array) -> None:
         """Write the increment of one step into `out`, another vector: `update` is `parameters += delta`, bit for bit."""
         self._begin(parameters, gradients)
-        for part in _parts(len(gradients)):
+        for part in _parts(len(gradients), CHUNK):
             self._increment(part, parameters[part], gradients[part], out[part])
 
     def begin_step(self) -> None:
@@ -192,9 +196,9 @@ class IGradientDescent(Configurable, ABC, configured=True):
 
 
 def chunks(vector: Array) -> Iterator[Array]:
-    """Return the parts of a vector that are handled one after the other."""
-    return (vector[part] for part in _parts(len(vector)))
+    """Return the parts of a vector whose squares are added up one after the other."""
+    return (vector[part] for part in _parts(len(vector), NORM_CHUNK))
 
 
-def _parts(length: int) -> Iterator[slice]:
-    return (slice(start, start + CHUNK) for start in range(0, length, CHUNK))
+def _parts(length: int, size: int) -> Iterator[slice]:
+    return (slice(start, start + size) for start in range(0, length, size))
