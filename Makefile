@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # thousands of imports: each of our modules, and each rewritten test, is compiled once
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-computing test-processes test-alone check house long steady soak faults fuzz mutants proofs golden audit bench clean lock
+.PHONY: demo test test-computing test-processes test-alone check house long steady soak faults fuzz mutants proofs golden audit bench browser clean lock
 
 DEV_LOCK := requirements/dev-3.11.txt
 RUN_LOCK := requirements/run-3.11.txt
@@ -133,6 +133,11 @@ golden: $(VENV)/.bench
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks
+
+# the pages of real jobs in Chromium, with pictures to look at: needs Debian's chromium, node and npm
+browser: $(VENV)/.dev
+	npm install --silent --no-audit --no-fund --prefix $(VENV)/browser playwright-core@1.64.1
+	PLAYWRIGHT=$(CURDIR)/$(VENV)/browser $(BIN)/python -m tests.browser $(OPTIONS)
 
 clean:
 	rm -rf $(VENV) .mutants.jsonl build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

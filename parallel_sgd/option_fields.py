@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Final
@@ -156,6 +157,12 @@ def check_switch(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise TypeError(f"'{name}' must be True or False, got {value!r}")
     return value
+
+
+def check_page(name: str, value: Any) -> bool:
+    if check_switch(name, value) and not (find_spec("starlette") and find_spec("uvicorn")):
+        raise ValueError(f"'{name}' needs Starlette and uvicorn, which are not installed: pip install parallel-sgd[page]")
+    return bool(value)
 
 
 def check_directory(name: str, directory: Any) -> Path:

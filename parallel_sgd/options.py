@@ -36,6 +36,7 @@ from .option_fields import (
     check_fault,
     check_instance,
     check_number,
+    check_page,
     check_parameters,
     check_positive,
     check_seed,
@@ -322,6 +323,14 @@ class JobOptions:
         NORMAL,
         "0 shows warnings and errors only; 1 the story of the job and its progress, in a notebook one bar and a few lines; "
         "2 all of it in a notebook, too. What an application's own logging shows is up to that.",
+        travels=HERE,
+    )
+    page: bool = option(
+        False,
+        "whether a page shows the run while it goes on, at an address of this machine that the log tells: progress, loss, who "
+        "waits for whom. Needs the extra `page`.",
+        check_page,
+        flag("--page", "output", "show the run on a page while it goes on (default: no)", action="store_true"),
         travels=HERE,
     )
     class_weight: Mapping[int, float] | None = option(

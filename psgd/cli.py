@@ -38,6 +38,8 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "stop": Command("psgd.jobs", "stop", "stop a job for good"),
         "fetch": Command("psgd.jobs", "fetch", "fetch logs and files of a job"),
         "post-mortem": Command("psgd.jobs", "post_mortem", "collect what all workers know of a job that failed"),
+        "report": Command("psgd.pages", "report", "write the page of a run again, from the files in its folder"),
+        "page": Command("psgd.pages", "page", "show a run of this machine in a browser while it goes on"),
         "worker": Command("psgd.agents", "worker", "serve jobs on this machine"),
         "doctor": Command("psgd.agents", "doctor", "examine workers: who reaches whom, versions, clocks, what is wrong"),
     }

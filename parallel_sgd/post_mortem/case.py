@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +15,8 @@ from parallel_sgd.checkpoint.locate import FOLDER
 from parallel_sgd.checkpoint.snapshot import FORMAT, FORMATS
 from parallel_sgd.checkpoint.store import position_of
 from parallel_sgd.progress import Position
+from parallel_sgd.run_page.records import Batch, aligned, batches_of
+from parallel_sgd.table import read_columns
 from rpc.agent import EVENT_LOG, KEPT, RECORD_COPY
 from rpc.files import CONFIGURATION
 from rpc.messages import Verdict, in_causal_order, parse
@@ -107,6 +109,16 @@ class Case:
         found = [verdict for node in self.nodes for verdict in node.verdicts]
         attempts = sorted({verdict.attempt for verdict in found})
         return [v for attempt in attempts for v in in_causal_order(v for v in found if v.attempt == attempt)]
+
+    @property
+    def batches(self) -> dict[int, Sequence[Batch]]:
+        """Those of each node whose table of them has come, by one clock."""
+        found: dict[int, list[Batch]] = {}
+        for node in self.nodes:
+            for path in node.found.files:
+                if path.name.startswith("BA-") and _is_small(path):
+                    found.setdefault(node.found.node, []).extend(batches_of(read_columns(path)))
+        return aligned({node: sorted(rows, key=lambda row: row.begin) for node, rows in found.items() if rows})
 
     @property
     def timeline(self) -> list[Event]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from network.errors import NetworkError
 from network.nodes import NodeAssignment
+from parallel_sgd.run_page.timeline import trace
 from rpc import is_job_id
 from rpc.submit import Diagnostics, gather_diagnostics
 
@@ -91,6 +92,7 @@ def _texts(case: Case, now: float) -> Mapping[str, str]:
         "verdicts.json": _json([asdict(verdict) for verdict in case.verdicts]),
         "timeline.txt": timeline(told),
         "timeline.json": _json([{"node": event.node, **event.fields} for event in told]),
+        "batches.json": trace(case.batches),
         "checkpoints.txt": "".join(f"{line}\n" for line in checkpoints(case)),
         "checkpoints.json": _json(states),
         "versions.json": _json(versions_of(case)),

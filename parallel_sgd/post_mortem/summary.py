@@ -20,6 +20,7 @@ CONTENTS = """\
 summary.txt        this text
 verdicts.txt       each verdict with its stack or traceback and the last lines of the log; verdicts.json has all fields
 timeline.txt       what happened on all nodes, in order; each host's own clock
+batches.json       what each batch took its time for, where a node has left its tables: for ui.perfetto.dev
 checkpoints.txt    the states that the nodes have kept, and whether they are valid
 versions.json      what ran where; nodes/*/configuration.json also has the settings of the job and who had which blocks
 nodes/<node>-<agent>/   what that agent has sent: logs, record, timeline (events.jsonl), reports

@@ -120,7 +120,7 @@ def critical_path(runs: Runs) -> Iterator[Step]:
                 sender, left = _sender(row, node, runs, places)
                 reached = min(now, max(left, opened))
                 yield Step("link", node, row.key, now - reached, row.peer)
-                if left > opened and hops < len(runs):
+                if opened < left and runs[sender][places[sender][row.key]].begin < reached and hops < len(runs):
                     hops += 1
                     node, place, now = sender, places[sender][row.key], reached
                     continue
@@ -138,15 +138,17 @@ def critical_path(runs: Runs) -> Iterator[Step]:
 
 def _sender(row: Batch, node: int, runs: Runs, places: Mapping[int, Mapping[Key, int]]) -> tuple[int, float]:
     """Whose packets ended the wait of `node`, and when they had left: behind a server that is who was the last to send."""
-    peers = [row.peer] if row.peer in runs else [other for other in runs if other != node]
+    ended = row.begin + row.put + row.wait
+    peers = [other for other in runs if other != node] if row.peer == SERVER else [row.peer]
     moments = [
         (other.begin + other.sent, peer)
         for peer in peers
-        if peer is not None and row.key in places[peer]
+        if peer is not None and row.key in places.get(peer, ())
         for other in [runs[peer][places[peer][row.key]]]
+        if row.peer != SERVER or other.begin + other.sent <= ended
     ]
-    left, peer = max(moments, default=(row.begin, node))
-    return peer, left
+    left, sender = max(moments, default=(row.begin, node))
+    return sender, left
 
 
 def _own(row: Batch, node: int, until: float) -> Iterator[Step]:

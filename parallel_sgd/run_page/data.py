@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import isfinite
 from typing import Any, Final
 
 from parallel_sgd.history import EPOCH, STEP, JobHistory
@@ -15,14 +16,18 @@ from .timeline import ORDER
 
 _MOST_BATCHES: Final = 12_000
 """Boxes of all workers together; of longer runs neighbouring batches are added up."""
+_RECENT: Final = 500
 _MOST_POINTS: Final = 1_200
 _MOST_LINES: Final = 80
 Cell = list[float]
 
 
-def page_data(records: RunRecords) -> dict[str, Any]:
-    """The content of a page. Times are in seconds, in `batches` in microseconds since the first batch."""
-    runs = records.batches
+def page_data(records: RunRecords, shown: int | None = None) -> dict[str, Any]:
+    """The content of a page. Times are in seconds, in `batches` in microseconds since the first batch.
+
+    `shown`: of each worker only so many batches, the last ones, and blame by the last `_RECENT`.
+    """
+    runs = records.batches if shown is None else {node: rows[-_RECENT:] for node, rows in records.batches.items()}
     found = blame(runs, records.costs())
     return {
         "causes": [
@@ -35,7 +40,7 @@ def page_data(records: RunRecords) -> dict[str, Any]:
         "curves": curves(history_of(records)),
         "waits": _waits(found, runs),
         **_bytes(records),
-        "batches": _batches(runs),
+        "batches": _batches(runs if shown is None else {node: rows[-shown:] for node, rows in runs.items()}),
     }
 
 
@@ -74,6 +79,7 @@ def _line(
     metric: str, column: str, label: str, rows: Sequence[Mapping[str, float]], per: str, of_all: bool = True
 ) -> Iterator[dict[str, Any]]:
     found = [(row[EPOCH] if per == EPOCH else place, row[column]) for place, row in enumerate(rows, 1) if column in row]
+    found = [point for point in found if isfinite(point[1])]
     if found:
         shown = _MOST_POINTS if of_all else max(100, _MOST_POINTS // 4)
         points = [[x, float(f"{y:.6g}")] for x, y in found[:: -(-len(found) // shown)]]

@@ -20,9 +20,10 @@ from parallel_sgd.errors import JobFailed
 from parallel_sgd.options import options
 from parallel_sgd.spec import JobSpec
 from rpc.files import publish
-from rpc.logs import SUBMIT_LOGGER, get_logger
+from rpc.logs import HEADLINE, SUBMIT_LOGGER, get_logger
 from rpc.submit import RunFolder
 
+from .live import LivePage
 from .records import OUTCOME
 from .report import write_report
 
@@ -76,7 +77,8 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int]) -> Iterator[
     """
     outcome = Outcome(spec, samples)
     try:
-        yield outcome
+        with _live(run, spec):
+            yield outcome
     except BaseException as error:
         outcome.ended_by(error)
         raise
@@ -88,6 +90,16 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int]) -> Iterator[
                 _log.warning("The report of the run could not be written (%s: %s).", type(error).__name__, error)
             else:
                 _log.info("The report of this run is %s.", outcome.page)
+
+
+@contextlib.contextmanager
+def _live(run: RunFolder, spec: JobSpec) -> Iterator[None]:
+    if not spec.options.page:
+        yield
+        return
+    with LivePage(lambda: run.path if run.has_begun else None, spec.options.epoch) as page:
+        _log.info("The page of this run, while it goes on: %s", page.address, extra=HEADLINE)
+        yield
 
 
 def _listed(failures: Mapping[int, tuple[str, str]]) -> list[list[object]]:

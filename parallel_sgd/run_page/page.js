@@ -147,7 +147,7 @@ function drawBatches() {
         if (row[2 + phase] > 0) box(from, api.coord([now / 1e6, 0])[0], PHASES[phase]);
       }
     }
-    const sender = places.get(row[12]), wide = right - left > 26;
+    const sender = places.get(row[12]), wide = right - left > 26 * Math.max(1, batches.workers.length / 8);
     if (wide && sender !== undefined && row[6] > 0.05 * (items[api.value(3)][2] - items[api.value(3)][0]) * 1e6 && row[13] !== null) {
       const until = row[1] + row[2] + row[3] + row[4] + row[5] + row[6];
       const [x1, y1] = api.coord([row[13] / 1e6, sender]), [x2, y2] = api.coord([until / 1e6, api.value(1)]);

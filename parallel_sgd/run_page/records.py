@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import isfinite
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -17,6 +18,8 @@ from rpc.submit import Run
 OUTCOME: Final = "outcome.json"
 _TABLE = re.compile(r"(TR|EV|TI|AC|BA|CO)-.*-N\((-?[0-9]+)\)\.csv")
 _FOLDER = re.compile(r"Node-(-?[0-9]+)-Retrieve")
+_WORK: Final = "agent-*/*/out"
+"""Where local workers write while they run."""
 _LOG_LINES: Final = 60
 _MOST_LOG_BYTES: Final = 1 << 16
 Key = tuple[int, int]  # epoch and batch, from 1
@@ -67,7 +70,8 @@ def batches_of(table: Mapping[str, Column]) -> list[Batch]:
         *numbers, peer = row
         try:
             epoch, batch, *seconds = map(float, numbers)
-            found.append(Batch._make((int(epoch), int(batch), *seconds, None if peer == "" else int(peer))))
+            if all(map(isfinite, seconds)):
+                found.append(Batch._make((int(epoch), int(batch), *seconds, None if peer == "" else int(peer))))
         except (ValueError, OverflowError):
             continue
     return sorted(found, key=lambda row: row.begin)
@@ -119,10 +123,11 @@ class RunRecords:
         tables: dict[int, dict[str, dict[str, Column]]] = {}
         logs: dict[str, list[str]] = {}
         ledger: dict[str, Column] = {}
-        for inside in sorted(path for path in folder.glob("Node-*-Retrieve") if _FOLDER.fullmatch(path.name)):
+        retrieved = sorted(path for path in folder.glob("Node-*-Retrieve") if _FOLDER.fullmatch(path.name))
+        for inside in [*retrieved, *sorted(folder.glob(_WORK))]:
             for path in sorted(inside.iterdir()):
                 known = _TABLE.fullmatch(path.name)
-                if known:
+                if known and known[1] not in tables.get(int(known[2]), {}):
                     tables.setdefault(int(known[2]), {})[known[1]] = read_columns(path)
                 elif path.suffix == ".log":
                     logs[f"{inside.name}/{path.name}"] = _tail(path)

@@ -101,12 +101,12 @@ def _head(records: RunRecords, data: Mapping[str, Any]) -> str:
     return f'<h1>{escape(title)} <span class="state {escape(state)}">{escape(state)}</span></h1><p>{escape(told)}</p>'
 
 
-def chart(name: str, caption: str, text: str, rows: str, is_open: bool = False) -> str:
+def chart(name: str, caption: str, text: str, rows: str) -> str:
     """A chart, what it means, and its numbers."""
     label = escape(f"{caption}. {text}", quote=True)
     return (
         f'<figure><h3>{escape(caption)}</h3><figcaption>{escape(text)}</figcaption><div class="chart" id="{name}" role="img" '
-        f'aria-label="{label}"></div>{tables.folded("As a table", rows, is_open)}</figure>'
+        f'aria-label="{label}"></div>{rows and tables.folded("As a table", rows)}</figure>'
     )
 
 

@@ -31,12 +31,10 @@ found.charts = await tab.evaluate(() => Object.fromEntries([...document.querySel
   const points = chart ? chart.getOption().series.reduce((sum, one) => sum + (one.data ?? []).length, 0) : 0;
   return [place.id, points];
 })));
-if (document_has_buttons(await tab.content())) {
+if (await tab.$('[data-per="step"]')) {
   await tab.setViewportSize({width: 1280, height: 900});
   await tab.click('[data-per="step"]');
   await tab.waitForTimeout(300);
 }
 await browser.close();
 console.log(JSON.stringify(found));
-
-function document_has_buttons(text) { return text.includes('data-per="step"'); }

@@ -222,6 +222,7 @@ NONSENSE: dict[str, list[tuple[Any, ...]]] = {  # what is said after the name of
         ("must be 'last', a job id or the path of a checkpoint, and there is nothing at no/where", "no/where"),
     ],
     "shuffle": [("must be True or False, got {!r}", 1, "no")],
+    "page": [("must be True or False, got {!r}", 1, "no")],
     "verbose": [("must be 0, 1 or 2, got {!r}", 3, "all")],
     "class_weight": [
         ("must map class numbers to weights, got list", [1.0, 2.0]),

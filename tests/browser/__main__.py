@@ -1,0 +1,75 @@
+"""`python -m tests.browser [FOLDER]`: real jobs, whose pages Chromium opens; pictures at 1280 and 400 pixels go to FOLDER.
+
+A page fails when its console has a message, when it asks the network for anything, when it is wider than the window, or when a
+chart has no data. The pictures are to be looked at. Needs Debian's chromium, node, and playwright-core in $PLAYWRIGHT.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import nn
+from nn.dataset import ArrayDataset
+from parallel_sgd import ParallelSGD, in_process, local_workers
+
+SHOOT = Path(__file__).with_name("shoot.mjs")
+RANDOM = np.random.default_rng(3)
+X, Y = RANDOM.normal(size=(64 * 8 * 6, 20)).astype(np.float32), RANDOM.integers(0, 10, 64 * 8 * 6)
+
+
+def job() -> ParallelSGD:
+    model = nn.model.SequentialModel([-1, 20], [nn.layer.Dense(16, activation=nn.activation.ReLU()), nn.layer.Dense(10)])
+    model.setup(nn.loss.Cross_Entropy_With_Softmax(), nn.metric.CategoricalAccuracy())
+    return ParallelSGD(model, ArrayDataset(X, Y, X[:50], Y[:50]))
+
+
+def slow(folder: Path) -> Path | None:
+    hangs = "; ".join(f"hang 2@e1.b{batch} for 60ms" for batch in range(2, 12))
+    with local_workers(3) as nodes:
+        return job().parallel(nodes, epoch=2, block_size=64, mission_title="Slow", fault=hangs, directory=folder).report
+
+
+def killed(folder: Path) -> Path | None:
+    options: dict[str, Any] = {"fault": "kill 1@e2.b3", "on_failure": "wait", "directory": folder}
+    with local_workers(3) as nodes:
+        return job().parallel(nodes, epoch=3, block_size=64, mission_title="Killed", **options).report
+
+
+def many(folder: Path) -> Path | None:
+    with in_process(64) as nodes:
+        return job().parallel(nodes, epoch=3, block_size=8, mission_title="64 workers", directory=folder).report
+
+
+def problems(page: Path, pictures: Path, name: str, *more: str) -> list[str]:
+    """What is wrong with a page as a browser shows it."""
+    command = ["node", str(SHOOT), str(page), str(pictures), name, *more]
+    told = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout)
+    found = [f"console: {text}" for text in told["errors"]] + [f"asks for {address}" for address in told["requests"][1:]]
+    found += [f"{seen} pixels wide in a window of {width}" for width, seen in told["widths"].items() if seen > int(width)]
+    found += [f"the chart {chart} has no data" for chart, points in told["charts"].items() if not points]
+    return found if told["charts"] else [*found, "there is no chart"]
+
+
+def main(folder: str = "") -> int:
+    pictures = Path(folder or tempfile.mkdtemp(prefix="pages-"))
+    pictures.mkdir(parents=True, exist_ok=True)
+    failed = 0
+    for make, *more in ((slow, "dark"), (killed,), (many,)):
+        name = make.__name__
+        page = make(pictures / f"run-{name}")
+        found = ["it was not written"] if page is None else problems(page, pictures, name, *more)
+        failed += bool(found)
+        print(f"{name}: {'; '.join(found) or 'fine'}")
+    print(f"The pictures are in {pictures}: look at them.")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
