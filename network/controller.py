@@ -12,15 +12,15 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
-from types import TracebackType
 from typing import Any
 
 from .clock import Clock, SystemClock
 from .errors import ClosedByUs, NetworkError, PeerLost, ProtocolError, TimedOut
-from .frames import Message
 from .keys import Key
+from .message import Message
 from .nodes import Address
 from .session import LOOK_SECONDS, Session, close_gracefully
+from .shared_memory import Outbox
 from .thread_inbox import ThreadInbox
 from .transport import Waiter, wait_sockets
 from .values import Array
@@ -35,7 +35,7 @@ _MIDWAY = attrgetter("midway")
 BlockHandler = Callable[[int, Message], None]
 
 
-class Controller:
+class Controller(contextlib.AbstractContextManager["Controller"]):
     """Sessions with the other nodes of a job, by node id.
 
     `node_id` is ours; `addresses` tells where the others are, if we called them. `on_block(sender, message)` receives the
@@ -68,6 +68,7 @@ class Controller:
         self._unreported: deque[NetworkError] = deque()
         self.classes: Sequence[type] = ()
         self._place: Callable[[int, tuple[int, ...]], Array | None] | None = None
+        self._outbox: Outbox | None = None
         self._closed_bytes = [0, 0]
         self._thread_inbox = ThreadInbox()
         for peer, session in sessions.items():
@@ -83,6 +84,8 @@ class Controller:
         session.use_classes(self.classes)
         if self._place is not None:
             session.use_place(partial(self._place, peer))
+        if self._outbox is not None:
+            session.share_memory(self._outbox)
         self.sessions[peer] = session
         self.lost.pop(peer, None)
         if peer not in self._turn:
@@ -114,15 +117,18 @@ class Controller:
         for session in self.sessions.values():
             session.use_classes(classes)
 
+    def share_memory(self) -> None:
+        """Leave arrays for processes of this host in memory, in every session, present and future."""
+        self._outbox = Outbox()
+        for session in self.sessions.values():
+            session.share_memory(self._outbox)
+
     def use_wait(self, wait: Waiter) -> None:
         """Wait for bytes by `wait` from now on, which must know the links of all sessions."""
         self._wait = wait
 
     def use_place(self, place: Callable[[int, tuple[int, ...]], Array | None] | None) -> None:
-        """Have `place(sender, head)` say where arrays are read to, in every session, present and future; see `frames.Place`.
-
-        It is asked for every message: give None when there is nothing to say.
-        """
+        """Have `place(sender, head)` say where arrays are read to, in every session, present and future; see `frames.Place`."""
         self._place = place
         for peer, session in self.sessions.items():
             session.use_place(None if place is None else partial(place, peer))
@@ -165,7 +171,8 @@ class Controller:
         for session in self.sessions.values():
             if session.pending_bytes:
                 session.send()
-                self._note(session)
+                if session.lost is not None:
+                    self._note(session)
 
     def read(self) -> None:
         """Take what has arrived from the system, so that the peers can go on sending; the next `pump` hands it over."""
@@ -191,9 +198,9 @@ class Controller:
             return [s.peer for p in peers if (s := self.sessions.get(p)) is not None and s.pending_bytes]
 
         self.wait_until(lambda: not slow(), timeout, lambda: f"{', '.join(slow())} to take our data")
-        for peer in peers:
-            if targets is not None and (peer in self.lost or self.sessions[peer].unsent_bytes):
-                raise self.loss_of(peer)
+        gone = [p for p in peers if p in self.lost or self.sessions[p].unsent_bytes]
+        if targets is not None and gone:
+            raise self.loss_of(gone[0])
 
     def get_one(self, blocking: bool = True, timeout: float | None = None) -> tuple[int, Any] | None:
         """The next message as (sender, value), fair between senders; None at once when there is none and not `blocking`.
@@ -203,19 +210,17 @@ class Controller:
         """
         self.check()
         found = self._take()
-        if found is None and blocking:
-            self.wait_until(self._has_message_or_loss, timeout, lambda: f"a message from {self._names()}")
+        if found is None:
+            if blocking:
+                self.wait_until(self._has_message_or_loss, timeout, lambda: f"a message from {self._names()}")
+            else:
+                self.pump(0.0)
             found = self._take()
-        elif found is None:
-            self.pump(0.0)
-            found = self._take()
-        if found is not None:
-            return found
-        if self._unreported:
+        if found is None and self._unreported:
             raise self._unreported.popleft()
-        if blocking:
+        if found is None and blocking:
             raise PeerLost(None, "every peer", f"all of them have left node {self.node_id}")
-        return None
+        return found
 
     def _has_message_or_loss(self) -> bool:
         if self._unreported or not any(session.alive for session in self.sessions.values()):
@@ -247,11 +252,9 @@ class Controller:
         self.check()
         start = self._clock.monotonic()
         while not ready():
-            left = None
-            if timeout is not None:
-                left = start + timeout - self._clock.monotonic()
-                if left <= 0:
-                    raise TimedOut(what(), timeout)
+            left = None if timeout is None else start + timeout - self._clock.monotonic()
+            if timeout is not None and left is not None and left <= 0:
+                raise TimedOut(what(), timeout)
             self.pump(left)
 
     def pump(self, timeout: float | None) -> None:
@@ -392,8 +395,5 @@ class Controller:
             session.close()
         self._thread_inbox.close()
 
-    def __enter__(self) -> Controller:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

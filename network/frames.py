@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from io import SEEK_END, BufferedReader, BytesIO
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
-from .budget import OBJECT_BYTES
 from .errors import ProtocolError
 from .memory import SlabPool
+from .message import Message, Undecoded, unpacked
 from .names import numpy as np
 from .records import DIRECT_BYTES, Confirmation, Opener, RecordReader, check_header
-from .values import Array, decode
+from .shared_memory import PeerMemory, Places
+from .values import Array
 from .wire import (
     CONTINUES,
     HEADER,
     LONGEST,
     MAX_HEAD,
+    SHARED,
     TAG_SIZE,
     Kind,
     Known,
@@ -30,61 +31,14 @@ from .wire import (
 )
 
 SCRATCH_BYTES = 1 << 18
-ARRAY_BYTES = 1 << 11  # of an array in line beside its content: it takes some 200, and a message may hold 100,000
+MOST_NOTES = 2  # about memory, that wait: an offer, and the consent to ours
 _INTEGERS = frozenset({int})  # not bool
-_READY, _MESSAGE, _MORE = int(Kind.READY), int(Kind.MESSAGE), int(Kind.MORE)  # members compare at a tenth of the speed
+_READY, _MESSAGE, _MORE, _BYE = map(int, (Kind.READY, Kind.MESSAGE, Kind.MORE, Kind.BYE))  # members compare ten times slower
 
 
 #: Where the array of a message with this head shall be read to: a contiguous array; None, or one that does not fit the message:
 #: to new memory. What is in it means nothing until the message is there: a record is decrypted first and checked then.
 Place: TypeAlias = "Callable[[tuple[int, ...]], Array | None]"
-
-
-class Undecoded(NamedTuple):
-    """A value as it came, decoded on request: a message that waits in line takes no more than its bytes."""
-
-    tree: bytes
-    arrays: list[Array]
-    classes: Sequence[type]
-
-    def unpack(self, budget: int = OBJECT_BYTES) -> Any:
-        """The value.
-
-        Raises: ProtocolError when it is malformed, or would become more than `budget` bytes of objects.
-        """
-        return decode(unpack(self.tree, budget), self.arrays, self.classes)
-
-
-def unpacked(content: Any) -> Any:
-    """The value of `Message.content`. Raises: ProtocolError, as `Undecoded.unpack`."""
-    return content.unpack() if type(content) is Undecoded else content
-
-
-class Message(NamedTuple):
-    """One received message and its size in bytes. `content` is an array, a tuple that ends with one, or `Undecoded`."""
-
-    head: tuple[int, ...]
-    content: Any
-    raw: int
-    overhead: int
-
-    @property
-    def value(self) -> Any:
-        """What was sent, made now, as by `within`."""
-        return unpacked(self.content)
-
-    def within(self, budget: int) -> Any:
-        """The value, if its objects take no more than `budget` bytes.
-
-        Raises: ProtocolError, as `Undecoded.unpack`.
-        """
-        return self.content.unpack(budget) if type(self.content) is Undecoded else self.content
-
-    @property
-    def held(self) -> int:
-        """Bytes that it takes in line, about; many small arrays take more than what is in them."""
-        arrays = len(self.content.arrays) if type(self.content) is Undecoded else 1
-        return self.raw + self.overhead + ARRAY_BYTES * arrays
 
 
 class FrameReader:
@@ -93,7 +47,9 @@ class FrameReader:
     Ask `buffer()` where to read to, read there, tell `advance(n)` how much came; whole messages appear in `messages`.
     With `opener` the first frame must be a record, and with `sealed` every frame. With `expect_ready` the first frame must be
     READY, which `ready` tells; `ended` tells that BYE came, after which nothing may come.
-    `place`, where it is set, finds the memory for messages of one array.
+    `place`, where it is set, finds the memory for messages of one array. Where nothing is sealed the ends may share memory:
+    `notes` holds what the peer said of that, `memory` is what it leaves arrays in. Those of a message with a head are read
+    there, and cannot be written to; `left` counts their bytes until somebody else does.
     """
 
     # with more than thirty attributes in a dict CPython takes a longer way to all of them: a tenth of a small message's time
@@ -115,6 +71,7 @@ class FrameReader:
         "_records",
         "_scratch",
         "_sealed",
+        "_shared",
         "_sinks",
         "_step",
         "_tag",
@@ -124,7 +81,10 @@ class FrameReader:
         "completed",
         "direct",
         "ended",
+        "left",
+        "memory",
         "messages",
+        "notes",
         "place",
         "ready",
         "watched",
@@ -141,6 +101,9 @@ class FrameReader:
         self.completed = 0  # messages, so far
         self.classes: Sequence[type] = ()
         self.place: Place | None = None
+        self.memory: PeerMemory | None = None
+        self.notes: list[Any] = []
+        self.left = 0
         self.ready = not expect_ready
         self.ended = False
         self._pool = SlabPool()
@@ -162,6 +125,7 @@ class FrameReader:
         self._tree = b""
         self._known: Known | None = None
         self._kind = _MESSAGE
+        self._shared: tuple[int, int] | None = None  # page and bytes of arrays that do not travel
         self._missing = 0  # bytes of the message's arrays that no frame has brought yet
         self._sinks: deque[memoryview] = deque()  # where those bytes go
         self._overhead = 0
@@ -179,7 +143,7 @@ class FrameReader:
         self._reset()
         self._begin()
         self._pool = SlabPool()
-        self._records = None
+        self._records = self.memory = None
 
     def buffer(self) -> memoryview:
         """Where the next received bytes go; never empty."""
@@ -233,14 +197,26 @@ class FrameReader:
         while size - at >= HEADER.size:
             kind, flags, reserved, meta_bytes, data_bytes = HEADER.unpack_from(unread, at)
             end = at + HEADER.size + meta_bytes
-            stop = end + data_bytes
-            if kind != _MESSAGE or flags or reserved or stop > size or not 0 < data_bytes <= self._limits.data:
+            shared = flags == SHARED
+            stop = end if shared else end + data_bytes
+            if (
+                kind != _MESSAGE
+                or stop > size
+                or ((flags or reserved) and not shared)
+                or not 0 < data_bytes <= self._limits.data
+            ):
                 break
             found = self._tails.find(unread[end - meta_bytes : end].tobytes())
             if found is None or found[1].size != data_bytes:
                 break
             head, known = found
-            array = np.ndarray(known.shape, known.dtype, unread, end).copy()
+            if shared:
+                if self.memory is None or not head:
+                    break
+                array = self.memory.take(reserved, known.shape, known.dtype, data_bytes)
+                self.left += data_bytes
+            else:
+                array = np.ndarray(known.shape, known.dtype, unread, end).copy()
             content = (*known.integers, array) if known.integers else array
             self.messages.append(Message(head, content, data_bytes, end - at + self._tag))
             self.completed += 1
@@ -291,13 +267,20 @@ class FrameReader:
 
     def _check_header(self, header: tuple[int, ...]) -> int:
         """Take note of what a header says; returns the length of the frame's meta."""
+        kind, flags, page, meta_bytes, data_bytes = header
+        if flags == SHARED and kind == _MESSAGE and self.memory is not None and not self._missing:
+            self._shared = page, data_bytes
+            header, flags, data_bytes = (kind, 0, 0, meta_bytes, 0), 0, 0
         check_header(header, self._limits.meta, self._limits.data)
-        kind, flags, _, meta_bytes, data_bytes = header
         more = kind == _MORE
         if more != (self._missing > 0) or more == (meta_bytes > 0) or (more and not data_bytes):
             raise ProtocolError(f"A frame of kind {Kind(kind).name} came out of turn or without content.")
         if not more:
-            if self.ended or self.ready == (kind == _READY):
+            if (
+                self.ended
+                or self.ready == (kind == _READY)
+                or (kind > _BYE and (self._sealed or len(self.notes) >= MOST_NOTES))
+            ):
                 raise ProtocolError(f"A frame of kind {Kind(kind).name} came in the wrong state of the session.")
             self._kind = kind
         self._data_bytes = data_bytes
@@ -320,10 +303,15 @@ class FrameReader:
         if found is None:
             self._open_unknown(metadata)
         else:
-            self._head, self._known = found
-            self._arrays = [self._place_for(self._known)]
-        self._sinks = deque([as_bytes(a) for a in self._arrays if a.nbytes])
-        self._missing = sum(map(len, self._sinks))
+            self._head, known = found
+            self._known = known
+            if self._shared is None:
+                self._arrays = [self._place_for(known)]
+            else:
+                self._arrays = self._in_memory([[known.dtype.str, *known.shape]])
+        if self._shared is None:
+            self._sinks = deque([as_bytes(a) for a in self._arrays if a.nbytes])
+            self._missing = sum(map(len, self._sinks))
 
     def _place_for(self, known: Known) -> Array:
         """Where the array of a message goes whose metadata came before."""
@@ -339,12 +327,22 @@ class FrameReader:
             raise ProtocolError("A received message has a malformed head.")
         self._head = tuple(head)
         found = self.place(self._head) if self.place is not None else None
-        if found is not None and layout == [[found.dtype.str, *found.shape]]:
+        if self._shared is not None:
+            self._arrays = self._in_memory(layout)
+        elif found is not None and layout == [[found.dtype.str, *found.shape]]:
             self._arrays = [found]
         else:
             self._arrays = allocate(layout, self._limits.message, self._pool)
         if len(metadata) <= LONGEST:
             self._tails.note(bytes(metadata[tail_at:]), unpack(self._tree), self._arrays)
+
+    def _in_memory(self, layout: Any) -> list[Array]:
+        """The arrays of a message that lie in memory; where nobody knows of that, because it has no head, copies."""
+        if self._shared is None or self.memory is None:
+            raise ProtocolError("A message tells of memory in a session that is over.")
+        arrays = allocate(layout, self._shared[1], Places(self.memory, *self._shared))
+        self.left += sum(a.nbytes for a in arrays)
+        return arrays if self._head else [a.copy() for a in arrays]
 
     def _take(self, count: int) -> list[memoryview]:
         """The next `count` bytes of the message's arrays, as targets."""
@@ -380,21 +378,7 @@ class FrameReader:
             self.completed += 1
         elif self._kind == _READY:
             self.ready = True
-        else:
+        elif self._kind == _BYE:
             self.ended = True
-
-
-def read_one(file: BufferedReader | BytesIO, classes: Sequence[type] = ()) -> Any:
-    """The value of the one message that `file` holds, with instances of `classes`; reading ends at a second one.
-
-    Raises: ProtocolError when there is none that is complete, or a second one; OSError.
-    """
-    begin, end = file.tell(), file.seek(0, SEEK_END)
-    reader = FrameReader(limits=Limits(message=end - file.seek(begin)))  # no memory for arrays that the file does not hold
-    reader.classes = classes
-    while len(reader.messages) < 2 and (size := file.readinto(reader.buffer())):
-        reader.advance(size)
-    if len(reader.messages) != 1:
-        what = "more than one message" if reader.messages else "no message that is complete"
-        raise ProtocolError(f"A file must hold one message, and this one holds {what}.")
-    return reader.messages[0].value
+        else:
+            self.notes.append(unpacked(content))

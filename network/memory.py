@@ -1,15 +1,10 @@
-"""Memory for large arrays: slabs that are used again, and memory that other processes of this host read."""
+"""Memory for large arrays: slabs and buffers that are used again."""
 
 from __future__ import annotations
 
-import fcntl
-import mmap
-import os
-import secrets
 import sys
-import weakref
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 from .names import numpy as np
 
@@ -76,65 +71,3 @@ def _holders(slabs: Sequence[object], number: int) -> int:
 
 
 _NOBODY = _holders([object()], 0)
-
-
-# Memory of one process that other processes of this host may map and read: one copy where a socket makes two and clears pages.
-#
-# It has no name in any file system: it lives until the last process that maps it has ended, however it ended. A reader needs
-# its handle, and the right to look at the descriptors of the owner: the same user, the same view of processes. Nothing here
-# tells when content is there; that is the matter of messages, which also order memory between processors.
-
-Bytes: TypeAlias = "np.typing.NDArray[np.uint8]"
-
-
-class SharedMemoryHandle(NamedTuple):
-    """Where another process of this host finds shared memory."""
-
-    process: int
-    descriptor: int
-    name: str  # random: another process, or a later file, under the same numbers is noticed
-    size: int
-
-
-class SharedMemory:
-    """Fresh memory of `size` bytes, writable in `memory`; `handle` is for those who shall read it.
-
-    Raises: OSError when the system has no such memory.
-    """
-
-    def __init__(self, size: int) -> None:
-        if sys.platform != "linux":
-            raise OSError(f"Shared memory needs Linux, this is {sys.platform}.")
-        name = f"psgd-{secrets.token_hex(16)}"
-        descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        weakref.finalize(self, os.close, descriptor)
-        os.ftruncate(descriptor, size)
-        _fix_size(descriptor)
-        self.memory: Bytes = np.frombuffer(mmap.mmap(descriptor, size), np.uint8)
-        self.handle = SharedMemoryHandle(os.getpid(), descriptor, name, size)
-
-
-def attach(handle: SharedMemoryHandle) -> Bytes:
-    """The shared memory of a process of this host, read-only.
-
-    Raises: OSError when it is not there, may not be read, or could shrink under its readers.
-    """
-    path = f"/proc/{handle.process:d}/fd/{handle.descriptor:d}"
-    if not os.readlink(path).startswith(f"/memfd:{handle.name} "):
-        raise OSError(f"Descriptor {handle.descriptor} of process {handle.process} is not the shared memory {handle.name}.")
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        if not _has_fixed_size(descriptor) or os.fstat(descriptor).st_size != handle.size:
-            raise OSError(f"The shared memory {handle.name} has not the fixed size of {handle.size} bytes.")
-        return np.frombuffer(mmap.mmap(descriptor, handle.size, access=mmap.ACCESS_READ), np.uint8)
-    finally:
-        os.close(descriptor)
-
-
-def _fix_size(descriptor: int) -> None:
-    """Fix the size for ever: who reads beyond the end of a file that has shrunk is killed."""
-    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
-
-
-def _has_fixed_size(descriptor: int) -> bool:
-    return bool(fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK)

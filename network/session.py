@@ -6,16 +6,20 @@ import contextlib
 import itertools
 from collections import deque
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
 from .clock import Clock, SystemClock
 from .errors import ClosedByUs, NetworkError, PeerLost, ProtocolError
-from .frames import FrameReader, Message, Place
+from .frames import FrameReader, Place
 from .keys import SessionKeys
+from .message import Message
 from .records import LARGE_BUFFERS, Confirmation, Opener, Sealer
+from .shared_memory import Outbox, PeerMemory, PeerTable
 from .transport import Link, Waiter
-from .wire import TAG_SIZE, Frame, Kind, Limits, Sent, pack
+from .values import Array
+from .wire import TAG_SIZE, Frame, Kind, Leave, Limits, Sent, pack
 
 INBOX_LIMIT = 256  # messages, and
 INBOX_BYTES = 256 << 20  # what they take: a session that holds as much is not read, so the sender is slowed
@@ -72,7 +76,9 @@ class Session:
         self._leaving = False
         self.bytes_sent = self.bytes_read = 0
         self.messages_sent = 0  # that were queued
-        self.bytes_shared = 0  # of both, what went through shared memory
+        self.bytes_shared = 0  # of both, what lay in memory that both ends share
+        self._outbox: Outbox | None = None
+        self._leave: Leave | None = None
         self.pending_bytes = 0
         self.unsent_bytes = 0  # what was in line when the connection ended
         self._limits = limits
@@ -92,7 +98,7 @@ class Session:
         self._records = memoryview(b"")  # memory for those that are, used again when they have left
         self._pending: deque[bytes | memoryview] = deque()  # what the link takes next
         if is_server:
-            ready, raw, overhead = pack(Kind.READY, (), None, True)
+            ready, raw, overhead, _ = pack(Kind.READY, (), None, True)
             self._frames += ready
             self.pending_bytes = raw + overhead
             self._pending.append(self._seal())
@@ -142,19 +148,59 @@ class Session:
             raise self.lost
         if self._leaving:
             raise ClosedByUs(f"This side has left {self.peer}.")
-        frames, raw, overhead = pack(kind, head, value, self.sealed, self._reader.classes, self._limits)
+        frames, raw, overhead, shared = pack(kind, head, value, self.sealed, self._reader.classes, self._limits, self._leave)
         if self.sealed:
             self._frames += frames
         else:
             for frame in frames:
                 self._pending += frame
         self.pending_bytes += raw + overhead
+        if shared:
+            self.pending_bytes -= shared
+            self.bytes_sent += shared
+            self.bytes_shared += shared
         self.messages_sent += 1
         return Sent(raw, overhead)
+
+    def share_memory(self, outbox: Outbox) -> None:
+        """Leave arrays for the peer in `outbox`, once it has agreed, and read there what it leaves: where both are processes of
+        one user on one host, and nobody stands between."""
+        if self.link.private and not self.sealed:
+            self._outbox, self._leave = outbox, self._offer
+            self._agree()  # the peer may have been the first
+
+    def _offer(self, arrays: Sequence[Array]) -> None:
+        """The first arrays travel, behind an offer of our memory."""
+        self._leave = None
+        if self._outbox is not None and (handle := self._outbox.handle) is not None:
+            self._tell(tuple(handle))
+
+    def _tell(self, content: object) -> None:
+        (frame,), _, overhead, _ = pack(Kind.MEMORY, (), content)
+        self._pending += frame
+        self.pending_bytes += overhead
+
+    def _agree(self) -> None:
+        """Take an offer of the peer, or its consent to ours. What cannot be mapped here stays unused: arrays travel then."""
+        reader = self._reader
+        if (outbox := self._outbox) is None:
+            return
+        for note in reader.notes:
+            with contextlib.suppress(OSError, ValueError):
+                if type(note) is tuple and len(note) == 2:
+                    name, table = note
+                    if outbox.handle is not None and name == outbox.handle.name:
+                        self._leave = partial(outbox.leave, PeerTable(table))
+                elif reader.memory is None and self.alive and not self._leaving:
+                    reader.memory = memory = PeerMemory(note)
+                    self._tell((note[2], tuple(memory.handle)))
+        reader.notes.clear()
 
     def send(self) -> bool:
         """Move queued bytes as far as the link takes them; True when none is left. A broken link shows in `lost`."""
         pending = self._pending
+        if self._outbox is not None:
+            self._outbox.last = None
         while self.pending_bytes and self.lost is None:
             if self._frames and not pending:
                 try:
@@ -172,7 +218,8 @@ class Session:
             self.pending_bytes -= count
             if not self.pending_bytes:
                 pending.clear()
-                self._let_go()
+                if self._records:
+                    self._let_go()
                 break
             full = count < sum(map(len, buffers))
             while pending and count >= len(pending[0]):
@@ -233,6 +280,12 @@ class Session:
                 self._end(str(error).rstrip("."))
                 raise
             self.left = reader.ended
+            if reader.left:
+                self.bytes_read += reader.left
+                self.bytes_shared += reader.left
+                reader.left = 0
+            if reader.notes:
+                self._agree()
             if count < len(buffer):  # the link had no more: a poll costs less than a read in vain
                 if count < STALL_BYTES and reader.begun:
                     self._watch_frame()
@@ -257,12 +310,6 @@ class Session:
             self._end(problem)
             raise ProtocolError(f"{self.peer} does not go on: {problem}.")
         reader.watched = False
-
-    def account_shared(self, *, sent: int = 0, read: int = 0) -> None:
-        """Count bytes of messages that lay in memory which both ends share (see `memory.SharedMemory`), not on the link."""
-        self.bytes_sent += sent
-        self.bytes_read += read
-        self.bytes_shared += sent + read
 
     def take(self) -> Message | None:
         """Take the oldest message; None when there is none."""

@@ -4,6 +4,9 @@
     meta   msgpack [head, layout, tree]; absent in MORE frames
     data   raw bytes of the arrays, in the order of the layout
 
+Between processes of one host arrays of 16 KiB and more lie in memory that both map (see `shared_memory`). Their frame has the
+flag SHARED, the page where they begin in place of the 0 in the header, and no data; the data length tells where they end.
+
 Where somebody may stand on the path each frame travels as a record: meta and data encrypted, and a tag (see `records`).
 
 `head` is a short list of integers (the key of an exchanged block, or empty), `layout` lists dtype and shape of every array,
@@ -21,9 +24,9 @@ from __future__ import annotations
 
 import enum
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import msgpack
 
@@ -31,6 +34,7 @@ from .budget import OBJECT_BYTES, check_sent, check_tree
 from .errors import ProtocolError
 from .memory import SlabPool
 from .names import numpy as np
+from .shared_memory import LEAST_BYTES, Places
 from .values import DTYPES, MAX_DIMENSIONS, Array, Tag, encode
 
 HEADER = struct.Struct("!BBHIQ")
@@ -41,6 +45,7 @@ _HEADS = [bytes([0x93, 0x90 + count]) for count in range(MAX_HEAD + 1)]  # msgpa
 _INT = frozenset({int})  # not bool
 _LONG_WAY = frozenset({dict, list, str, type(None)})  # operations and the like: no need to ask what an array is
 CONTINUES = 1  # flag of a frame that is not the last of its message
+SHARED = 2  # flag of a message whose arrays lie in memory that both ends map
 TAG_SIZE = 16  # bytes that a record is longer than its frame
 RECORD_BYTES = 1 << 20  # data of one record: what is encrypted and decrypted stays in the caches of both ends
 _TOGETHER = 32 << 10  # bytes of arrays that share a record with their meta; they are copied once more
@@ -53,6 +58,7 @@ class Kind(enum.IntEnum):
     MESSAGE = 2
     MORE = 3  # continues the data of the message before it
     BYE = 4  # the sender's last frame: it leaves on purpose, and the connection's end is no loss
+    MEMORY = 5  # where shared memory is, or the consent to use that of the peer
 
 
 KINDS = frozenset(Kind)
@@ -70,6 +76,9 @@ _tails: dict[tuple[Any, ...], bytes] = {}  # of what was sent
 
 Frame = list[bytes | memoryview]  # header and meta in one, then data
 
+#: Leaves arrays in memory for the peer; the page where they begin and the bytes to their end, None where they are to travel.
+Leave: TypeAlias = Callable[[Sequence[Array]], "tuple[int, int] | None"]
+
 
 class Sent(NamedTuple):
     """What a message costs in bytes: its arrays, and what the protocol adds (headers, meta, tags)."""
@@ -83,11 +92,12 @@ class Sent(NamedTuple):
 
 
 class Packed(NamedTuple):
-    """A message ready to leave: its frames, and its size as in `Sent`, that of the tags included."""
+    """A message ready to leave: its frames, its size as in `Sent`, that of the tags included, and what of it lies in memory."""
 
     frames: list[Frame]
     raw: int
     overhead: int
+    shared: int = 0
 
     def buffers(self) -> list[bytes | memoryview]:
         """What travels where nothing is encrypted."""
@@ -101,8 +111,9 @@ def pack(
     sealed: bool = False,
     classes: Sequence[type] = (),
     limits: Limits = Limits(),  # noqa: B008
+    leave: Leave | None = None,
 ) -> Packed:
-    """Frame one message, whose frames become records where `sealed`.
+    """Frame one message, whose frames become records where `sealed`, or which `leave` may leave in memory.
 
     Raises: TypeError when the value cannot travel, ValueError when it exceeds `limits`.
     """
@@ -126,6 +137,9 @@ def pack(
         raise ValueError(f"A message may hold {limits.meta} bytes beside its arrays, got {size}: send large data as arrays.")
     if raw > limits.message:
         raise ValueError(f"A message may hold {limits.message} bytes of arrays, got {raw}: send it in parts.")
+    if leave is not None and raw >= LEAST_BYTES and (left := leave(arrays)) is not None:
+        page, end = left
+        return Packed([[HEADER.pack(kind, SHARED, page, size, end) + meta]], raw, HEADER.size + size, raw)
     together = min(limits.data, _TOGETHER) if sealed else limits.data
     if raw <= together:  # one frame, as almost always
         parts: Frame = [HEADER.pack(kind, 0, 0, size, raw) + meta]
@@ -325,7 +339,7 @@ def _no_extension(code: int, _data: bytes) -> Any:
     raise ProtocolError(f"A received message holds the msgpack extension {code}.")
 
 
-def allocate(layout: Any, limit: int, pool: SlabPool | None = None) -> list[Array]:
+def allocate(layout: Any, limit: int, pool: SlabPool | Places | None = None) -> list[Array]:
     """Arrays for a received layout, in memory of `pool` where it is given.
 
     Raises: ProtocolError when a type is not allowed, a shape malformed, or the sum exceeds `limit` bytes.

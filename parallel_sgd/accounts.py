@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from network.frames import Message
+from network.message import Message
 from network.wire import Sent
 
 from .channel import Wait

@@ -13,7 +13,8 @@ from contextvars import Context, copy_context
 from dataclasses import dataclass
 from typing import Protocol
 
-from network.frames import FrameReader, Message
+from network.frames import FrameReader
+from network.message import Message
 from network.wire import Kind, Sent, pack
 
 from .accounts import check_conserved

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from network.frames import Message, unpacked
+from network.message import Message, unpacked
 
 from .channel import Channel, Key, Wait, await_verdict, until
 from .checkpoint.keeper import MARK, NO_CHECKPOINTS, Checkpointing, ServerKeeper

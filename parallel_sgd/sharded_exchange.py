@@ -49,6 +49,7 @@ class GradientShard(Codec):
     """
 
     keeps_content = False
+    reads_in_place = True
     synchronous = True
 
     def __init__(self, node_id: int) -> None:
@@ -140,6 +141,7 @@ class ParameterShard(Codec):
     """Brings what the owner of one shard puts to all other workers. One that misses it sends `(node, results so far)`."""
 
     keeps_content = False
+    reads_in_place = True
     synchronous = True
 
     def __init__(self, node_id: int) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from network.controller import BlockHandler, Controller
 from network.errors import BadContent, ProtocolError, Rejected
-from network.frames import Message
+from network.message import Message
 
 from .collective.allreduce import PIECE_HEAD, WHOLE_BYTES, Pieces, check_op, combined
 from .job.peers import PeerConnector, Suspects
@@ -65,6 +65,7 @@ class Communication:
         self._operation = 0
         self._arrived: dict[tuple[int, int, int], Message] = {}
         self._pieces = Pieces(controller, self.group)
+        controller.share_memory()
         controller.handlers = {_GROUP_HEAD: self._take_operation, PIECE_HEAD: self._take_piece}
         controller.on_block = self._keep
 

@@ -16,13 +16,13 @@ import secrets
 import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
-from io import BufferedReader
+from io import SEEK_END, BufferedReader, BytesIO
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from network.errors import ProtocolError
-from network.frames import read_one
-from network.wire import Kind, pack
+from network.frames import FrameReader
+from network.wire import Kind, Limits, pack
 
 PRIVATE: Final = 0o600
 ROOM_SECONDS: Final = 20.0
@@ -197,6 +197,22 @@ def _write(descriptor: int, text: str) -> int:
     while written < len(data):
         written += os.write(descriptor, data[written:])
     return written
+
+
+def read_one(file: BufferedReader | BytesIO, classes: Sequence[type] = ()) -> Any:
+    """The value of the one message that `file` holds, with instances of `classes`; reading ends at a second one.
+
+    Raises: ProtocolError when there is none that is complete, or a second one; OSError.
+    """
+    begin, end = file.tell(), file.seek(0, SEEK_END)
+    reader = FrameReader(limits=Limits(message=end - file.seek(begin)))  # no memory for arrays that the file does not hold
+    reader.classes = classes
+    while len(reader.messages) < 2 and (size := file.readinto(reader.buffer())):
+        reader.advance(size)
+    if len(reader.messages) != 1:
+        what = "more than one message" if reader.messages else "no message that is complete"
+        raise ProtocolError(f"A file must hold one message, and this one holds {what}.")
+    return reader.messages[0].value
 
 
 RESULT_FILE = "result.psgd"

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from network.frames import Message
+from network.message import Message
 from rpc import Communication
 
 from .choose import CheckpointOffer, Choice, choose

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from network.errors import BadContent, ProtocolError
-from network.frames import Message, Undecoded
+from network.message import Message, Undecoded, own
 from parallel_sgd.accounts import RECEIVED, SENT, Accounts
 from parallel_sgd.channel import Channel
 from parallel_sgd.profiles.interface import ISetting
@@ -138,6 +138,8 @@ class CodecBank:
         start, sent = watch.clock(), watch.send
         settings.codec, settings.variable, settings.sender = self._names[variable], variable, sender
         try:  # the one gate before anything is merged; what a codec says about content that nobody checks counts, too
+            if not codec.reads_in_place:
+                content = own(content)
             if type(content) is Undecoded:
                 content = content.unpack()
             like = self._likes[variable]

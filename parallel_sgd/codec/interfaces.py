@@ -71,6 +71,10 @@ class Codec(ABC):
     #: within `update_blocks`, except that of its worker's last block, which stays; this saves a copy per block.
     keeps_content: ClassVar[bool] = True
 
+    #: True: it writes into no array that it receives, and keeps none beyond the next batch. Such an array may lie in memory
+    #: of a sender on the same host; for a codec that sets False it is copied from there.
+    reads_in_place: ClassVar[bool] = False
+
     #: True: the first copy of a block counts and nobody's silence is missed as long as each block comes from somewhere, so
     #: that a job with redundant blocks can go on without a lost node.
     takes_first_copy: ClassVar[bool] = False

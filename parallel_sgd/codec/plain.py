@@ -28,6 +28,7 @@ class Plain(Codec):
     """
 
     keeps_content = False
+    reads_in_place = True
     keeps_type = True
     forms = ((int, int, np.ndarray), (int, int, np.ndarray, int))
     takes_first_copy = True
@@ -58,7 +59,7 @@ class Plain(Codec):
 
     def update_blocks(self, block_weight: BlockWeight) -> netEncapsulation | None:
         content, block = block_weight
-        begins = self._begins()
+        begins = self._complete and self._begins()
         span, total = (block, block + 1), content
         if self._own is not None:
             whole = self._own.add(span, content, stays=block == self._last)
@@ -74,10 +75,11 @@ class Plain(Codec):
 
     def receive_blocks(self, content: PlainContent) -> list[netEncapsulation] | None:
         low, high, value, *asking = content
-        self._check_sender(low, high, asking)
         sender = self._settings.sender
+        if asking or sender is None or (low, high) not in self._settings.spans.get(sender, ()):
+            self._check_sender(low, high, asking)
         if high != 0:
-            begins = self._begins()
+            begins = self._complete and self._begins()
             mean = self._all.mean_with((low, high), value, stays=True, given=True, node=sender, begins=begins)
             if mean is not None:
                 self._finish(mean, tuple(self._all.copies))
@@ -115,7 +117,7 @@ class Plain(Codec):
     def _begins(self) -> bool:
         """Forget the batch before when the block that has come is the first one since its result was taken; True where the sum
         over all blocks is still to be reset."""
-        if not self._complete or self._result is not None:
+        if self._result is not None:
             return False
         self._complete = False
         self._sent.clear()

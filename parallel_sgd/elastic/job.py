@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from network.errors import ProtocolError
-from network.frames import read_one
 from network.wire import Kind, pack
 from rpc import LIVENESS_MESSAGES, ClusterMonitor, Tick, limits
 from rpc.elastic import (
@@ -26,6 +25,7 @@ from rpc.elastic import (
     WorkerReady,
     WorkerStuck,
 )
+from rpc.files import read_one
 from rpc.logs import SUBMIT_LOGGER, clean, get_logger
 from rpc.messages import Operation, State, Verdict
 

@@ -3,8 +3,7 @@
 With W nodes the array is cut into W shards. Everybody sends its pieces of shard s to the node of rank s, which combines them
 in the order of ranks, along a binary tree, and sends the results to all. A node sends and receives 2 (W - 1) / W times the
 array, the least that is possible. Both halves run at once: part k + `AHEAD` of a shard follows only when result k has come
-back, so what moves stays in the caches, and whoever is ahead fills nobody's memory. Between nodes of one host a piece lies in
-memory that the other one reads (`slots`), and a message tells of it.
+back, so what moves stays in the caches, and whoever is ahead fills nobody's memory.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from network.names import did_you_mean
 from network.session import Session
 from network.values import Array
 
-from .shared_slots import AHEAD, PIECE_BYTES, SharedSlots
-
 Combine = Callable[..., Any]
 
 COMBINE: Final[dict[str, Combine]] = {"mean": np.add, "sum": np.add, "max": np.maximum, "min": np.minimum}
 WHOLE_BYTES: Final = 32 << 10  # an array of at most this size goes to everybody in one message: one way is faster than two
+AHEAD: Final = 2  # pieces that may be under way to one peer: it combines one while the next ones come
+PIECE_BYTES: Final = 1 << 20  # at most: large enough that messages cost little, and a few of them stay in the caches
 SMALL_PIECE_BYTES: Final = 256 << 10  # cutting less than that costs more than it gains
 PART, RESULT = 3, 4  # kinds of pieces
 
@@ -76,10 +75,6 @@ class ShardedReduction:
 
     `take` is given what arrives, `place` says where it goes; `done` tells whether `result`, in memory of `pool`, is complete,
     and `missing` from whom something is lacking. `mine` and `result` must stay unchanged until everything has left.
-
-    A slot is free when it is filled: the one of part k towards a peer since that peer's result k - AHEAD has come, which was
-    made of what was in it; the one of result k since all parts k are here, which everybody sends after it has copied result
-    k - AHEAD. A peer that sends parts of this operation has ended the one before.
     """
 
     def __init__(
@@ -90,14 +85,12 @@ class ShardedReduction:
         mine: Array,
         op: str,
         pool: SlabPool,
-        slots: SharedSlots,
     ) -> None:
         self._controller = controller
         self._group = group
         self._rank = group.index(controller.node_id)
         self._number = number
         self._op = op
-        self._slots = slots
         self._mine = np.ascontiguousarray(mine).reshape(-1)
         self._shape = mine.shape
         none = self._mine[:0]
@@ -121,7 +114,6 @@ class ShardedReduction:
 
     def start(self) -> None:
         """Send the first parts, to every peer the same number of them before the next, and not all to the same peer first."""
-        self._slots.offer()
         ranks = [(self._rank + step) % len(self._group) for step in range(1, len(self._group))]
         for piece in range(AHEAD):
             for rank in ranks:
@@ -135,11 +127,7 @@ class ShardedReduction:
         if session is None or piece >= len(self._cuts[rank]):
             return
         part = self._mine[self._cuts[rank][piece]]
-        if self._slots.read_by(peer, part.dtype):
-            session.queue((self._shape, self._slots.fill(rank, piece, part)), (PART, self._number, piece))
-            session.account_shared(sent=part.nbytes)
-        else:
-            session.queue((self._shape, part), (PART, self._number, piece))
+        session.queue((self._shape, part), (PART, self._number, piece))
 
     def place(self, sender: int, kind: int, piece: int) -> Array | None:
         """Where a piece shall be read to; None: anywhere."""
@@ -154,7 +142,7 @@ class ShardedReduction:
         if kind == RESULT:
             rank = self._group.index(sender)
             target = self._flat[self._cuts[rank][piece]]
-            if not np.may_share_memory(target, value):  # it was not read to its place: it lies in a slot
+            if not np.may_share_memory(target, value):  # it was not read to its place: it lies in the memory of the peer
                 np.copyto(target, value)
             self._send_part(rank, piece + AHEAD)
         else:
@@ -181,15 +169,8 @@ class ShardedReduction:
                 np.divide(target, len(in_order), out=target)
         else:
             np.copyto(target, combined(in_order, self._op))
-        filled: tuple[str, int] | None = None
         for peer in self._awaited:
-            if (session := self._alive(peer)) is None:
-                continue
-            if self._slots.read_by(peer, target.dtype):
-                filled = filled or self._slots.fill(self._rank, piece, target)
-                session.queue(filled, (RESULT, self._number, piece))
-                session.account_shared(sent=target.nbytes)
-            else:
+            if (session := self._alive(peer)) is not None:
                 session.queue(target, (RESULT, self._number, piece))
 
     def missing(self) -> list[int]:
@@ -221,42 +202,27 @@ class Pieces:
         self._running: ShardedReduction | None = None
         self._number = 0
         self._pool = SlabPool()
-        self._slots = SharedSlots(controller, group)
 
     def begin(self, number: int, mine: Array, op: str) -> ShardedReduction:
         """Start operation `number`, with the pieces that have come already."""
         self._number = number
         self._controller.use_place(self._place)
-        self._running = running = ShardedReduction(self._controller, self._group, number, mine, op, self._pool, self._slots)
+        self._running = running = ShardedReduction(self._controller, self._group, number, mine, op, self._pool)
         running.start()
         for sender, kind, piece, value in self._early.pop(number, []):
             running.take(sender, kind, piece, value)
         return running
 
     def end(self) -> None:
-        if self._running is None or self._running.missing():  # peers may still read what it has sent
-            self._slots.abandon()
         self._controller.use_place(None)
         self._running = None
 
     def take(self, sender: int, head: tuple[int, ...], value: Any) -> None:
         kind, number, piece = head
-        if kind not in (PART, RESULT):
-            self._slots.negotiate(sender, kind, value)
-        elif number >= self._number:  # else of an operation that has failed here
-            value = self._found(sender, kind, piece, value)
-            if self._running is not None and number == self._number:
-                self._running.take(sender, kind, piece, value)
-            elif number > self._number:
-                self._early.setdefault(number, []).append((sender, kind, piece, value))
-
-    def _found(self, sender: int, kind: int, piece: int, value: Any) -> Any:
-        """The value with the array that it has left in a slot. It is sought now: a later offer would tell of other slots."""
-        if kind == PART and isinstance(value[1], tuple):
-            return value[0], self._slots.look(sender, self._rank, piece, value[1])
-        if kind == RESULT and isinstance(value, tuple):
-            return self._slots.look(sender, self._group.index(sender), piece, value)
-        return value
+        if self._running is not None and number == self._number:
+            self._running.take(sender, kind, piece, value)
+        elif number > self._number:  # else of an operation that has failed here
+            self._early.setdefault(number, []).append((sender, kind, piece, value))
 
     def check_none(self, number: int, node: int) -> None:
         """Raise ValueError when a piece has come for an operation in which `node` has an array too small to be cut."""

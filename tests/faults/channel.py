@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from network.frames import FrameReader, Message
+from network.frames import FrameReader
+from network.message import Message
 from network.wire import Kind, Sent, pack
 from parallel_sgd.channel import Key
 

@@ -14,7 +14,7 @@ import pytest
 
 from network.controller import WAIT_SECONDS, Controller
 from network.errors import ClosedByUs, NetworkError, PeerLost, TimedOut
-from network.frames import Message
+from network.message import Message
 from network.session import INBOX_LIMIT
 from network.testing import VirtualClock
 from network.transport import Link, SocketLink

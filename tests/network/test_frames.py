@@ -19,7 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from network.errors import ProtocolError
-from network.frames import FrameReader, Message
+from network.frames import FrameReader
+from network.message import Message
 from network.records import AES, Opener, Sealer
 from network.values import encode
 from network.wire import (

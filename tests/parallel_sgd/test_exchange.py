@@ -7,7 +7,7 @@ from contextvars import copy_context
 import numpy as np
 import pytest
 
-from network.frames import Message
+from network.message import Message
 from network.wire import Sent
 from parallel_sgd.accounts import RECEIVED, SENT, AccountError, Accounts, Entry, check_conserved, unread
 from parallel_sgd.batch_sync import SynchronizedSGD

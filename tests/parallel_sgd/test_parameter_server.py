@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from network.frames import Message
+from network.message import Message
 from network.testing import VirtualClock
 from network.wire import Sent
 from parallel_sgd.accounts import RECEIVED, SENT

@@ -13,7 +13,7 @@ import pytest
 from network.clock import SystemClock
 from network.controller import Controller
 from network.errors import PeerLost
-from network.frames import Message
+from network.message import Message
 from network.wire import Sent
 from parallel_sgd.channel import Key, Parameter_Server, Wait
 from parallel_sgd.profiles import DuplicateAssignment, IIDBlockAssignment

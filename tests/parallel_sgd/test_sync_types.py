@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import nn
-from network.frames import Message
+from network.message import Message
 from nn.dataset.transforms import ImageCls, Shuffle
 from nn.gradient_descent import SGDOptimizer
 from nn.optimizer import GradientAveragingOptimizer, ParameterAveragingOptimizer, PSGDOptimizer

@@ -153,7 +153,9 @@ class SynchronizedSGD(RescuingSync):
                 self.look()
             while codecs.corked:
                 codecs.flush()
-        return self._is_done(variable) and (codecs.settled or codecs.flushed())
+        codec = codecs.codecs[variable]
+        done = codec._result is not None if codecs.plain_results[variable] else codec.is_done()
+        return done and (codecs.settled or codecs.flushed())
 
     def _is_done(self, variable: int) -> bool:
         codec = self.codecs.codecs[variable]

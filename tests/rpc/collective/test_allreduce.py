@@ -1,5 +1,5 @@
 """Operations of a group among nodes in threads over real sockets: results, types, sizes on either side of every border, and
-failures; slots in shared memory; and progress."""
+failures; and progress."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from network.controller import Controller
 from network.errors import PeerLost, TimedOut
 from network.session import Peer, Session
 from network.transport import SocketLink
-from rpc.collective.allreduce import WHOLE_BYTES, combined
-from rpc.collective.shared_slots import ACCEPT, AHEAD, OFFER, PIECE_BYTES, SharedSlots
+from rpc.collective.allreduce import AHEAD, PIECE_BYTES, WHOLE_BYTES, combined
 from rpc.communication import Communication
 from tests.network.wires import keys_for
 
@@ -218,111 +217,3 @@ def test_fast_progress_is_told_now_and_then_and_at_the_end(tmp_path: Path) -> No
         com.report_progress(100, "done")
         com.report_progress(100, "done")
     assert told[0] == (0, "at 0") and told[-1] == (100, "done") and told.count((100, "done")) == 1 and len(told) < 100
-
-
-LINUX = pytest.mark.skipif(sys.platform != "linux", reason="shared memory needs Linux")
-F4 = np.dtype(np.float32)
-
-
-class Node:
-    """A controller, its slots, and what has reached them."""
-
-    def __init__(self, node_id: int, link: SocketLink, *, sealed: bool) -> None:
-        session = Session(link, keys_for(sealed), Peer("peer"), is_server=node_id == 0)
-        self.controller = Controller(node_id, {1 - node_id: session})
-        self.slots = SharedSlots(self.controller, [0, 1])
-        self.kinds: list[int] = []
-        self.controller.on_block = lambda sender, message: self.take(sender, message.head[0], message.value)
-
-    def take(self, sender: int, kind: int, value: object) -> None:
-        self.slots.negotiate(sender, kind, value)
-        self.kinds.append(kind)
-
-    def pump(self) -> None:
-        self.controller.push()
-        self.controller.pump(0.0)
-
-
-@contextlib.contextmanager
-def pair(*, sealed: bool = False) -> Iterator[tuple[Node, Node]]:
-    ends = socket.socketpair()
-    nodes = Node(0, SocketLink(ends[0]), sealed=sealed), Node(1, SocketLink(ends[1]), sealed=sealed)
-    try:
-        yield nodes
-    finally:
-        for node in nodes:
-            node.controller.close(graceful=False)
-
-
-def agree(one: Node, other: Node) -> None:
-    one.slots.offer()
-    one.pump()
-    other.pump()
-    other.pump()
-    one.pump()
-
-
-@LINUX
-def test_a_peer_that_agreed_reads_what_was_left_for_it() -> None:
-    """Types that cannot travel are left in no slot. Whoever is on the path of a sealed session must neither read nor change
-    anything, and on one host nobody is: such sessions share no memory."""
-    with pair() as (one, other):
-        assert not one.slots.read_by(1, F4)
-        agree(one, other)
-        assert (other.kinds, one.kinds) == ([OFFER], [ACCEPT])
-        assert [one.slots.read_by(1, np.dtype(kind)) for kind in ("<f4", ">f4", "datetime64[s]")] == [True, False, False]
-        for piece in range(AHEAD):
-            for row in (0, 1):
-                content = np.full(PIECE_BYTES // 4 - piece, 10 * piece + row, np.float32)
-                what = one.slots.fill(row, piece, content)
-                np.testing.assert_array_equal(other.slots.look(0, row, piece, what), content)
-        assert other.slots.look(0, 1, 0, ("<f4", 1))[0] == 1  # the rows and slots do not overlap
-        one.slots.offer()
-        one.pump()
-        other.pump()
-        assert other.kinds == [OFFER]  # it is asked once
-    with pair(sealed=True) as (one, other):
-        agree(one, other)
-        assert other.kinds == []
-
-
-@LINUX
-def test_offers_and_claims_of_nothing_are_refused() -> None:
-    none = None, 3, (), (1, 2, 3), ("1", "2", "psgd-x", 4), (1 << 40, 0, "psgd-x", 2 * AHEAD * PIECE_BYTES)
-    for offer in none:
-        with pair() as (one, other):
-            one.controller.sessions[1].queue(offer, (OFFER, 0, 0))
-            one.pump()
-            other.pump()
-            assert other.kinds == [OFFER]
-            one.pump()
-            assert one.kinds == []
-            with pytest.raises(ValueError, match="Node 0 speaks of a piece"):
-                other.slots.look(0, 1, 0, ("<f4", 1))
-    with pair() as (one, other):
-        agree(one, other)
-        beyond = PIECE_BYTES // 4 + 1
-        for what in (None, (), ("<f4",), ("O", 1), (["<f4"], 1), ("<f4", -1), ("<f4", beyond), ("<f4", 1.0)):
-            with pytest.raises(ValueError, match=r"Node 0 speaks of a piece .*, which none of its slots can hold"):
-                other.slots.look(0, 1, 0, what)
-
-
-@LINUX
-def test_what_was_in_slots_that_are_given_up_stays_as_it_was() -> None:
-    """Consent that comes too late is for nothing."""
-    with pair() as (one, other):
-        agree(one, other)
-        old = other.slots.look(0, 1, 0, one.slots.fill(1, 0, np.full(9, 1, np.float32)))
-        one.slots.abandon()
-        assert not one.slots.read_by(1, F4)
-        agree(one, other)
-        new = other.slots.look(0, 1, 0, one.slots.fill(1, 0, np.full(9, 2, np.float32)))
-        assert (old == 1).all() and (new == 2).all()
-    with pair() as (one, other):
-        one.slots.offer()
-        one.pump()
-        other.pump()
-        one.slots.abandon()
-        other.pump()
-        one.pump()
-        assert one.kinds == [ACCEPT] and not one.slots.read_by(1, F4)

@@ -1,0 +1,74 @@
+"""A message that has arrived."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from .budget import OBJECT_BYTES
+from .names import numpy as np
+from .values import Array, decode
+from .wire import unpack
+
+ARRAY_BYTES = 1 << 11  # of an array in line beside its content: it takes some 200, and a message may hold 100,000
+
+
+class Undecoded(NamedTuple):
+    """A value as it came, decoded on request: a message that waits in line takes no more than its bytes."""
+
+    tree: bytes
+    arrays: list[Array]
+    classes: Sequence[type]
+
+    def unpack(self, budget: int = OBJECT_BYTES) -> Any:
+        """The value.
+
+        Raises: ProtocolError when it is malformed, or would become more than `budget` bytes of objects.
+        """
+        return decode(unpack(self.tree, budget), self.arrays, self.classes)
+
+
+def unpacked(content: Any) -> Any:
+    """The value of `Message.content`. Raises: ProtocolError, as `Undecoded.unpack`."""
+    return content.unpack() if type(content) is Undecoded else content
+
+
+def own(content: Any) -> Any:
+    """`Message.content` with arrays that may be changed: copies of those that lie in memory of the sender."""
+    if type(content) is Undecoded:
+        return content._replace(arrays=[_own(array) for array in content.arrays])
+    return tuple(map(_own, content)) if type(content) is tuple else _own(content)
+
+
+def _own(item: Any) -> Any:
+    return item.copy() if type(item) is np.ndarray and not item.flags.writeable else item
+
+
+class Message(NamedTuple):
+    """One received message and its size in bytes. `content` is an array, a tuple that ends with one, or `Undecoded`.
+
+    Arrays that cannot be written to lie in memory of the sender, which it uses again when nobody here holds them any more.
+    """
+
+    head: tuple[int, ...]
+    content: Any
+    raw: int
+    overhead: int
+
+    @property
+    def value(self) -> Any:
+        """What was sent, made now, as by `within`, and not in memory of the sender."""
+        return unpacked(own(self.content))
+
+    def within(self, budget: int) -> Any:
+        """The value, if its objects take no more than `budget` bytes.
+
+        Raises: ProtocolError, as `Undecoded.unpack`.
+        """
+        return self.content.unpack(budget) if type(self.content) is Undecoded else self.content
+
+    @property
+    def held(self) -> int:
+        """Bytes that it takes in line, about; many small arrays take more than what is in them."""
+        arrays = len(self.content.arrays) if type(self.content) is Undecoded else 1
+        return self.raw + self.overhead + ARRAY_BYTES * arrays

@@ -1,0 +1,239 @@
+"""Memory that processes of one host share: a process leaves the arrays of its messages there, and peers read them in place.
+
+A message whose arrays lie in memory has a frame like any other (flag SHARED, see `wire`), which tells the page where they begin
+and has no data. So the connection wakes, orders memory between processors, and shows that a peer is gone, as it does without;
+what it saves is two copies through the kernel. A process has one `Outbox` for all its peers. Each peer counts in a table of its
+own, which the process reads, how often it has let go of what began on a page: nobody writes where another one does.
+
+Memory has no name in any file system: it lives until the last process that maps it has ended, however it ended. A reader needs
+its handle, and the right to look at the descriptors of the owner: the same user, the same view of processes.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import platform
+import secrets
+import sys
+import threading
+import weakref
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from .errors import ProtocolError
+from .names import numpy as np
+from .values import Array
+
+PAGE_BYTES = 1 << 12
+PAGES = 1 << 15  # of an outbox; those that nobody has written to take no memory
+LEAST_BYTES = 16 << 10  # less is as fast on the connection
+ALIGNMENT = 64
+_TABLE_BYTES = 4 * PAGES
+_COUNTS = 1 << 32
+_LOADS_FIRST = platform.machine() in {"x86_64", "AMD64"}  # no load is seen by others after a store that follows it
+
+
+class MemoryHandle(NamedTuple):
+    """Where another process of this host finds shared memory."""
+
+    process: int
+    descriptor: int
+    name: str  # random: another process, or a later file, under the same numbers is noticed
+    size: int
+
+
+class SharedMemory:
+    """Fresh memory of `size` bytes, writable in `memory`; `handle` is for those who shall read it.
+
+    Raises: OSError when the system has no such memory.
+    """
+
+    def __init__(self, size: int) -> None:
+        if sys.platform != "linux":
+            raise OSError(f"Shared memory needs Linux, this is {sys.platform}.")
+        name = f"psgd-{secrets.token_hex(16)}"
+        descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        weakref.finalize(self, os.close, descriptor)
+        os.ftruncate(descriptor, size)
+        # for ever: who reads beyond the end of a file that has shrunk is killed
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+        self.memory = memoryview(mmap.mmap(descriptor, size))
+        self.handle = MemoryHandle(os.getpid(), descriptor, name, size)
+
+
+def attach(content: object, size: int) -> memoryview:
+    """The shared memory of `size` bytes of a process of this host, whose handle came as `content`, read-only.
+
+    Raises: OSError when it is not there, may not be read, or could shrink under its readers; ValueError for what is no handle.
+    """
+    if not isinstance(content, tuple) or tuple(map(type, content)) != (int, int, str, int) or content[3] != size:
+        raise ValueError(f"Not the handle of {size} bytes of shared memory: {content!r}")
+    handle = MemoryHandle(*content)
+    path = f"/proc/{handle.process:d}/fd/{handle.descriptor:d}"
+    if not os.readlink(path).startswith(f"/memfd:{handle.name} "):
+        raise OSError(f"Descriptor {handle.descriptor} of process {handle.process} is not the shared memory {handle.name}.")
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fixed = fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK
+        if not fixed or os.fstat(descriptor).st_size != size:
+            raise OSError(f"The shared memory {handle.name} has not the fixed size of {size} bytes.")
+        return memoryview(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ))
+    finally:
+        os.close(descriptor)
+
+
+class Segment:
+    """Pages of an outbox. `waiting` tells what each reader will have counted when it has let go of them."""
+
+    __slots__ = ("pages", "start", "waiting")
+
+    def __init__(self, start: int, pages: int) -> None:
+        self.start, self.pages = start, pages
+        self.waiting: dict[PeerTable, int] = {}
+
+    @property
+    def free(self) -> bool:
+        return all(table.counts[self.start] == count for table, count in self.waiting.items())
+
+
+class PeerTable:
+    """The counts of one reader of an outbox, as its table has them and as they will be."""
+
+    def __init__(self, handle: object) -> None:
+        self.counts = attach(handle, _TABLE_BYTES).cast("I")
+        self._expected: dict[int, int] = {}
+
+    def expect(self, segment: Segment) -> None:
+        """It will read what is in `segment`, and count it."""
+        count = (self._expected.get(segment.start, 0) + 1) % _COUNTS
+        self._expected[segment.start] = count
+        segment.waiting[self] = count
+
+
+class Outbox:
+    """Where this process leaves arrays for others of its host. Pages are used again when all their readers have let go."""
+
+    def __init__(self) -> None:
+        self._shared: SharedMemory | None = None
+        self._possible = True
+        self._lines: dict[int, list[Segment]] = {}  # by the number of pages
+        self._end = 0  # pages that were used so far
+        self.last: tuple[Array, Segment] | None = None  # what was left since anything was sent: it has not changed
+
+    @property
+    def handle(self) -> MemoryHandle | None:
+        """Where it is; None where the system has no such memory."""
+        if self._shared is None and self._possible:
+            try:
+                self._shared = SharedMemory(PAGES * PAGE_BYTES)
+            except OSError:
+                self._possible = False
+        return None if self._shared is None else self._shared.handle
+
+    def leave(self, reader: PeerTable, arrays: Sequence[Array]) -> tuple[int, int] | None:
+        """Copy arrays to memory for `reader`; the page where they begin and the bytes to their end, None without room."""
+        size = arrays[0].nbytes if len(arrays) == 1 else _extent(arrays)
+        if self.last is not None and len(arrays) == 1 and self.last[0] is arrays[0]:  # for another reader
+            segment = self.last[1]
+        else:
+            found = self._segment(size)
+            if found is None or self._shared is None:
+                return None
+            segment, at = found, found.start * PAGE_BYTES
+            segment.waiting.clear()
+            for array in arrays:
+                at += -at % ALIGNMENT
+                np.copyto(np.ndarray(array.shape, array.dtype, self._shared.memory, at), array)
+                at += array.nbytes
+            self.last = (arrays[0], segment) if len(arrays) == 1 else None
+        reader.expect(segment)
+        return segment.start, size
+
+    def _segment(self, size: int) -> Segment | None:
+        pages = -(-size // PAGE_BYTES)
+        line = self._lines.setdefault(pages, [])
+        for segment in line:
+            if segment.free:
+                return segment
+        if self._end + pages > PAGES and not self._make_room(pages):
+            return None
+        segment = Segment(self._end, pages)
+        self._end += pages
+        line.append(segment)
+        return segment
+
+    def _make_room(self, pages: int) -> bool:
+        """Forget the free segments at the end; whether `pages` fit there now."""
+        for segment in sorted((s for line in self._lines.values() for s in line), key=lambda each: -each.start):
+            if not segment.free:
+                break
+            self._end = segment.start
+            self._lines[segment.pages].remove(segment)
+        return self._end + pages <= PAGES
+
+
+def _extent(arrays: Sequence[Array]) -> int:
+    """Bytes of arrays that lie one after the other, each aligned."""
+    end = 0
+    for array in arrays:
+        end += -end % ALIGNMENT + array.nbytes
+    return end
+
+
+class PeerMemory:
+    """The outbox of a peer, as its reader sees it; `handle` is that of the table in which the reader counts.
+
+    Where arrays are, and how large, is checked before they are made, and the memory cannot shrink; its owner may change what is
+    in them at any time, as it might have sent anything.
+    """
+
+    def __init__(self, handle: object) -> None:
+        self._memory = attach(handle, PAGES * PAGE_BYTES)
+        self._table = SharedMemory(_TABLE_BYTES)
+        self.handle = self._table.handle
+        self._counts = self._table.memory.cast("I")
+        self._held: dict[int, tuple[weakref.ref[Array], int]] = {}
+        self._fence = threading.Lock()
+
+    def take(self, page: int, shape: Sequence[int], dtype: np.dtype[Any], size: int) -> Array:
+        """The one array of `size` bytes, read-only, that begins on `page`; the page is let go of when nobody holds it any more.
+
+        Raises: ProtocolError when it does not end in this memory.
+        """
+        if not 0 < size <= len(self._memory) - page * PAGE_BYTES:
+            raise ProtocolError(f"A message tells of {size} bytes on page {page} of memory, which has {PAGES}.")
+        array = np.ndarray(shape, dtype, self._memory, page * PAGE_BYTES)
+        held = weakref.ref(array, self._let_go)  # a view of the array holds it: its memory is no array
+        self._held[id(held)] = held, page
+        return array
+
+    def _let_go(self, held: weakref.ref[Array]) -> None:
+        _, page = self._held.pop(id(held))
+        if os.getpid() != self.handle.process:  # a fork of the reader has let go, and not the reader
+            return
+        if not _LOADS_FIRST:
+            for _ in range(2):  # what was read before the first is let go of cannot be seen after the second is taken
+                with self._fence:
+                    pass
+        self._counts[page] = (self._counts[page] + 1) % _COUNTS
+
+
+class Places:
+    """Hands out the arrays of one message, which lie one after the other from `page` on; in place of a pool (`wire.allocate`).
+
+    Raises: ProtocolError, as `PeerMemory.take`.
+    """
+
+    def __init__(self, memory: PeerMemory, page: int, size: int) -> None:
+        self._whole = memory.take(page, (size,), np.dtype(np.uint8), size)
+        self._at = 0
+
+    def empty(self, shape: Sequence[int], dtype: np.dtype[Any], size: int) -> Array:
+        """The next array."""
+        at = self._at + -self._at % ALIGNMENT
+        self._at = at + size
+        if self._at > len(self._whole):
+            raise ProtocolError("A message tells of less memory than its arrays take.")
+        return self._whole[at : self._at].view(dtype).reshape(shape)
