@@ -342,6 +342,8 @@ def epochs(folder: str, fault: str, times: int, kept: str) -> Any:
     @elastic.run
     def train(state: Any) -> Any:
         while state.epoch < EPOCHS:
+            if state.epoch == 2 and all(Path(folder, f"struck-{rank}").exists() for rank in (0, 2)):
+                gate(folder, "again", state)  # who goes on after the kill waits for the spare worker, which is spared
             monitor_batch_begin(state.epoch, 0)
             seen.append(state.epoch)
             elastic.barrier()
@@ -380,9 +382,15 @@ def launch_epochs(stage: Stage, fault: str, times: int, **options: Any) -> dict[
 def test_all_are_killed_and_there_is_a_spare_host(free: Cluster, tmp_path: Path) -> None:
     """The same hosts and the spare one go on from the file; nothing is done twice."""
     stage = Stage(free, tmp_path, a=1, b=1)
-    nodes = stage.nodes()
-    stage.slots = {"a": 1, "b": 2}
-    stage.nodes = lambda: nodes  # type: ignore[method-assign]
+    (tmp_path / "struck-2").write_text("x")
+
+    def story() -> None:
+        wait_for(lambda: all((tmp_path / f"struck-{rank}").exists() for rank in (0, 1)), "both to be killed")
+        stage.slots = {"a": 1, "b": 2}
+        wait_for(lambda: len(stage.pids("again")) == 3, "all three")
+        stage.open("again")
+
+    stage.meanwhile(story)
     results = launch_epochs(stage, "kill", 1, discovery=stage.discovery, max_workers=3)
     assert sorted(results) == [0, 1, 2]
     for seen, sizes in results.values():
