@@ -241,7 +241,7 @@ def _some(arrays: Samples, count: int) -> Samples:
             rows.append(np.array([values.argmin(), values.argmax()]))
             if y.dtype.kind != "f":
                 rows.append(np.unique(values[:_LOOKED_AT], return_index=True)[1])
-        chosen = np.unique(np.concatenate(rows))
+        chosen = sorted(set(np.concatenate(rows).tolist()))  # `np.unique` would load numpy.ma
         parts += [x[chosen], y[chosen]]
     return parts[0], parts[1], parts[2], parts[3]
 

@@ -133,8 +133,8 @@ def _holes(keys: Table, grid: Grid) -> list[str]:
 
 def _doubles(claims: Table, place: NDArray[np.int64], twice: NDArray[np.bool_]) -> list[str]:
     """The blocks that were applied more than once, and of whom."""
-    said = []
-    for block in sorted(set(place[twice].tolist())):  # `np.unique` would load numpy.ma
+    said, blocks = [], sorted(set(place[twice].tolist()))  # `np.unique` would load numpy.ma
+    for block in blocks:
         rows = claims[place == block].tolist()
         copies = sorted({(attempt, node) for *_, node, attempt, _ in rows})
         copies = copies if len(copies) > 1 else copies * 2  # or even more often
@@ -142,7 +142,7 @@ def _doubles(claims: Table, place: NDArray[np.int64], twice: NDArray[np.bool_]) 
         said.append(f"{_place(rows[0])} was applied {len(copies)} times, {whose}")
         if len(said) > _MOST_TOLD:
             break
-    return _shortened(said, len(np.unique(place[twice])))
+    return _shortened(said, len(blocks))
 
 
 def _place(key: Iterable[int]) -> str:
