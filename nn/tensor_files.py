@@ -119,11 +119,12 @@ def seal(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> li
     return [_LENGTH.pack(len(header)), sealed, *body]
 
 
-def parse(data: bytes | bytearray | memoryview) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+def parse(data: bytes | bytearray | memoryview, *, sealed: bool = True) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     """Return the arrays and the metadata of a file's content.
 
     The arrays are read-only views of `data` (nothing is copied). A ``sha256`` in the metadata must match; only files of
-    other programs, whose ``format`` does not start with ``psgd.``, may lack it.
+    other programs, whose ``format`` does not start with ``psgd.``, may lack it. Not `sealed`, it is not compared: to tell
+    which array of a damaged file is damaged.
 
     Raises ModelFileError for anything that is not exactly such a file: sizes that disagree with the file, holes,
     overlaps or bytes behind the last array, duplicate or unknown keys, unknown dtypes, a wrong hash.
@@ -141,7 +142,8 @@ def parse(data: bytes | bytearray | memoryview) -> tuple[dict[str, NDArray[Any]]
     metadata = _read_metadata(header.pop("__metadata__", {}))
     entries = {name: _read_entry(name, value) for name, value in header.items()}
     _check_layout(entries, len(view) - start)
-    _check_hash(view, metadata)
+    if sealed:
+        _check_hash(view, metadata)
 
     tensors: dict[str, NDArray[Any]] = {}
     for name, entry in entries.items():

@@ -29,6 +29,7 @@ from .parameter_server import Server, build_server
 from .plan import likes_of
 from .report import TrainingReport, model_name
 from .run import JobResult, new_run
+from .run_manifest import write_run_manifest
 from .run_page.outcome import reported
 from .spec import JobSpec
 from .training import Hooks, Samples
@@ -131,6 +132,7 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str) -> JobR
             files[node] += [found for found in files_in(folders[node]) if found not in files[node]]
     models = {node: worker.model for node, worker in workers.items()}
     batches = Batches(len(samples[0]), spec.options.block_size, spec.plan.assignment.block_count)
+    write_run_manifest(run.path, job_id, files)
     ledger = collect(title, files, spec.grid(batches.count, workers[min(workers)].epochs))
     return JobResult(figures, models, files, accounts, job_id, ledger=ledger)
 

@@ -27,6 +27,7 @@ from .nodes import LocalNodes
 from .report import model_name
 from .restart_loop import RestartLoop
 from .run import JobResult, keep_checkpoints, new_run, place_work
+from .run_manifest import write_run_manifest
 from .run_page.outcome import reported
 from .spec import JobSpec
 from .training import Samples
@@ -73,6 +74,7 @@ def run_on_agents(spec: JobSpec, arrays: Samples) -> JobResult:
         except Deposed as error:
             raise Deposed(f"{error} 'psgd-submit --attach {job}' shows its progress again.") from error
         result = _result(spec, coordinator, results, loop.recovery.restarts)
+        write_run_manifest(run.path, job, result.files)
         outcome.done(result, result.failures, result.ledger.problems if result.ledger else ())
     result.report = outcome.page
     if isinstance(nodes, LocalNodes) and not result.failures:

@@ -1,10 +1,10 @@
 """The tables that a worker writes: a row per block step (TR); per epoch (EV, and its seconds, TI); per account (AC); per batch
-(BA); per codec (CO); per block that was applied (LEDGER).
+(BA); per codec (CO); per variable and epoch (WH); per block that was applied (LEDGER).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from .accounts import Entry, Times
@@ -13,8 +13,9 @@ from .batch_times import Row
 from .block_history import LedgerTable
 from .progress import COLUMNS, History
 from .table import Earlier, Table
+from .weight_hashes import HASH_COLUMNS, Array, hash_of
 
-KINDS = ("TR", "EV", "TI", "AC", "BA", "CO")
+KINDS = ("TR", "EV", "TI", "AC", "BA", "CO", "WH")
 _COST_COLUMNS = ("Codec", "Variable", "Name", "Encode", "Merge")
 _AT_THE_END = ("AC", "CO")
 _ACCOUNT_COLUMNS = ("Codec", "Variable", "Name", "Peer", "Direction", "Packets", "Raw", "Wire", "Overhead")
@@ -40,7 +41,7 @@ def model_name(title: str, node_id: int) -> str:
 
 
 class TrainingReport:
-    """Writes `TR-`, `EV-`, `TI-`, `AC-`, `BA-`, `CO-`, and if asked `LEDGER-<title>-N(i).csv` into `directory`.
+    """Writes `TR-`, `EV-`, `TI-`, `AC-`, `BA-`, `CO-`, `WH-`, and if asked `LEDGER-<title>-N(i).csv` into `directory`.
 
     Numbers read back equal; those of `TI`, `BA` and `CO` are in microseconds. Files of that name are replaced; with `earlier`
     they begin with the rows of the part that is over. Rows of block steps and batches go out once a second and with `save`, so
@@ -70,6 +71,7 @@ class TrainingReport:
             _ACCOUNT_COLUMNS,
             BATCH_COLUMNS,
             _COST_COLUMNS,
+            HASH_COLUMNS,
         ]
         tables = []
         self._evaluated = 0  # epochs
@@ -78,7 +80,7 @@ class TrainingReport:
             tables.append(Table(path, [head, *rows]))
             if kind == "EV":
                 self._evaluated = len(rows)
-        self._steps, self._evaluations, self._epochs, self._packets, self._batches, self._costs = tables
+        self._steps, self._evaluations, self._epochs, self._packets, self._batches, self._costs, self._hashes = tables
 
     def ledger(self, blocks: Iterable[int], begun: History) -> LedgerTable:
         """Begin the ledger of this worker, which computes `blocks` and goes on from `begun`; it is saved with the rest."""
@@ -119,6 +121,11 @@ class TrainingReport:
         self._epochs.add([(epoch, round(passed.total, 6), *(round(seconds, 6) for seconds in passed))])
         self._epochs.save()
 
+    def weights(self, epoch: int, values: Mapping[str, Array]) -> None:
+        """One epoch, from 1: the hash of each variable after it, by which the epoch can be verified."""
+        self._hashes.add([(epoch, name, hash_of(value)) for name, value in values.items()])
+        self._hashes.save()
+
     def accounts(self, entries: Iterable[Entry], names: Sequence[str]) -> None:
         """All packets, one row per variable, peer and direction; sizes in bytes. `names` are those of the variables."""
         rows = [(e.codec, e.variable, names[e.variable] if e.variable < len(names) else "", *e[2:]) for e in entries]
@@ -149,7 +156,7 @@ class TrainingReport:
         self._rows.clear()
         self._batches.add(_rounded(self._batch_rows))
         self._batch_rows.clear()
-        tables = [self._steps, self._evaluations, self._epochs, self._packets, self._batches, self._costs]
+        tables = [self._steps, self._evaluations, self._epochs, self._packets, self._batches, self._costs, self._hashes]
         return tables if self._ledger is None else [*tables, self._ledger.table()]
 
 

@@ -24,6 +24,7 @@ from .checkpoint.choose import choose
 from .checkpoint.locate import FOLDER, WORK, HeldCheckpoints, stores_of_run, works_of
 from .checkpoint.resume import NODES, RESUMES
 from .history import JobHistory
+from .job_file import write_job_file
 from .ledger import Ledger
 from .spec import JobSpec
 
@@ -79,7 +80,7 @@ def new_run(spec: JobSpec, job: str, nodes: str) -> RunFolder:
     resumes = {} if spec.resume is None else {RESUMES: spec.resume.name}
     run = RunFolder(Path(spec.options.directory), job, spec.options.mission_title, {NODES: nodes, **resumes})
     try:
-        run.make()
+        write_job_file(run.make(), spec, job)
     except OSError as error:
         shown = str(spec.options.directory)[:200]
         raise ValueError(f"'directory' must be a folder that can be written to, got {shown!r}: {error.strerror}") from error

@@ -42,7 +42,9 @@ from .profiles.interface import ISetting
 
 @dataclass(frozen=True)
 class JobSpec:
-    """A checked job; `plan` is what all workers agree on, `remark` what its user is told of what was decided for him."""
+    """A checked job; `plan` is what all workers agree on, `asked` the options before anything left open in them was decided,
+    `remark` what its user is told of that.
+    """
 
     plan: WorkerPlan
     model: Model
@@ -55,6 +57,7 @@ class JobSpec:
     server_keeps: bool
     resume: ResumePoint | None
     is_local: bool
+    asked: JobOptions
     remark: str = ""
 
     @property
@@ -165,6 +168,7 @@ def make_spec(model: Model, data: AbsDataset, transform: AbsTransformer | None, 
             options.resume, model, assignment.nodes, Parameter_Server if server_keeps else None, Path(options.directory)
         ),
         is_local,
+        options,
         remark if default_codec in kinds else "",
     )
 

@@ -92,10 +92,11 @@ class Earlier:
             return True
         if kind == "EV":
             return number < self.position[0]
-        epoch = row[0] if kind == "TI" else row[1]
-        if not (epoch.isdecimal() and (kind == "TI" or row[2].isdecimal())):
+        by_epoch = kind in ("TI", "WH")
+        epoch = row[0] if by_epoch else row[1]
+        if not (epoch.isdecimal() and (by_epoch or row[2].isdecimal())):
             return False
-        return int(epoch) <= self.position[0] if kind == "TI" else (int(epoch) - 1, int(row[2]) - 1) < self.position
+        return int(epoch) <= self.position[0] if by_epoch else (int(epoch) - 1, int(row[2]) - 1) < self.position
 
 
 Column = list[float | str]

@@ -168,6 +168,7 @@ class TrainingProcess:
                     result = evaluation
                 if self._report is not None:
                     self._report.evaluation(epoch + 1, list(evaluation.values()))
+                    self._report.weights(epoch + 1, {each.name: each.value for each in self._model.store.everything})
                     self._report.times(epoch + 1, self._exchange.accounts.watch.times())
                     self._report.save()
                 if self._callbacks is not None:

@@ -32,6 +32,7 @@ class Command(NamedTuple):
 
 COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
     {
+        "run": Command("psgd.jobs", "run", "train again what a job.toml says, with the same bits, or with other options"),
         "submit": Command("psgd.jobs", "submit", "train a saved model on several workers"),
         "jobs": Command("psgd.jobs", "jobs", "list which jobs run where, with --watch again and again"),
         "attach": Command("psgd.jobs", "attach", "show the progress of a job again, fetch its files at its end"),
@@ -40,6 +41,7 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "post-mortem": Command("psgd.jobs", "post_mortem", "collect what all workers know of a job that failed"),
         "report": Command("psgd.pages", "report", "write the page of a run again, from the files in its folder"),
         "page": Command("psgd.pages", "page", "show a run of this machine in a browser while it goes on"),
+        "verify": Command("psgd.jobs", "verify", "compare a run with its manifest, and compute epochs of it again"),
         "worker": Command("psgd.agents", "worker", "serve jobs on this machine"),
         "doctor": Command("psgd.agents", "doctor", "examine workers: who reaches whom, versions, clocks, what is wrong"),
     }

@@ -3,15 +3,64 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 from parallel_sgd.cli import carry_out
 from parallel_sgd.commands import jobs as known
-from parallel_sgd.commands import options
+from parallel_sgd.commands import options, repeat
 from parallel_sgd.commands import submit as submission
 
-from . import above_0
+from . import above_0, positive
 from .cli import Task
+
+
+def run(parser: argparse.ArgumentParser) -> Task:
+    parser.usage = "%(prog)s JOB.TOML [options]"
+    parser.epilog = (
+        "Without --local, -n or --launch it runs on as many workers of this machine as the run had. Another number of workers "
+        f"shares the same blocks, so the bits stay. {options.EXIT_CODES}"
+    )
+    options.add_job(parser)
+    parser.set_defaults(post_mortem=None)
+    defaults = _told_apart(parser)
+    parser.add_argument("job_file", metavar="JOB.TOML", help="of a run's folder, or that folder, such as runs/latest")
+    return partial(_with_all, repeat.run, defaults)
+
+
+def verify(parser: argparse.ArgumentParser) -> Task:
+    described = argparse.ArgumentParser()
+    options.add_job(described)
+    described.set_defaults(post_mortem=None)
+    defaults = _told_apart(described)
+    parser.epilog = (
+        "Epochs are computed in this process, by as many workers as the run had, unless other workers are named. "
+        "Exit codes: 0 all is equal, 1 something is not, 2 wrong argument or file, or a run that cannot be computed again."
+    )
+    parser.add_argument("run", metavar="RUN", help="the folder of a run, such as runs/latest")
+    parser.add_argument("--epoch", type=positive, metavar="K", help="this epoch, from the nearest checkpoint (default: all)")
+    options.add_nodes(parser, "by N workers: of this process, or of the node file")
+    parser.add_argument("--local", type=positive, metavar="N", help="by N workers of this machine")
+    parser.set_defaults(workers=None)
+    options.add_output(parser)
+    return partial(_with_all, repeat.verify, defaults)
+
+
+def _told_apart(parser: argparse.ArgumentParser) -> dict[str, Any]:
+    """The defaults of the parser, which from now on tells only what is given."""
+    found = {}
+    for action in parser._actions:
+        if action.default is not argparse.SUPPRESS:
+            found[action.dest] = parser.get_default(action.dest)
+            action.default = argparse.SUPPRESS
+    return found | parser._defaults
+
+
+def _with_all(
+    task: Callable[[argparse.Namespace, Mapping[str, Any]], int], defaults: Mapping[str, Any], given: argparse.Namespace
+) -> int:
+    return carry_out(lambda _: task(given, defaults), argparse.Namespace(**{**defaults, **vars(given)}))
 
 
 def submit(parser: argparse.ArgumentParser) -> Task:

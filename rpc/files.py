@@ -14,6 +14,7 @@ import os
 import re
 import secrets
 import stat
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from io import SEEK_END, BufferedReader, BytesIO
@@ -23,6 +24,11 @@ from typing import Any, Final, TypeVar
 from network.errors import ProtocolError
 from network.frames import FrameReader
 from network.wire import Kind, Limits, pack
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover
+    import tomli as tomllib
 
 PRIVATE: Final = 0o600
 ROOM_SECONDS: Final = 20.0
@@ -99,6 +105,14 @@ def read_regular(path: Path, most: int = MOST_BYTES) -> str:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise ValueError("it is no regular file")
         return _text(file.read(most + 1), most)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The content of a TOML file.
+
+    Raises: OSError, ValueError saying where it is wrong.
+    """
+    return parsed(tomllib.loads, read_text(path))
 
 
 def open_unlinked(path: Path | str, folder: int | None = None) -> BufferedReader:

@@ -54,6 +54,11 @@ def versions() -> dict[str, str]:
     return {"parallel_sgd": VERSION, "numpy": np.__version__, "python": python, "kernels": describe_kernels()}
 
 
+def differences(was: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Which of the things that decide on the last bits are others now, in words."""
+    return [f"{name} {was[name]} (here {now[name]})" for name in now if name in was and was[name] != now[name]]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Header:
     """Whose state it is, and when.

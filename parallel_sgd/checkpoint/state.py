@@ -18,7 +18,7 @@ from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.table import Earlier
 
 from ..progress import Position, Progress
-from .snapshot import CALLBACK, CODEC, OPTIMIZER, VALUE, CheckpointError, Snapshot, number_of, versions
+from .snapshot import CALLBACK, CODEC, OPTIMIZER, VALUE, CheckpointError, Snapshot, differences, number_of, versions
 
 Array = NDArray[Any]
 State = tuple[dict[str, Array], dict[str, Any]]
@@ -216,12 +216,12 @@ class Resumption:
     def remarks(self, seed: int) -> list[str]:
         """What keeps the bits from being those of an undisturbed run, in words."""
         header, now = self.snapshot.header, versions()
-        then, found = header.versions, []
+        found = []
         if header.seed != seed:
             found.append(
                 f"The checkpoint is of a job with seed {header.seed}, this one has {seed}: other random numbers follow."
             )
-        others = [f"{name} {then[name]} (here {now[name]})" for name in now if name in then and then[name] != now[name]]
+        others = differences(header.versions, now)
         if others:
             found.append(f"The checkpoint was made with {', '.join(others)}: the last bits may differ.")
         return found

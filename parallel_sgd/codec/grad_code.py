@@ -46,6 +46,7 @@ class GradCode(Codec):
     needs_server = True
     serves = True
     synchronous = True
+    by_arrival = True
 
     def __init__(self, node_id: int) -> None:
         super().__init__(node_id)

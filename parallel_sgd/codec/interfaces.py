@@ -100,6 +100,9 @@ class Codec(ABC):
     #: True: packets count whatever batch they are of, so SynchronizedSGD, which keeps batches apart, refuses it.
     asynchronous: ClassVar[bool] = False
 
+    #: True: the last bits of a result depend on what arrives first, so that no batch can be computed again.
+    by_arrival: ClassVar[bool] = False
+
     #: True: an answer to what was sent comes without waiting for anybody's batch, and the result is made of it; so a worker
     #: waits for it under asynchronous sync types too, where it otherwise goes on with its own value.
     awaits_answer: ClassVar[bool] = False

@@ -165,10 +165,13 @@ def settings_of(options: argparse.Namespace) -> dict[str, Any]:
     """
     given = {name: getattr(options, name) for name, about in known_options() if about.flag is not None}
     given |= {name: read(given[name]) for name, read in _READERS.items()}
-    if given["gd_params"] and options.learn_rate is None:
+    if isinstance(given["gd_params"], dict) and options.learn_rate is not None:
+        raise ValueError("--learn-rate does not go with parameters of the rule by name, as the job file has them.")
+    if given["gd_params"] and options.learn_rate is None and isinstance(options.gd_params, str):
         raise ValueError("--gd-params come after the learning rate: give --learn-rate too.")
     if options.learn_rate is not None:
-        given["gd_params"] = (options.learn_rate, *given["gd_params"])
+        further = given["gd_params"] if isinstance(options.gd_params, str) else given["gd_params"][1:]
+        given["gd_params"] = (options.learn_rate, *further)
     return {**given, "verbose": verbosity_of(options)}
 
 
@@ -191,8 +194,14 @@ def _with_suffix(text: str, known: Any) -> str:
     return f"{text}optimizer" if f"{text}optimizer".lower() in known else text
 
 
-def _codec(option: str) -> Callable[[str | None], Any]:
-    return lambda text: find_class(text, Codec, known_classes(codec, Codec), option) if text else None
+def _codec(option: str) -> Callable[[str | dict[str, str] | None], Any]:
+
+    def read(text: str | dict[str, str] | None) -> Any:
+        if isinstance(text, dict):  # of a job file: by the number of a variable, or the name of one or of a layer
+            return {int(name) if name.isdecimal() else name: read(kind) for name, kind in text.items()}
+        return find_class(text, Codec, known_classes(codec, Codec), option) if text else None
+
+    return read
 
 
 @dataclass(frozen=True)
@@ -252,7 +261,9 @@ def _number(text: str) -> float | int:
         return float(text)
 
 
-def _rule_parameters(text: str) -> tuple[float | int, ...]:
+def _rule_parameters(text: str | list[Any] | dict[str, Any]) -> tuple[Any, ...] | dict[str, Any]:
+    if not isinstance(text, str):  # of a job file, the learning rate among them
+        return dict(text) if isinstance(text, dict) else tuple(text)
     for part in filter(str.strip, text.split(",")):
         try:
             _number(part)

@@ -6,9 +6,11 @@ import argparse
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from network.errors import NetworkError
 from network.nodes import NodeAssignment
+from nn.dataset.interface import AbsDataset
 from rpc.launch import Offer
 from rpc.logs import SUBMIT_LOGGER, get_logger
 
@@ -27,23 +29,38 @@ def submit(options: argparse.Namespace) -> int:
 
     Raises: what `ParallelSGD.parallel` raises.
     """
-    if options.model is None:
-        raise ValueError("Which model? Give -m FILE (see --help).")
-    job = ParallelSGD(load_model(options.model), make_dataset(options.dataset), make_transform(options.transform))
-    settings = settings_of(options)
-    offer = launcher_from(options)
-    if offer is not None and options.discovery == LAUNCHER:
-        settings["discovery"] = offer.launcher.discover
-    with _nodes(options, offer) as nodes, post_mortem_on_failure(nodes, options.post_mortem is not None):
-        result: JobResult = job.parallel(nodes, **settings)
-    figures = {name: value if math.isfinite(value) else None for name, value in result.items()}  # JSON knows no NaN
-    failures = {"failures": describe_failures(result.failures)} if result.failures else {}
-    tell(options, {"result": figures, "job": result.job_id, "files": paths_of(result.files), **failures}, result)
+    result = train(options, make_dataset(options.dataset))
+    tell(options, result_data(result), result)
     return EXIT_NODE_LOST if result.failures else EXIT_OK
 
 
+def result_data(result: JobResult) -> dict[str, Any]:
+    """A result as JSON has it."""
+    figures = {name: value if math.isfinite(value) else None for name, value in result.items()}  # JSON knows no NaN
+    failures = {"failures": describe_failures(result.failures)} if result.failures else {}
+    return {"result": figures, "job": result.job_id, "files": paths_of(result.files), **failures}
+
+
+def train(options: argparse.Namespace, data: AbsDataset, **more: Any) -> JobResult:
+    """Train with the options, and with `more` arguments of `parallel()` in place of theirs.
+
+    Raises: what `ParallelSGD.parallel` raises.
+    """
+    if options.model is None:
+        raise ValueError("Which model? Give -m FILE (see --help).")
+    job = ParallelSGD(load_model(options.model), data, make_transform(options.transform))
+    settings = {**settings_of(options), **more}
+    offer = launcher_from(options)
+    if offer is not None and options.discovery == LAUNCHER:
+        settings["discovery"] = offer.launcher.discover
+    with nodes_of(options, offer) as nodes, post_mortem_on_failure(nodes, options.post_mortem is not None):
+        result: JobResult = job.parallel(nodes, **settings)
+    return result
+
+
 @contextmanager
-def _nodes(options: argparse.Namespace, offer: Offer | None) -> Iterator[NodeAssignment]:
+def nodes_of(options: argparse.Namespace, offer: Offer | None) -> Iterator[NodeAssignment]:
+    """Those that the options name, or that the launcher starts."""
     if offer is not None:
         with nodes_from(offer, options.worker_count, options.ps) as nodes:
             yield nodes

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,15 +13,10 @@ from network.keys import Keyring
 from network.nodes import DEFAULT_PORT
 
 from ..errors import SettingsError
-from ..files import parsed, read_text
+from ..files import read_toml
 from ..messages import ANY_CODE
 from .kernel_probe import SWITCH
 from .output import DEFAULT_LIMIT
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # pragma: no cover
-    import tomli as tomllib
 
 _FILE_KEYS = {
     "listen": str,
@@ -106,7 +100,7 @@ def gather(
 
 def _read_file(file: Path) -> dict[str, Any]:
     try:
-        content = parsed(tomllib.loads, read_text(file))
+        content = read_toml(file)
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:

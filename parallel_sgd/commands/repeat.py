@@ -1,0 +1,225 @@
+"""Train a run again from its `job.toml`, and verify epochs of it."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from nn.dataset.interface import AbsDataset
+from rpc.logs import QUIET, clean_text
+from rpc.submit import Run
+
+from ..checkpoint.locate import HeldCheckpoints, stores_of_run
+from ..checkpoint.snapshot import differences, versions
+from ..damages import changed_settings, damages
+from ..job import ParallelSGD
+from ..job_file import JobFile
+from ..nodes import in_process
+from ..options import options as known_options
+from ..profiles import FixedBlocks
+from ..run_manifest import RunManifest
+from ..weight_hashes import Epochs, first_difference, read_hashes
+from .options import load_model, make_dataset, make_transform, settings_of
+from .output import EXIT_FAILED, EXIT_NODE_LOST, EXIT_OK, tell
+from .submit import nodes_of, result_data, train
+
+_UNTOUCHED: Final = ("local", "worker_count", "launch", "workers")  # who computes
+_NOT_AGAIN: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(("on_failure", "min_workers", "max_workers", "discovery", "stall_timeout", "checkpoint_every")),
+    "fault": "",
+}
+"""What has no part in the bits."""
+
+
+def run(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
+    """Train what the file `given.job_file` says, with what else is given in its place; returns the exit code.
+
+    Raises: ValueError for a file that does not do, what `ParallelSGD.parallel` raises.
+    """
+    file = JobFile.read(Path(given.job_file))
+    options = _merged(file, vars(given), defaults)
+    data = _same_inputs(file, options, vars(given))
+    others = differences(file.identity, versions())
+    if others:
+        sys.stderr.write(f"The run was made with {', '.join(others)}: the last bits may differ.\n")
+    dealt = {} if {"assignment_type", "redundancy"} & vars(given).keys() else _dealt(file, _count(file, options))
+    result = train(options, data, **dealt)
+    made = next((Path(path) for paths in result.files.values() for path in paths), None)
+    overridden = [_flag(name) for name in vars(given) if name in {**file.options, "model": "", "dataset": ""}]
+    with contextlib.suppress(ValueError):  # one that has not ended well has none
+        others += changed_settings(file.path, RunManifest.read(file.path.parent))
+    before = read_hashes(file.path.parent)
+    after = {} if made is None else read_hashes(made.parent.parent)
+    said, equal = _compared(file, before, after, [*overridden, *others])
+    tell(options, {**result_data(result), "repeats": {"equal": equal, "said": said}}, f"{result}\n{said}")
+    return EXIT_NODE_LOST if result.failures else EXIT_OK
+
+
+def _merged(file: JobFile, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> argparse.Namespace:
+    """What is given before what the file says before what commands do without both.
+
+    Raises: ValueError for what only a program can make.
+    """
+    for name, what in file.unnamed.items():
+        if name not in given:
+            way = f"Give {_flag(name)}, or run" if name in defaults else "Run"
+            raise ValueError(f"The job file {file.path} has no '{name}': it was {what}. {way} the program again.")
+    texts = {"dataset": file.dataset, "transform": file.transform}
+    told = {**file.options, **{name: text for name, text in texts.items() if text is not None}, "model": str(file.model)}
+    options = argparse.Namespace(**{**defaults, **told, **given})
+    if not any(name in given for name in _UNTOUCHED):
+        options.local = file.workers
+    options.ps = options.ps or file.server
+    return options
+
+
+def _flag(name: str) -> str:
+    flags = {field: about.flag.names[0] for field, about in known_options() if about.flag is not None}
+    return flags.get(name, f"--{name}")
+
+
+def _same_inputs(file: JobFile, options: argparse.Namespace, given: Mapping[str, Any]) -> AbsDataset:
+    """The data set, once it and the model are what the run had, unless others are given.
+
+    Raises: ValueError naming what is another one.
+    """
+    if "model" not in given and hashlib.sha256(file.model.read_bytes()).hexdigest() != file.model_sha256:
+        raise ValueError(f"The model {file.model} is not the one that the run began with: {file.path} has another SHA-256.")
+    data = make_dataset(options.dataset)
+    if "dataset" not in given and data.checksum() != file.data_sha256:
+        raise ValueError(
+            f"The data set {options.dataset} is not the one of the run: its SHA-256 is {data.checksum()}, {file.path} has "
+            f"{file.data_sha256}."
+        )
+    return data
+
+
+def _count(file: JobFile, options: argparse.Namespace) -> int:
+    if options.launch is not None:
+        number = str(options.launch).partition(":")[2]
+        return int(options.worker_count or (number if number.isdecimal() else file.workers))
+    return int(options.local or options.worker_count or 1)
+
+
+def _dealt(file: JobFile, workers: int) -> dict[str, Any]:
+    """How `workers` share the blocks of the run, so that a batch has the same bits.
+
+    Raises: ValueError where they cannot.
+    """
+    if workers == file.workers:
+        return {}
+    blocks = file.blocks
+    if workers > blocks and workers % blocks:
+        raise ValueError(
+            f"A batch of the run has {blocks} blocks, so its bits are those of 1 to {blocks} workers or of a multiple of "
+            f"{blocks}, got {workers}; with --block-assignment it is another run"
+        )
+    return {"assignment_type": FixedBlocks(blocks), "redundancy": max(workers // blocks, 1)}
+
+
+def _compared(file: JobFile, before: Epochs, after: Epochs, others: list[str]) -> tuple[str, bool]:
+    run = file.path.parent
+    common = sorted(before.keys() & after.keys())
+    if not common:
+        return f"There is nothing of {run} to compare the weights with.", False
+    differs = first_difference(before, after)
+    if differs is None:
+        return f"The weights equal those of {run} after each of {len(common)} epoch{'s' if len(common) > 1 else ''}.", True
+    epoch, variable, _ = differs
+    why = f" Other than then: {', '.join(others)}." if others else ""
+    return f"The weights are not those of {run}, from epoch {epoch} on ({variable}).{why}", False
+
+
+def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
+    """Compare the files of the run with its manifest, compute epochs again and compare these; 0 if all are equal, else 1.
+
+    Raises: ValueError for what is no run, or none whose epochs can be computed again.
+    """
+    folder = Path(given.run).resolve()
+    if not folder.is_dir():
+        raise ValueError(f"The run must be a folder, such as runs/latest, and there is none at {given.run}.")
+    found = list(damages(folder, RunManifest.read(folder)))
+    if found:
+        tell(given, {"equal": False, "damaged": found}, "\n".join(map(clean_text, found)))
+        return EXIT_FAILED
+    file = JobFile.read(folder)
+    options = _merged(file, {}, {**defaults, "json": given.json, "quiet": True, "verbose": False})
+    epochs = read_hashes(folder)
+    last = max(epochs, default=0)
+    until = last if given.epoch is None else given.epoch
+    if not 1 <= until <= last:
+        raise ValueError(f"--epoch must be one of the run's epochs, 1 to {last}, got {until}.")
+    settings = settings_of(options)
+    _check_repeatable(settings)
+    data = _same_inputs(file, options, {})
+    workers = given.local or given.worker_count or file.workers
+    options.local, options.workers, options.worker_count, options.key_file = given.local, given.workers, workers, given.key_file
+    start, checkpoint = (0, None) if given.epoch is None else _nearest(folder, until)
+    settings |= {**_NOT_AGAIN, "epoch": until, "verbose": QUIET, **_dealt(file, workers)}
+    if checkpoint is not None:
+        settings["resume"] = checkpoint
+    job = ParallelSGD(load_model(options.model), data, make_transform(options.transform))
+    inside = given.local is None and given.workers is None
+    with tempfile.TemporaryDirectory(prefix="psgd-verify-") as place:
+        with in_process(workers, options.ps) if inside else nodes_of(options, None) as nodes:
+            job.parallel(nodes, **{**settings, "directory": place})
+        again = {epoch: rows for epoch, rows in read_hashes(Path(place, "runs", "latest")).items() if epoch > start}
+    return _judge(given, file, epochs, again, workers)
+
+
+def _judge(given: argparse.Namespace, file: JobFile, epochs: Epochs, again: Epochs, workers: int) -> int:
+    differs = first_difference(epochs, again)
+    first, last = min(again), max(again)
+    which = f"Epoch {last}" if first == last else f"Epochs {first} to {last}"
+    how = f"computed again on {workers} worker{'s' if workers > 1 else ''}"
+    content = {"equal": differs is None, "epochs": [first, last], "workers": workers}
+    if differs is None:
+        count = len(again[last])
+        tell(given, content, f"{which}, {how}: all {count} variables equal those of the run after each epoch.")
+        return EXIT_OK
+    epoch, variable, node = differs
+    others = differences(file.identity, versions())
+    why = f" Other than then: {', '.join(others)}." if others else ""
+    if workers != file.workers:
+        why += f" The run had {file.workers} worker(s); only codecs that are exact, such as Plain, give equal bits on others."
+    tell(
+        given,
+        {**content, "differs": {"epoch": epoch, "variable": variable, "node": node}, "others": others},
+        f"{which}, {how}: after epoch {epoch} the variable {variable} is another one than in the run.{why}",
+    )
+    return EXIT_FAILED
+
+
+def _nearest(folder: Path, until: int) -> tuple[int, Path | None]:
+    """The newest checkpoint of the run before an epoch from which any worker can go on: its epochs, and its file."""
+    run = Run.read(folder)
+    held = HeldCheckpoints([] if run is None else stores_of_run(run))
+    whole = [
+        offer for offer in held.offers if offer.batch == 0 and offer.epoch < until and not offer.personal and offer.owner >= 0
+    ]
+    best = max(whole, key=lambda offer: offer.epoch, default=None)
+    return (0, None) if best is None else (best.epoch, held.file(best.owner, best.position))
+
+
+def _check_repeatable(settings: Mapping[str, Any]) -> None:
+    """Raises: ValueError where the result depends on what arrives when."""
+    sync = settings["sync_type"]
+    if sync.staleness:
+        raise ValueError(
+            f"No epoch of the run can be computed again: under {sync.__name__} a worker takes what has arrived, so its result "
+            f"depends on who was how fast."
+        )
+    for name in ("codec", "ps_codec"):
+        chosen = settings[name]
+        for kind in chosen.values() if isinstance(chosen, dict) else [chosen] if chosen is not None else []:
+            if kind.asynchronous or kind.by_arrival:
+                raise ValueError(
+                    f"No epoch of the run can be computed again: the codec {kind.__name__} makes its result of what arrives "
+                    f"first, so the last bits depend on who was how fast."
+                )

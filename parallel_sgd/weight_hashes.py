@@ -1,0 +1,67 @@
+"""What the weights were after each epoch, by their hashes: workers write them down, and whoever trains again compares.
+
+A row of the table `WH-<title>-N(i).csv` is the hash of one variable after one epoch. The *chain* has a link for each epoch: the
+hash of the link before and of all rows of the epoch, so that one number tells what all epochs were.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .table import read_columns
+
+Array = NDArray[Any]
+HASH_COLUMNS: Final = ("Epoch", "Variable", "SHA256")
+Epochs = Mapping[int, Mapping[str, Mapping[int, str]]]
+"""By epoch, from 1, and variable, its hash on each worker."""
+
+
+def hash_of(value: Array) -> str:
+    """SHA-256 over type, shape and bytes of an array."""
+    plain = np.ascontiguousarray(value, value.dtype.newbyteorder("<"))
+    digest = hashlib.sha256(f"{plain.dtype.str}{value.shape}\n".encode())
+    digest.update(plain.reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def read_hashes(run: Path) -> dict[int, dict[str, dict[int, str]]]:
+    """Those in the tables of a run's workers; rows that are not whole are left out."""
+    found: dict[int, dict[str, dict[int, str]]] = {}
+    for table in sorted(run.glob("Node-*-Retrieve/WH-*.csv")):
+        node = int(table.parent.name.split("-")[1])
+        columns = read_columns(table)
+        for epoch, variable, value in zip(*(columns.get(name, []) for name in HASH_COLUMNS), strict=True):
+            if isinstance(epoch, float):
+                found.setdefault(int(epoch), {}).setdefault(str(variable), {})[node] = str(value)
+    return found
+
+
+def chain_of(epochs: Epochs) -> list[list[Any]]:
+    """A link for each epoch, (epoch, hash): the same for any number of workers where all have the same weights."""
+    links: list[list[Any]] = []
+    last = ""
+    for epoch, variables in sorted(epochs.items()):
+        rows = {variable: sorted(set(values.values())) for variable, values in sorted(variables.items())}
+        last = hashlib.sha256(f"{last} {epoch} {rows}".encode()).hexdigest()
+        links.append([epoch, last])
+    return links
+
+
+def first_difference(one: Epochs, other: Epochs) -> tuple[int, str, int] | None:
+    """Where two runs part: epoch, variable, and the first worker of the second that has another value; None: nowhere.
+
+    Epochs that one of them does not have do not count. A worker that one does not have is compared with the others.
+    """
+    for epoch in sorted(one.keys() & other.keys()):
+        for variable, values in other[epoch].items():
+            mine = one[epoch].get(variable, {})
+            for node, value in sorted(values.items()):
+                if value not in ({mine[node]} if node in mine and len(set(mine.values())) > 1 else set(mine.values())):
+                    return epoch, variable, node
+    return None

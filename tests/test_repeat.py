@@ -1,0 +1,220 @@
+"""Runs that are trained again from their `job.toml`, and verified: equal bits, or what is another."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+from psgd import cli
+
+import numpy as np
+import pytest
+
+import nn
+from nn.dataset import ArrayDataset, SimData
+from nn.dataset.transforms import Shuffle
+from nn.gradient_descent import SGDOptimizer
+from nn.optimizer import GradientAveragingOptimizer
+from parallel_sgd import ParallelSGD, in_process
+from parallel_sgd.batch_sync import StaleSynchronous
+from parallel_sgd.codec import AsyncPS, GradCode, Plain, TopK
+from parallel_sgd.profiles import CyclicAssignment, FixedBlockAssignment
+
+EPOCHS = 3
+OPTIONS: dict[str, Any] = {"epoch": EPOCHS, "block_size": 8, "gd_type": SGDOptimizer, "gd_params": (0.1,), "seed": 4}
+
+
+def model() -> nn.model.Model:
+    made = nn.model.SequentialModel(input_shape=[-1, 6])
+    made.add(nn.layer.Dense(5, activation=nn.activation.Tanh()))
+    made.add(nn.layer.Dense(3, activation=nn.activation.Softmax()))
+    made.setup(nn.loss.Cross_Entropy_With_Softmax(), nn.metric.CategoricalAccuracy())
+    return made
+
+
+def trained(workers: int = 2, ps: bool = False, **options: Any) -> Path:
+    """The folder of a run in this process."""
+    data = SimData(kind="classification", samples=120, features=6, classes=3, seed=1)
+    with in_process(workers, ps) as nodes:
+        result = ParallelSGD(model(), data, Shuffle()).parallel(nodes, **{**OPTIONS, **options})
+    return result.files[0][0].parent.parent
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("finished")
+    return trained(directory=place, checkpoint_every="epoch", assignment_type=FixedBlockAssignment.of(4)).resolve()
+
+
+@pytest.fixture
+def run(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of a run of two workers, which may be spoiled, in a folder in which others may be made."""
+    monkeypatch.chdir(tmp_path)
+    return Path(shutil.copytree(finished, tmp_path / "mine"))
+
+
+def psgd(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    code = cli.main([str(each) for each in arguments])
+    return code, *capsys.readouterr()
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("workers", [1, 4])
+def test_it_gives_the_same_bits_on_any_number_of_workers(run: Path, workers: int, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = psgd(capsys, "run", run / "job.toml", "--local", workers, "--quiet", "--json")
+    assert (code, json.loads(out)["repeats"]["equal"]) == (0, True)
+    again = sorted(Path("runs/latest").glob("*/MODEL-*.model"))
+    assert len(again) == workers and {each.read_bytes() for each in again} == {next(run.glob("*/MODEL-*.model")).read_bytes()}
+
+
+@pytest.mark.processes
+def test_it_says_what_is_another(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An option that was given in its place, one that was changed in the file, a version."""
+    file = run / "job.toml"
+    file.write_text(file.read_text().replace("block_size = 8", "block_size = 4").replace('python = "3', 'python = "2'))
+    code, out, err = psgd(capsys, "run", run, "--local", 1, "--quiet", "--seed", 5, "--epochs", 1)
+    assert code == 0 and "The run was made with python 2" in err
+    assert "are not those of" in out and "from epoch 1 on" in out
+    assert "--seed" in out and "'options.block_size' was 8, it is 4" in out and "python 2" in out
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (("seed = 4", "sede = 4"), "[options] has no key 'sede'; did you mean 'seed'?"),
+        (("seed = 4", 'seed = "4"'), "'options.seed' must be an integer, got '4'"),
+        (("seed = 4", "seed = 4.0"), "'options.seed' must be an integer, got 4.0"),
+        (("seed = 4", "seed = -4"), "--seed must be an integer from 0"),
+        (("shuffle = true", "shuffle = 1"), "'options.shuffle' must be true or false, got 1"),
+        (("psgd.job/1", "psgd.job/2"), "of another version than 'psgd.job/1'"),
+        (("psgd.job/1", "toml"), "'format' must be 'psgd.job/1', got 'toml'"),
+        (("start.model", "none.model"), "'model.file' must be a file, and there is none at"),
+        (("workers = 2", ""), "'run.workers' is missing"),
+        (("workers = 2", "workers = 0"), "'run.workers' must be a positive integer, got 0"),
+        (("[options]", "options = 3\n[more]"), "is no valid TOML|must be a table|has no key"),
+        (("[options]", "[[options"), "is no valid TOML"),
+        (("SimData", "SimDate"), "--dataset 'SimDate' is unknown; did you mean"),
+        (("noise=", "noise=0.1+"), "SimData"),
+        (("features=6", "features=5"), "The data set SimData:.* is not the one of the run: its SHA-256 is"),
+        (('gd_type = "SGD', 'gd_type = "SGB'), "did you mean"),
+    ],
+)
+def test_a_file_that_does_not_do_is_refused_before_anything_starts(
+    run: Path, spoil: tuple[str, str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = run / "job.toml"
+    assert spoil[0] in file.read_text()
+    file.write_text(file.read_text().replace(*spoil, 1))
+    code, out, err = psgd(capsys, "run", file)
+    assert (code, out, err.count("\n")) == (2, "", 1) and not Path("runs").exists()
+    assert said in err or re.search(said, err), err
+
+
+def test_what_only_a_program_can_make_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    x = np.linspace(0, 1, 480, dtype=np.float32).reshape(80, 6)
+    y = np.arange(80) % 3
+    with in_process(2) as nodes:
+        result = ParallelSGD(model(), ArrayDataset(x, y, x, y)).parallel(nodes, directory=tmp_path, **OPTIONS)
+    run = result.files[0][0].parent.parent
+    code, _, err = psgd(capsys, "run", run)
+    assert code == 2 and "has no 'dataset': it was samples in the memory of a program. Give --dataset" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((), f"Epochs 1 to {EPOCHS}, computed again on 2 workers: all 4 variables equal"),
+        (("--epoch", 3), "Epoch 3, computed again on 2 workers: all 4 variables equal"),  # from a checkpoint
+        (("-n", 4), f"Epochs 1 to {EPOCHS}, computed again on 4 workers: all 4 variables equal"),
+        (("--epoch", 2, "-n", 1), "Epoch 2, computed again on 1 worker: all 4 variables equal"),
+    ],
+)
+def test_epochs_are_verified(run: Path, options: tuple[object, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = psgd(capsys, "verify", run, *options)
+    assert code == 0 and said in out, out
+    assert not Path("runs").exists()
+
+
+@pytest.mark.processes
+def test_epochs_are_verified_on_other_workers(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = psgd(capsys, "verify", run, "--epoch", 3, "--local", 3, "--json")
+    assert (code, json.loads(out)) == (0, {"equal": True, "epochs": [3, 3], "workers": 3})
+
+
+def flip(path: Path, place: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("file", "place", "said"),
+    [
+        ("Node-1-Retrieve/MODEL-P-SGD-N(1).model", -1, f"after epoch {EPOCHS} the variable dense_2/bias was another"),
+        ("start.model", -1, "start.model was changed"),
+        ("Node-0-Retrieve/WH-P-SGD-N(0).csv", -3, f"the tables of the weights (WH-*.csv) were changed in epoch {EPOCHS}"),
+        ("Node-0-Retrieve/TR-P-SGD-N(0).csv", -3, "TR-P-SGD-N(0).csv was changed"),
+    ],
+)
+def test_a_flipped_bit_is_found(run: Path, file: str, place: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    flip(run / file, place)
+    code, out, _ = psgd(capsys, "verify", run)
+    assert code == 1 and said in out, out
+
+
+def test_what_was_computed_otherwise_is_found_by_epoch_and_variable(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not the files, which fit together, but the training was another: as if somebody had made all of it up."""
+    code, out, _ = psgd(capsys, "verify", other_run(run))
+    assert code == 1 and "after epoch 1 the variable dense_1/kernel is another one than in the run" in out
+
+
+def other_run(run: Path) -> Path:
+    """A run that says that it had another seed than it had, in all its files."""
+    made = trained(directory=run / "other", seed=5, assignment_type=FixedBlockAssignment.of(4))
+    for name in ("job.toml", "manifest.json"):
+        path = made / name
+        path.write_text(path.read_text().replace("seed = 5", "seed = 4").replace('"seed": 5', '"seed": 4'))
+    manifest = json.loads((made / "manifest.json").read_text())
+    manifest["files"]["job.toml"] = hashlib.sha256((made / "job.toml").read_bytes()).hexdigest()
+    (made / "manifest.json").write_text(json.dumps(manifest))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            {"ps": True, "sync_type": StaleSynchronous(2), "codec": AsyncPS, "op_type": GradientAveragingOptimizer},
+            "under StaleSynchronous(2) a worker takes what has arrived",
+        ),
+        (
+            {"ps": True, "codec": GradCode, "assignment_type": CyclicAssignment, "redundancy": 2},
+            "the codec GradCode makes its result of what arrives first",
+        ),
+        ({"codec": {0: TopK, "dense_2": Plain}}, ""),
+    ],
+)
+def test_what_depends_on_arrival_is_refused(
+    options: dict[str, Any], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = trained(directory=tmp_path, **options)
+    code, out, err = psgd(capsys, "verify", run)
+    assert (code, said in err) == ((2, True) if said else (0, True)), (out, err)
+
+
+@pytest.mark.parametrize("state", ["half", "newer", "none", "folder"])
+def test_a_run_without_its_manifest_is_named(run: Path, state: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = run / "manifest.json"
+    said = {"half": "is half written or damaged", "newer": "is of another version", "none": "There is no", "folder": "read"}
+    content = path.read_text()
+    path.unlink()
+    if state == "folder":
+        path.mkdir()
+    elif state != "none":
+        path.write_text(content[:300] if state == "half" else content.replace("psgd.manifest/1", "psgd.manifest/2"))
+    code, _, err = psgd(capsys, "verify", run)
+    assert code == 2 and said[state] in err and "manifest.json" in err, err
