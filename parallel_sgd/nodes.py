@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 from collections.abc import Callable, Iterator
@@ -86,15 +87,72 @@ class LocalNodes(NodeAssignment):
             "The 'with' block that started these workers has ended, and they with it: use the nodes inside the "
             "block, or start workers that stay with 'psgd-worker'."
         )
+        self._do_what_waited()
+
+    def _do_what_waited(self) -> None:
         while self.ended:
             self.ended.pop()()
 
 
-@contextmanager
-def local_workers(count: int, ps: bool = False, *, work_dir: str | Path | None = None) -> Iterator[LocalNodes]:
-    """Start `count` agents on free ports of this machine (and one for a parameter server) and yield their nodes.
+class LocalWorkers(LocalNodes):
+    """What `local_workers` starts: nodes for a `with` block, or until `close` or the end of the program."""
 
-    They have a key of their own and end with the `with` block, or with this process. Their checkpoints of a job lie in the
+    def __init__(self, count: int, ps: bool, work_dir: str | Path | None) -> None:
+        super().__init__()
+        self._ps, self._work_dir = ps, work_dir
+        self._running = contextlib.ExitStack()
+        self._start(count)
+        atexit.register(self.close)
+
+    def _start(self, count: int) -> None:
+        # what they warn of, they tell the submitter too
+        agents = local_agents(count + self._ps, log_level="ERROR", work_dir=self._work_dir)
+        self.agents = self._running.enter_context(agents)
+        self.key_file = self.agents.key_file
+        self._addresses.clear()
+        ids = [*range(count), Parameter_Server] if self._ps else range(count)
+        for node_id, address in zip(ids, self.agents.addresses, strict=True):
+            self.add(node_id, address)
+
+    def scale(self, count: int) -> LocalWorkers:
+        """Have `count` workers from the next job on, which are started anew, and return these nodes.
+
+        Not while a job runs here: it would fail. What earlier jobs have left stays, as at the end of the workers.
+        Raises: ValueError for a wrong count, ClosedByUs after `close`, NetworkError when an agent does not come up.
+        """
+        check_positive("count", count)
+        self.check_open()
+        if count != len(self.worker_ids):
+            try:
+                self._running.close()
+                self._do_what_waited()
+                self._start(count)
+            except BaseException:
+                self.close()
+                raise
+        return self
+
+    def close(self) -> None:
+        """End the workers; again it does nothing."""
+        atexit.unregister(self.close)
+        try:
+            self._running.close()
+        finally:
+            super().close()
+
+    def __enter__(self) -> LocalWorkers:
+        self.check_open()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+
+def local_workers(count: int, ps: bool = False, *, work_dir: str | Path | None = None) -> LocalWorkers:
+    """Start `count` agents on free ports of this machine (and one for a parameter server) and return their nodes.
+
+    They have a key of their own and end with a `with` block, with `close()`, or with this process; `scale(4)` has four of them
+    from then on. Their checkpoints of a job lie in the
     folder of its run (`runs/<title>-<number>/`), so that `resume="last"` goes on with it later; with `work_dir` in that folder,
     besides their logs and copies of data sets.
 
@@ -102,19 +160,12 @@ def local_workers(count: int, ps: bool = False, *, work_dir: str | Path | None =
 
     >>> with parallel_sgd.local_workers(2) as nodes:  # doctest: +SKIP
     ...     job.parallel(nodes, codec=Plain)
+    >>> nodes = parallel_sgd.local_workers(2)  # doctest: +SKIP
+    >>> job.parallel(nodes), job.parallel(nodes.scale(4))  # doctest: +SKIP
     """
     check_positive("count", count)
     _check_ps(ps)
-    with contextlib.ExitStack() as at_end:
-        nodes = LocalNodes()
-        at_end.callback(nodes.close)
-        # what they warn of, they tell the submitter too
-        agents = at_end.enter_context(local_agents(count + bool(ps), log_level="ERROR", work_dir=work_dir))
-        nodes.key_file, nodes.agents = agents.key_file, agents
-        ids = [*range(count), Parameter_Server] if ps else range(count)
-        for node_id, address in zip(ids, agents.addresses, strict=True):
-            nodes.add(node_id, address)
-        yield nodes
+    return LocalWorkers(count, ps, work_dir)
 
 
 @contextmanager

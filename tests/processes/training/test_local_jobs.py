@@ -8,21 +8,25 @@ import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import parallel_sgd
-from network.errors import NetworkError
+from network.errors import ClosedByUs, NetworkError
 from nn.gradient_descent import SGDOptimizer
 from nn.model import Model
 from nn.optimizer import GradientAveragingOptimizer
 from parallel_sgd import JobResult, codec
 from parallel_sgd.checkpoint.snapshot import VALUE
 from parallel_sgd.checkpoint.store import Store
+from parallel_sgd.profiles import FixedBlockAssignment
 from rpc.submit.run_folder import runs_in
+from tests.proc import is_gone
 from tests.processes.harness import processes_below, wait_for
+from tests.programs import python
 
 from ...statements import covers
 from .jobs import digits_job, rows, weights
@@ -194,3 +198,42 @@ def test_two_programs_in_one_directory(tmp_path: Path) -> None:
     assert sorted(run.path.name for run in found) == ["P-SGD-1", "P-SGD-2"]
     assert all((run.path / f"Node-{node}-Retrieve/MODEL-P-SGD-N({node}).model").is_file() for run in found for node in (0, 1))
     assert {os.readlink(tmp_path / f"Node-{node}-Retrieve").split("/")[1] for node in (0, 1)} == {found[0].path.name}
+
+
+def test_workers_without_a_block(tmp_path: Path) -> None:
+    """They are more or fewer from one job to the next, the jobs of before keep what they have, and they end once."""
+    exact = {**SETTINGS, "codec": codec.Plain, "assignment_type": FixedBlockAssignment.of(3), "directory": tmp_path}
+    nodes = parallel_sgd.local_workers(1)
+    first = digits_job().parallel(nodes, epoch=1, **exact)
+    assert nodes.agents is not None
+    before = list(nodes.agents.pids)
+    assert nodes.scale(1) is nodes and not any(map(is_gone, before))
+    assert nodes.scale(3) is nodes and len(nodes) == 3 and all(map(is_gone, before))
+    second = digits_job().parallel(nodes, epoch=2, resume=first.job_id, **exact)
+    with parallel_sgd.in_process(1) as alone:
+        calm = digits_job().parallel(alone, epoch=2, **{**exact, "directory": tmp_path / "calm"})
+    assert second.models[2].store.values.tobytes() == calm.models[0].store.values.tobytes()
+    with pytest.raises(ValueError, match="'count' must be a positive integer, got 0"):
+        nodes.scale(0)
+    nodes.close()
+    nodes.close()
+    assert all(map(is_gone, nodes.agents.pids))
+    for use in (lambda: nodes.scale(2), nodes.__enter__):
+        with pytest.raises(ClosedByUs, match="these workers has ended"):
+            use()
+
+
+def test_workers_end_with_their_program(tmp_path: Path) -> None:
+    """With one that does not say so; what its job leaves is as after a block."""
+    program = """
+        import parallel_sgd
+        from tests.processes.training.jobs import digits_job
+        nodes = parallel_sgd.local_workers(1)
+        digits_job().parallel(nodes, epoch=1)
+        print(*nodes.agents.pids)
+    """
+    finished = python(tmp_path, "-c", textwrap.dedent(program))
+    assert finished.returncode == 0, finished.stderr
+    assert all(is_gone(int(pid)) for pid in finished.stdout.split())
+    run = tmp_path / "runs" / "P-SGD-1"
+    assert [path.parent.name for path in run.rglob("*.safetensors")] == ["checkpoints"] and not list(run.glob("agent-*"))
