@@ -9,7 +9,7 @@ from typing import Any
 from nn.tensor_files import ModelFileError, parse, read_file
 from rpc.files import read_toml
 
-from .job_file import NAME
+from .job_record import NAME
 from .run_manifest import RunManifest, sha256_of
 from .weight_hashes import Epochs, chain_of, hash_of, read_hashes
 

@@ -24,7 +24,7 @@ from .checkpoint.choose import choose
 from .checkpoint.locate import FOLDER, WORK, HeldCheckpoints, stores_of_run, works_of
 from .checkpoint.resume import NODES, RESUMES
 from .history import JobHistory
-from .job_file import write_job_file
+from .job_record import write_job_file
 from .ledger import Ledger
 from .spec import JobSpec
 

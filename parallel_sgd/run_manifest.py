@@ -15,7 +15,7 @@ from typing import Any, Final
 from rpc.files import parsed, publish, read_text, read_toml
 from rpc.logs import SUBMIT_LOGGER, get_logger
 
-from .job_file import MODEL_FILE, NAME
+from .job_record import MODEL_FILE, NAME
 from .weight_hashes import chain_of, read_hashes
 
 _log = get_logger(SUBMIT_LOGGER)

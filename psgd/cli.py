@@ -44,6 +44,7 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "verify": Command("psgd.jobs", "verify", "compare a run with its manifest, and compute epochs of it again"),
         "worker": Command("psgd.agents", "worker", "serve jobs on this machine"),
         "doctor": Command("psgd.agents", "doctor", "examine workers: who reaches whom, versions, clocks, what is wrong"),
+        "launch": Command("psgd.launch", "launch", "run a script on several workers, which may come and go"),
     }
 )
 

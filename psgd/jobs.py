@@ -40,9 +40,8 @@ def verify(parser: argparse.ArgumentParser) -> Task:
     )
     parser.add_argument("run", metavar="RUN", help="the folder of a run, such as runs/latest")
     parser.add_argument("--epoch", type=positive, metavar="K", help="this epoch, from the nearest checkpoint (default: all)")
-    options.add_nodes(parser, "by N workers: of this process, or of the node file")
+    options.add_nodes(parser, "by N workers: of this process, or of the node file", None)
     parser.add_argument("--local", type=positive, metavar="N", help="by N workers of this machine")
-    parser.set_defaults(workers=None)
     options.add_output(parser)
     return partial(_with_all, repeat.verify, defaults)
 

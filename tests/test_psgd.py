@@ -79,6 +79,10 @@ def test_help_lists_the_commands_and_each_tells_its_options(capsys: pytest.Captu
         ("stop", "the following arguments are required: JOB"),
         ("doctor nowhere:x", "--doctor HOSTS: .*nowhere:x"),
         ("worker --slots 0", "slots"),
+        ("launch none.py", "The script none.py cannot be read: No such file or directory."),
+        ("launch dnn.model", "The script dnn.model is no program of Python: "),
+        (f"launch -n 0 {__file__}", "-n must be a positive integer, got 0|--local must be a positive integer, got 0"),
+        ("launch --min-worker 1 x.py", "did you mean --min-workers|cannot be read"),
         ("worker --doctor", "unrecognized arguments: --doctor"),
     ],
 )
@@ -157,3 +161,37 @@ def test_types_of_options_take_what_they_say(tmp_path: Path) -> None:
     for read, text in ((psgd.folder, file / "below"), (psgd.existing, "none"), (psgd.new_file, tmp_path), (psgd.number, "nan")):
         with pytest.raises(argparse.ArgumentTypeError, match="must be a"):
             read(str(text))
+
+
+SCRIPT = """
+import sys
+import numpy
+from parallel_sgd import elastic
+from beside import said
+
+if __name__ == "__main__":
+    total = elastic.allreduce(numpy.ones(1), "sum")
+    print(said, elastic.rank(), elastic.size(), int(total[0]), sys.argv[1:], open("data.txt").read())
+    print("last", end="")
+    if "fail" in sys.argv:
+        raise KeyError("of the script")
+    sys.exit(0)
+"""
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_script_on_two_workers(tmp_path: Path, fails: bool) -> None:
+    """Each runs it as its main program, in the folder of the command, with what lies there; what it prints has its rank."""
+    (tmp_path / "script.py").write_text(SCRIPT)
+    (tmp_path / "beside.py").write_text("said = 'hello'")
+    (tmp_path / "data.txt").write_text("read")
+    arguments = ["--fast", *(["fail"] if fails else [])]
+    done = python(tmp_path, "-m", "psgd", "launch", "-n", "2", "-q", "script.py", *arguments)
+    told = [f"[{rank}] hello {rank} 2 2 {arguments} read" for rank in range(2)]
+    printed = done.stdout.splitlines()
+    assert set(told) <= set(printed) if not fails else set(printed) <= {*told, "[0] last", "[1] last"}
+    if fails:
+        assert done.returncode == 1 and "KeyError: 'of the script'" in done.stderr and "script.py" in done.stderr
+    else:
+        assert (done.returncode, sorted(printed)) == (0, sorted([*told, "[0] last", "[1] last"])), done.stderr

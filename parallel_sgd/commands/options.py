@@ -93,11 +93,12 @@ def add_job(parser: argparse.ArgumentParser) -> Any:
     return output
 
 
-def add_nodes(parser: argparse.ArgumentParser, count: str) -> Any:
-    """Which workers there are, and that `count` of them are meant; returns the group."""
+def add_nodes(parser: argparse.ArgumentParser, count: str, file: str | None = "worker.json") -> Any:
+    """Which workers there are, and that `count` of them are meant, by default those of `file`; returns the group."""
     nodes = parser.add_argument_group("nodes")
     nodes.add_argument("-n", "--worker-count", type=int, metavar="N", help=count)
-    nodes.add_argument("--workers", default="worker.json", metavar="FILE", help="node file (default: worker.json)")
+    default = "" if file is None else f" (default: {file})"
+    nodes.add_argument("--workers", default=file, metavar="FILE", help=f"node file{default}")
     nodes.add_argument(
         "--launch",
         metavar="LAUNCHER",

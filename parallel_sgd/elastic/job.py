@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from rpc.messages import Operation, State, Verdict
 from ..checkpoint.disk import Disk
 from ..elastic_membership import ElasticMembership, failure_of, last_line
 from ..errors import JobFailed
-from .messages import Broken, Got, Here, HostsChanged, Kept, Noted, Ready, Removed, Returned, Round, Void, Waits
+from .messages import Broken, Got, Here, HostsChanged, Kept, Noted, Printed, Ready, Removed, Returned, Round, Void, Waits
 from .stragglers import StragglerDetector
 from .worker_handle import NotStarted, Running, Task, Unreachable, WorkerHandle, WorkerPool
 
@@ -40,14 +41,21 @@ _log = get_logger(SUBMIT_LOGGER)
 
 
 class ElasticJob:
-    """One elastic job from its first round to its end. `members` is told of hosts, `state_file` keeps the state.
+    """One elastic job from its first round to its end. `members` is told of hosts, `state_file` keeps the state, `on_print`
+    is called with rank and text of what functions print.
 
     `run` belongs to one thread.
     """
 
     def __init__(
-        self, task: Task, driver: ElasticDriver, stragglers: StragglerDetector, state_file: StateFile | None = None
+        self,
+        task: Task,
+        driver: ElasticDriver,
+        stragglers: StragglerDetector,
+        state_file: StateFile | None = None,
+        on_print: Callable[[int, str], None] | None = None,
     ) -> None:
+        self._on_print = on_print
         self._task, self._stragglers, self._state_file = task, stragglers, state_file
         self.members = ElasticMembership(driver, self._act)
         self._nobody_holds = True  # the state, so that whoever begins takes what was kept
@@ -126,6 +134,9 @@ class ElasticJob:
             self._stragglers.got(heard.attempt, heard.operation)
         elif isinstance(heard, Kept):
             self._keep(heard.content)
+        elif isinstance(heard, Printed):
+            if self._on_print is not None and worker in self._round.workers:
+                self._on_print(self._round.workers.index(worker), heard.text)
         elif isinstance(heard, Returned):
             self._results[worker] = heard.value
             self._stragglers.asks_for_next(self._round.attempt, worker)

@@ -45,6 +45,7 @@ def launch(
     checkpoint_every: float = KEEP_SECONDS,
     blas_threads: int = 1,
     title: str = "elastic",
+    on_print: Callable[[int, str], None] | None = None,
 ) -> dict[int, Any]:
     """Run `func(*args)` on every worker; returns what it returned, {rank: value}, for the workers of the last round.
 
@@ -83,6 +84,7 @@ def launch(
         checkpoint_every: seconds from one writing of that file to the next.
         blas_threads: BLAS threads of each worker.
         title: what others see while the nodes are busy.
+        on_print: called with rank and text, whole lines, of what the function prints; it is in the job's log in any case.
 
     Raises: JobFailed with the first worker that failed; ValueError, TypeError for wrong arguments, code that cannot travel, and
     a `checkpoint` that is none.
@@ -122,10 +124,14 @@ def launch(
     stragglers = StragglerDetector(warn_after, stop_after)
     attach_console()
     state_file = None if checkpoint is None else StateFile(checkpoint)
-    settings = {"watched": stall_timeout is not None, "keep_every": None if state_file is None else float(checkpoint_every)}
+    settings = {
+        "watched": stall_timeout is not None,
+        "keep_every": None if state_file is None else float(checkpoint_every),
+        "prints": on_print is not None,
+    }
     bundle, data, size = _packed(func, list(args), settings)
     task = Task(new_job_id(), title, nodes.key_file, bundle, data, size, blas_threads, stall_timeout or 0.0)
-    job = ElasticJob(task, driver, stragglers, state_file)
+    job = ElasticJob(task, driver, stragglers, state_file, on_print)
     with contextlib.closing(job.members):
         if found is None:
             job.members.inbox.put(HostsSeen(_hosts(nodes)))

@@ -104,5 +104,11 @@ class Returned(Operation):
     value: Any
 
 
+class Printed(Operation):
+    """What its function has printed."""
+
+    text: str
+
+
 TO_WORKER = (Round, Void, Broken, Removed, HostsChanged, End)
-FROM_WORKER = (Here, Ready, Noted, Waits, Got, Kept, Returned)
+FROM_WORKER = (Here, Ready, Noted, Waits, Got, Kept, Printed, Returned)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TextIO, TypeVar
 
 import numpy as np
 
@@ -21,16 +24,57 @@ from rpc.monitor import job_monitor, monitor_train_end
 
 from .driver_link import DriverLink
 from .group import Array, WorkerRemoved, WorkersLostError, using
-from .messages import Got, Here, Kept, Ready, Returned, Round, Void, Waits
+from .messages import Got, Here, Kept, Printed, Ready, Returned, Round, Void, Waits
 
 ARGUMENTS = "arguments"
+
+
+_TOLD_CHARACTERS = 1 << 16  # of what was printed, in one message
+
+
+class _Lines(io.TextIOBase):
+    """A stream that tells the driver whole lines of what is written, and leaves all of it in the log, too."""
+
+    def __init__(self, log: TextIO, link: DriverLink) -> None:
+        self._log, self._link = log, link
+        self._begun = ""
+
+    def write(self, text: str) -> int:
+        self._log.write(text)
+        whole, newline, self._begun = (self._begun + text).rpartition("\n")
+        if newline:
+            self._tell(whole + newline)
+        return len(text)
+
+    def flush(self) -> None:
+        self._log.flush()
+
+    def end(self) -> None:
+        if self._begun:
+            self._tell(self._begun + "\n")
+            self._begun = ""
+
+    def _tell(self, text: str) -> None:
+        for start in range(0, len(text), _TOLD_CHARACTERS):
+            self._link.say(Printed(text[start : start + _TOLD_CHARACTERS]))
+
+
+@contextlib.contextmanager
+def _printing(link: DriverLink) -> Iterator[None]:
+    lines = _Lines(sys.stdout, link)
+    with contextlib.redirect_stdout(lines):
+        try:
+            yield
+        finally:
+            lines.end()
 
 
 class ElasticWorker(AbsExecutable):
     """Meets the other workers, runs the function with their group, and tells the driver what it returned.
 
     Shipped with it: `function`; `arguments`, a list with those that are code or objects; `watched` and `keep_every`, see
-    `JobGroup`. The data among the arguments is requested from the submitter, as {place: value}.
+    `JobGroup`; `prints`, whether the driver is told what the function prints. The data among the arguments is requested from
+    the submitter, as {place: value}.
     """
 
     serves_submitter: ClassVar[bool] = True
@@ -61,7 +105,7 @@ class ElasticWorker(AbsExecutable):
         try:
             link.say(Here(com.connector.place))
             group.join()
-            with using(group):
+            with using(group), _printing(link) if self.shipped["prints"] else contextlib.nullcontext():
                 value = self.shipped["function"](*self._arguments())
             monitor_train_end()
             _check_travels(value, com)

@@ -1,0 +1,46 @@
+"""A script as the function of an elastic job: every worker runs it as its `__main__`."""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+
+__all__ = ["run_script"]
+
+
+class _Source(importlib.abc.SourceLoader):
+    """The text of a script, which need not lie where it runs; tracebacks show its lines."""
+
+    def __init__(self, path: str, text: str) -> None:
+        self._path, self._text = path, text
+
+    def get_filename(self, fullname: str) -> str:
+        return self._path
+
+    def get_data(self, path: bytes | str) -> bytes:
+        return self._text.encode()
+
+
+def run_script(path: str, text: str, arguments: Sequence[str], folder: str) -> None:
+    """Run the script `text` of `path` as the main program, with `arguments` in `sys.argv`, in `folder` where that exists.
+
+    What lies beside the script can be imported where it lies there on this machine, too.
+    Raises: what the script raises, but SystemExit for an end that is none of an error.
+    """
+    if os.path.isdir(folder):
+        os.chdir(folder)
+    spec = importlib.util.spec_from_loader("__main__", _Source(path, text))
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{path} is no script that can be loaded")
+    module = importlib.util.module_from_spec(spec)
+    sys.argv = [path, *arguments]
+    sys.path.insert(0, os.path.dirname(path))
+    sys.modules["__main__"] = module
+    try:
+        spec.loader.exec_module(module)
+    except SystemExit as ended:
+        if ended.code:
+            raise

@@ -1,0 +1,82 @@
+"""`psgd launch`: run a script on several workers, which may come and go: the form of `elastic.launch` for a shell."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from parallel_sgd.cli import carry_out
+from parallel_sgd.commands import options as known
+from parallel_sgd.commands.nodes import launcher_from
+from parallel_sgd.commands.output import EXIT_OK
+from parallel_sgd.commands.submit import nodes_of
+from parallel_sgd.elastic import launch as run_everywhere
+from parallel_sgd.elastic.script import run_script
+from rpc.files import read_text
+from rpc.logs import clean
+
+from .cli import Task
+
+_KINDS: Final[Mapping[str, Callable[[str], Any]]] = {"int": int, "float": float}
+_NO_FLAGS: Final = ("cool_down", "on_print")
+
+
+def launch(parser: argparse.ArgumentParser) -> Task:
+    parser.usage = "%(prog)s [-n N] [options] SCRIPT [ARGUMENT ..]"
+    parser.epilog = (
+        "In the script parallel_sgd.elastic.rank() and size(), allreduce, broadcast and barrier work on the group of all "
+        f"workers, and elastic.run has it go on when some of them are lost. {known.EXIT_CODES}"
+    )
+    known.add_nodes(parser, "number of workers, on this machine unless --workers or --launch say where (default: 1)", None)
+    parser.set_defaults(wait=0.0, local=None)
+    group = parser.add_argument_group("as in elastic.launch()")
+    for parameter, text in _settings():
+        flag = parameter.name.replace("_", "-")
+        kind = _KINDS.get(str(parameter.annotation).partition(" ")[0], str)
+        group.add_argument(f"--{flag}", type=kind, default=parameter.default, metavar=kind.__name__.upper(), help=text)
+    known.add_output(parser)
+    parser.add_argument("script", metavar="SCRIPT", help="a program of Python, which every worker runs")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGUMENT", help="of the script, in its sys.argv")
+    return partial(carry_out, _launch)
+
+
+def _settings() -> list[tuple[inspect.Parameter, str]]:
+    """The keywords of `elastic.launch` that a flag can give, each with what its docstring says."""
+    told = inspect.getdoc(run_everywhere) or ""
+    keywords = [each for each in inspect.signature(run_everywhere).parameters.values() if each.kind is each.KEYWORD_ONLY]
+    found = []
+    for each in keywords:
+        text = re.search(rf"^    {each.name}: (.*?)(?=^    \w+: |^\S|\Z)", told, re.MULTILINE | re.DOTALL)
+        if each.name not in _NO_FLAGS and text is not None:
+            found.append((each, " ".join(text[1].split()).replace("%", "%%").replace("`", "")))
+    return found
+
+
+def _launch(given: argparse.Namespace) -> int:
+    path = Path(given.script)
+    try:
+        text = read_text(path)
+        compile(text, str(path), "exec")
+    except OSError as error:
+        raise ValueError(f"The script {path} cannot be read: {error.strerror or error}.") from error
+    except (ValueError, SyntaxError) as error:
+        raise ValueError(f"The script {path} is no program of Python: {error}.") from error
+    settings = {each.name: getattr(given, each.name) for each, _ in _settings()}
+    arguments = (str(path.absolute()), text, given.arguments, os.getcwd())
+    if not (given.workers or given.launch):
+        given.local = 1 if given.worker_count is None else given.worker_count
+    with nodes_of(given, launcher_from(given)) as nodes:
+        run_everywhere(run_script, nodes, arguments, **settings, on_print=_show)
+    return EXIT_OK
+
+
+def _show(rank: int, text: str) -> None:
+    sys.stdout.write("".join(f"[{rank}] {clean(line)}\n" for line in text.splitlines()))
+    sys.stdout.flush()
