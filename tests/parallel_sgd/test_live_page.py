@@ -40,7 +40,7 @@ def page(tmp_path: Path) -> Iterator[LivePage]:
 
 def get(address: str, path: str | None = None, method: str = "GET", **headers: str) -> tuple[int, str, dict[str, str]]:
     url = urlsplit(address)
-    with closing(http.client.HTTPConnection(str(url.hostname), url.port, timeout=20)) as connection:
+    with closing(http.client.HTTPConnection(str(url.hostname), url.port, timeout=60)) as connection:
         connection.request(method, f"{url.path}?{url.query}" if path is None else path, headers=headers)
         answer = connection.getresponse()
         return answer.status, answer.read().decode(), dict(answer.getheaders())
@@ -49,7 +49,7 @@ def get(address: str, path: str | None = None, method: str = "GET", **headers: s
 def states(address: str) -> Iterator[dict[str, Any]]:
     """What a viewer is told, until it is told that there is no more."""
     url = urlsplit(address)
-    with closing(http.client.HTTPConnection(str(url.hostname), url.port, timeout=20)) as connection:
+    with closing(http.client.HTTPConnection(str(url.hostname), url.port, timeout=60)) as connection:
         connection.request("GET", f"/events?{url.query}")
         answer = connection.getresponse()
         while line := answer.readline().decode():
@@ -80,7 +80,7 @@ def test_viewers_get_what_the_workers_have_written_and_a_slow_one_stops_nobody(p
     viewer = threading.Thread(target=lambda: told.extend(states(page.address)))
     viewer.start()
     page.__exit__()
-    viewer.join(20)
+    viewer.join(60)
     assert not viewer.is_alive() and (not told or told[-1]["done"] == 0.25)
 
 
