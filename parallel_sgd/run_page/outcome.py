@@ -88,8 +88,6 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int]) -> Iterator[
                 outcome.write(run.path)
             except Exception as error:  # noqa: BLE001  the files may hold anything
                 _log.warning("The report of the run could not be written (%s: %s).", type(error).__name__, error)
-            else:
-                _log.info("The report of this run is %s.", outcome.page)
 
 
 @contextlib.contextmanager
