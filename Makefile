@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # thousands of imports: each of our modules, and each rewritten test, is compiled once
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-computing test-processes test-alone check house long steady soak faults fuzz mutants proofs golden audit bench browser clean lock
+.PHONY: demo test test-computing test-processes test-alone check house long steady soak extras faults fuzz mutants proofs golden audit bench browser clean lock
 
 DEV_LOCK := requirements/dev-3.11.txt
 RUN_LOCK := requirements/run-3.11.txt
@@ -104,6 +104,14 @@ long: $(VENV)/.dev
 # the tests that start processes, twenty times beside two busy loops: which of them fails now and then?
 steady: $(VENV)/.dev
 	$(BIN)/python -m tests.repeat
+
+# what jobs leave for TensorBoard and MLflow, read back by these; installs both
+extras: $(VENV)/.extras
+	$(BIN)/python -m pytest -q tests/equivalence/test_writers.py
+
+$(VENV)/.extras: $(VENV)/.dev
+	$(INSTALL) -e '.[dev,extras,mlflow,tensorboard]'
+	@touch $@
 
 # for half an hour jobs are killed, stopped, cut off, grown and shrunk; each must end with the bits of a calm one
 soak: $(VENV)/.dev

@@ -25,6 +25,7 @@ from .options import JobOptions, options
 from .remote_run import run_on_agents
 from .run import JobResult
 from .spec import make_spec
+from .writers.interface import following
 
 P = ParamSpec("P")
 Job = TypeVar("Job")
@@ -112,6 +113,7 @@ class ParallelSGD:
             _log.info("Workers: (%s) nodes has been assigned:%s", len(nodes), listed)
             if spec.remark:
                 _log.info("%s", spec.remark)
-            if isinstance(nodes, InProcessNodes):
-                return run_here(spec, arrays)
-            return Retry(spec.options.wait, NodeBusy).call(lambda: run_on_agents(spec, arrays))
+            with following(spec.options.writers, spec.config) as follow:
+                if isinstance(nodes, InProcessNodes):
+                    return follow(run_here(spec, arrays))
+                return follow(Retry(spec.options.wait, NodeBusy).call(lambda: run_on_agents(spec, arrays)))

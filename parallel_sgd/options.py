@@ -49,6 +49,7 @@ from .option_fields import (
     option,
 )
 from .profiles import IIDBlockAssignment, ISetting
+from .writers.interface import check_writers
 
 if TYPE_CHECKING:  # no worker without faults loads it
     from network.faults import FaultPlan
@@ -352,6 +353,14 @@ class JobOptions:
         "the folder of each node. Where each worker trains a model of its own they are refused.",
         check_callbacks,
         travels=CODE,
+    )
+    writers: Sequence[Any] = option(
+        (),
+        "those of `parallel_sgd.writers` (`TensorBoardWriter`, `MLflowWriter`), others with `start(config)`, "
+        "`log(step, values)` and `finish(status)`, or modules of the shape of `wandb`. They stay with the submitter, and get "
+        "the figures of every batch and epoch when the job has ended, well or not. One that fails is told once.",
+        check_writers,
+        travels=HERE,
     )
 
     @property

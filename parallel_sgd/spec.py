@@ -34,7 +34,7 @@ from .compatibility import check_parts
 from .job_callbacks import check_callbacks
 from .ledger import Grid
 from .nodes import InProcessNodes, LocalNodes
-from .option_fields import CODE
+from .option_fields import CODE, VALUE
 from .options import AssignmentType, JobOptions
 from .plan import WorkerPlan, server_codecs
 from .profiles.interface import ISetting
@@ -75,6 +75,23 @@ class JobSpec:
             assignment.redundancy,
             self.resume is not None,
         )
+
+    def config(self) -> dict[str, bool | int | float | str]:
+        """The settings of the job as writers take them: plain values, and the names of all else."""
+        options = self.options
+        plain = {name: value for name, value in options.travelling(VALUE).items() if isinstance(value, (bool, int, float, str))}
+        parts: dict[str, int | str] = {
+            "model": type(self.model).__name__,
+            "parameters": self.model.store.values.size,
+            "data": self.data.name,
+            "workers": len(options.nodes.worker_ids),
+            "gd_type": options.gd_type.__name__,
+            "op_type": options.op_type.__name__,
+            "sync_type": options.sync_type.__name__,
+            "codec": ", ".join(dict.fromkeys(kind.__name__ for kind in self.codecs()[1:] or self.codecs())),
+            "gd_params": str(options.gd_params) if options.gd_params else "",
+        }
+        return {**plain, **parts}
 
     def codecs(self) -> list[type[Codec]]:
         chosen = [

@@ -34,7 +34,7 @@ OPTIONAL = {
     "network": set[str](),
     "rpc": {"distributed", "IPython"},
     "executor": {"dask", "joblib", "pandas", "scipy"},
-    "parallel_sgd": {"pandas", "matplotlib", "starlette", "uvicorn"},
+    "parallel_sgd": {"matplotlib", "mlflow", "pandas", "starlette", "tensorboardX", "uvicorn"},
     "psgd": set[str](),
 }
 # a module that puts the package behind another one's interface, and that nothing else imports, needs that one

@@ -231,6 +231,7 @@ NONSENSE: dict[str, list[tuple[Any, ...]]] = {  # what is said after the name of
         ("must name classes of the model, 0 to 9, got 11", {11: 1.0}),
     ],
     "directory": [("must be a path, got {!r}", 3, None)],
+    "writers": [("must be a list of writers, got", 3, "tensorboard")],
     "callbacks": [("must be a list of callbacks, got", 3, "early")],
 }
 

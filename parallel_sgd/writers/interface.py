@@ -1,0 +1,182 @@
+"""What a writer is, those of a job together, and the one of a `Model.fit`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
+
+from nn.callback import Callback
+from rpc.logs import get_logger
+
+from ..errors import JobFailed
+from ..history import JobHistory
+
+_log = get_logger("parallel_sgd.writers")
+DONE: Final = "done"
+FAILED: Final = "failed"
+Result = TypeVar("Result", bound="HasHistory")
+Config: TypeAlias = Mapping[str, bool | int | float | str]
+
+
+class Writer(Protocol):
+    """Follows one run: `start` once, `log` as often as there is something, `finish` once, however the run ends."""
+
+    def start(self, config: Config) -> None:
+        """A run begins; `config` are its settings, by name."""
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        """These figures belong to this step; steps only grow. Of a job a step is a batch, counted from 1, in `fit` an epoch.
+
+        Of a job `Loss` and the metrics are those in training, the mean over all blocks of the batch, and `time` the seconds
+        since training began; with the last batch of an epoch come `epoch` and the results on test data, `val_...`.
+        """
+
+    def finish(self, status: str) -> None:
+        """The run has ended: "done", or "failed"."""
+
+
+class HasHistory(Protocol):
+    """The result of a job."""
+
+    @property
+    def history(self) -> JobHistory:
+        """Its figures, step by step."""
+
+
+class _Tracker:
+    """A writer out of a module, or an object, of the shape of `wandb` and `trackio`: `init(config=)`, `log(values, step=)`,
+    `finish()`.
+    """
+
+    def __init__(self, tracker: Any) -> None:
+        self._tracker = tracker
+
+    def start(self, config: Config) -> None:
+        self._run = self._tracker.init(config=dict(config)) or self._tracker
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        self._run.log(dict(values), step=step)
+
+    def finish(self, status: str) -> None:
+        self._run.finish()
+
+
+def as_writer(owner: str, given: Any) -> Writer:
+    """The writer that was given, or one out of what has the shape of `wandb`.
+
+    Raises: TypeError for anything else, naming what it lacks.
+    """
+    if isinstance(given, type):
+        raise TypeError(f"{owner} must be writers, got the class {given.__name__}; write {given.__name__}(...)")
+    has = {name for name in ("start", "init", "log", "finish") if callable(getattr(given, name, None))}
+    if {"start", "log", "finish"} <= has:
+        writer: Writer = given
+        return writer
+    if {"init", "log", "finish"} <= has:
+        return _Tracker(given)
+    lacks = " and ".join(sorted({"start", "log", "finish"} - has))
+    raise TypeError(f"{owner} must have start(config), log(step, values) and finish(status), but {given!r:.80} lacks {lacks}")
+
+
+def check_writers(name: str, writers: Any) -> tuple[Writer, ...]:
+    """The option `writers` of a job."""
+    if isinstance(writers, (str, Mapping)) or not isinstance(writers, Iterable):
+        raise TypeError(f"'{name}' must be a list of writers, got {type(writers).__name__}; write [...]")
+    return tuple(as_writer(f"'{name}'", writer) for writer in writers)
+
+
+class Writers:
+    """All writers of a run. One that raises is told once, and is left alone from then on: training does not depend on it."""
+
+    def __init__(self, writers: Iterable[Writer]) -> None:
+        self._writers = list(writers)
+
+    def start(self, config: Config) -> None:
+        self._each(lambda writer: writer.start(config))
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        self._each(lambda writer: writer.log(step, values))
+
+    def log_history(self, read: Callable[[], JobHistory]) -> None:
+        """All steps of a job, in order; where its tables cannot be read, that is told."""
+        if not self._writers:
+            return
+        try:
+            history = read()
+        except Exception as error:  # noqa: BLE001  the job itself went as it went
+            _log.warning("The writers get no figures, as the tables of the job cannot be read: %s", error)
+            return
+        tests = {row["epoch"]: {name: row[name] for name in row if name.startswith("val_")} for row in history.rows}
+        last = {row["epoch"]: step for step, row in enumerate(history.steps, 1)}
+        for step, row in enumerate(history.steps, 1):
+            values = {name: value for name, value in row.items() if name not in ("epoch", "batch")}
+            ends = {"epoch": row["epoch"], **tests.get(row["epoch"], {})} if last[row["epoch"]] == step else {}
+            self.log(step, {**values, **ends})
+
+    def finish(self, status: str) -> None:
+        self._each(lambda writer: writer.finish(status))
+
+    def _each(self, call: Callable[[Writer], None]) -> None:
+        for writer in list(self._writers):
+            try:
+                call(writer)
+            except Exception as error:  # noqa: BLE001  whatever somebody else's library raises, the run goes on
+                self._writers.remove(writer)
+                _log.warning("%s fails and is left out: %s: %s", type(writer).__name__, type(error).__name__, error)
+
+
+@contextmanager
+def following(writers: Sequence[Writer], config: Callable[[], Config]) -> Iterator[Callable[[Result], Result]]:
+    """Have writers follow a job: what the context gives takes its result, and returns it.
+
+    Of a job that fails they get what came home.
+    """
+    followers = Writers(writers)
+    if writers:
+        followers.start(config())
+
+    def follow(result: Result) -> Result:
+        followers.log_history(lambda: result.history)
+        followers.finish(DONE)
+        return result
+
+    try:
+        yield follow
+    except BaseException as error:
+        if isinstance(error, JobFailed):
+            files = error.files
+            followers.log_history(lambda: JobHistory.read(files))
+        followers.finish(FAILED)
+        raise
+
+
+class WriterCallback(Callback):
+    """Gives a writer the epochs of a `Model.fit`, as they end: step n is epoch n.
+
+    >>> class Printed:
+    ...     def start(self, config):
+    ...         print("start", sorted(config))
+    ...     def log(self, step, values):
+    ...         print(step, sorted(values))
+    ...     def finish(self, status):
+    ...         print(status)
+    >>> model = nn.model.SequentialModel([-1, 4], [nn.layer.Dense(3)])
+    >>> model.compile("sgd", "crossentropy_with_softmax")
+    >>> history = model.fit(np.eye(4), [0, 1, 2, 0], epochs=1, verbose=0, callbacks=[WriterCallback(Printed())])
+    start ['batch_size', 'epoch', 'seed', 'steps']
+    1 ['Loss']
+    done
+    """
+
+    def __init__(self, writer: Writer | Any) -> None:
+        self._writers = Writers([as_writer("WriterCallback 'writer'", writer)])
+
+    def on_train_begin(self) -> None:
+        self._writers.start({name: value for name, value in self.params.items() if value is not None})
+
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
+        self._writers.log(self.model.epochs_trained, logs)
+
+    def on_train_end(self, logs: Mapping[str, float]) -> None:
+        self._writers.finish(DONE)

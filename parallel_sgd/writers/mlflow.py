@@ -1,0 +1,66 @@
+"""Runs of MLflow."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from .interface import DONE, Config
+
+__all__ = ["MLflowWriter"]
+_MOST = 500
+"""Figures of one call to the store, half of what it takes."""
+
+
+class MLflowWriter:
+    """Writes a run into a store of MLflow: the settings as its parameters, every figure with its step.
+
+    `tracking_uri` is the address of a server or a database, or a folder, by default where MLflow looks: `$MLFLOW_TRACKING_URI`,
+    else its own choice. Newer releases take a folder with `MLFLOW_ALLOW_FILE_STORE=true` only. Needs MLflow, the extra
+    `mlflow`; raises ImportError where it is missing.
+
+    >>> job.parallel(nodes, writers=[MLflowWriter("digits", tracking_uri="sqlite:///runs.db")])  # doctest: +SKIP
+    """
+
+    def __init__(self, experiment: str = "parallel-sgd", tracking_uri: str | None = None, run_name: str | None = None) -> None:
+        self.experiment, self.tracking_uri, self.run_name = experiment, tracking_uri, run_name
+        self._client: Any = None
+        self._run = ""
+        self._began = 0.0
+        self._waiting: list[Any] = []
+        _library()
+
+    def start(self, config: Config) -> None:
+        self._began = time.time()
+        self._client = _library().MlflowClient(tracking_uri=self.tracking_uri)
+        found = self._client.get_experiment_by_name(self.experiment)
+        experiment = self._client.create_experiment(self.experiment) if found is None else found.experiment_id
+        self._run = self._client.create_run(experiment, run_name=self.run_name).info.run_id
+        for name, value in config.items():
+            self._client.log_param(self._run, name, value)
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        """Keep the figures, and send some together."""
+        moment = round(1000 * (self._began + values["time"] if "time" in values else time.time()))
+        metric = _library().entities.Metric
+        self._waiting += [metric(name, value, moment, step) for name, value in values.items() if name != "time"]
+        if len(self._waiting) >= _MOST:
+            self._send()
+
+    def finish(self, status: str) -> None:
+        self._send()
+        self._client.set_terminated(self._run, "FINISHED" if status == DONE else "FAILED")
+
+    def _send(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            self._client.log_batch(self._run, metrics=waiting)
+
+
+def _library() -> Any:
+    try:
+        import mlflow  # noqa: PLC0415 - an optional extra
+    except ImportError as error:
+        raise ImportError("MLflowWriter needs MLflow: pip install parallel-sgd[mlflow]") from error
+    return mlflow

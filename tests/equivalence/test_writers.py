@@ -1,0 +1,156 @@
+"""Writers: what a job and a fit give them, that a failing one harms nothing, and that TensorBoard and MLflow read them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nn
+from nn.model import SequentialModel
+from parallel_sgd import JobResult, in_process
+from parallel_sgd.writers import MLflowWriter, TensorBoardWriter, WriterCallback
+from tests.processes.training.jobs import line_job
+
+
+class Kept:
+    """Keeps what it is told; `fails_at` is the call that raises."""
+
+    def __init__(self, fails_at: str = "") -> None:
+        self.fails_at = fails_at
+        self.told: list[tuple[Any, ...]] = []
+
+    def _tell(self, call: str, *what: Any) -> None:
+        self.told.append((call, *what))
+        if call == self.fails_at:
+            raise ConnectionError("the service is away")
+
+    def start(self, config: Mapping[str, Any]) -> None:
+        self._tell("start", dict(config))
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        self._tell("log", step, dict(values))
+
+    def finish(self, status: str) -> None:
+        self._tell("finish", status)
+
+
+class Tracker:
+    """Of the shape of `wandb`."""
+
+    def __init__(self) -> None:
+        self.config: dict[str, Any] = {}
+        self.rows: list[tuple[int, dict[str, float]]] = []
+        self.ended = 0
+
+    def init(self, project: str = "", config: Any = None) -> Tracker:
+        self.config = config
+        return self
+
+    def log(self, data: dict[str, float], step: int) -> None:
+        self.rows.append((step, data))
+
+    def finish(self) -> None:
+        self.ended += 1
+
+
+def run(folder: Path, *writers: Any, **settings: Any) -> JobResult:
+    with in_process(2) as nodes:
+        return line_job().parallel(nodes, epoch=2, block_size=4, directory=folder, writers=writers, **settings)
+
+
+def test_a_job_tells_all_its_figures_and_a_failing_writer_harms_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Settings first, then every batch with the mean over the workers, with the last of an epoch its test results."""
+    kept, tracker = Kept(), Tracker()
+    broken = [Kept(call) for call in ("start", "log", "finish")]
+    with caplog.at_level(logging.WARNING, "parallel_sgd.writers"):
+        result = run(tmp_path, kept, *broken, tracker)
+    (_, config), *rows, end = kept.told
+    assert config["epoch"] == 2 and config["workers"] == 2 and config["codec"] == "Plain" and end == ("finish", "done")
+    assert [step for _, step, _ in rows] == list(range(1, len(result.history.steps) + 1))
+    assert tracker.config == config and tracker.rows == [row[1:] for row in rows] and tracker.ended == 1
+    for (_, _, values), row in zip(rows, result.history.steps, strict=True):
+        assert values["Loss"] == row["Loss"] and values["time"] == row["time"]
+    tests = [values for _, _, values in rows if "epoch" in values]
+    assert [(values["epoch"], values["val_Loss"]) for values in tests] == [
+        (row["epoch"], row["val_Loss"]) for row in result.history.rows
+    ]
+    assert [len(each.told) for each in broken] == [1, 2, len(kept.told)]
+    assert [record.getMessage() for record in caplog.records] == [
+        "Kept fails and is left out: ConnectionError: the service is away"
+    ] * 3
+
+
+def test_a_job_that_fails_is_told(tmp_path: Path) -> None:
+    kept = Kept()
+    with pytest.raises(FloatingPointError):
+        run(tmp_path, kept, gd_params=(1e30,))
+    assert kept.told[0][0] == "start" and kept.told[-1] == ("finish", "failed")
+
+
+@pytest.mark.parametrize(
+    ("message", "writers"),
+    [
+        ("'writers' must be a list of writers, got str; write", "tensorboard"),
+        ("'writers' must be a list of writers, got int", 3),
+        (r"'writers' must be writers, got the class Kept; write Kept\(\.\.\.\)", [Kept]),
+        (r"'writers' must have start\(config\), .*, but .*object.* lacks finish and log and start", [object()]),
+    ],
+)
+def test_what_is_no_writer_is_refused(tmp_path: Path, message: str, writers: Any) -> None:
+    with in_process(1) as nodes, pytest.raises(TypeError, match=message):
+        line_job().parallel(nodes, directory=tmp_path, writers=writers)
+    assert not list(tmp_path.iterdir())
+
+
+def test_event_files_are_read_by_tensorboard(tmp_path: Path) -> None:
+    """By its own loader: every curve with all its points, settings and status as texts."""
+    pytest.importorskip("tensorboardX", reason="tensorboardX is not installed (make extras)")
+    reading = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator", reason="TensorBoard is not installed (make extras)"
+    )
+    result = run(tmp_path, TensorBoardWriter(tmp_path / "tb", "mine"))
+    events = reading.EventAccumulator(str(tmp_path / "tb" / "mine")).Reload()
+    assert set(events.Tags()["scalars"]) == {"Loss/training", "Loss/test", "mse/training", "mse/test", "epoch"}
+    read = [(point.step, point.value) for point in events.Scalars("Loss/training")]
+    written = [(step, float(np.float32(row["Loss"]))) for step, row in enumerate(result.history.steps, 1)]
+    assert read == written
+    assert [point.value for point in events.Scalars("epoch")] == [1, 2]
+    times = [point.wall_time for point in events.Scalars("Loss/training")]
+    assert times == sorted(times)
+    (settings,) = events.Tensors("settings/text_summary")
+    assert b"| workers | 2 |" in settings.tensor_proto.string_val[0]
+
+
+def test_mlflow_reads_its_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a store of files, which MLflow itself wants to be asked for; a database needs more of its packages."""
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    mlflow = pytest.importorskip("mlflow", reason="MLflow is not installed (make extras)")
+    store = str(tmp_path / "store")
+    result = run(tmp_path, MLflowWriter("lines", store, "mine"))
+    with pytest.raises(FloatingPointError):
+        run(tmp_path, MLflowWriter("lines", store, "bad"), gd_params=(1e30,))
+    client = mlflow.MlflowClient(tracking_uri=store)
+    (experiment,) = [found for found in client.search_experiments() if found.name == "lines"]
+    runs = {found.info.run_name: found for found in client.search_runs([experiment.experiment_id])}
+    assert runs["mine"].info.status == "FINISHED" and runs["bad"].info.status == "FAILED"
+    assert runs["mine"].data.params["workers"] == "2"
+    history = client.get_metric_history(runs["mine"].info.run_id, "Loss")
+    assert [(point.step, point.value) for point in history] == [
+        (step, row["Loss"]) for step, row in enumerate(result.history.steps, 1)
+    ]
+
+
+def test_a_fit_tells_its_epochs() -> None:
+    kept = Kept()
+    model = SequentialModel([-1, 4], [nn.layer.Dense(3)])
+    model.compile("sgd", "crossentropy_with_softmax")
+    history = model.fit(np.eye(4), [0, 1, 2, 0], epochs=2, verbose=0, callbacks=[WriterCallback(kept)])
+    assert [row[1:] for row in kept.told[1:-1]] == [(n, {"Loss": loss}) for n, loss in enumerate(history["Loss"], 1)]
+    assert kept.told[-1] == ("finish", "done")
