@@ -73,16 +73,22 @@ class JobOptions:
         flag=flag("--redundancy", "training", "workers that compute each block", type=int),
     )
     block_size: int = option(64, "samples of one block.", check_positive, flag("--batch-size", "training", type=int))
-    epoch: int = option(10, "passes over the training set.", check_positive, flag("--epochs", "training", type=int))
-    assignment_type: AssignmentType = option(
+    epoch: int = option(
+        10,
+        "passes over the training set (`epochs` is another name for it).",
+        check_positive,
+        flag("--epochs", "training", "passes over the training set", type=int),
+    )
+    assignment_type: AssignmentType | Any = option(
         IIDBlockAssignment,
-        "a class or a callable (node_count, redundancy) that deals the blocks.",
+        "a class, its word such as 'iid', or a callable (node_count, redundancy) that deals the blocks.",
         flag=flag("--block-assignment", "training", "{forms}, or module.Class", default="iid"),
         travels=HERE,
     )
-    sync_type: SyncChoice = option(
+    sync_type: SyncChoice | Any = option(
         SynchronizedSGD,
-        "when a result counts as ready: `SynchronizedSGD`, `AsynchronizedSGD`, `StaleSynchronous(s)`, or your own.",
+        "when a result counts as ready: `SynchronizedSGD` ('ssgd'), `AsynchronizedSGD` ('asgd'), `StaleSynchronous(s)` "
+        "('stale:2'), or your own.",
         check_class(ISyncType, SyncSetting),
         flag(
             "--psgd --sync-type",
@@ -93,25 +99,25 @@ class JobOptions:
         ),
         CODE,
     )
-    op_type: type[IOptimizer] = option(
+    op_type: type[IOptimizer] | Any = option(
         PSGDOptimizer,
-        "what is exchanged.",
+        "what is exchanged: a class, or its word such as 'psgd'.",
         check_class(IOptimizer),
         flag("--optimizer --op-type", "training", "what is exchanged (default: psgd, raw gradients)", default="psgd"),
         CODE,
     )
-    gd_type: type[IGradientDescent] = option(
+    gd_type: type[IGradientDescent] | Any = option(
         ADAMOptimizer,
-        "the gradient-descent rule, made with `gd_params`.",
+        "the gradient-descent rule, a class or its word such as 'adam', made with `gd_params`.",
         check_class(IGradientDescent),
         flag("--gradient-descent", "training", "the gradient-descent rule", default="adam", metavar="RULE"),
         CODE,
     )
-    codec: CodecArgument = option(
+    codec: CodecArgument | Any = option(
         None,
-        "a codec class for all variables, a `SizeAdaptive`, or a dict of both by variable id, variable name "
-        '("dense_1/kernel") or layer name ("dense_1"); default `Plain`, for many workers `Ring` with the same bits, with a '
-        "parameter server `SyncPS`.",
+        "a codec class for all variables, or its word such as 'topk', a `SizeAdaptive`, or a dict of these by variable id, "
+        'variable name ("dense_1/kernel") or layer name ("dense_1"); default `Plain`, for many workers `Ring` with the same '
+        "bits, with a parameter server `SyncPS`.",
         flag=flag("--codec", "training", "what is sent, to whom, how it is merged: plain, or module.Class, file.py:Class"),
         travels=CODE,
     )
@@ -123,7 +129,7 @@ class JobOptions:
         ),
         travels=CODE,
     )
-    ps_codec: CodecArgument = option(
+    ps_codec: CodecArgument | Any = option(
         None,
         "likewise on the parameter server; default the workers' own codec where that serves, else `SyncPS`.",
         flag=flag("--server-codec", "training", "the codec on the parameter server", metavar="CODEC"),
@@ -165,6 +171,7 @@ class JobOptions:
     )
     _: KW_ONLY
     job_title: str | None = option(None, "another name for `mission_title`.", travels=HERE)
+    epochs: int | None = option(None, "another name for `epoch`.", travels=HERE)
     seed: int = option(
         0,
         "of every random draw; weights are never drawn anew.",
@@ -373,8 +380,14 @@ class JobOptions:
 
         Raises: ValueError or TypeError naming the option, the expectation and what came.
         """
-        given = replace(self, job_title=None, mission_title=self.mission_title if self.job_title is None else self.job_title)
+        title = self.mission_title if self.job_title is None else self.job_title
+        epoch = self.epoch if self.epochs is None else self.epochs
+        given = replace(self, job_title=None, mission_title=title, epochs=None, epoch=epoch)
         return replace(given, **{name: about.check(name, getattr(given, name)) for name, about in options()})
+
+    def parts(self) -> tuple[Any, ...]:
+        """What a word may stand for."""
+        return self.assignment_type, self.sync_type, self.op_type, self.gd_type, self.codec, self.ps_codec
 
     def travelling(self, kind: str) -> dict[str, Any]:
         """By name, the options that travel as `kind`, VALUE or CODE."""

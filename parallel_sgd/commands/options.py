@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Callable, Mapping
-from dataclasses import Field, dataclass, fields
-from types import ModuleType
+from dataclasses import Field, fields
+from functools import partial
 from typing import Any, Final
 
 import nn
@@ -14,20 +13,15 @@ from network import VERSION
 from nn.dataset import transforms
 from nn.dataset.interface import AbsDataset
 from nn.dataset.transforms.abstract import AbsTransformer
-from nn.gradient_descent.interface import IGradientDescent
 from nn.model import Model
-from nn.optimizer import IOptimizer
 from nn.tensor_files import ModelFileError
 from rpc import OptionParser
 from rpc.logs import NORMAL, QUIET, VERBOSE
 
-from .. import batch_sync, codec, profiles
-from ..batch_sync import ISyncType
-from ..codec.interfaces import Codec
-from ..names import UnknownName, find_class, known_classes, make_object, split_objects
+from ..named_parts import assignment, assignment_forms, codec, integer, optimizer, rule, sync, sync_forms
+from ..names import UnknownName, known_classes, make_object, split_objects
 from ..options import JobOptions
 from ..options import options as known_options
-from ..profiles.blockassignment.abstract import AbsBlockAssignment
 from .output import program_name
 
 
@@ -142,8 +136,8 @@ def _add_flag(groups: Mapping[str, Any], field: Field[Any]) -> None:
     about = field.metadata["option"]
     flag, settings = about.flag, {"default": field.default, **about.flag.settings}
     said = flag.help or about.text.rstrip(".")
-    if field.name in _KINDS:
-        said = said.format(forms=", ".join(_KINDS[field.name].forms()))
+    if field.name in _FORMS:
+        said = said.format(forms=", ".join(_FORMS[field.name]()))
     if "(default: " not in said and settings["default"] not in (None, "", []):
         shown = settings["default"]
         said += f" (default: {shown:g})" if isinstance(shown, float) else f" (default: {shown})"
@@ -180,59 +174,10 @@ def verbosity_of(options: argparse.Namespace) -> int:
     return QUIET if options.quiet else VERBOSE if options.verbose else NORMAL
 
 
-def _optimizer(text: str) -> Any:
-    known = {name: kind for name, kind in known_classes(nn.optimizer, IOptimizer).items() if kind.exchanges}
-    return find_class(_with_suffix(text, known), IOptimizer, known, "--optimizer")
-
-
-def _rule(text: str) -> Any:
-    known = known_classes(nn.gradient_descent, IGradientDescent)
-    return find_class(_with_suffix(text, known), IGradientDescent, known, "--gradient-descent")
-
-
-def _with_suffix(text: str, known: Any) -> str:
-    """`adam` stands for ADAMOptimizer."""
-    return f"{text}optimizer" if f"{text}optimizer".lower() in known else text
-
-
-def _codec(option: str) -> Callable[[str | dict[str, str] | None], Any]:
-
-    def read(text: str | dict[str, str] | None) -> Any:
-        if isinstance(text, dict):  # of a job file: by the number of a variable, or the name of one or of a layer
-            return {int(name) if name.isdecimal() else name: read(kind) for name, kind in text.items()}
-        return find_class(text, Codec, known_classes(codec, Codec), option) if text else None
-
-    return read
-
-
-@dataclass(frozen=True)
-class _Kinds:
-    """The classes of a package that an option takes, and the words they have for it: `ssgd`, or `stale:N` with a number."""
-
-    option: str
-    package: ModuleType
-    base: Any
-    default: Any
-
-    def forms(self, listed: int | None = 1) -> dict[str, Any]:
-        """By form, what it stands for; of each kind so many forms, the default first, those that take a number last."""
-        kinds = [getattr(self.package, name) for name in self.package.__all__]
-        found = {form: kind for kind in kinds for form in getattr(kind, "__dict__", {}).get("forms", ())[:listed]}
-        return dict(sorted(found.items(), key=lambda item: (":" in item[0], item[1] is not self.default)))
-
-    def read(self, text: str) -> Any:
-        """What the text stands for.
-
-        Raises: UnknownName.
-        """
-        word, colon, number = text.partition(":")
-        for form, kind in self.forms(None).items():
-            name, takes_number, _ = form.partition(":")
-            if word == name and bool(colon) == bool(takes_number):
-                if not colon:
-                    return kind
-                return kind(math.inf if number == "inf" else _integer(f"{self.option} {word}:", number))
-        return find_class(text, self.base, known_classes(self.package, self.base), self.option, tuple(self.forms()))
+def _codec(option: str, given: str | dict[str, str] | None) -> Any:
+    if isinstance(given, dict):  # of a job file: by the number of a variable, or the name of one or of a layer
+        return {int(name) if name.isdecimal() else name: _codec(option, kind) for name, kind in given.items()}
+    return codec(option, given) if given else None
 
 
 def _pair(text: str) -> tuple[str, float | int | str]:
@@ -273,26 +218,17 @@ def _rule_parameters(text: str | list[Any] | dict[str, Any]) -> tuple[Any, ...] 
     return tuple(_number(part) for part in text.split(",") if part.strip())
 
 
-def _integer(option: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise UnknownName(f"{option} must be an integer, got {text!r}.") from None
-
-
-_KINDS: Final = {
-    "assignment_type": _Kinds("--block-assignment", profiles, AbsBlockAssignment, JobOptions.assignment_type),
-    "sync_type": _Kinds("--psgd", batch_sync, ISyncType, JobOptions.sync_type),
-}
+_FORMS: Final = {"assignment_type": assignment_forms, "sync_type": sync_forms}
 _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
-    **{name: kinds.read for name, kinds in _KINDS.items()},
-    "op_type": _optimizer,
-    "gd_type": _rule,
-    "codec": _codec("--codec"),
+    "assignment_type": partial(assignment, "--block-assignment"),
+    "sync_type": partial(sync, "--psgd"),
+    "op_type": partial(optimizer, "--optimizer"),
+    "gd_type": partial(rule, "--gradient-descent"),
+    "codec": partial(_codec, "--codec"),
     "gd_params": _rule_parameters,
-    "ps_codec": _codec("--server-codec"),
+    "ps_codec": partial(_codec, "--server-codec"),
     "codec_extra_parameters": lambda pairs: dict(map(_pair, pairs)),
-    "blas_threads": lambda text: text if text == "auto" else _integer("--blas-threads", text),
+    "blas_threads": lambda text: text if text == "auto" else integer("--blas-threads", text),
     "checkpoint_every": lambda text: int(text) if text.isdecimal() else text,
     "class_weight": _class_weight,
 }

@@ -143,7 +143,7 @@ NONSENSE: dict[str, list[tuple[Any, ...]]] = {  # what is said after the name of
         ("'blocks' must be at least 2, a block for each of 2 workers", FixedBlockAssignment.of(blocks=1)),
     ],
     "sync_type": [
-        (f"{COMPLETE}ISyncType, got 'ssgd'", "ssgd"),
+        (r"'sync_type' 'sgd' is unknown; did you mean 'ssgd'\?", "sgd"),
         (f"{COMPLETE}ISyncType, got <class", ISyncType),
         ("must be .*OldSync'>, which lacks begin, .*receive", OldSync),
     ],
@@ -158,12 +158,14 @@ NONSENSE: dict[str, list[tuple[Any, ...]]] = {  # what is said after the name of
         ),
     ],
     "gd_type": [
+        (r"'gd_type' 'adm' is unknown; did you mean .*ADAM.*\?", "adm"),
         (f"{COMPLETE}IGradientDescent, got .*ADAM", ADAMOptimizer()),
         (f"{COMPLETE}IGradientDescent, got <class", IGradientDescent),
         ("must be .*OldRule'>, which lacks increment", OldRule),
     ],
     "codec": [
-        (CODECS, "plain"),
+        (r"'codec' 'topkk' is unknown; did you mean 'TopK'\?", "topkk", {"dense_1": "topkk"}),
+        (CODECS, 3),
         ("must be a subclass of Codec .*Codec'>, which lacks receive_blocks, update_blocks", Codec),
         (r"names variable 99, but the model has the variables 0\.\.5", {0: Plain, 99: Plain}),
         (f"names 'dense_9', {LAYERS}", {"dense_9": Plain}),
@@ -198,6 +200,7 @@ NONSENSE: dict[str, list[tuple[Any, ...]]] = {  # what is said after the name of
     ],
     "seed": [("must be an integer from 0 to .*, got {!r}", -1, 1.5, 1 << 63)],
     "wait": [(NOT_NEGATIVE, -1, "long", math.nan)],
+    "epochs": [("'epoch' must be a positive integer, got 0", 0)],
     "job_title": [("'mission_title' must be able to stand in a file name", "a\nb")],
     "blas_threads": [("must be a positive integer or 'auto', got {!r}", 0, "all")],
     "bits": [("must be 'portable' or None, got {!r}", "equal", 32)],
@@ -259,6 +262,17 @@ def test_nonsense_is_refused_before_anything_is_sent(name: str, words: str, valu
         with pytest.raises(BlockingIOError):
             silent.accept()
     assert not (tmp_path / "out").exists()
+
+
+def test_words_stand_for_parts(tmp_path: Path) -> None:
+    """As on the command line; `epochs` is `epoch`."""
+    parts: dict[str, Any] = {"gd_type": SGDOptimizer, "op_type": PSGDOptimizer, "codec": {0: TopK}, "epoch": 2}
+    words: dict[str, Any] = {"gd_type": "sgd", "op_type": "psgd", "codec": {0: "topk"}, "epochs": 2}
+    words |= {"sync_type": "ssgd", "assignment_type": "iid"}
+    with in_process(2) as nodes:
+        by_class, by_word = (digits_job().parallel(nodes, directory=tmp_path, **given) for given in (parts, words))
+    assert by_class == by_word and len(by_word.history) == 2
+    assert by_class.models[0].store.values.tobytes() == by_word.models[1].store.values.tobytes()
 
 
 def bare(shape: list[int] | None = None, loss: nn.loss.Loss | None = None) -> SequentialModel:

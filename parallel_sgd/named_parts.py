@@ -1,0 +1,122 @@
+"""Words for the parts of a job: `adam`, `topk`, `ssgd`, `stale:2`, as the command line and `parallel()` take them.
+
+Each function takes what the option is called in messages, and the word. In place of a word there may be `module.Class` or
+`file.py:Class`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import ModuleType
+from typing import Any, Final
+
+import nn
+from nn.gradient_descent.interface import IGradientDescent
+from nn.optimizer import IOptimizer
+
+from . import batch_sync, profiles
+from . import codec as codecs
+from .batch_sync.sync.interface import ISyncType
+from .codec.interfaces import Codec
+from .names import UnknownName, find_class, known_classes
+from .options import JobOptions
+from .profiles.blockassignment.abstract import AbsBlockAssignment
+
+
+def optimizer(option: str, word: str) -> Any:
+    """What is exchanged: `psgd`, `localupdate`, ..."""
+    known = {name: kind for name, kind in known_classes(nn.optimizer, IOptimizer).items() if kind.exchanges}
+    return find_class(_with_suffix(word, known), IOptimizer, known, option)
+
+
+def rule(option: str, word: str) -> Any:
+    """The gradient-descent rule: `adam`, `sgd`, ..."""
+    known = known_classes(nn.gradient_descent, IGradientDescent)
+    return find_class(_with_suffix(word, known), IGradientDescent, known, option)
+
+
+def _with_suffix(text: str, known: Mapping[str, Any]) -> str:
+    """`adam` stands for ADAMOptimizer."""
+    return f"{text}optimizer" if f"{text}optimizer".lower() in known else text
+
+
+def codec(option: str, word: str) -> Any:
+    """A codec: `plain`, `topk`, ..."""
+    return find_class(word, Codec, known_classes(codecs, Codec), option)
+
+
+def sync(option: str, word: str) -> Any:
+    """When a result counts as ready: `ssgd`, `asgd`, `stale:2`."""
+    return _read(option, word, batch_sync, ISyncType, sync_forms(None))
+
+
+def sync_forms(listed: int | None = 1) -> dict[str, Any]:
+    """By form, the sync type that it stands for; of each so many forms."""
+    return _forms(batch_sync, listed, "ssgd")
+
+
+def assignment(option: str, word: str) -> Any:
+    """Who computes which blocks: `iid`, `fixed:8`, ..."""
+    return _read(option, word, profiles, AbsBlockAssignment, assignment_forms(None))
+
+
+def assignment_forms(listed: int | None = 1) -> dict[str, Any]:
+    """By form, the assignment that it stands for; of each so many forms."""
+    return _forms(profiles, listed, "iid")
+
+
+def _forms(package: ModuleType, listed: int | None, default: str) -> dict[str, Any]:
+    """The default first, those that take a number last."""
+    kinds = [getattr(package, name) for name in package.__all__]
+    found = {form: kind for kind in kinds for form in getattr(kind, "__dict__", {}).get("forms", ())[:listed]}
+    return dict(sorted(found.items(), key=lambda item: (":" in item[0], item[0] != default)))
+
+
+def _read(option: str, text: str, package: ModuleType, base: Any, forms: Mapping[str, Any]) -> Any:
+    """What the text stands for.
+
+    Raises: UnknownName.
+    """
+    word, colon, number = text.partition(":")
+    for form, kind in forms.items():
+        name, takes_number, _ = form.partition(":")
+        if word == name and bool(colon) == bool(takes_number):
+            if not colon:
+                return kind
+            return kind(math.inf if number == "inf" else integer(f"{option} {word}:", number))
+    listed = _forms(package, 1, next(iter(forms)))
+    return find_class(text, base, known_classes(package, base), option, tuple(listed))
+
+
+_OF_OPTIONS: Final[Mapping[str, Callable[[str, str], Any]]] = {
+    "assignment_type": assignment,
+    "codec": codec,
+    "gd_type": rule,
+    "op_type": optimizer,
+    "ps_codec": codec,
+    "sync_type": sync,
+}
+
+
+def with_parts(options: JobOptions) -> JobOptions:
+    """The options with what words in them stand for.
+
+    Raises: UnknownName (a ValueError) naming the option, and what is probably meant.
+    """
+    return replace(options, **{name: _part(name, getattr(options, name)) for name in _OF_OPTIONS})
+
+
+def _part(name: str, given: Any) -> Any:
+    if isinstance(given, Mapping):
+        return {key: _part(name, value) for key, value in given.items()}
+    return _OF_OPTIONS[name](f"'{name}'", given) if isinstance(given, str) else given
+
+
+def integer(option: str, text: str) -> int:
+    """The integer that a text holds; raise UnknownName naming the option where it is none."""
+    try:
+        return int(text)
+    except ValueError:
+        raise UnknownName(f"{option} must be an integer, got {text!r}.") from None
