@@ -131,5 +131,13 @@ class NodeAssignment:
     def __len__(self) -> int:
         return len(self._addresses)
 
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        from html import escape  # noqa: PLC0415 - for who looks: agents do not
+
+        names = {node: "parameter server" if node == PARAMETER_SERVER else f"worker {node}" for node in self}
+        rows = "".join(f"<tr><td>{names[node]}</td><td>{escape(str(self[node]))}</td></tr>" for node in self)
+        return f"<table><caption>{'closed' if self._closed else 'nodes'}</caption><tbody>{rows}</tbody></table>"
+
     def __repr__(self) -> str:
         return f"NodeAssignment({', '.join(f'{i}: {a}' for i, a in self._addresses.items())})"

@@ -24,8 +24,8 @@ from .nodes import InProcessNodes
 from .options import JobOptions, options
 from .remote_run import run_on_agents
 from .run import JobResult
-from .spec import make_spec
-from .writers.interface import following
+from .spec import JobSpec, make_spec
+from .training import Samples
 
 P = ParamSpec("P")
 Job = TypeVar("Job")
@@ -100,6 +100,14 @@ class ParallelSGD:
         parts = (self._model, self._data, *([] if self._transform is None else self._transform.steps))
         return f"ParallelSGD({', '.join(type(part).__name__ for part in parts)})"
 
+    def _repr_html_(self) -> str:
+        """For notebooks: what is trained on what."""
+        from nn.html import table  # noqa: PLC0415 - for who looks
+
+        steps = [] if self._transform is None else self._transform.steps
+        rows = [("model", repr(self._model)), ("data set", repr(self._data)), *(("transform", repr(step)) for step in steps)]
+        return table("ParallelSGD", ["part", ""], rows)
+
     @called_with(JobOptions)
     def parallel(self, options: JobOptions) -> JobResult:
         """Train on all `nodes` and return the mean of their last evaluations.
@@ -122,7 +130,15 @@ class ParallelSGD:
             _log.info("Workers: (%s) nodes has been assigned:%s", len(nodes), listed)
             if spec.remark:
                 _log.info("%s", spec.remark)
+            if not spec.options.writers:
+                return _train(spec, arrays)
+            from .writers.interface import following  # noqa: PLC0415 - for who follows a job
+
             with following(spec.options.writers, spec.config) as follow:
-                if isinstance(nodes, InProcessNodes):
-                    return follow(run_here(spec, arrays))
-                return follow(Retry(spec.options.wait, NodeBusy).call(lambda: run_on_agents(spec, arrays)))
+                return follow(_train(spec, arrays))
+
+
+def _train(spec: JobSpec, arrays: Samples) -> JobResult:
+    if isinstance(spec.options.nodes, InProcessNodes):
+        return run_here(spec, arrays)
+    return Retry(spec.options.wait, NodeBusy).call(lambda: run_on_agents(spec, arrays))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sized
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from numbers import Integral
@@ -177,6 +177,14 @@ def check_callbacks(name: str, callbacks: Any) -> tuple[Callback, ...]:
     if not isinstance(callbacks, Iterable) or isinstance(callbacks, str):
         raise TypeError(f"'{name}' must be a list of callbacks, got {type(callbacks).__name__}")
     return tuple(arguments.instance("parallel()", name, callback, Callback) for callback in callbacks)
+
+
+def check_writers(name: str, writers: Any) -> tuple[Any, ...]:
+    if not isinstance(writers, str) and isinstance(writers, Sized) and not len(writers):
+        return ()
+    from .writers import interface  # noqa: PLC0415 - for who follows a job
+
+    return interface.check_writers(name, writers)
 
 
 def check_weights(name: str, weights: Any) -> dict[int, float] | None:

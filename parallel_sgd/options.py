@@ -45,11 +45,11 @@ from .option_fields import (
     check_threads,
     check_title,
     check_weights,
+    check_writers,
     flag,
     option,
 )
 from .profiles import IIDBlockAssignment, ISetting
-from .writers.interface import check_writers
 
 if TYPE_CHECKING:  # no worker without faults loads it
     from network.faults import FaultPlan

@@ -7,6 +7,7 @@ not known to be needless.
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import statistics
@@ -15,6 +16,7 @@ from functools import cached_property
 from pathlib import Path
 
 from nn.model import Model
+from nn.model.history import VALIDATION
 from rpc.launch import LocalAgents
 from rpc.logs import SUBMIT_LOGGER, get_logger
 from rpc.submit import Run, RunFolder, node_folder
@@ -67,6 +69,15 @@ class JobResult(dict[str, float]):
     def history(self) -> JobHistory:
         """What training and evaluation gave, epoch by epoch and step by step."""
         return JobHistory.read(self.files)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the figures, of each worker and the mean."""
+        from nn.html import table  # noqa: PLC0415 - for who looks
+
+        last = {node: history.rows[-1] for node, history in self.history.workers.items() if history.rows}
+        rows = [[name, value, *(row.get(VALIDATION + name, math.nan) for row in last.values())] for name, value in self.items()]
+        restarts = f", {self.restarts} restarts" if self.restarts else ""
+        return table(f"Job {self.job_id}{restarts}", ["", "mean", *(f"worker {node}" for node in last)], rows)
 
 
 _log = get_logger(SUBMIT_LOGGER)

@@ -31,7 +31,6 @@ from .codec.interfaces import Codec
 from .codec.parameter_server import SyncPS
 from .codec.plain import Plain
 from .compatibility import check_parts
-from .job_callbacks import check_callbacks
 from .ledger import Grid
 from .nodes import InProcessNodes, LocalNodes
 from .option_fields import CODE, VALUE
@@ -143,7 +142,10 @@ def make_spec(model: Model, data: AbsDataset, transform: AbsTransformer | None, 
     if options.ps_codec is not None and not has_server:
         raise ValueError("'ps_codec' needs a parameter server among the nodes: parse_worker(n, ps=True)")
     rule = OpContainer(options.op_type, options.gd_type, options.gd_params).rule()
-    check_callbacks(options, model, rule, kinds)
+    if options.callbacks:
+        from .callback_checks import check_callbacks  # noqa: PLC0415 - with the callbacks of nn, for who has some
+
+        check_callbacks(options, model, rule, kinds)
     found = None if options.discovery is None else discovery_of(options.discovery)
     policy = _policy(SHRINK if options.on_failure is None and found is not None else options.on_failure, assignment, kinds)
     if found is not None and policy != SHRINK:

@@ -5,6 +5,7 @@ which is continued from a model file decides as if it never stopped.
 from __future__ import annotations
 
 import io
+import math
 import os
 import sys
 from collections import Counter
@@ -14,6 +15,9 @@ from typing import Any, Protocol, TypeAlias
 
 from nn import arguments
 from nn.arrays import Array
+
+MOST_SHOWN = 20
+"""Epochs that a notebook shows, if there are not more."""
 
 VALIDATION = "val_"
 """What the names of results on validation data begin with."""
@@ -91,6 +95,15 @@ class History:
             if points:
                 epochs, values = zip(*points, strict=True)
                 yield label, list(epochs), list(values), 1.5
+
+    def _repr_html_(self) -> str:
+        """For notebooks: a row per epoch, of many the first and the last."""
+        from nn.html import table  # noqa: PLC0415 - for who looks: workers do not
+
+        names, shown = self.columns(), self.rows if len(self.rows) <= MOST_SHOWN else [*self.rows[:5], *self.rows[-5:]]
+        title = f"{type(self).__name__}: {len(self.rows)} epochs" + ("" if shown is self.rows else ", 10 of them")
+        rows = [[int(row["epoch"]), *(float(row.get(name, math.nan)) for name in names if name != "epoch")] for row in shown]
+        return table(title, ["epoch", *(name for name in names if name != "epoch")], rows)
 
     def __getitem__(self, name: str) -> list[float]:
         """Return one column, for example `history['val_accuracy']`."""

@@ -110,6 +110,19 @@ class Network(Configurable, ABC):
             raise ValueError(f"plot() 'path' must end in .svg, got {target!r}")
         tensor_files.write_file(path, draw(type(self).__name__, Diagram(self.graph)).encode())
 
+    def _repr_html_(self) -> str | None:
+        """For notebooks: the table of `summary` with the picture of `plot` beside it; None, so `repr`, before it is built."""
+        if not self.built:
+            return None
+        from html import escape  # noqa: PLC0415 - for who looks: workers do not
+
+        from nn.model.diagram import Diagram, summarize  # noqa: PLC0415
+        from nn.model.picture import draw  # noqa: PLC0415
+
+        name = type(self).__name__
+        text = escape(summarize(name, self.graph, self.store))
+        return f"<pre>{text}</pre><details><summary>picture</summary>{draw(name, Diagram(self.graph))}</details>"
+
     def outline(self, input_shape: Shape) -> Graph:
         """Build and return the graph for this input shape, without memory: what a part of the model is cut from."""
         self._graph = trace(self, input_shape)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 from types import ModuleType, SimpleNamespace
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
-from nn.model import History
+from nn.layer import Dense
+from nn.model import History, SequentialModel
 from tests.nn.model.models import classifier, samples
 
 
@@ -59,3 +61,20 @@ def test_epochs_are_told_with_the_output_of_the_cell(
     classifier().fit(*samples(10), epoch=1)
     printed = capsys.readouterr()
     assert printed.out.startswith("Epoch 1/1: Loss ") and printed.err == "" and not notebook
+
+
+def test_models_histories_and_nodes_are_tables() -> None:
+    """Whole HTML, in which names of the user are texts; a model that is not built is shown as it prints."""
+    assert SequentialModel(layers=[Dense(3)])._repr_html_() is None
+    model = SequentialModel([-1, 4], [Dense(3, name="a<b>")])
+    model.setup("mse")
+    shown = str(model._repr_html_())
+    assert "a&lt;b&gt;" in shown and "Total parameters: 15" in shown and "<svg " in shown and "a<b>" not in shown
+    long = History()
+    for epoch in range(1, 41):
+        long.add(epoch, {"Loss": 1 / epoch, **({"<x>": 2.0} if epoch > 38 else {})})
+    shown = long._repr_html_()
+    assert shown.count("<tr>") == 11 and "40 epochs, 10 of them" in shown and "&lt;x&gt;" in shown and "0.025" in shown
+    assert history()._repr_html_().count("<tr>") == 3
+    for html in (shown, str(model._repr_html_())):
+        ElementTree.fromstring(f"<div>{html}</div>")
