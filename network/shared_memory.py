@@ -11,11 +11,13 @@ its handle, and the right to look at the descriptors of the owner: the same user
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import mmap
 import os
 import platform
 import secrets
+import select
 import sys
 import threading
 import weakref
@@ -104,6 +106,16 @@ class PeerTable:
     def __init__(self, handle: object) -> None:
         self.counts = attach(handle, _TABLE_BYTES).cast("I")
         self._expected: dict[int, int] = {}
+        self._process = select.poll()
+        with contextlib.suppress(OSError):  # a kernel before 5.3: its pages stay, should it be killed
+            descriptor = os.pidfd_open(handle[0])  # type: ignore[index]  # it is one: attached
+            weakref.finalize(self, os.close, descriptor)
+            self._process.register(descriptor)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the process of the reader has ended; that only its connection has tells nothing of what it still reads."""
+        return bool(self._process.poll(0))
 
     def expect(self, segment: Segment) -> None:
         """It will read what is in `segment`, and count it."""
@@ -158,11 +170,22 @@ class Outbox:
             if segment.free:
                 return segment
         if self._end + pages > PAGES and not self._make_room(pages):
+            if self._forget_the_ended():
+                return self._segment(size)
             return None
         segment = Segment(self._end, pages)
         self._end += pages
         line.append(segment)
         return segment
+
+    def _forget_the_ended(self) -> bool:
+        """Wait no more for readers that were killed; whether there were any."""
+        segments = [segment for line in self._lines.values() for segment in line]
+        ended = {table for segment in segments for table in segment.waiting if table.ended}
+        for segment in segments:
+            for table in ended & segment.waiting.keys():
+                del segment.waiting[table]
+        return bool(ended)
 
     def _make_room(self, pages: int) -> bool:
         """Forget the free segments at the end; whether `pages` fit there now."""

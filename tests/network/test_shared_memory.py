@@ -17,7 +17,7 @@ import pytest
 
 from network.errors import ProtocolError
 from network.session import Peer, Session
-from network.shared_memory import LEAST_BYTES, PAGE_BYTES, PAGES, MemoryHandle, Outbox, SharedMemory, attach
+from network.shared_memory import LEAST_BYTES, PAGE_BYTES, PAGES, MemoryHandle, Outbox, PeerTable, SharedMemory, attach
 from network.transport import SocketLink
 from network.wire import HEADER, SHARED, Kind, pack
 
@@ -347,3 +347,21 @@ def test_a_reader_that_is_gone_keeps_its_pages_from_others() -> None:
         assert again.bytes_shared and (found == 7).all()
         again.close()
         reader.session.close()
+
+
+def test_pages_of_a_reader_that_was_killed_are_used_again() -> None:
+    outbox = Outbox()
+    assert outbox.handle is not None
+    with subprocess.Popen(
+        [sys.executable, "-c", _OWNER, str(4 * PAGES)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as reader:
+        assert reader.stdout is not None
+        process, descriptor, name, size = reader.stdout.readline().split()
+        table = PeerTable((int(process), int(descriptor), name, int(size)))
+        half = [np.zeros(PAGES * PAGE_BYTES // 2, np.uint8) for _ in range(3)]
+        assert [outbox.leave(table, [array]) is not None for array in half] == [True, True, False]
+        assert not table.ended
+        reader.kill()
+    memory = SharedMemory(4 * PAGES)
+    other = PeerTable(memory.handle)
+    assert outbox.leave(other, [half[2]]) == (0, half[2].nbytes)

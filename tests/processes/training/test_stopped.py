@@ -81,8 +81,8 @@ def undisturbed(job: ParallelSGD, directory: Path) -> JobResult:
 
 @covers("SUB-31", "FLT-2")
 def test_a_stopped_worker_is_given_up(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """2.4 MB per batch fill the memory of the others and then its socket; after T they go on without it, with unchanged weights. When it
-    wakes up it finds itself alone."""
+    """2.4 MB per batch fill the memory of the others and then its socket; after T they go on without it, with unchanged
+    weights. When it wakes up it finds itself alone."""
     caplog.set_level(logging.INFO)
     job = digits_job(mlp(units=768))
     result = run(job, some(agents, 3), tmp_path, StoppedPlain, ssgd_timeout_limit=2000)
