@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import inspect
 import os
 import re
@@ -63,7 +64,7 @@ def _launch(given: argparse.Namespace) -> int:
     path = Path(given.script)
     try:
         text = read_text(path)
-        compile(text, str(path), "exec")
+        ast.parse(text, str(path))
     except OSError as error:
         raise ValueError(f"The script {path} cannot be read: {error.strerror or error}.") from error
     except (ValueError, SyntaxError) as error:

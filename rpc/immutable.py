@@ -22,7 +22,7 @@ else:
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 class Immutable:
     """Base of values with named fields, which a subclass states as a frozen dataclass does; `fields`, `asdict` and `replace`
-    take it for one."""
+    take it for one. All fields count in comparisons and are shown."""
 
     if TYPE_CHECKING:
         __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
@@ -30,6 +30,8 @@ class Immutable:
     def __init_subclass__(cls) -> None:
         cls.__doc__ = cls.__doc__ or cls.__name__  # else it is made of the signature, which takes long
         dataclass(init=False, repr=False, eq=False)(cls)
+        if not all(about.compare and about.repr and about.init for about in cls.__dataclass_fields__.values()):
+            raise TypeError(f"{cls.__name__} has a field of which only a frozen dataclass takes account")
 
     def __init__(self, *values: Any, **named: Any) -> None:
         stated = self.__dataclass_fields__

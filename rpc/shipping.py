@@ -22,7 +22,7 @@ import types
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +70,8 @@ _TAG = re.compile(rb"\x81[\xa0-\xbf\xd9-\xdb]")  # the begin of each in msgpack:
 _packing = threading.Lock()  # cloudpickle's register of modules is one for all threads
 
 
-class Bundle(Immutable):
+@dataclass(frozen=True)
+class Bundle:
     """Packed objects: `objects` is data, `code` a pickle (empty when no user code is among them), `classes` the table,
     `sources` the text of the user's modules."""
 

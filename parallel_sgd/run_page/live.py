@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from rpc.logs import SUBMIT_LOGGER, clean
+from rpc.logs import SUBMIT_LOGGER, clean, get_logger
 
 from .data import page_data
 from .records import RunRecords
@@ -74,13 +74,13 @@ class LivePage:
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name="live page", daemon=True)
 
     def __enter__(self) -> LivePage:
-        logging.getLogger(SUBMIT_LOGGER).addHandler(self._lines)
+        get_logger(SUBMIT_LOGGER).addHandler(self._lines)
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         """Viewers get the last state, and keep what they see."""
-        logging.getLogger(SUBMIT_LOGGER).removeHandler(self._lines)
+        get_logger(SUBMIT_LOGGER).removeHandler(self._lines)
         self._closing = True
         self._server.should_exit = True
         self._thread.join(_CLOSE_SECONDS)
