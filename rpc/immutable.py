@@ -36,6 +36,9 @@ class Immutable:
     def __init__(self, *values: Any, **named: Any) -> None:
         stated = self.__dataclass_fields__
         given = dict(zip(stated, values, strict=False))
+        if not named and len(values) == len(stated):
+            self.__dict__.update(given)
+            return
         wrong = sorted((named.keys() & given.keys()) | (named.keys() - stated.keys()))
         if wrong or len(values) > len(stated):
             what = f"{', '.join(wrong)}, which it has not or has twice" if wrong else f"{len(values)} values"

@@ -77,6 +77,7 @@ def test_a_late_link_changes_no_weight(agents: Cluster, tmp_path: Path) -> None:
     assert route.there.counts["delay"] >= 3 and not route.back.counts and seconds >= 1.5
 
 
+@pytest.mark.slow
 @covers("FLT-11", "SEC-7")
 def test_a_flipped_bit_reaches_no_weight(agents: Cluster, tmp_path: Path) -> None:
     """a bit flips on the way from node 2 to node 0 in the midst of a job: the connection ends there, the job

@@ -104,6 +104,7 @@ def test_a_worker_takes_the_place_of_one_that_dies(agents: LocalNodes, tmp_path:
     assert result.ledger.path.read_text().splitlines()[0] == "epoch,batch,block,node,attempt,committed"
 
 
+@pytest.mark.slow
 @covers("FLT-24")
 def test_a_worker_joins_during_a_stall(
     agents: LocalNodes, tmp_path: Path, calm: bytes, caplog: pytest.LogCaptureFixture
