@@ -149,7 +149,7 @@ def test_fitted_estimators_come_back_to_who_trusts_the_nodes(agents: NodeAssignm
             register_joblib(executor, trust_results="yes")  # type: ignore[arg-type]
 
 
-@pytest.mark.slow
+@pytest.mark.long  # beside the search for the best network
 def test_ensembles_of_scikit_learn(agents: NodeAssignment) -> None:
     """Whose estimators are fitted by tasks: the same as in this process."""
     ensemble = pytest.importorskip("sklearn.ensemble", reason="scikit-learn is not installed")
