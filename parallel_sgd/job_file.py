@@ -73,7 +73,8 @@ class JobFile:
         except ValueError as error:
             raise ValueError(f"The job file {path} is no valid TOML: {error}.") from error
         try:
-            return cls(path=path, **_checked(content, path.parent))
+            found = path.resolve()  # a link such as runs/latest names another run once one has begun
+            return cls(path=found, **_checked(content, found.parent))
         except ValueError as error:
             raise ValueError(f"The job file {path} cannot be used: {error}{'' if str(error).endswith('?') else '.'}") from error
 

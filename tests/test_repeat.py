@@ -73,12 +73,17 @@ def test_it_gives_the_same_bits_on_any_number_of_workers(run: Path, workers: int
 
 @pytest.mark.processes
 def test_it_says_what_is_another(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """An option that was given in its place, one that was changed in the file, a version."""
+    """An option that was given in its place, one that was changed in the file, a version; also of the latest run, which is
+    another one by the end."""
+    latest = Path("runs/latest")
+    latest.parent.mkdir()
+    run = run.rename(latest.with_name("P-SGD-1").absolute())
+    latest.symlink_to(run.name)
     file = run / "job.toml"
     file.write_text(file.read_text().replace("block_size = 8", "block_size = 4").replace('python = "3', 'python = "2'))
-    code, out, err = psgd(capsys, "run", run, "--local", 1, "--quiet", "--seed", 5, "--epochs", 1)
-    assert code == 0 and "The run was made with python 2" in err
-    assert "are not those of" in out and "from epoch 1 on" in out
+    code, out, err = psgd(capsys, "run", latest, "--local", 1, "--quiet", "--seed", 5, "--epochs", 1)
+    assert code == 0 and "The run was made with python 2" in err and latest.resolve() != run
+    assert f"are not those of {run}," in out and "from epoch 1 on" in out
     assert "--seed" in out and "'options.block_size' was 8, it is 4" in out and "python 2" in out
 
 
