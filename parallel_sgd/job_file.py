@@ -149,3 +149,5 @@ def _check_type(name: str, value: Any, kinds: tuple[type, ...]) -> None:
     if type(value) not in kinds:
         words = {str: "a text", int: "an integer", float: "a number", bool: "true or false", list: "a list", dict: "a table"}
         raise ValueError(f"'{name}' must be {' or '.join(words[kind] for kind in kinds[:2])}, got {value!r}")
+    if kinds == (list,) and not all(isinstance(item, str) for item in value):
+        raise ValueError(f"'{name}' must be a list of texts, got {value!r}")

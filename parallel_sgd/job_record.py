@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import os
 import sys
@@ -11,6 +12,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
+from nn.callback import Callback
 from nn.dataset import ArrayDataset
 from rpc.files import publish
 
@@ -96,6 +98,10 @@ def _value(name: str, value: Any) -> Any:
         return ",".join(f"{number}={weight!r}" for number, weight in value.items())
     if name == "checkpoint_every":
         return "off" if value is None else str(value)
+    if name == "callbacks":
+        return [_callback(each) for each in value]
+    if name == "writers":
+        return [text for each in value if (text := _writer(each))]
     if name in ("blas_threads", "fault"):
         return str(value)
     if name == "gd_params":
@@ -126,9 +132,30 @@ def _object(made: Any) -> str:
     """`NAME:KEY=VALUE,..` for a data set or a transform."""
     if isinstance(made, ArrayDataset):
         raise _Unnamed("samples in the memory of a program")
-    given = made.get_config()
+    return _with_arguments(type(made), made.get_config())
+
+
+def _with_arguments(kind: type[Any], given: Mapping[str, Any]) -> str:
     _check_plain(given)
-    return _name(type(made)) + (":" if given else "") + ",".join(f"{name}={value!r}" for name, value in given.items())
+    return _name(kind) + (":" if given else "") + ",".join(f"{name}={value!r}" for name, value in given.items())
+
+
+def _callback(made: Callback) -> str:
+    """Likewise for a callback, whose `get_config` must tell all arguments: no hash would show that one is another."""
+    given, kind = made.get_config(), type(made)
+    if untold := inspect.signature(kind).parameters.keys() - given.keys():
+        raise _Unnamed(f"{kind.__name__}, whose get_config() does not tell {', '.join(sorted(untold))}")
+    return _with_arguments(kind, given)
+
+
+def _writer(made: Any) -> str:
+    """Likewise for a writer that ships; "" for others, and where it may have a password: no result depends on writers."""
+    kind = type(made)
+    if not kind.__module__.startswith(f"{__package__}.writers.") or kind.__name__.startswith("_"):
+        return ""
+    values = ((name, getattr(made, name, None)) for name in inspect.signature(kind).parameters)
+    given = {name: os.fspath(value) if isinstance(value, os.PathLike) else value for name, value in values}
+    return "" if "@" in str(given) else _with_arguments(kind, given)
 
 
 def _name(kind: Any) -> str:

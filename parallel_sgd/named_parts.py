@@ -13,14 +13,15 @@ from types import ModuleType
 from typing import Any, Final
 
 import nn
+from nn.callback import Callback
 from nn.gradient_descent.interface import IGradientDescent
 from nn.optimizer import IOptimizer
 
-from . import batch_sync, profiles
+from . import batch_sync, profiles, writers
 from . import codec as codecs
 from .batch_sync.sync.interface import ISyncType
 from .codec.interfaces import Codec
-from .names import UnknownName, find_class, known_classes
+from .names import UnknownName, find_class, known_classes, make_object, split_objects
 from .options import JobOptions
 from .profiles.blockassignment.abstract import AbsBlockAssignment
 
@@ -45,6 +46,22 @@ def _with_suffix(text: str, known: Mapping[str, Any]) -> str:
 def codec(option: str, word: str) -> Any:
     """A codec: `plain`, `topk`, ..."""
     return find_class(word, Codec, known_classes(codecs, Codec), option)
+
+
+def callback(option: str, text: str) -> list[Callback]:
+    """Callbacks with their arguments, and commas between several: `EarlyStopping:patience=3`."""
+    known = {name: kind for name, kind in known_classes(nn.callback, Callback).items() if kind not in _NO_TEXT}
+    return [make_object(part, Callback, known, option, several=True) for part in split_objects(text)]
+
+
+_NO_TEXT: Final = (Callback, nn.callback.LearningRateScheduler)  # the one does nothing, the other takes a function
+
+
+def writer(option: str, text: str) -> list[Any]:
+    """Writers, likewise: `tensorboard:directory=tb`."""
+    kinds = {"tensorboard": writers.TensorBoardWriter, "mlflow": writers.MLflowWriter}
+    known = kinds | {kind.__name__.lower(): kind for kind in kinds.values()}
+    return [make_object(part, object, known, option, several=True) for part in split_objects(text)]
 
 
 def sync(option: str, word: str) -> Any:

@@ -185,7 +185,7 @@ def make_object(text: str, base: Any, known: Mapping[str, Any], option: str, *, 
         raise UnknownName(f"{what}: {error}; {_takes(name.strip(), found)}") from None
     try:
         return found(**arguments)
-    except (TypeError, ValueError, OSError) as error:
+    except (TypeError, ValueError, OSError, ImportError) as error:
         raise UnknownName(f"{what}: {error}") from error
 
 

@@ -16,7 +16,7 @@ from rpc.launch import Launcher, LocalAgents, LocalLauncher, Offer, launcher_of,
 from rpc.logs import attach_console
 
 from .channel import Parameter_Server
-from .option_fields import check_positive
+from .option_checks import positive
 
 
 def parse_worker(worker_cnt: int, ps: bool = False, filename: str | Path = "worker.json") -> NodeAssignment:
@@ -25,7 +25,7 @@ def parse_worker(worker_cnt: int, ps: bool = False, filename: str | Path = "work
     The file holds `{"PS": address, "Worker": [address, ...]}`, an address being `host` or `host:port`.
     Raises: ValueError naming file, expectation and what it holds; FileNotFoundError; TypeError for a `ps` that is no bool.
     """
-    check_positive("worker_cnt", worker_cnt)
+    positive("worker_cnt", worker_cnt)
     _check_ps(ps, f"; write parse_worker({worker_cnt}, filename={str(ps)!r})" if isinstance(ps, (str, Path)) else "")
     path = Path(filename)
     content = _read(path)
@@ -120,7 +120,7 @@ class LocalWorkers(LocalNodes):
         Not while a job runs here: it would fail. What earlier jobs have left stays, as at the end of the workers.
         Raises: ValueError for a wrong count, ClosedByUs after `close`, NetworkError when an agent does not come up.
         """
-        check_positive("count", count)
+        positive("count", count)
         self.check_open()
         if count != len(self.worker_ids):
             try:
@@ -163,7 +163,7 @@ def local_workers(count: int, ps: bool = False, *, work_dir: str | Path | None =
     >>> nodes = parallel_sgd.local_workers(2)  # doctest: +SKIP
     >>> job.parallel(nodes), job.parallel(nodes.scale(4))  # doctest: +SKIP
     """
-    check_positive("count", count)
+    positive("count", count)
     _check_ps(ps)
     return LocalWorkers(count, ps, work_dir)
 
@@ -204,7 +204,7 @@ def nodes_from(
         raise ValueError(f"local:{offered} and a count of {count} disagree.")
     if count is None:
         raise ValueError("'count' must say how many workers to use, got None")
-    check_positive("count", count)
+    positive("count", count)
     attach_console()  # it may wait for minutes, and says for what
     with contextlib.ExitStack() as at_end:
         nodes = NodeAssignment() if made.lasting else LocalNodes()
@@ -227,7 +227,7 @@ class InProcessNodes(NodeAssignment):
 @contextmanager
 def in_process(count: int, ps: bool = False) -> Iterator[InProcessNodes]:
     """Yield `count` nodes (and a parameter server) that run a job inside this process: for breakpoints, tests, teaching."""
-    check_positive("count", count)
+    positive("count", count)
     _check_ps(ps)
     nodes = InProcessNodes()
     for node_id in [*range(count), Parameter_Server] if ps else range(count):

@@ -20,35 +20,12 @@ from rpc import submit
 from rpc.job import PORTABLE
 from rpc.logs import NORMAL
 
+from . import option_checks as check
 from .batch_sync.sync.interface import ISyncType, SyncChoice, SyncSetting
 from .batch_sync.sync.synchronized import SynchronizedSGD
 from .checkpoint.schedule import AUTO, Every, checked_commits, checked_every
 from .codec.choice import CodecArgument
-from .option_fields import (
-    CODE,
-    HERE,
-    Option,
-    about,
-    check_bits,
-    check_callbacks,
-    check_class,
-    check_directory,
-    check_fault,
-    check_instance,
-    check_number,
-    check_page,
-    check_parameters,
-    check_positive,
-    check_seed,
-    check_stall,
-    check_switch,
-    check_threads,
-    check_title,
-    check_weights,
-    check_writers,
-    flag,
-    option,
-)
+from .option_fields import CODE, HERE, Option, about, flag, option
 from .profiles import IIDBlockAssignment, ISetting
 
 if TYPE_CHECKING:  # no worker without faults loads it
@@ -65,18 +42,18 @@ class JobOptions:
     """
 
     nodes: NodeAssignment = field(
-        metadata=about("from `parse_worker`, `local_workers` or `in_process`.", check_instance(NodeAssignment), travels=HERE)
+        metadata=about("from `parse_worker`, `local_workers` or `in_process`.", check.instance(NodeAssignment), travels=HERE)
     )
     redundancy: int = option(
         1,
         "on how many workers each block is computed.",
         flag=flag("--redundancy", "training", "workers that compute each block", type=int),
     )
-    block_size: int = option(64, "samples of one block.", check_positive, flag("--batch-size", "training", type=int))
+    block_size: int = option(64, "samples of one block.", check.positive, flag("--batch-size", "training", type=int))
     epoch: int = option(
         10,
         "passes over the training set (`epochs` is another name for it).",
-        check_positive,
+        check.positive,
         flag("--epochs", "training", "passes over the training set", type=int),
     )
     assignment_type: AssignmentType | Any = option(
@@ -89,7 +66,7 @@ class JobOptions:
         SynchronizedSGD,
         "when a result counts as ready: `SynchronizedSGD` ('ssgd'), `AsynchronizedSGD` ('asgd'), `StaleSynchronous(s)` "
         "('stale:2'), or your own.",
-        check_class(ISyncType, SyncSetting),
+        check.subclass(ISyncType, SyncSetting),
         flag(
             "--psgd --sync-type",
             "training",
@@ -102,14 +79,14 @@ class JobOptions:
     op_type: type[IOptimizer] | Any = option(
         PSGDOptimizer,
         "what is exchanged: a class, or its word such as 'psgd'.",
-        check_class(IOptimizer),
+        check.subclass(IOptimizer),
         flag("--optimizer --op-type", "training", "what is exchanged (default: psgd, raw gradients)", default="psgd"),
         CODE,
     )
     gd_type: type[IGradientDescent] | Any = option(
         ADAMOptimizer,
         "the gradient-descent rule, a class or its word such as 'adam', made with `gd_params`.",
-        check_class(IGradientDescent),
+        check.subclass(IGradientDescent),
         flag("--gradient-descent", "training", "the gradient-descent rule", default="adam", metavar="RULE"),
         CODE,
     )
@@ -138,19 +115,19 @@ class JobOptions:
     network_bandwidth: float = option(
         1048576,
         "bytes per second, sets the limit of preCommit.",
-        check_number(0, open_low=True),
+        check.number(0, open_low=True),
         flag("--network-bandwidth", "training", type=float, metavar="BYTES_PER_S"),
     )
     mission_title: str = option(
         "P-SGD",
         "part of file names (`job_title` is another name for it).",
-        check_title,
+        check.title,
         flag("--title", "output", "part of the names of the result files"),
     )
     ssgd_timeout_limit: float = option(
         10000,
         "milliseconds after which an overdue result is rescued or given up.",
-        check_number(0, open_low=True),
+        check.number(0, open_low=True),
         flag("--ssgd-timeout", "training", type=float, metavar="MS"),
     )
     codec_extra_parameters: Mapping[Hashable, Any] | None = option(
@@ -158,7 +135,7 @@ class JobOptions:
         "what `GlobalSettings.get_params` returns, by any hashable key; the values are plain data. A parameter that no "
         "codec reads is refused where their code tells what they read (that of all that ship does), else a warning names "
         "it at the end.",
-        check_parameters,
+        check.parameters,
         flag(
             "--codec-params",
             "training",
@@ -175,27 +152,27 @@ class JobOptions:
     seed: int = option(
         0,
         "of every random draw; weights are never drawn anew.",
-        check_seed,
+        check.seed,
         flag("--seed", "training", "of every random draw", type=int),
     )
     wait: float = option(
         0.0,
         "seconds to wait for busy nodes.",
-        check_number(0),
+        check.number(0),
         flag("--wait", "nodes", "wait this long for busy workers", type=float, metavar="SECONDS"),
         HERE,
     )
     blas_threads: int | str = option(
         1,
         "per worker, or 'auto' for the cores of the host divided by its jobs.",
-        check_threads,
+        check.threads,
         flag("--blas-threads", "training", "per worker, or auto", default="1"),
     )
     bits: str | None = option(
         None,
         "'portable': the same bits on every x86 CPU with AVX2, whose kernels all nodes take then, on one thread and without "
         "NumPy's functions for AVX-512; a node that has none is refused. By default the fastest kernels that all nodes have.",
-        check_bits,
+        check.bits,
         flag(
             "--bits",
             "training",
@@ -225,7 +202,7 @@ class JobOptions:
         None,
         "seconds in one batch after which a node that neither ends it nor waits for others counts as stuck; by default "
         "10 s or 20 times its median step, whichever is longer.",
-        check_stall,
+        check.stall,
         flag(
             "--stall-timeout",
             "faults",
@@ -264,7 +241,7 @@ class JobOptions:
         "",
         "what shall go wrong, for tests and lectures: 'kill 1@e1.b3; stop 2@e1.b5 for 4s; +500ms 0>1' has worker 1 die at "
         "the third batch of the first epoch, and so on (`network.faults.FaultPlan`); `seed` is that of the job.",
-        check_fault,
+        check.fault,
         flag("--fault", "faults", "what shall go wrong, as 'kill 1@e1.b3; +500ms 0>1'", metavar="PLAN"),
     )
     checkpoint_every: Every = option(
@@ -311,7 +288,7 @@ class JobOptions:
         ".",
         "where the folder of the run goes, `runs/<title>-<number>/`, with a `Node-<i>-Retrieve` for each node; links of "
         "that name, and `runs/latest`, lead to the newest.",
-        check_directory,
+        check.directory,
         travels=HERE,
     )
     shuffle: bool = option(
@@ -319,7 +296,7 @@ class JobOptions:
         "whether every epoch deals the samples in an order of its own, keyed by (seed, epoch); else all deal them in the "
         "order that `data` and `transform` give. After transforms such as `Dirichlet`, whose order says which block gets "
         "what, a sample stays in its block. What does not fill a batch makes a last, shorter one.",
-        check_switch,
+        check.switch,
         flag(
             "--no-shuffle",
             "data",
@@ -337,7 +314,7 @@ class JobOptions:
         False,
         "whether a page shows the run while it goes on, at an address of this machine that the log tells: progress, loss, who "
         "waits for whom. Needs the extra `page`.",
-        check_page,
+        check.page,
         flag("--page", "output", "show the run on a page while it goes on (default: no)", action="store_true"),
         travels=HERE,
     )
@@ -345,7 +322,7 @@ class JobOptions:
         None,
         "{class: weight} multiplies the losses of the training samples of a class, as in `Model.fit`; those that it leaves "
         "out have 1. Evaluations are not weighted.",
-        check_weights,
+        check.weights,
         flag(
             "--class-weight",
             "training",
@@ -358,16 +335,34 @@ class JobOptions:
         "those of `nn.callback`, or your own `on_epoch_end(epoch, logs)`: on every worker, with the results of the evaluation "
         "after each epoch (`val_Loss`, `val_accuracy`), which all have alike, so that all decide alike. Their files go into "
         "the folder of each node. Where each worker trains a model of its own they are refused.",
-        check_callbacks,
-        travels=CODE,
+        check.callbacks,
+        flag(
+            "--callback",
+            "training",
+            "what is done after each epoch: EarlyStopping:patience=3, ReduceOnPlateau:factor=0.5, "
+            "ModelCheckpoint:path=best.model,save_best_only=true, or module:Class, file.py:Class; repeatable",
+            action="append",
+            default=[],
+            metavar="NAME[:KEY=VALUE,..]",
+        ),
+        CODE,
     )
     writers: Sequence[Any] = option(
         (),
         "those of `parallel_sgd.writers` (`TensorBoardWriter`, `MLflowWriter`), others with `start(config)`, "
         "`log(step, values)` and `finish(status)`, or modules of the shape of `wandb`. They stay with the submitter, and get "
         "the figures of every batch and epoch when the job has ended, well or not. One that fails is told once.",
-        check_writers,
-        travels=HERE,
+        check.writers,
+        flag(
+            "--writer",
+            "output",
+            "who gets the figures of the job: tensorboard:directory=tb, mlflow:tracking_uri=sqlite:///runs.db, or "
+            "module:Class, file.py:Class; repeatable",
+            action="append",
+            default=[],
+            metavar="NAME[:KEY=VALUE,..]",
+        ),
+        HERE,
     )
 
     @property

@@ -22,6 +22,7 @@ from nn.optimizer import GradientAveragingOptimizer
 from parallel_sgd import ParallelSGD, in_process
 from parallel_sgd.batch_sync import StaleSynchronous
 from parallel_sgd.codec import AsyncPS, GradCode, Plain, TopK
+from parallel_sgd.commands.options import make_parser, settings_of
 from parallel_sgd.profiles import CyclicAssignment, FixedBlockAssignment
 
 EPOCHS = 3
@@ -106,6 +107,13 @@ def test_it_says_what_is_another(run: Path, capsys: pytest.CaptureFixture[str]) 
         (("noise=", "noise=0.1+"), "SimData"),
         (("features=6", "features=5"), "The data set SimData:.* is not the one of the run: its SHA-256 is"),
         (('gd_type = "SGD', 'gd_type = "SGB'), "did you mean"),
+        (
+            ("callbacks = []", 'callbacks = ["EarlyStoping"]'),
+            "--callback 'EarlyStoping' is unknown; did you mean 'EarlyStopping'?",
+        ),
+        (("callbacks = []", "callbacks = [3]"), "'options.callbacks' must be a list of texts, got [3]"),
+        (("callbacks = []", 'callbacks = ["CSVLogger:path=/a/b"]'), "CSVLogger 'path' must be the name of a file in a job"),
+        (("writers = []", 'writers = ["json:JSONDecoder"]'), "--writer must have start(config), log(step, values)"),
     ],
 )
 def test_a_file_that_does_not_do_is_refused_before_anything_starts(
@@ -117,6 +125,55 @@ def test_a_file_that_does_not_do_is_refused_before_anything_starts(
     code, out, err = psgd(capsys, "run", file)
     assert (code, out, err.count("\n")) == (2, "", 1) and not Path("runs").exists()
     assert said in err or re.search(said, err), err
+
+
+class Unconfigured(nn.callback.Callback):
+    """Takes an argument, and does not tell which."""
+
+    def __init__(self, patience: int) -> None:
+        self.patience = patience
+
+
+class Printed:
+    """A writer of one's own."""
+
+    def start(self, config: Any) -> None:
+        print("start")
+
+    def log(self, step: int, values: Any) -> None:
+        print(step)
+
+    def finish(self, status: str) -> None:
+        print(status)
+
+
+@pytest.mark.processes
+def test_callbacks_and_writers_stand_in_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What callbacks do is part of the bits; a writer is none, so one that has no text is left out."""
+    monkeypatch.chdir(tmp_path)
+    stop = nn.callback.EarlyStopping("val_accuracy", patience=1)
+    slower = nn.callback.ReduceOnPlateau(patience=1, min_delta=1.0, factor=0.5)
+    best = nn.callback.ModelCheckpoint("best.model")
+    logger = nn.callback.CSVLogger("epochs.csv")
+    run = trained(epoch=8, callbacks=[slower, stop, best, logger], writers=[Printed()]).resolve()
+    ended = len((run / "Node-0-Retrieve" / "epochs.csv").read_text().splitlines()) - 1
+    assert ended < 8 and "writers = []" in (run / "job.toml").read_text()
+    code, out, _ = psgd(capsys, "verify", run)
+    assert code == 0 and f"Epochs 1 to {ended}, computed again on 2 workers" in out
+    text = (run / "job.toml").read_text()
+    (run / "job.toml").write_text(text.replace("writers = []", 'writers = ["tests.test_repeat:Printed"]'))
+    code, out, _ = psgd(capsys, "run", run, "--epochs", "8", "--local", "1", "-q")
+    assert code == 0 and out.startswith("start\n1\n2\n") and f"equal those of {run} after each of {ended} epochs" in out
+    assert next(Path("runs/latest").glob("Node-*/epochs.csv")).read_bytes() == (run / "Node-0-Retrieve/epochs.csv").read_bytes()
+    given = make_parser().parse_args(["-m", "x", "--callback", "none", "--writer", "none"])
+    assert not settings_of(given)["callbacks"] and not settings_of(given)["writers"]  # in place of those of the file
+    asked = trained(epoch=1, callbacks=[Unconfigured(2)])
+    code, _, err = psgd(capsys, "run", asked)
+    assert (
+        code == 2 and "has no 'callbacks': it was Unconfigured, whose get_config() does not tell patience. Give --call" in err
+    )
 
 
 def test_what_only_a_program_can_make_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

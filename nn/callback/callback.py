@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nn.arguments import Configurable
 from nn.arrays import Array
 
 if TYPE_CHECKING:
     from nn.model.trained_network import TrainedNetwork
 
 
-class Callback:
+class Callback(Configurable):
     """Is called by `Model.fit` as training goes on. Override what you need.
 
     `model` is the model in training, `params` tells `epoch`, `batch_size`, `steps` (batches per epoch, None where that is not

@@ -7,13 +7,14 @@ import io
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from nn import arguments
 from nn.callback.callback import Callback
 from nn.tensor_files import write_file
 
 
-class CSVLogger(Callback):
+class CSVLogger(Callback, configured=True):
     """One line per epoch, with comma and header: `epoch` (from 1), `Loss`, the metrics and the `val_...` results.
 
     Numbers are written so that reading them gives the same bits. A line is written when its epoch has ended. A file that
@@ -62,6 +63,10 @@ class CSVLogger(Callback):
         lines.append([self.model.epochs_trained, *(repr(float(value)) for value in logs.values())])
         with open(self._place, "a", encoding="utf-8", newline="") as file:
             file.write(_text(lines))
+
+    def argument(self, name: str) -> Any:
+        """Return one argument as `get_config` gives it."""
+        return str(self.path) if name == "path" else super().argument(name)
 
     @property
     def _place(self) -> Path:

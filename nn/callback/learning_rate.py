@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from nn import arguments
 from nn.arrays import Array
 from nn.callback.callback import Callback
-from nn.callback.monitor import Monitor
+from nn.callback.monitor import Monitor, Monitored
 
 if TYPE_CHECKING:
     from nn.gradient_descent.interface import IGradientDescent
@@ -77,7 +77,7 @@ def _needed(function: Callable[..., object]) -> int:
     return sum(parameter.kind in kinds and parameter.default is parameter.empty for parameter in parameters)
 
 
-class ReduceOnPlateau(Callback):
+class ReduceOnPlateau(Monitored, configured=True):
     """learn_rate <- max(factor * learn_rate, min_rate) after `patience` epochs in which the monitored result was not better.
 
     Better is what beats the best so far by more than `min_delta`; see `Monitor` for `mode`. After a reduction the next

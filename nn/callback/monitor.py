@@ -55,10 +55,23 @@ def _mode(owner: str, name: str) -> str:
     return "min" if small else "max"
 
 
+class Monitored(Callback):
+    """Goes by one result of each epoch, `monitor`."""
+
+    def argument(self, name: str) -> Any:
+        """Return one argument as `get_config` gives it: of the `Monitor` what it was made of."""
+        monitor = vars(self)["monitor"]
+        if name == "monitor":
+            return "val_Loss" if monitor is None else monitor.name
+        if name in ("mode", "min_delta"):
+            return "auto" if monitor is None else getattr(monitor, name)
+        return super().argument(name)
+
+
 _WEIGHT = "weight_"
 
 
-class EarlyStopping(Callback):
+class EarlyStopping(Monitored, configured=True):
     """Ends training after `patience` epochs in a row in which the monitored result was not better (Prechelt, 1998).
 
     Better is what beats the best so far by more than `min_delta`; see `Monitor` for `mode`. With `patience` 0 the first
@@ -131,7 +144,7 @@ class EarlyStopping(Callback):
         self._weights = [np.array(state[f"{_WEIGHT}{place}"]) for place in range(count)]
 
 
-class ModelCheckpoint(Callback):
+class ModelCheckpoint(Monitored, configured=True):
     """Saves the model at the end of every epoch whose number `every` divides, or of those that are the best so far.
 
     `path` may have fields: `"run-{epoch:03d}-{val_Loss:.3f}.model"` with the epoch from 1 and the results. An older file

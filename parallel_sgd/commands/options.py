@@ -18,7 +18,18 @@ from nn.tensor_files import ModelFileError
 from rpc import OptionParser
 from rpc.logs import NORMAL, QUIET, VERBOSE
 
-from ..named_parts import assignment, assignment_forms, codec, integer, optimizer, rule, sync, sync_forms
+from ..named_parts import (
+    assignment,
+    assignment_forms,
+    callback,
+    codec,
+    integer,
+    optimizer,
+    rule,
+    sync,
+    sync_forms,
+    writer,
+)
 from ..names import UnknownName, known_classes, make_object, split_objects
 from ..options import JobOptions
 from ..options import options as known_options
@@ -207,6 +218,11 @@ def _number(text: str) -> float | int:
         return float(text)
 
 
+def _each(read: Callable[[str, str], list[Any]], option: str, texts: list[str]) -> list[Any]:
+    """What all the texts stand for; `none` for nothing, in place of what a job file has."""
+    return [] if texts == ["none"] else [made for text in texts for made in read(option, text)]
+
+
 def _rule_parameters(text: str | list[Any] | dict[str, Any]) -> tuple[Any, ...] | dict[str, Any]:
     if not isinstance(text, str):  # of a job file, the learning rate among them
         return dict(text) if isinstance(text, dict) else tuple(text)
@@ -231,6 +247,8 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "blas_threads": lambda text: text if text == "auto" else integer("--blas-threads", text),
     "checkpoint_every": lambda text: int(text) if text.isdecimal() else text,
     "class_weight": _class_weight,
+    "callbacks": partial(_each, callback, "--callback"),
+    "writers": partial(_each, writer, "--writer"),
 }
 """What makes a value of the text that the command line gives for an option; any other option is what argparse makes of it."""
 

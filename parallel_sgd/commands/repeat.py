@@ -33,6 +33,7 @@ _UNTOUCHED: Final = ("local", "worker_count", "launch", "workers")  # who comput
 _NOT_AGAIN: Final[Mapping[str, Any]] = {
     **dict.fromkeys(("on_failure", "min_workers", "max_workers", "discovery", "stall_timeout", "checkpoint_every")),
     "fault": "",
+    "page": False,
 }
 """What has no part in the bits."""
 
@@ -149,7 +150,7 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
         tell(given, {"equal": False, "damaged": found}, "\n".join(map(clean_text, found)))
         return EXIT_FAILED
     file = JobFile.read(folder)
-    options = _merged(file, {}, {**defaults, "json": given.json, "quiet": True, "verbose": False})
+    options = _merged(file, {"writers": []}, {**defaults, "json": given.json, "quiet": True, "verbose": False})
     epochs = read_hashes(folder)
     last = max(epochs, default=0)
     until = last if given.epoch is None else given.epoch
