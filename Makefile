@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # thousands of imports: each of our modules, and each rewritten test, is compiled once
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-computing test-processes test-alone check house long steady soak extras faults fuzz mutants proofs golden audit bench browser clean lock
+.PHONY: demo test test-computing test-processes test-alone check house long steady soak extras faults fuzz mutants proofs golden audit bench browser docs clean lock
 
 DEV_LOCK := requirements/dev-3.11.txt
 RUN_LOCK := requirements/run-3.11.txt
@@ -147,5 +147,14 @@ browser: $(VENV)/.dev
 	npm install --silent --no-audit --no-fund --prefix $(VENV)/browser playwright-core@1.64.1
 	PLAYWRIGHT=$(CURDIR)/$(VENV)/browser $(BIN)/python -m tests.browser $(OPTIONS)
 
+# the guides, and a reference of all public names, as a site in site/ that opens without a network: open site/index.html
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "Built: site/index.html"
+
+$(VENV)/.docs: $(VENV)/.dev
+	$(INSTALL) -e '.[dev,docs]'
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .mutants.jsonl build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) site .mutants.jsonl build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

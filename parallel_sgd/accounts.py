@@ -16,6 +16,7 @@ from network.wire import Sent
 
 from .channel import Wait
 
+__all__ = ["RECEIVED", "SENT", "Entry", "NodeAccounts", "Times"]
 SENT = "sent"
 RECEIVED = "received"
 

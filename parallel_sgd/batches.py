@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from nn.model.batches import select_rows
 from nn.random import keyed
 
+__all__ = ["FIXED", "ORDERS", "SHUFFLED", "SHUFFLED_IN_BLOCKS", "Batches"]
 Array = NDArray[Any]
 
 FIXED: Final = "fixed"

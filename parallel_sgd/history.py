@@ -14,6 +14,7 @@ from nn.model.history import VALIDATION, History
 
 from .table import Column, read_columns
 
+__all__ = ["JobHistory"]
 _POSITION: Final = ("Time", "Epochs", "Batches", "in", "Total")
 EPOCH, STEP = "epoch", "step"
 Figures = dict[str, float]

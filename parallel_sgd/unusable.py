@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from network.values import fields_of
 
+__all__ = ["Unusable", "check_finite"]
+
 
 class Like(NamedTuple):
     """The shape and type of what is put for a variable."""

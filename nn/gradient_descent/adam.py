@@ -18,13 +18,14 @@ from nn.gradient_descent.schedule import Schedule
 class ADAMOptimizer(IGradientDescent, configured=True):
     """Adaptive moment estimation (Kingma and Ba, 2015), step t:
 
-    m <- b1 m + (1 - b1) g,  v <- b2 v + (1 - b2) g^2,
-    w <- w - learn_rate * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + epsilon).
+        m <- b1 m + (1 - b1) g,  v <- b2 v + (1 - b2) g^2,
+        w <- w - learn_rate * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + epsilon).
 
     The slots hold M = m / (1 - b1) and V = v / (1 - b2), whose recurrences need one multiplication less each; the factors
     move into the two numbers that all parameters share:
-    w <- w - learn_rate * f * M / (sqrt(V) + e)  with  c = sqrt((1 - b2^t) / (1 - b2)),  f = c * (1 - b1) / (1 - b1^t),
-    e = epsilon * c.
+
+        w <- w - learn_rate * f * M / (sqrt(V) + e)  with  c = sqrt((1 - b2^t) / (1 - b2)),  f = c * (1 - b1) / (1 - b1^t),
+        e = epsilon * c.
 
     >>> rule, w = nn.gradient_descent.ADAMOptimizer(0.1), np.array([1.0, 2.0])
     >>> rule.update(w, np.array([0.5, -1.0]))

@@ -108,8 +108,8 @@ class SimpleRNN(Recurrent, configured=True):
 class LSTM(Recurrent, configured=True):
     """Long short-term memory (Hochreiter and Schmidhuber, 1997), with a forget gate (Gers et al., 2000).
 
-    [i f g o] = x_t @ kernel + h_(t-1) @ recurrent_kernel + bias
-    c_t = sigmoid(f) * c_(t-1) + sigmoid(i) * tanh(g),  h_t = sigmoid(o) * tanh(c_t)
+        [i f g o] = x_t @ kernel + h_(t-1) @ recurrent_kernel + bias
+        c_t = sigmoid(f) * c_(t-1) + sigmoid(i) * tanh(g),  h_t = sigmoid(o) * tanh(c_t)
 
     Shapes: x (batch, time, features), kernel (features, 4 * units), recurrent_kernel (units, 4 * units), bias (4 * units,),
     gates in the order i, f, g, o of Keras and torch; output (batch, units) or, with `return_sequences`, (batch, time, units).
@@ -158,8 +158,8 @@ class _WithForgetBias(Initializer):
 class GRU(Recurrent):
     """Gated recurrent units (Cho et al., 2014), with the reset gate after the recurrent product as in Keras and torch.
 
-    [z r a] = x_t @ kernel + bias[0],  [z' r' q] = h_(t-1) @ recurrent_kernel + bias[1]
-    g = tanh(a + sigmoid(r + r') * q),  h_t = sigmoid(z + z') * h_(t-1) + (1 - sigmoid(z + z')) * g
+        [z r a] = x_t @ kernel + bias[0],  [z' r' q] = h_(t-1) @ recurrent_kernel + bias[1]
+        g = tanh(a + sigmoid(r + r') * q),  h_t = sigmoid(z + z') * h_(t-1) + (1 - sigmoid(z + z')) * g
 
     Shapes: x (batch, time, features), kernel (features, 3 * units), recurrent_kernel (units, 3 * units), bias (2, 3 * units),
     gates in Keras's order z, r, g (torch has r, z, g); output (batch, units) or, with `return_sequences`, (batch, time, units).

@@ -30,8 +30,8 @@ class _LSTMStep(NamedTuple):
 class LSTMOperation(FeatureMajor):
     """Long short-term memory (Hochreiter and Schmidhuber, 1997) with a forget gate (Gers et al., 2000).
 
-    [i f g o] = x_t @ kernel + h_(t-1) @ recurrent kernel + bias, each (batch, units);
-    c_t = sigmoid(f) * c_(t-1) + sigmoid(i) * tanh(g),  h_t = sigmoid(o) * tanh(c_t).
+        [i f g o] = x_t @ kernel + h_(t-1) @ recurrent kernel + bias, each (batch, units);
+        c_t = sigmoid(f) * c_(t-1) + sigmoid(i) * tanh(g),  h_t = sigmoid(o) * tanh(c_t).
 
     One product for a step gives all gates. With w = dh * h and d = dc * g * i the gradients of the pre-activations are
     w - w * o for o, d - d * i for i and dc * i - d * g for g: no derivative of an activation is computed on its own.

@@ -132,8 +132,8 @@ class Nesterov(RuleStage):
 class AdamPrecond(RuleStage):
     """Sends the direction of Adam (Kingma and Ba, 2015) on the worker's own moments, step t counted from 1:
 
-    m <- beta1 m + (1 - beta1) x,  v <- beta2 v + (1 - beta2) x^2,
-    sends (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon).
+        m <- beta1 m + (1 - beta1) x,  v <- beta2 v + (1 - beta2) x^2,
+        sends (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon).
 
     Its elements are about 1 in magnitude, so that a scale shared by a whole vector fits them. After the merge follows
     `SGDOptimizer(1e-3)`.

@@ -1,0 +1,174 @@
+"""What MkDocs is told beyond mkdocs.yml: which files of the repository are pages, and which pages are made.
+
+All pages stand in the site where they stand in the repository. Made are: a page for each module that docs/reference.md
+names, a page for each program and file that a page leads to, and the lists of the programs and the decisions.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from html.parser import HTMLParser
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File
+
+ROOT = Path(__file__).resolve().parents[2]
+DECISIONS, PROGRAMS, REFERENCE = "docs/adr/README.md", "examples/README.md", "docs/reference.md"
+PICTURES = {".png", ".svg"}
+LANGUAGES = {".py": "python", ".sh": "bash", ".yaml": "yaml", "": "dockerfile"}
+MODULE = re.compile(r"^\| `([\w.]+)` \|", re.MULTILINE)
+LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)((?:#[^)\s]*)?)\)")
+
+
+def guides() -> list[str]:
+    """What is a page as it is, and the pictures of these."""
+    beside = ["README.md", "README.zh-CN.md", "CHANGELOG.md", "nn/README.md", "executor/README.md", "deploy/README.md"]
+    beside += ["parallel_sgd/codec/README.md", "parallel_sgd/profiles/blockassignment/README.md"]
+    below = sorted((ROOT / "docs").rglob("*"))
+    shown = [path for path in below if path.suffix in {".md", *PICTURES} and (ROOT / "docs" / "site") not in path.parents]
+    return beside + [path.relative_to(ROOT).as_posix() for path in shown]
+
+
+def programs() -> list[str]:
+    return [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "examples").rglob("*.py"))]
+
+
+def deployed() -> list[str]:
+    """The files that the guide of deploy/ leads to."""
+    return [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "deploy").iterdir()) if path.suffix != ".md"]
+
+
+def title(page: str) -> str:
+    return (ROOT / page).read_text("utf-8").partition("\n")[0].lstrip("# ")
+
+
+def said(path: str) -> str:
+    """The first paragraph of a program's docstring."""
+    return " ".join((ast.get_docstring(ast.parse((ROOT / path).read_text("utf-8"))) or "").partition("\n\n")[0].split())
+
+
+def source_page(path: str) -> str:
+    """A file as a page."""
+    text, suffix = (ROOT / path).read_text("utf-8"), Path(path).suffix
+    return f"# {path}\n\n````{LANGUAGES[suffix]}\n{text}````\n"
+
+
+def modules() -> dict[str, list[str]]:
+    """The modules of the reference by the heading above them."""
+    found = {}
+    for part in (ROOT / REFERENCE).read_text("utf-8").split("\n## ")[1:]:
+        found[part.partition("\n")[0]] = MODULE.findall(part)
+    return found
+
+
+def public_names(module: str) -> list[str]:
+    """`__all__` of a module without its modules, which have pages of their own."""
+    found = import_module(module)
+    return [name for name in found.__all__ if not isinstance(getattr(found, name), ModuleType)]
+
+
+def module_page(module: str) -> str:
+    names = "".join(f"        - {name}\n" for name in public_names(module))
+    return f"# {module}\n\n::: {module}\n    options:\n      show_root_heading: false\n      show_root_toc_entry: false\n" + (
+        f"      members:\n{names}" if names else "      members: false\n"
+    )
+
+
+def made() -> dict[str, str]:
+    """The text of each page that is made."""
+    decisions = sorted(path.name for path in (ROOT / "docs" / "adr").glob("0*.md"))
+    pages = {f"docs/reference/{name}.md": module_page(name) for names in modules().values() for name in names}
+    pages |= {f"{path}.md": source_page(path) for path in [*programs(), *deployed()]}
+    lines = [f"| [{path.removeprefix('examples/')}]({path.removeprefix('examples/')}) | {said(path)} |" for path in programs()]
+    pages[PROGRAMS] = "# Programs\n\n| Program | Shows |\n|---|---|\n" + "\n".join(lines) + "\n"
+    lines = [f"* [{title(f'docs/adr/{name}')}]({name})" for name in decisions]
+    why = "What was decided, why, and what follows from it, in the order of time.\n\n"
+    pages[DECISIONS] = "# Decisions\n\n" + why + "\n".join(lines) + "\n"
+    return pages
+
+
+def on_config(config: Any) -> Any:
+    """Fill in what mkdocs.yml leaves open."""
+    for section in config.nav:
+        for name, pages in section.items():
+            if name == "Programs":
+                pages += [PROGRAMS, *({path.removeprefix("examples/"): f"{path}.md"} for path in programs())]
+            elif name == "Reference":
+                pages[1:1] = [{k: [{m: f"docs/reference/{m}.md"} for m in names]} for k, names in modules().items()]
+            elif name == "Run a cluster":
+                pages.append({"Files": [{path.removeprefix("deploy/"): f"{path}.md"} for path in deployed()]})
+            elif name == "How it works":
+                records = sorted(path for path in guides() if path.startswith("docs/adr/"))
+                pages[-1]["Decisions"] = [DECISIONS, *({title(path): path} for path in records)]
+    return config
+
+
+def on_files(files: Any, config: Any) -> Any:
+    for path in guides():
+        files.append(File.generated(config, path, abs_src_path=str(ROOT / path)))
+    for path, text in made().items():
+        files.append(File.generated(config, path, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    """A link to a file leads to the page that shows it, one to a folder to its list."""
+    here = page.file.src_uri
+    if here == REFERENCE:
+        markdown = MODULE.sub(r"| [`\1`](reference/\1.md) |", markdown)
+    known = set(files.src_uris)
+
+    def shown(match: re.Match[str]) -> str:
+        target, anchor = match[1].rstrip("/"), match[2]
+        place = (ROOT / here).parent.joinpath(target).resolve()
+        path = place.relative_to(ROOT).as_posix() if place.is_relative_to(ROOT) else ""
+        if f"{path}.md" in known:
+            return f"]({target}.md{anchor})"
+        if place.is_dir():
+            folder = "examples" if path.startswith("examples") else path
+            return f"]({'../' * here.count('/')}{folder}/README.md{anchor})"
+        return match[0]
+
+    return LINK.sub(shown, markdown)
+
+
+class Loaded(HTMLParser):
+    """What a page has the browser load."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag == "link" and given.get("rel") in {"canonical", "next", "prev"}:
+            return
+        names = ("href",) if tag == "link" else ("src", "srcset", "data", "poster")
+        self.addresses += [given[name] or "" for name in names if name in given]
+        if "mermaid" in (given.get("class") or "").split():
+            self.addresses.append("https://unpkg.com (Material fetches mermaid)")
+
+
+def foreign(path: Path) -> list[str]:
+    """What a file of the site would load from the network."""
+    text = path.read_text("utf-8")
+    if path.suffix == ".css":
+        found = re.findall(r"""(?:url\(|@import)\s*["']?([^"')\s]+)""", text)
+    else:
+        reader = Loaded()
+        reader.feed(text)
+        found = reader.addresses
+    return [address for address in found if re.match(r"(\w+:)?//", address)]
+
+
+def on_post_build(config: Any) -> None:
+    """The site loads nothing from the network."""
+    site = Path(config.site_dir)
+    found = [(path.relative_to(site), foreign(path)) for end in ("html", "css") for path in sorted(site.rglob(f"*.{end}"))]
+    if any(addresses for _, addresses in found):
+        raise PluginError("; ".join(f"{path} loads {', '.join(some)}" for path, some in found if some))

@@ -1,0 +1,74 @@
+"""The documentation site without building it: every public name has an entry, every guide a place, every link an end."""
+
+from __future__ import annotations
+
+import ast
+import re
+from importlib import import_module
+from pathlib import Path
+
+from .sources import PACKAGES, ROOT, is_public, library_files, script_files
+
+REFERENCE = (ROOT / "docs" / "reference.md").read_text("utf-8")
+LISTED = set(re.findall(r"^\| `([\w.]+)` \|", REFERENCE, re.MULTILINE))
+# what packages of ours share; nobody else imports from them
+INNER = {"nn.operation.convolution", "nn.operation.recurrent", "nn.plan", "parallel_sgd.checkpoint"}
+SLOW = {"nn.sklearn": {"NeuralClassifier", "NeuralRegressor"}}  # it takes a second to import
+PAGES = sorted({*ROOT.glob("*.md"), *(page for name in (*PACKAGES, "deploy", "docs") for page in (ROOT / name).rglob("*.md"))})
+CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.DOTALL | re.MULTILINE)
+
+
+def entries() -> set[str]:
+    """The names that have an entry, and those of the modules that have a page."""
+    names = {name for module in LISTED - SLOW.keys() for name in import_module(module).__all__}
+    return names.union(*SLOW.values()) | {module.rpartition(".")[2] for module in LISTED}
+
+
+def test_every_public_name_has_an_entry() -> None:
+    folders = {path.parent.relative_to(ROOT) for path in library_files() if path.name == "__init__.py" and is_public(path)}
+    faces = {".".join(folder.parts) for folder in folders} - INNER
+    missing = {f"{face}.{name}" for face in faces for name in set(getattr(import_module(face), "__all__", ())) - entries()}
+    assert "parallel_sgd.codec" in faces and not missing
+
+
+def test_what_programs_and_guides_import_has_an_entry() -> None:
+    blocks = [block for page in PAGES for block in re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.S | re.M)]
+    found = set()
+    for text in [*blocks, *(path.read_text("utf-8") for path in script_files())]:
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in PACKAGES:
+                found |= {alias.name for alias in node.names if not alias.name.startswith("_")}
+    assert "Plain" in found and not found - entries()
+
+
+def test_every_guide_has_a_place_in_the_site() -> None:
+    places = (ROOT / "mkdocs.yml").read_text("utf-8")
+    assert not [page.name for page in (ROOT / "docs").glob("*.md") if f"docs/{page.name}\n" not in places]
+
+
+def anchors(page: Path) -> set[str]:
+    """Where links into a page may lead, as GitHub and the site name its headings."""
+    found: set[str] = set()
+    for heading in re.findall(
+        r"^#+ (.*)", re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.S | re.M), re.MULTILINE
+    ):
+        text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
+        found.add(re.sub(r"[^\w\- ]", "", text).strip().replace(" ", "-"))
+    return found
+
+
+def leads_somewhere(page: Path, target: str) -> bool:
+    """Of an address in the network only the form is looked at."""
+    if re.match(r"\w+:", target):
+        return re.match(r"https://[\w.-]+(/\S*)?$", target) is not None
+    path, _, anchor = target.partition("#")
+    place = (page.parent / path).resolve() if path else page
+    return place.exists() and (not anchor or anchor in anchors(place))
+
+
+def test_every_link_leads_somewhere() -> None:
+    links = {
+        (page, target) for page in PAGES for target in re.findall(r"\]\(([^)\s]+)\)", CODE.sub("", page.read_text("utf-8")))
+    }
+    assert len(links) > 100
+    assert not [f"{page.relative_to(ROOT)}: {target}" for page, target in links if not leads_somewhere(page, target)]
