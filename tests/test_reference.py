@@ -72,3 +72,18 @@ def test_every_link_leads_somewhere() -> None:
     }
     assert len(links) > 100
     assert not [f"{page.relative_to(ROOT)}: {target}" for page, target in links if not leads_somewhere(page, target)]
+
+
+def messages() -> str:
+    """The code with its texts in one piece, and \0 for what differs in them."""
+    text = "\n".join(path.read_text("utf-8") for path in library_files())
+    return re.sub(r"\{[^{}\n]*\}", "\0", re.sub(r'"\s*\n\s*f?"', "", text))
+
+
+def test_errors_are_told_as_the_code_tells_them() -> None:
+    said = messages()
+    rows = re.findall(r"^\| ((?:`[^`]+`(?:, )?)+) \| [A-Z(`*]", (ROOT / "docs" / "errors.md").read_text("utf-8"), re.MULTILINE)
+    quoted = [text for row in rows for text in re.findall(r"`([^`]+)`", row) if " " in text]
+    assert len(quoted) > 50
+    patterns = {text: "[^\n\0]*\0[^\n\0]*".join(map(re.escape, re.split(r"\.\.", text))) for text in quoted}
+    assert not [text for text, pattern in patterns.items() if not re.search(pattern, said)]
