@@ -39,6 +39,7 @@ from .training import Samples
 SETTING, MODEL, OPTIMIZER = "net_setting", "net_model", "net_optimizer"
 DATA, MISC, EXTRA = "data_package", "misc_package", "extra_package"
 SAMPLES, TRANSFER, CHECKPOINT = "data_samples", "net_transfer", "net_checkpoint"
+RECORD = "job_record"
 FAREWELL_SECONDS = 2.0
 
 
@@ -188,7 +189,13 @@ def options_of(resources: Mapping[str, Any]) -> JobOptions:
     return JobOptions(NodeAssignment(), **resources[SETTING]["options"])
 
 
-_LARGE: Final = ("net_model", "data_samples", "net_checkpoint", "extra_package")  # no settings, or values without their names
+_LARGE: Final = (
+    "net_model",
+    "data_samples",
+    "net_checkpoint",
+    "extra_package",
+    "job_record",
+)  # no settings, or values without their names
 _VARIABLES: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", *KERNEL_VARIABLES, "MKL_NUM_THREADS")
 
 

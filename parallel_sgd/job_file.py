@@ -7,6 +7,7 @@ memory) has no text: `[unnamed]` says so, and asks for another one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -15,7 +16,8 @@ from typing import Any, Final
 from network.names import did_you_mean
 from rpc.files import read_toml
 
-from .job_record import FORMAT, NAME
+from .job_record import FETCHED, FORMAT, NAME
+from .names import split_objects
 from .option_fields import Flag
 from .options import JobOptions
 
@@ -34,6 +36,12 @@ _TABLES: Final[Mapping[str, Mapping[str, tuple[type, ...]]]] = {
         "kernels": (str,),
     },
 }
+_CLASSES: Final = (
+    *("assignment_type", "sync_type", "op_type", "gd_type", "codec", "ps_codec", "callbacks"),
+    *("dataset", "transform"),
+)
+"""What names classes."""
+_SHIPPED: Final = re.compile(r"\w+(:[\d.]+$|:inf$|:\s*[A-Za-z_]\w*\s*=|$)")
 _NEEDED: Final = {"model": ("file", "sha256"), "data": ("sha256",), "run": ("workers", "blocks")}
 
 
@@ -57,6 +65,7 @@ class JobFile:
     options: Mapping[str, Any]
     identity: Mapping[str, str] = field(default_factory=dict)
     unnamed: Mapping[str, str] = field(default_factory=dict)
+    job: str = ""
 
     @classmethod
     def read(cls, path: Path) -> JobFile:
@@ -85,9 +94,9 @@ def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         if isinstance(found, str) and found.startswith(_FAMILY):
             raise ValueError(f"its format is {found!r}, of another version than {FORMAT!r}, which this release reads")
         raise ValueError(f"'format' must be {FORMAT!r}, got {found!r}")
-    known = {"format", *_TABLES, "options", "unnamed"}
+    known = {"format", FETCHED, *_TABLES, "options", "unnamed"}
     _refuse_unknown("", content, known)
-    for name in known - {"format"}:
+    for name in known - {"format", FETCHED}:
         if not isinstance(content.get(name, {}), dict):
             raise ValueError(f"[{name}] must be a table, got {content[name]!r}")
     for table, kinds in _TABLES.items():
@@ -107,6 +116,13 @@ def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     _refuse_unknown("options", options, {name for name, flag in flags.items() if flag is not None})
     for name, value in options.items():
         _check_type(f"options.{name}", value, _types(name, flags[name]))
+    unnamed = dict(content.get("unnamed", {}))
+    if content.get(FETCHED):
+        options = {name: value for name, value in options.items() if name not in ("discovery", "writers")}
+        parts = {**options, **data}
+        unnamed |= {
+            name: f"code of one's own, {parts[name]!r}, as its nodes tell" for name in _CLASSES if _has_code(parts.get(name))
+        }
     file = folder / model["file"]
     if not file.is_file():
         raise ValueError(f"'model.file' must be a file, and there is none at {file}")
@@ -114,14 +130,15 @@ def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         "model": file,
         "model_sha256": model["sha256"],
         "data_sha256": data["sha256"],
-        "dataset": data.get("dataset"),
-        "transform": data.get("transform"),
+        "dataset": None if "dataset" in unnamed else data.get("dataset"),
+        "transform": None if "transform" in unnamed else data.get("transform"),
         "workers": run["workers"],
+        "job": run.get("job", ""),
         "server": run.get("server", False),
         "blocks": run["blocks"],
-        "options": options,
+        "options": {name: value for name, value in options.items() if name not in unnamed},
         "identity": {name: run[name] for name in ("parallel_sgd", "numpy", "python", "kernels") if name in run},
-        "unnamed": content.get("unnamed", {}),
+        "unnamed": unnamed,
     }
 
 
@@ -130,6 +147,14 @@ def _refuse_unknown(table: str, values: Mapping[str, Any], known: Any) -> None:
         if name not in known:
             where = f"[{table}]" if table else "it"
             raise ValueError(f"{where} has no key {name!r}{did_you_mean(name, known)}")
+
+
+def _has_code(value: Any) -> bool:
+    """Whether a text may lead to a class that does not ship: what nodes tell shall run no code but ours."""
+    if isinstance(value, dict):
+        return any(map(_has_code, value.values()))
+    texts = value if isinstance(value, list) else [value]
+    return any(isinstance(text, str) and not all(map(_SHIPPED.match, split_objects(text))) for text in texts)
 
 
 def _types(name: str, flag: Flag) -> tuple[type, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import inspect
 import json
@@ -21,11 +22,14 @@ from .checkpoint.snapshot import versions
 from .option_fields import CODE
 from .options import JobOptions
 from .profiles import FixedBlocks
+from .report import RECORD_FILES
 from .spec import JobSpec
 
 FORMAT: Final = "psgd.job/1"
 NAME: Final = "job.toml"
 MODEL_FILE: Final = "start.model"
+FETCHED: Final = "fetched"
+"""The key of a file that nodes have told."""
 
 
 class _Unnamed(ValueError):
@@ -39,9 +43,14 @@ def write_job_file(folder: Path, spec: JobSpec, job: str) -> None:
     """
     content = spec.model.to_bytes()
     (folder / MODEL_FILE).write_bytes(content)
+    publish(folder / NAME, job_text(spec, job, content), 0o644)
+
+
+def job_text(spec: JobSpec, job: str, model: bytes) -> str:
+    """The content of `job.toml`; `model` is that of the file of the model."""
     unnamed: dict[str, str] = {}
     tables: dict[str, dict[str, Any]] = {
-        "model": {"file": MODEL_FILE, "sha256": hashlib.sha256(content).hexdigest()},
+        "model": {"file": MODEL_FILE, "sha256": hashlib.sha256(model).hexdigest()},
         "data": {},
         "options": {},
     }
@@ -79,7 +88,21 @@ def write_job_file(folder: Path, spec: JobSpec, job: str) -> None:
     for table, values in tables.items():
         if values:
             lines += ["", f"[{table}]", *(f"{name} = {_toml(value)}" for name, value in values.items())]
-    publish(folder / NAME, "\n".join(lines) + "\n", 0o644)
+    return "\n".join(lines) + "\n"
+
+
+def adopt(run: Path, files: Mapping[int, list[Path]]) -> None:
+    """Move what nodes have of the record of a run into its folder, out of their `files`; what is there stays as it is."""
+    for paths in files.values():
+        for path in [path for path in paths if path.name in RECORD_FILES]:
+            paths.remove(path)
+            target = run / (NAME, MODEL_FILE)[RECORD_FILES.index(path.name)]
+            with contextlib.suppress(OSError):  # it then stays where it is
+                if not target.exists():
+                    head = f"{FETCHED} = true\n".encode() if target.name == NAME else b""
+                    path.write_bytes(head + path.read_bytes())
+                    os.replace(path, target)
+                path.unlink(missing_ok=True)
 
 
 def _value(name: str, value: Any) -> Any:

@@ -27,7 +27,7 @@ from rpc.submit import FAIL, REDUNDANT, SHRINK, Recovery, pack_executable
 from .channel import Parameter_Server
 from .codec.choice import CodecChoice
 from .codec.interfaces import Codec
-from .job_executor import CHECKPOINT, DATA, EXTRA, MISC, MODEL, OPTIMIZER, SAMPLES, SETTING, TRANSFER, options_of
+from .job_executor import CHECKPOINT, DATA, EXTRA, MISC, MODEL, OPTIMIZER, RECORD, SAMPLES, SETTING, TRANSFER, options_of
 from .option_fields import VALUE
 from .options import JobOptions
 from .plan import likes_of
@@ -97,8 +97,8 @@ class JobManifest:
             raise ProtocolError(f"{path} holds no manifest of a job: {error}") from error
 
 
-def make_manifest(spec: JobSpec, samples_size: int, job: str) -> JobManifest:
-    """What the submitter of a job drives it with, and leaves to its standby drivers.
+def make_manifest(spec: JobSpec, samples_size: int, job: str, record: str = "") -> JobManifest:
+    """What the submitter of a job drives it with, and leaves to its standby drivers; `record` is what nodes keep of the run.
 
     Raises: TypeError for code that cannot travel, ValueError for too much of it.
     """
@@ -112,7 +112,7 @@ def make_manifest(spec: JobSpec, samples_size: int, job: str) -> JobManifest:
         pack_executable(WorkerExecutor, objects),
         pack_executable(ServerExecutor, objects),
         shipping.pack({"dataset": objects["dataset"]}).objects,
-        job_resources(spec, samples_size),
+        {**job_resources(spec, samples_size), RECORD: record},
     )
 
 

@@ -19,7 +19,8 @@ from .channel import Parameter_Server
 from .checkpoint.resume import ON_AGENTS, ON_LOCAL_WORKERS
 from .codec.parameters import warn_of_unread
 from .elastic_membership import DiscoveredNodes
-from .errors import describe_failures
+from .errors import JobFailed, describe_failures
+from .job_record import adopt, job_text
 from .ledger import collect
 from .manifest import make_manifest
 from .membership import Membership, SameNodes, Survivors
@@ -46,7 +47,8 @@ def run_on_agents(spec: JobSpec, arrays: Samples) -> JobResult:
     nodes.check_open()
     job = new_job_id()
     is_local = isinstance(nodes, LocalNodes)
-    manifest = make_manifest(spec, sum(array.nbytes for array in arrays), job)
+    record = "" if spec.is_local else job_text(spec, job, spec.model.to_bytes())  # the folder of a local run has it
+    manifest = make_manifest(spec, sum(array.nbytes for array in arrays), job, record)
     agents = nodes.agents if isinstance(nodes, LocalNodes) else None
     run = new_run(spec, job, ON_AGENTS if agents is None else ON_LOCAL_WORKERS)
     if spec.resume is not None and spec.resume.local is not None:
@@ -71,8 +73,12 @@ def run_on_agents(spec: JobSpec, arrays: Samples) -> JobResult:
         loop.on_failure = outcome.attempt_failed
         try:
             coordinator, results = loop.drive(stop_on_interrupt=is_local)
+        except JobFailed as failed:
+            adopt(run.path, failed.files)
+            raise
         except Deposed as error:
             raise Deposed(f"{error} 'psgd-submit --attach {job}' shows its progress again.") from error
+        adopt(run.path, coordinator.files)
         result = _result(spec, coordinator, results, loop.recovery.restarts)
         write_run_manifest(run.path, job, result.files)
         outcome.done(result, result.failures, result.ledger.problems if result.ledger else ())

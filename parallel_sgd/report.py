@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from .accounts import Entry, Times
 from .batch_times import COLUMNS as BATCH_COLUMNS
@@ -16,6 +17,8 @@ from .table import Earlier, Table
 from .weight_hashes import HASH_COLUMNS, Array, hash_of
 
 KINDS = ("TR", "EV", "TI", "AC", "BA", "CO", "WH")
+RECORD_FILES: Final = ("RUN-job.toml", "RUN-start.model")
+"""What a run is, and the model that it begins with: kept by its nodes for who fetches it from elsewhere."""
 _COST_COLUMNS = ("Codec", "Variable", "Name", "Encode", "Merge")
 _AT_THE_END = ("AC", "CO")
 _ACCOUNT_COLUMNS = ("Codec", "Variable", "Name", "Peer", "Direction", "Packets", "Raw", "Wire", "Overhead")

@@ -45,9 +45,7 @@ class RunManifest:
         try:
             made = cls(**parsed(json.loads, read_text(path, _MOST)))
         except FileNotFoundError:
-            raise ValueError(
-                f"There is no {path}: the run has not ended well, or somebody has fetched its files later."
-            ) from None
+            raise ValueError(f"There is no {path}: the run has not ended well, or not yet.") from None
         except OSError as error:
             raise ValueError(f"The manifest {path} cannot be read: {error.strerror or error}.") from error
         except (ValueError, TypeError) as error:

@@ -24,10 +24,22 @@ from .checkpoint.keeper import Checkpointing
 from .checkpoint.state import ModelFile, Resumption
 from .fault_injection import FaultInjector
 from .job_callbacks import files_in
-from .job_executor import DATA, EXTRA, MISC, MODEL, OPTIMIZER, SAMPLES, SETTING, TRANSFER, JobExecutor, samples_at_hand
+from .job_executor import (
+    DATA,
+    EXTRA,
+    MISC,
+    MODEL,
+    OPTIMIZER,
+    RECORD,
+    SAMPLES,
+    SETTING,
+    TRANSFER,
+    JobExecutor,
+    samples_at_hand,
+)
 from .plan import WorkerPlan
 from .progress import START
-from .report import TrainingReport, model_name
+from .report import RECORD_FILES, TrainingReport, model_name
 from .socket_channel import SocketChannel
 from .table import Earlier
 from .training import Hooks, Samples
@@ -37,7 +49,7 @@ from .worker import build_worker
 class WorkerExecutor(JobExecutor):
     """Runs on every worker of a P-SGD job."""
 
-    first_requests: ClassVar[tuple[str, ...]] = (SETTING, MODEL, OPTIMIZER, DATA, MISC, EXTRA)
+    first_requests: ClassVar[tuple[str, ...]] = (SETTING, MODEL, OPTIMIZER, DATA, MISC, EXTRA, RECORD)
     signals: ClassVar[bool] = True
 
     def __init__(self, node_id: int, working_group: Sequence[int], initializer_id: int) -> None:
@@ -45,6 +57,7 @@ class WorkerExecutor(JobExecutor):
         self._samples: Samples | None = None
         self._files: list[Path] = []
         self._folder: Path | None = None
+        self._record: list[Path] = []
 
     def _further_requests(self) -> Sequence[str]:
         samples = () if self._find_samples() or SAMPLES in self._parts else (SAMPLES,)
@@ -95,7 +108,8 @@ class WorkerExecutor(JobExecutor):
             Hooks(report, com.report_progress, job_monitor, faults, com.output_directory),
             Checkpointing(resumption, self._keeper(com, plan), self._server_keeps, com.job),
         )
-        self._files = [*report.paths, self._model_path(com)]
+        self._keep_record(com.output_directory)
+        self._files = [*self._record, *report.paths, self._model_path(com)]
         batches = Batches(len(self._samples[0]), plan.options.block_size, plan.assignment.block_count)
         self.logger.info("Computing with %s.", describe_blas())
         self.logger.info("Training begins: %s epochs, %s.", plan.options.epoch, self._describe(plan))
@@ -108,6 +122,17 @@ class WorkerExecutor(JobExecutor):
         when_there_is_room(partial(self._model.save, path), path.name, self.logger)
         self.logger.info("Training has ended: %s", json.dumps(result))
         self._log_accounts(com)
+
+    def _keep_record(self, folder: Path) -> None:
+        """Keep what the run is for whoever fetches it from elsewhere. Two workers do, so that one may be lost."""
+        if not self._parts[RECORD] or self.node_id > 1:
+            return
+        try:
+            for name, content in zip(RECORD_FILES, (self._parts[RECORD].encode(), self._parts[MODEL].tobytes()), strict=True):
+                (folder / name).write_bytes(content)
+                self._record.append(folder / name)
+        except OSError as error:
+            self.logger.warning("What the run is cannot be kept for later: %s.", error.strerror)
 
     def _model_path(self, com: Communication) -> Path:
         return com.output_directory / model_name(self._options.mission_title, self.node_id)

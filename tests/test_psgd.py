@@ -127,13 +127,34 @@ def test_a_job_from_submission_to_its_files(cluster: Path, capsys: pytest.Captur
     result = json.loads(capsys.readouterr().out)
     assert cli.main(["jobs", "--json"]) == 0
     assert {entry["job"] for entry in json.loads(capsys.readouterr().out)["jobs"]} >= {result["job"]}
-    shutil.rmtree("runs")
-    assert cli.main(["fetch", result["job"], "--json"]) == 0
-    fetched = json.loads(capsys.readouterr().out)["files"]
-    assert fetched.keys() == {"0", "1"} and all(Path(path).is_file() for paths in fetched.values() for path in paths)
-    assert cli.main(["attach", result["job"]]) == 0
-    assert capsys.readouterr().out == f"The job {result['job']} has ended: done.\n"
     assert cli.main(["stop", "20200101-000000-00000000"]) != 0
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("command", ["fetch", "attach"])
+def test_a_run_is_fetched_as_if_it_had_been_waited_for(command: str, cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Elsewhere, where nothing of it is, and where its submitter has left it: `run`, `verify` and `report` go on from there."""
+    callback = ("--callback", "CSVLogger:path=epochs.csv")
+    assert cli.main(["submit", *DIGITS, "-n", "2", "--json", *callback]) == 0
+    result = json.loads(capsys.readouterr().out)
+    waited = Path("runs/latest").resolve()
+    names = {str(path.relative_to(waited)) for path in waited.rglob("*")}
+    figures = json.loads((waited / "outcome.json").read_text())["figures"]
+    shutil.rmtree("runs")
+    for _ in range(2):
+        assert cli.main([command, result["job"], "--json"]) == 0
+        fetched = json.loads(capsys.readouterr().out)["files"]
+        assert fetched.keys() == {"0", "1"} and all(Path(path).is_file() for paths in fetched.values() for path in paths)
+        run = Path("runs/latest").resolve()
+        assert {str(path.relative_to(run)) for path in run.rglob("*")} ^ names == {
+            f"Node-{node}-Retrieve/result.psgd" for node in range(2)
+        }
+        outcome = json.loads((run / "outcome.json").read_text())
+        assert (outcome["state"], outcome["failures"], outcome["problems"]) == ("done", [], [])
+        assert outcome["figures"] == pytest.approx(figures, rel=1e-6) and "dense_1" in outcome["model"]["summary"]
+        assert cli.main(["verify", str(run)]) == 0 and "Epoch 1, computed again on 2 workers: all" in capsys.readouterr().out
+        (run / "outcome.json").write_text(json.dumps({**outcome, "state": "stopped", "message": "KeyboardInterrupt"}))
+        (run / "manifest.json").unlink()  # as a submitter leaves it that goes before the job has ended
 
 
 @pytest.mark.processes

@@ -23,6 +23,7 @@ from parallel_sgd import ParallelSGD, in_process
 from parallel_sgd.batch_sync import StaleSynchronous
 from parallel_sgd.codec import AsyncPS, GradCode, Plain, TopK
 from parallel_sgd.commands.options import make_parser, settings_of
+from parallel_sgd.job_file import JobFile
 from parallel_sgd.profiles import CyclicAssignment, FixedBlockAssignment
 
 EPOCHS = 3
@@ -125,6 +126,34 @@ def test_a_file_that_does_not_do_is_refused_before_anything_starts(
     code, out, err = psgd(capsys, "run", file)
     assert (code, out, err.count("\n")) == (2, "", 1) and not Path("runs").exists()
     assert said in err or re.search(said, err), err
+
+
+@pytest.mark.parametrize(
+    ("option", "code"),
+    [
+        ("codec", '"evil.py:Codec"'),
+        ("codec", '{dense_1 = "Plain", dense_2 = "evil:Codec"}'),
+        ("sync_type", '"evil.Sync"'),
+        ("callbacks", '["EarlyStopping:patience=2", "evil:Stop:patience=2"]'),
+        ("dataset", '"Digits,evil.py:Data:noise=1"'),
+        ("transform", '"Shuffle,Node-0-Retrieve.evil:Transform"'),
+    ],
+)
+def test_what_nodes_tell_runs_no_code_of_theirs(
+    run: Path, option: str, code: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A job.toml that was fetched names what ships, and nothing else; nor does it have a script run."""
+    (tmp_path / "evil.py").write_text("raise SystemExit(99)")
+    file = run / "job.toml"
+    lines = [line for line in file.read_text().splitlines() if not line.startswith(f"{option} =")]
+    lines.insert(lines.index("[data]" if option in ("dataset", "transform") else "[options]") + 1, f"{option} = {code}")
+    lines.insert(lines.index("[options]") + 1, 'discovery = "./evil.sh"')
+    file.write_text("\n".join(["fetched = true", *lines]))
+    result, out, err = psgd(capsys, "run", run)
+    assert (result, out) == (2, "") and re.search(
+        f"has no '{option}': it was code of one's own, .* as its nodes tell. Give", err
+    )
+    assert "discovery" not in JobFile.read(run).options
 
 
 class Unconfigured(nn.callback.Callback):

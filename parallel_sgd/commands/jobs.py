@@ -7,6 +7,7 @@ import math
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from network.controller import Controller
@@ -101,6 +102,7 @@ def attach(options: argparse.Namespace) -> int:
         states = reclaimer.follow(job)
         files = reclaimer.require_client_log(job)
     outcome = reclaimer.outcome
+    _complete(files, {**reclaimer.states, **{node: state for node, (state, _) in states.items()}}, outcome, reclaimer.detail)
     detail = {"detail": reclaimer.detail} if reclaimer.detail else {}
     content = {"job": job, "outcome": outcome, "files": paths_of(files), **detail}
     tell(options, content, f"The job {job} has ended: {outcome}.")
@@ -138,7 +140,15 @@ def retrieve(options: argparse.Namespace) -> int:
     Raises: NetworkError when no node has files of the job.
     """
     with reach_all(options) as com:
-        files = Reclaimer(com).require_client_log(options.retrieve or None)
+        reclaimer = Reclaimer(com)
+        files = reclaimer.require_client_log(options.retrieve or None)
+    _complete(files, reclaimer.states)
     if options.json:
         print_json({"files": paths_of(files)})
     return EXIT_OK
+
+
+def _complete(files: Mapping[int, list[Path]], states: Mapping[int, str], outcome: str = "", detail: str = "") -> None:
+    from ..fetched_run import complete  # noqa: PLC0415 - with the page of a run, for who brings one home
+
+    complete(files, states, outcome, detail)

@@ -27,6 +27,8 @@ _FROM_AGENT = (State, Standing, Progress, Heartbeat, Notice, Verdict)
 class Reclaimer:
     """Brings logs and reports of a job from the nodes that `com` is connected with.
 
+    Attributes: `states`, how the job stands at each node whose files were asked for; `outcome` and `detail`, see `follow`.
+
     >>> with network.Request().request(nodes) as com:  # doctest: +SKIP
     ...     rpc.Reclaimer(com).require_client_log()
     """
@@ -36,6 +38,7 @@ class Reclaimer:
         self._clock = SystemClock()
         self._logger = cleaned(logger or logging.getLogger(SUBMIT_LOGGER))
         self.outcome = self.detail = ""
+        self.states: dict[int, str] = {}
         self._outdated: dict[str, list[int]] = {}
 
     def require_client_log(self, job: str | None = None, directory: str | Path = ".") -> dict[int, list[Path]]:
@@ -74,6 +77,7 @@ class Reclaimer:
             downloads.close()
         for node in sorted(downloads.files):
             downloads.report(node)
+        self.states = {**downloads.states, **dict.fromkeys(downloads.missing, "lost")}
         if not any(downloads.files.values()):
             raise NetworkError(f"None of the nodes has files of {f'job {job}' if job else 'any job'}.")
         return dict(sorted(downloads.files.items()))

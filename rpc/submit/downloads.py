@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Callable
 from io import BufferedWriter
 from pathlib import Path
+from typing import Final
 
 from network.clock import Clock
 from network.errors import ProtocolError
@@ -23,6 +24,9 @@ from .run_folder import RUNS, RunFolder, node_folder, shown
 
 FILE_OPERATIONS = (FileBegin, FileChunk, FileEnd, FetchEnd)
 
+OF_RUN: Final = "RUN-"
+"""What the names of files begin with that belong to the run, not to the node: they do not stay in its folder."""
+
 
 class Downloads:
     """Downloads by node, into the folder of the run that `run_of` gives for what an agent tells of the job.
@@ -31,7 +35,7 @@ class Downloads:
     `ask` requests the files of a node; while the disk is full they are requested again, for up to `ROOM_SECONDS`.
 
     Attributes: `files`, the saved paths of each node; `missing`, the nodes whose files will not come, and why;
-    `problems`, what a node says of files that it could not send.
+    `problems`, what a node says of files that it could not send; `states`, how the job stands at each.
     """
 
     def __init__(
@@ -45,6 +49,7 @@ class Downloads:
         self.files: dict[int, list[Path]] = {}
         self.missing: dict[int, str] = {}
         self.problems: dict[int, str] = {}
+        self.states: dict[int, str] = {}
         directory.mkdir(parents=True, exist_ok=True)
         self._directory, self._run_of, self._ask = directory, run_of, ask
         self._logger, self._clock = logger, clock
@@ -92,6 +97,7 @@ class Downloads:
             return False
         if not download.done:
             return False
+        self.states[node] = download.state
         if download.problem:
             self.problems[node] = clean(download.problem)
             self._logger.warning("Node(%s): %s", node, self.problems[node])
@@ -145,7 +151,7 @@ class Downloads:
             self.give_up(node, "the program does not wait for them")
 
     def report(self, node: int) -> None:
-        files = self.files.get(node, [])
+        files = [path for path in self.files.get(node, []) if not path.name.startswith(OF_RUN)]
         if files:
             lines = "".join(f"\n\t\t--> {shown(path)}" for path in files)
             self._logger.info("Save file for %s.\n\tList:%s", node, lines)
