@@ -122,7 +122,7 @@ class JobExecutor(AbsExecutable):
     def _keeper(self, com: Communication, plan: WorkerPlan) -> Keeper | None:
         if plan.options.checkpoint_every is None:
             return None
-        return Keeper(own_store(com), plan.header(com.job, self.node_id), self._model_file(com))
+        return Keeper(own_store(com, plan.options.keep_every), plan.header(com.job, self.node_id), self._model_file(com))
 
     def _model_file(self, com: Communication) -> ModelFile | None:
         """Where the model of each checkpoint goes; a parameter server has none."""

@@ -89,7 +89,8 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str) -> JobR
         if spec.options.checkpoint_every is None:
             return None
         model = ModelFile(content, shipped["custom_objects"], folder / model_name(title, node)) if node >= 0 else None
-        return Keeper(Store(folder / FOLDER, job_id), spec.plan.header(job_id, node), model)
+        store = Store(folder / FOLDER, job_id, keep_every=spec.options.keep_every)
+        return Keeper(store, spec.plan.header(job_id, node), model)
 
     def build_ps(channel: MemoryChannel) -> Server:
         server = build_server(

@@ -13,7 +13,7 @@ from network import faults
 from network.values import encode
 from nn import arguments
 from nn.callback import Callback
-from rpc import limits, shipping, submit
+from rpc import shipping, submit
 from rpc.files import is_safe_name
 from rpc.job import PORTABLE
 
@@ -45,6 +45,10 @@ def positive(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError(f"'{name}' must be a positive integer, got {value!r}")
     return value
+
+
+def optional(check: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
+    return lambda name, value: None if value is None else check(name, value)
 
 
 def title(name: str, value: Any) -> str:
@@ -93,10 +97,6 @@ def bits(name: str, value: Any) -> str | None:
 
 def fault(_name: str, value: Any) -> str:
     return str(value if isinstance(value, faults.FaultPlan) else faults.FaultPlan.parse(value))
-
-
-def stall(name: str, seconds: Any) -> float | None:
-    return None if seconds is None else number(limits.LEAST_SILENCE, limits.MOST_SECONDS)(name, seconds)
 
 
 def switch(name: str, value: Any) -> bool:

@@ -16,7 +16,7 @@ from nn.callback import Callback
 from nn.gradient_descent import ADAMOptimizer
 from nn.gradient_descent.interface import IGradientDescent
 from nn.optimizer import IOptimizer, PSGDOptimizer
-from rpc import submit
+from rpc import limits, submit
 from rpc.job import PORTABLE
 from rpc.logs import NORMAL
 
@@ -202,7 +202,7 @@ class JobOptions:
         None,
         "seconds in one batch after which a node that neither ends it nor waits for others counts as stuck; by default "
         "10 s or 20 times its median step, whichever is longer.",
-        check.stall,
+        check.optional(check.number(limits.LEAST_SILENCE, limits.MOST_SECONDS)),
         flag(
             "--stall-timeout",
             "faults",
@@ -256,6 +256,12 @@ class JobOptions:
             "with --local, else off)",
             metavar="WHEN",
         ),
+    )
+    keep_every: int | None = option(
+        None,
+        "epochs after each so many of which there is a checkpoint that stays, for `psgd verify` to begin at the nearest.",
+        check.optional(check.positive),
+        flag("--keep-every", "faults", "a checkpoint stays after each so many, for psgd verify", type=int, metavar="EPOCHS"),
     )
     commit_every: int = option(
         1,

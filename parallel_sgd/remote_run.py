@@ -86,7 +86,9 @@ def run_on_agents(spec: JobSpec, arrays: Samples) -> JobResult:
     if isinstance(nodes, LocalNodes) and not result.failures:
         server = Parameter_Server if spec.server_keeps else None
         workers = membership.nodes.worker_ids  # of the attempt that ended: some may have been left behind
-        nodes.ended.append(partial(keep_checkpoints, run.path, workers, server, list(coordinator.unsaved)))
+        nodes.ended.append(
+            partial(keep_checkpoints, run.path, workers, server, list(coordinator.unsaved), spec.options.keep_every)
+        )
     return result
 
 

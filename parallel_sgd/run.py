@@ -11,7 +11,7 @@ import math
 import os
 import shutil
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -25,9 +25,11 @@ from .accounts import NodeAccounts
 from .checkpoint.choose import choose
 from .checkpoint.locate import FOLDER, WORK, HeldCheckpoints, stores_of_run, works_of
 from .checkpoint.resume import NODES, RESUMES
+from .checkpoint.schedule import keeps
 from .history import JobHistory
 from .job_record import write_job_file
 from .ledger import Ledger
+from .progress import Position
 from .spec import JobSpec
 
 
@@ -108,8 +110,11 @@ def place_work(run: RunFolder, job: str, agents: LocalAgents) -> None:
     run.about[WORK] = [str(place.relative_to(inside) if place.is_relative_to(inside) else place) for place in places]
 
 
-def keep_checkpoints(path: Path, workers: Sequence[int], server: int | None, unsaved: Iterable[int] = ()) -> None:
-    """Of the work directories in the folder of a run that has ended well, keep what it takes to go on from its end.
+def keep_checkpoints(
+    path: Path, workers: Sequence[int], server: int | None, unsaved: Iterable[int] = (), every: int | None = None
+) -> None:
+    """Of the work directories in the folder of a run that has ended well, keep what it takes to go on from its end, and the
+    checkpoints after each `every` epochs.
 
     `workers` are those of the attempt that ended, which may be fewer than the first had. What it takes moves to the folders
     of the nodes; of a state that all workers have alike the file of one is enough. All stays where some files did not come home
@@ -126,27 +131,33 @@ def keep_checkpoints(path: Path, workers: Sequence[int], server: int | None, uns
         _log.warning("What the workers have left stays in %s: not all files of node(s) %s were saved.", run.path, missed)
         return
     try:
-        if _move_needed(run, workers, server):
+        if _move_needed(run, workers, server, keeps(every)):
             for work in works:
                 shutil.rmtree(work, ignore_errors=True)
     except OSError as error:
         _log.warning("The checkpoints of the run %s stay where its workers have left them: %s.", run.path, error.strerror)
 
 
-def _move_needed(run: Run, workers: Sequence[int], server: int | None) -> bool:
+def _move_needed(run: Run, workers: Sequence[int], server: int | None, stays: Callable[[Position], bool]) -> bool:
     held = HeldCheckpoints(stores_of_run(run))
     choice = choose({workers[0]: held.offers}, workers, server)
     if choice is None or not choice.whole:
         return False
-    offers = [offer for offer in held.offers if offer.position == choice.position]
-    owners = sorted({source.owner for source in choice.sources.values()})
-    if not any(offer.personal for offer in offers if offer.owner >= 0):
-        first = min(owner for owner in owners if owner >= 0)
-        owners = [owner for owner in owners if owner <= first]  # the server's number is below all
-    for owner in owners:
-        file = held.file(owner, choice.position)
-        if file is not None:
-            folder = run.path / node_folder(owner) / FOLDER
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.replace(file, folder / file.name)
+    owners = {choice.position: sorted({source.owner for source in choice.sources.values()})}
+    for offer in held.offers:
+        if stays(offer.position) and offer.position != choice.position:
+            owners[offer.position] = sorted({*owners.get(offer.position, ()), offer.owner})
+    personal = {offer.position for offer in held.offers if offer.personal and offer.owner >= 0}
+    for position, those in owners.items():
+        first = min((owner for owner in those if owner >= 0), default=0)
+        for owner in those:
+            # of a state that all workers have alike the first one's is enough; the server's number is below all
+            if position in personal or owner <= first:
+                _move(held.file(owner, position), run.path / node_folder(owner) / FOLDER)
     return True
+
+
+def _move(file: Path | None, folder: Path) -> None:
+    if file is not None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.replace(file, folder / file.name)

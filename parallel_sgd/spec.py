@@ -152,6 +152,8 @@ def make_spec(model: Model, data: AbsDataset, transform: AbsTransformer | None, 
         raise ValueError(f"'discovery' finds other nodes, so 'on_failure' can only be 'shrink', got {policy!r}")
     fewest = _fewest(options.min_workers, worker_count, policy)
     every = _default_every(policy, is_local) if options.checkpoint_every == AUTO else options.checkpoint_every
+    if every is None and options.keep_every is not None:
+        every = EPOCH
     plan = WorkerPlan(
         assignment,
         replace(

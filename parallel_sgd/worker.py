@@ -17,7 +17,7 @@ from .batches import Batches
 from .block_history import Recorder
 from .channel import Channel, Parameter_Server
 from .checkpoint.keeper import MARK, NO_CHECKPOINTS, Checkpointing, Commits, WorkerKeeper
-from .checkpoint.schedule import Schedule
+from .checkpoint.schedule import Schedule, keeps
 from .checkpoint.snapshot import CALLBACK
 from .checkpoint.state import (
     Resumption,
@@ -111,7 +111,8 @@ def build_worker(
     checkpoints = None
     if keeper is not None and options.checkpoint_every is not None:
         keeper.describe(batches)
-        schedule = Schedule(options.checkpoint_every, options.epoch, batches.count, clock)
+        kept = keeps(options.keep_every)
+        schedule = Schedule(options.checkpoint_every, options.epoch, batches.count, clock, kept)
         mark = partial(_mark, channel, plan.attempt, bank.accounts) if checkpointing.server_keeps else None
         capture = partial(_capture, model, optimizer, bank, sync, callbacks)
         checkpoints = WorkerKeeper(keeper, schedule, capture, mark, Commits(options.commit_every))

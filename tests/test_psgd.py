@@ -152,7 +152,10 @@ def test_a_run_is_fetched_as_if_it_had_been_waited_for(command: str, cluster: Pa
         outcome = json.loads((run / "outcome.json").read_text())
         assert (outcome["state"], outcome["failures"], outcome["problems"]) == ("done", [], [])
         assert outcome["figures"] == pytest.approx(figures, rel=1e-6) and "dense_1" in outcome["model"]["summary"]
-        assert cli.main(["verify", str(run)]) == 0 and "Epoch 1, computed again on 2 workers: all" in capsys.readouterr().out
+        assert (
+            cli.main(["verify", str(run)]) == 0
+            and "Epoch 1, computed again from the start on 2 workers: all" in capsys.readouterr().out
+        )
         (run / "outcome.json").write_text(json.dumps({**outcome, "state": "stopped", "message": "KeyboardInterrupt"}))
         (run / "manifest.json").unlink()  # as a submitter leaves it that goes before the job has ended
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from nn.gradient_descent import SGDOptimizer
 from nn.optimizer import GradientAveragingOptimizer
 from parallel_sgd import ParallelSGD, in_process
 from parallel_sgd.batch_sync import StaleSynchronous
+from parallel_sgd.checkpoint import Snapshot
 from parallel_sgd.codec import AsyncPS, GradCode, Plain, TopK
 from parallel_sgd.commands.options import make_parser, settings_of
 from parallel_sgd.job_file import JobFile
@@ -190,7 +192,7 @@ def test_callbacks_and_writers_stand_in_the_file(
     ended = len((run / "Node-0-Retrieve" / "epochs.csv").read_text().splitlines()) - 1
     assert ended < 8 and "writers = []" in (run / "job.toml").read_text()
     code, out, _ = psgd(capsys, "verify", run)
-    assert code == 0 and f"Epochs 1 to {ended}, computed again on 2 workers" in out
+    assert code == 0 and f"Epochs 1 to {ended}, computed again from the start on 2 workers" in out
     text = (run / "job.toml").read_text()
     (run / "job.toml").write_text(text.replace("writers = []", 'writers = ["tests.test_repeat:Printed"]'))
     code, out, _ = psgd(capsys, "run", run, "--epochs", "8", "--local", "1", "-q")
@@ -218,10 +220,13 @@ def test_what_only_a_program_can_make_is_asked_for(tmp_path: Path, capsys: pytes
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ((), f"Epochs 1 to {EPOCHS}, computed again on 2 workers: all 4 variables equal"),
-        (("--epoch", 3), "Epoch 3, computed again on 2 workers: all 4 variables equal"),  # from a checkpoint
-        (("-n", 4), f"Epochs 1 to {EPOCHS}, computed again on 4 workers: all 4 variables equal"),
-        (("--epoch", 2, "-n", 1), "Epoch 2, computed again on 1 worker: all 4 variables equal"),
+        ((), f"Epochs 1 to {EPOCHS}, computed again from the start on 2 workers: all 4 variables equal"),
+        (("--epoch", 3), "Epoch 3, computed again from the checkpoint after epoch 2 on 2 workers: all 4 variables equal"),
+        (("-n", 4), f"Epochs 1 to {EPOCHS}, computed again from the start on 4 workers: all 4 variables equal"),
+        (
+            ("--epoch", 2, "-n", 1),
+            "Epoch 2, computed again from the checkpoint after epoch 1 on 1 worker: all 4 variables equal",
+        ),
     ],
 )
 def test_epochs_are_verified(run: Path, options: tuple[object, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -232,8 +237,57 @@ def test_epochs_are_verified(run: Path, options: tuple[object, ...], said: str, 
 
 @pytest.mark.processes
 def test_epochs_are_verified_on_other_workers(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = psgd(capsys, "verify", run, "--epoch", 3, "--local", 3, "--json")
-    assert (code, json.loads(out)) == (0, {"equal": True, "epochs": [3, 3], "workers": 3})
+    """Where each epoch's checkpoint stays: beside that of the end, of one worker where all have the same."""
+    assert psgd(capsys, "run", run, "--local", 2, "--keep-every", 1, "-q")[0] == 0
+    latest = Path("runs/latest").resolve()
+    kept = sorted(path.relative_to(latest) for path in latest.rglob("*.safetensors"))
+    assert kept == [Path(f"Node-0-Retrieve/checkpoints/checkpoint-00000{n}-00000000.safetensors") for n in (1, 2, 3)]
+    code, out, _ = psgd(capsys, "verify", latest, "--epoch", 3, "--local", 3, "--json")
+    assert (code, json.loads(out)) == (0, {"equal": True, "epochs": [3, 3], "from": 2, "workers": 3})
+
+
+def test_what_each_worker_remembers_is_verified_with_its_checkpoints(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The residuals of error feedback; the newest checkpoints are not the nearest."""
+    run = trained(directory=tmp_path, epoch=9, codec=TopK, checkpoint_every=7, keep_every=3)
+    said = "computed again from the checkpoint after epoch 3 on 2 workers: all 4 variables equal"
+    code, out, _ = psgd(capsys, "verify", run, "--epoch", 5)
+    assert code == 0 and f"Epochs 4 to 5, {said}" in out
+    (run / "Node-1-Retrieve/checkpoints/checkpoint-000003-00000000.safetensors").unlink()
+    code, out, _ = psgd(capsys, "verify", run, "--epoch", 5)
+    assert code == 0 and "Epochs 1 to 5, computed again from the start" in out
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda path: path.unlink(), ""),
+        (lambda path: flip(path, -1), "cannot be used: .* sha256.* It is skipped."),
+        (lambda path: path.write_bytes(path.read_bytes()[:-9]), "cannot be used: .* It is skipped."),
+        (
+            lambda path: path.write_bytes(other_weights(path.read_bytes())),
+            "after epoch 2 its variable dense_1/kernel was another",
+        ),
+    ],
+    ids=["lost", "flipped", "cut off", "another"],
+)
+def test_an_earlier_checkpoint_is_taken_where_the_nearest_does_not_do(
+    run: Path, spoil: Callable[[Path], Any], said: str, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    for path in run.glob("*/checkpoints/checkpoint-000002-*"):
+        spoil(path)
+    code, out, err = psgd(capsys, "verify", run, "--epoch", 3)
+    assert code == 0 and "Epochs 2 to 3, computed again from the checkpoint after epoch 1 on 2 workers: all 4 variables" in out
+    assert re.search(said, err + caplog.text), err
+
+
+def other_weights(content: bytes) -> bytes:
+    """A whole checkpoint, with its hashes, of other weights."""
+    snapshot = Snapshot.read(content)
+    name = "value/dense_1/kernel"
+    changed = Snapshot(snapshot.header, {**snapshot.arrays, name: snapshot.arrays[name] + 1}, snapshot.numbers)
+    return b"".join(map(bytes, changed.pieces()))
 
 
 def flip(path: Path, place: int) -> None:

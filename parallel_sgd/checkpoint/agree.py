@@ -34,8 +34,8 @@ class StartPoint:
     early: Sequence[tuple[int, Message]] = field(default_factory=tuple)
 
 
-def own_store(com: Communication) -> Store:
-    return Store(com.output_directory.parent / FOLDER, com.job)
+def own_store(com: Communication, keep_every: int | None = None) -> Store:
+    return Store(com.output_directory.parent / FOLDER, com.job, keep_every=keep_every)
 
 
 def begin(

@@ -55,7 +55,7 @@ class Keeper:
     """
 
     def __init__(self, store: Store, header: Header, model: ModelFile | None = None) -> None:
-        self._header = header
+        self._header, self._waits = header, store.keep_every is not None
         self._copies = Copies()
         self.writer = Writer(store, lambda snapshot: self._copies.put_back(dict(snapshot.arrays)), model)
 
@@ -72,10 +72,10 @@ class Keeper:
     def keep(self, progress: Progress, personal: bool, state: State, commit: bool = False) -> None:
         """Copy a state and have it saved; one that waited for the disk until now is left out.
 
-        Not so a personal one, because the nodes would leave out different ones and have none in common.
+        Not so a personal one, because the nodes would leave out different ones and have none in common; nor where some stay.
         """
         arrays, numbers = state
-        if personal:
+        if personal or self._waits:
             self.writer.await_turn()
         self.writer.withdraw()  # its memory may take this one
         header = replace(self._header, progress=progress, personal=personal, commit=commit)
@@ -126,7 +126,7 @@ class WorkerKeeper:
 
     def gathers(self, position: Position) -> bool:
         """Whether all workers save here, so that they may bring together first what is spread over them."""
-        return position.batch == 0 and self.schedule.fixed
+        return position.batch == 0 and self.schedule.on_all(position)
 
     def keep(self, progress: Progress) -> None:
         state, personal = self.capture()

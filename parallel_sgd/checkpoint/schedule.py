@@ -47,16 +47,29 @@ def checked_commits(every: object) -> int:
     return every
 
 
+def keeps(every: int | None) -> Callable[[Position], bool]:
+    """What `keep_every` means: whether the checkpoint of a position stays."""
+    return lambda position: every is not None and position.batch == 0 and position.epoch % every == 0
+
+
 class Schedule:
     """Says at which positions there is a checkpoint; always at the end of the last of `epochs`. `batches` make an epoch.
 
+    What `keeps` shall stay, if there is any, is one of them.
     Under seconds it is every 2^k-th batch, with the largest k that keeps them: workers that differ a little in speed save at
     the same positions all the same. The other kinds are `fixed`: equal on all workers, whatever happens.
     """
 
-    def __init__(self, every: str | int, epochs: int, batches: int, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        every: str | int,
+        epochs: int,
+        batches: int,
+        clock: Callable[[], float],
+        keeps: Callable[[Position], bool] = lambda _: False,
+    ) -> None:
         self.fixed = not (isinstance(every, str) and every != EPOCH)
-        self._every = every
+        self._every, self._keeps = every, keeps
         self._end = Position(epochs, 0)
         self._batches = batches
         self._seconds = 0.0 if self.fixed else _seconds(str(every))
@@ -64,7 +77,7 @@ class Schedule:
         self._began: tuple[int, float] | None = None
 
     def due(self, position: Position) -> bool:
-        if position == self._end:
+        if position == self._end or self._keeps(position):
             return True
         if self._every == EPOCH:
             return position.batch == 0
@@ -72,6 +85,10 @@ class Schedule:
         if self.fixed:
             return done % int(self._every) == 0
         return done % self._stride(done) == 0
+
+    def on_all(self, position: Position) -> bool:
+        """Whether all workers save at this position, if one does."""
+        return self.fixed or self._keeps(position)
 
     def _stride(self, done: int) -> int:
         """The batches from one checkpoint to the next, by the speed so far; the first batch, which is slow, does not count."""

@@ -15,6 +15,7 @@ from rpc.logs import get_logger
 
 from ..progress import Position
 from .disk import Disk
+from .schedule import keeps
 from .snapshot import CheckpointError, Header, OtherJob, Snapshot
 
 KEEP_LAST: Final = 3
@@ -36,10 +37,11 @@ def position_of(name: str) -> Position | None:
 class Store:
     """Checkpoints below `folder`, of `job` (None: of any).
 
-    Kept are the last `keep_last`, the `keep_best` of those with the lowest loss at an evaluation, and two that were left beside
-    the schedule (`Header.commit`), which must not take the place of those that all nodes have. A temporary file is
-    written and synchronised, takes its name in one step, then the folder is synchronised: a crash at any moment leaves the
-    old checkpoints and perhaps the new one, all whole. Files that cannot be used are named in a warning, once.
+    Kept are the last `keep_last`, the `keep_best` of those with the lowest loss at an evaluation, those after each `keep_every`
+    epochs, and two that were left beside the schedule (`Header.commit`), which must not take the place of those that all nodes
+    have. A temporary file is written and synchronised, takes its name in one step, then the folder is synchronised: a crash at
+    any moment leaves the old checkpoints and perhaps the new one, all whole. Files that cannot be used are named in a warning,
+    once.
     """
 
     def __init__(
@@ -49,8 +51,9 @@ class Store:
         keep_last: int = KEEP_LAST,
         keep_best: int = KEEP_BEST,
         disk: Disk | None = None,
+        keep_every: int | None = None,
     ) -> None:
-        self.folder = folder
+        self.folder, self.keep_every = folder, keep_every
         self._job = job
         self._keep_last, self._keep_best = keep_last, keep_best
         self._disk = disk or Disk()
@@ -131,6 +134,7 @@ class Store:
         kept = set(sorted(known.keys() - self._commits)[-self._keep_last :]) | set(sorted(known.keys() & self._commits)[-2:])
         judged = [position for position in known if not math.isnan(known[position])]
         kept.update(sorted(judged, key=lambda position: (known[position], position))[: self._keep_best])
+        kept.update(filter(keeps(self.keep_every), known))
         names = {file_name(position) for position in kept}
         for position in known.keys() - kept:
             del known[position]

@@ -13,9 +13,8 @@ from typing import Any, Final
 
 from nn.dataset.interface import AbsDataset
 from rpc.logs import QUIET, clean_text
-from rpc.submit import Run
 
-from ..checkpoint.locate import HeldCheckpoints, stores_of_run
+from ..checkpoint.nearest import nearest
 from ..checkpoint.snapshot import differences, versions
 from ..damages import changed_settings, damages
 from ..job import ParallelSGD
@@ -31,7 +30,9 @@ from .submit import nodes_of, result_data, train
 
 _UNTOUCHED: Final = ("local", "worker_count", "launch", "workers")  # who computes
 _NOT_AGAIN: Final[Mapping[str, Any]] = {
-    **dict.fromkeys(("on_failure", "min_workers", "max_workers", "discovery", "stall_timeout", "checkpoint_every")),
+    **dict.fromkeys(
+        ("on_failure", "min_workers", "max_workers", "discovery", "stall_timeout", "checkpoint_every", "keep_every")
+    ),
     "fault": "",
     "page": False,
 }
@@ -161,25 +162,27 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     data = _same_inputs(file, options, {})
     workers = given.local or given.worker_count or file.workers
     options.local, options.workers, options.worker_count, options.key_file = given.local, given.workers, workers, given.key_file
-    start, checkpoint = (0, None) if given.epoch is None else _nearest(folder, until)
     settings |= {**_NOT_AGAIN, "epoch": until, "verbose": QUIET, **_dealt(file, workers)}
-    if checkpoint is not None:
-        settings["resume"] = checkpoint
     job = ParallelSGD(load_model(options.model), data, make_transform(options.transform))
     inside = given.local is None and given.workers is None
     with tempfile.TemporaryDirectory(prefix="psgd-verify-") as place:
+        begin = None if given.epoch is None else nearest(folder, epochs, until, workers, _server_keeps(file, settings))
+        start = 0 if begin is None else begin.epoch
+        if begin is not None:
+            settings["resume"] = begin.copy(Path(place, "begin"))
         with in_process(workers, options.ps) if inside else nodes_of(options, None) as nodes:
             job.parallel(nodes, **{**settings, "directory": place})
         again = {epoch: rows for epoch, rows in read_hashes(Path(place, "runs", "latest")).items() if epoch > start}
-    return _judge(given, file, epochs, again, workers)
+    return _judge(given, file, epochs, again, workers, start)
 
 
-def _judge(given: argparse.Namespace, file: JobFile, epochs: Epochs, again: Epochs, workers: int) -> int:
+def _judge(given: argparse.Namespace, file: JobFile, epochs: Epochs, again: Epochs, workers: int, start: int) -> int:
     differs = first_difference(epochs, again)
     first, last = min(again), max(again)
     which = f"Epoch {last}" if first == last else f"Epochs {first} to {last}"
-    how = f"computed again on {workers} worker{'s' if workers > 1 else ''}"
-    content = {"equal": differs is None, "epochs": [first, last], "workers": workers}
+    begin = f"the checkpoint after epoch {start}" if start else "the start"
+    how = f"computed again from {begin} on {workers} worker{'s' if workers > 1 else ''}"
+    content = {"equal": differs is None, "epochs": [first, last], "from": start, "workers": workers}
     if differs is None:
         count = len(again[last])
         tell(given, content, f"{which}, {how}: all {count} variables equal those of the run after each epoch.")
@@ -197,15 +200,9 @@ def _judge(given: argparse.Namespace, file: JobFile, epochs: Epochs, again: Epoc
     return EXIT_FAILED
 
 
-def _nearest(folder: Path, until: int) -> tuple[int, Path | None]:
-    """The newest checkpoint of the run before an epoch from which any worker can go on: its epochs, and its file."""
-    run = Run.read(folder)
-    held = HeldCheckpoints([] if run is None else stores_of_run(run))
-    whole = [
-        offer for offer in held.offers if offer.batch == 0 and offer.epoch < until and not offer.personal and offer.owner >= 0
-    ]
-    best = max(whole, key=lambda offer: offer.epoch, default=None)
-    return (0, None) if best is None else (best.epoch, held.file(best.owner, best.position))
+def _server_keeps(file: JobFile, settings: Mapping[str, Any]) -> bool:
+    """Whether a parameter server may have remembered something, so that without its checkpoint no epoch is the same."""
+    return file.server and any(settings[name] is not None for name in ("codec", "ps_codec"))
 
 
 def _check_repeatable(settings: Mapping[str, Any]) -> None:

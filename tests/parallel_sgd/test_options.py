@@ -219,6 +219,7 @@ NONSENSE: dict[str, list[tuple[Any, ...]]] = {  # what is said after the name of
     "discovery": [("discovery.* got 5", 5)],
     "max_restarts": [("must be an integer of 0 or more, got -1", -1)],
     "checkpoint_every": [(BATCHES, "often", 0)],
+    "keep_every": [("must be a positive integer, got {!r}", 0, -1, 1.5, "epoch", True)],
     "commit_every": [("must be a positive number of batches, got {!r}", 0, 1.5, True)],
     "resume": [
         ("must be 'last', a job id or a path, got", 3, True, b"x", ""),

@@ -23,6 +23,7 @@ from network.testing import VirtualClock
 from nn.tensor_files import dump, parse
 from parallel_sgd.checkpoint import CheckpointError, Keeper, Position, Progress, Schedule, Snapshot, Store, checked_every
 from parallel_sgd.checkpoint.disk import Disk
+from parallel_sgd.checkpoint.schedule import keeps
 from parallel_sgd.checkpoint.snapshot import FORMAT
 from parallel_sgd.checkpoint.state import state_of
 from parallel_sgd.checkpoint.store import file_name, read_checkpoint
@@ -413,10 +414,10 @@ def test_a_checkpoint_of_100_megabytes_pauses_training_for_the_copy(tmp_path: Pa
 EPOCHS, BATCHES = 3, 10
 
 
-def due(every: Any, start: tuple[int, int] = (0, 0), seconds: float = 0.0) -> list[tuple[int, int]]:
+def due(every: Any, start: tuple[int, int] = (0, 0), seconds: float = 0.0, keep: int | None = None) -> list[tuple[int, int]]:
     """The positions of a run whose batches take so long each."""
     clock = VirtualClock()
-    schedule = Schedule(every, EPOCHS, BATCHES, clock.monotonic)
+    schedule = Schedule(every, EPOCHS, BATCHES, clock.monotonic, keeps(keep))
     found = []
     for done in range(start[0] * BATCHES + start[1] + 1, EPOCHS * BATCHES + 1):
         clock.advance(seconds)
@@ -446,6 +447,16 @@ def test_every_so_many_seconds(seconds: float, stride: int) -> None:
     """Every 2^k-th batch, never later than asked for: workers of slightly different speed save at the same positions."""
     found = [epoch * BATCHES + batch for epoch, batch in due("5s", seconds=seconds)][2:-1]
     assert found and found == [done for done in range(found[0], EPOCHS * BATCHES) if done % stride == 0]
+
+
+def test_what_stays_is_taken_on_all_workers_whatever_else_is_due(tmp_path: Path) -> None:
+    assert due("1000s", seconds=1.0, keep=2) == [(2, 0), (3, 0)] and (2, 0) in due(7, keep=2)
+    schedule = Schedule("1000s", EPOCHS, BATCHES, time.monotonic, keeps(2))
+    assert schedule.on_all(Position(2, 0)) and not schedule.on_all(Position(1, 0)) and not schedule.on_all(Position(2, 1))
+    store = Store(tmp_path, "a-job", keep_last=1, keep_best=0, keep_every=2)
+    for epoch in range(1, 6):
+        store.save(snapshot(epoch))
+    assert held(tmp_path) == [2, 4, 5]
 
 
 @pytest.mark.parametrize("given", [0, -1, True, 2.0, "often", "0s", "-1s", "s", "1 m", [], "epoch "])
