@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # thousands of imports: each of our modules, and each rewritten test, is compiled once
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-computing test-processes test-alone check house long steady soak extras faults fuzz mutants proofs golden audit bench browser docs clean lock
+.PHONY: demo test test-computing test-processes test-alone check house long steady soak extras faults fuzz mutants proofs golden audit bench browser docs gallery clean lock
 
 DEV_LOCK := requirements/dev-3.11.txt
 RUN_LOCK := requirements/run-3.11.txt
@@ -144,8 +144,15 @@ bench: $(VENV)/.bench
 
 # the pages of real jobs in Chromium, with pictures to look at: needs Debian's chromium, node and npm
 browser: $(VENV)/.dev
-	npm install --silent --no-audit --no-fund --prefix $(VENV)/browser playwright-core@1.64.1
+	$(call playwright)
 	PLAYWRIGHT=$(CURDIR)/$(VENV)/browser $(BIN)/python -m tests.browser $(OPTIONS)
+
+# the pictures of docs/gallery.md, made anew by the programs of that page and by Chromium
+gallery: $(VENV)/.dev
+	$(call playwright)
+	PLAYWRIGHT=$(CURDIR)/$(VENV)/browser $(BIN)/python docs/gallery/make.py
+
+playwright = npm install --silent --no-audit --no-fund --prefix $(VENV)/browser playwright-core@1.64.1
 
 # the guides, and a reference of all public names, as a site in site/ that opens without a network: open site/index.html
 docs: $(VENV)/.docs

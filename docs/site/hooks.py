@@ -7,6 +7,7 @@ names, a page for each program and file that a page leads to, and the lists of t
 from __future__ import annotations
 
 import ast
+import json
 import re
 from html.parser import HTMLParser
 from importlib import import_module
@@ -19,7 +20,7 @@ from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parents[2]
 DECISIONS, PROGRAMS, REFERENCE = "docs/adr/README.md", "examples/README.md", "docs/reference.md"
-PICTURES = {".png", ".svg"}
+NOTEBOOK, PICTURES = ".ipynb", {".png", ".svg"}
 LANGUAGES = {".py": "python", ".sh": "bash", ".yaml": "yaml", "": "dockerfile"}
 MODULE = re.compile(r"^\| `([\w.]+)` \|", re.MULTILINE)
 LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)((?:#[^)\s]*)?)\)")
@@ -35,7 +36,9 @@ def guides() -> list[str]:
 
 
 def programs() -> list[str]:
-    return [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "examples").rglob("*.py"))]
+    """Programs and notebooks."""
+    found = sorted(path for path in (ROOT / "examples").rglob("*") if path.suffix in {".py", NOTEBOOK})
+    return [path.relative_to(ROOT).as_posix() for path in found if not path.parent.name.startswith(".")]
 
 
 def deployed() -> list[str]:
@@ -44,16 +47,26 @@ def deployed() -> list[str]:
 
 
 def title(page: str) -> str:
-    return (ROOT / page).read_text("utf-8").partition("\n")[0].lstrip("# ")
+    return (ROOT / page).read_text("utf-8").partition("\n")[0].lstrip("# ").replace("`", "")
+
+
+def cells(path: str) -> list[tuple[str, str]]:
+    """Of a notebook: what kind each cell is, and its text."""
+    return [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads((ROOT / path).read_text("utf-8"))["cells"]]
 
 
 def said(path: str) -> str:
-    """The first paragraph of a program's docstring."""
+    """The first paragraph of a program's docstring; the title of a notebook."""
+    if path.endswith(NOTEBOOK):
+        return cells(path)[0][1].partition("\n")[0].lstrip("# ")
     return " ".join((ast.get_docstring(ast.parse((ROOT / path).read_text("utf-8"))) or "").partition("\n\n")[0].split())
 
 
 def source_page(path: str) -> str:
     """A file as a page."""
+    if path.endswith(NOTEBOOK):
+        shown = (f"```python\n{text}\n```" if kind == "code" else text for kind, text in cells(path))
+        return "\n\n".join(shown) + f"\n\nThe notebook is `{path}`.\n"
     text, suffix = (ROOT / path).read_text("utf-8"), Path(path).suffix
     return f"# {path}\n\n````{LANGUAGES[suffix]}\n{text}````\n"
 
@@ -97,14 +110,14 @@ def on_config(config: Any) -> Any:
     for section in config.nav:
         for name, pages in section.items():
             if name == "Programs":
-                pages += [PROGRAMS, *({path.removeprefix("examples/"): f"{path}.md"} for path in programs())]
+                pages += [{"All programs": PROGRAMS}, *({path.removeprefix("examples/"): f"{path}.md"} for path in programs())]
             elif name == "Reference":
                 pages[1:1] = [{k: [{m: f"docs/reference/{m}.md"} for m in names]} for k, names in modules().items()]
             elif name == "Run a cluster":
                 pages.append({"Files": [{path.removeprefix("deploy/"): f"{path}.md"} for path in deployed()]})
             elif name == "How it works":
                 records = sorted(path for path in guides() if path.startswith("docs/adr/"))
-                pages[-1]["Decisions"] = [DECISIONS, *({title(path): path} for path in records)]
+                pages[-1]["Decisions"] = [{"All decisions": DECISIONS}, *({title(path): path} for path in records)]
     return config
 
 
@@ -135,6 +148,11 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         return match[0]
 
     return LINK.sub(shown, markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """A name or an option is not broken at a hyphen."""
+    return re.sub(r"<code>(?=[^\s<]{,40}</code>)", '<code class="word">', html)
 
 
 class Loaded(HTMLParser):

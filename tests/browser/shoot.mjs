@@ -1,4 +1,5 @@
-// node shoot.mjs PAGE.html|URL FOLDER NAME [dark]: opens it in Chromium at 1280 and at 400 pixels; prints as JSON what it found.
+// node shoot.mjs PAGE.html|URL FOLDER NAME [dark] [SELECTOR ..]: opens it in Chromium at 1280 and at 400 pixels; prints as JSON
+// what it found. Of each selector it makes a picture NAME-<number>.png, at 1280 pixels.
 import {createRequire} from "node:module";
 import {pathToFileURL} from "node:url";
 import {join} from "node:path";
@@ -25,6 +26,12 @@ for (const width of [1280, 400]) {
   await tab.waitForTimeout(500);
   found.widths[width] = await tab.evaluate(() => document.documentElement.scrollWidth);
   await tab.screenshot({path: join(folder, `${name}-${width}.png`), fullPage: true});
+}
+const wanted = more.filter(word => word !== "dark");
+if (wanted.length) await tab.setViewportSize({width: 1280, height: 900});
+for (const [number, selector] of wanted.entries()) {
+  await tab.waitForTimeout(500);
+  await tab.locator(selector).first().screenshot({path: join(folder, `${name}-${number + 1}.png`)});
 }
 found.charts = await tab.evaluate(() => Object.fromEntries([...document.querySelectorAll(".chart")].map(place => {
   const chart = echarts.getInstanceByDom(place);

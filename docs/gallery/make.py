@@ -1,0 +1,40 @@
+"""`make gallery`: the pictures of docs/gallery.md, by its own programs; those of pages by Chromium, as in `make browser`."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+PICTURES = Path(__file__).resolve().parent
+ROOT = PICTURES.parents[1]
+# as they are called in the page, and what they show of it
+SHOTS = {"causes": "#time .pair", "batches": "#each figure"}
+
+
+def main() -> int:
+    text = PICTURES.with_suffix(".md").read_text("utf-8")
+    program = "\n".join(re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE))
+    (compare,) = re.findall(r"^\$ python (examples/codecs/\S+) (.+)$", text, re.MULTILINE)
+    # else matplotlib writes the date into a file, and draws names in it by lot
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), "SOURCE_DATE_EPOCH": "0", "MPLCONFIGDIR": tempfile.mkdtemp()}
+    Path(environ["MPLCONFIGDIR"], "matplotlibrc").write_text("svg.hashsalt: psgd\n", "utf-8")
+    with tempfile.TemporaryDirectory() as place:
+        subprocess.run([sys.executable, "-c", program], cwd=place, env=environ, check=True)
+        subprocess.run([sys.executable, ROOT / compare[0], *compare[1].split()], cwd=place, env=environ, check=True)
+        page = Path(place, "runs", "latest", "report.html")
+        shoot = ["node", ROOT / "tests" / "browser" / "shoot.mjs", page, place, "shot", *SHOTS.values()]
+        subprocess.run(shoot, env=environ, check=True, stdout=subprocess.DEVNULL)
+        for number, name in enumerate(SHOTS, 1):
+            Path(place, f"shot-{number}.png").rename(Path(place, f"{name}.png"))
+        for name in re.findall(r"\]\(gallery/(\S+)\)", text):
+            (PICTURES / name).write_bytes(Path(place, name).read_bytes())
+    print(f"The pictures are in {PICTURES}: look at them.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
