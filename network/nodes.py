@@ -15,8 +15,10 @@ from .errors import ClosedByUs
 __all__ = ["DEFAULT_PORT", "PARAMETER_SERVER", "SUBMITTER", "Address", "NodeAssignment"]
 
 DEFAULT_PORT = 15387
+"""Where a worker listens unless told."""
 SUBMITTER = -1
 PARAMETER_SERVER = -2
+"""What stands for these two where workers have their number."""
 
 
 class Address(NamedTuple):

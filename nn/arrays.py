@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 __all__ = ["BATCH", "Array", "OwnMemory", "Scratch", "Shape", "as_array", "as_dtype", "empty", "zeros"]
 
 Array: TypeAlias = NDArray[Any]
+"""An array of NumPy, of any type."""
 Shape: TypeAlias = tuple[int, ...]
+"""Lengths of axes; the batch is `BATCH`."""
 
 BATCH = -1
 """Stands in a shape for the axis whose length is known only when data arrives."""

@@ -54,7 +54,8 @@ class DataFeeder(ABC):
 # they are read, so any number of processes may use one directory without locks: whoever writes a checksum writes the same
 # content.
 
-DEFAULT_LIMIT = 4 << 30  # bytes
+DEFAULT_LIMIT = 4 << 30
+"""Bytes."""
 
 _NAMES = ("train_x", "train_y", "test_x", "test_y")
 _SUFFIX = ".tensors"

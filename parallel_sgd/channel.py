@@ -41,6 +41,7 @@ class Channel(Protocol):
 
 Submitter: Final = -1
 Parameter_Server: Final = -2
+"""The id of the parameter server, as a target of packets."""
 
 
 class Wait(NamedTuple):

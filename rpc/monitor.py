@@ -126,22 +126,27 @@ def monitor_batch_begin(epoch: int | None = None, batch: int | None = None) -> N
 
 
 def monitor_batch_end() -> None:
+    """The batch that began last has ended."""
     job_monitor.batch_end()
 
 
 def monitor_epoch_end() -> None:
+    """The epoch of the last batch has ended; what belongs to it is saved."""
     job_monitor.epoch_end()
 
 
 def monitor_train_end() -> None:
+    """Training has ended: nobody watches any more."""
     job_monitor.train_end()
 
 
 def monitor_save_begin() -> None:
+    """A save begins, which has a limit of its own."""
     job_monitor.save_begin()
 
 
 def monitor_save_end() -> None:
+    """The save has ended."""
     job_monitor.save_end()
 
 

@@ -7,8 +7,10 @@ names, a page for each program and file that a page leads to, and the lists of t
 from __future__ import annotations
 
 import ast
+import inspect
 import json
 import re
+import sys
 from html.parser import HTMLParser
 from importlib import import_module
 from pathlib import Path
@@ -17,6 +19,9 @@ from typing import Any
 
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
+
+sys.path.insert(0, str(Path(__file__).parent))
+from docstrings import as_markdown
 
 ROOT = Path(__file__).resolve().parents[2]
 DECISIONS, PROGRAMS, REFERENCE = "docs/adr/README.md", "examples/README.md", "docs/reference.md"
@@ -85,11 +90,44 @@ def public_names(module: str) -> list[str]:
     return [name for name in found.__all__ if not isinstance(getattr(found, name), ModuleType)]
 
 
+def is_written(value: type) -> bool:
+    """Whether the class stands in a file; codecs such as `Ring` are composed when they are asked for."""
+    try:
+        return bool(inspect.getsource(value))
+    except OSError:
+        return False
+
+
+def is_named(module: str, name: str) -> bool:
+    """Whether the file of the module itself has the name, so that it is found there without running it."""
+    tree = ast.parse(Path(str(import_module(module).__file__)).read_text("utf-8"))
+    if any(
+        isinstance(node, ast.ImportFrom) and name in {each.asname or each.name for each in node.names}
+        for node in ast.walk(tree)
+    ):
+        return True
+    return re.search(rf"^(?:class |def |){name}\b", ast.unparse(tree), re.MULTILINE) is not None
+
+
+def entry(module: str, name: str) -> str:
+    """What a public name has in the reference."""
+    value = getattr(import_module(module), name)
+    if isinstance(value, type) and not is_written(value):
+        symbol = '<code class="doc-symbol doc-symbol-heading doc-symbol-class"></code>'
+        label = symbol.replace("heading", "toc")
+        text = as_markdown(inspect.cleandoc(value.__doc__ or ""))
+        return f"## {symbol} {name} {{#{module}.{name} .doc .doc-heading data-toc-label='{label} {name}'}}\n\n{text}\n"
+    if is_named(module, name) or not hasattr(value, "__qualname__"):
+        return f"::: {module}.{name}\n"
+    return f"::: {value.__module__}.{value.__qualname__}\n"
+
+
 def module_page(module: str) -> str:
-    names = "".join(f"        - {name}\n" for name in public_names(module))
-    return f"# {module}\n\n::: {module}\n    options:\n      show_root_heading: false\n      show_root_toc_entry: false\n" + (
-        f"      members:\n{names}" if names else "      members: false\n"
+    """The docstring of a module, and its public names one after the other."""
+    head = (
+        f"# {module}\n\n::: {module}\n    options: {{show_root_heading: false, show_root_toc_entry: false, members: false}}\n"
     )
+    return "\n".join([head, *(entry(module, name) for name in public_names(module))])
 
 
 def made() -> dict[str, str]:

@@ -114,6 +114,7 @@ class LinkFault:
 
 
 Fault = ProcessFault | LinkFault
+"""What happens to a process or to a link."""
 
 
 def node_text(node: int) -> str:

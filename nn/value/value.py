@@ -25,6 +25,7 @@ from nn.operation.reduction import Max, Mean, Min, Sum
 from nn.operation.shape import Reshape, Transpose
 
 Operand: TypeAlias = Union["Value", float, Array, Sequence[Any]]
+"""What operators and functions take: a value, or what becomes a constant."""
 Axes: TypeAlias = int | Sequence[int] | None
 Operator: TypeAlias = Callable[["Value", Operand], "Node"]
 

@@ -1,4 +1,4 @@
-"""Codecs decide what is sent, to whom, and how received data is merged. The guide is README.md in this folder."""
+"""Codecs decide what is sent, to whom, and how received data is merged. The guide is parallel_sgd/codec/README.md."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ class _Required:
         return "REQUIRED"
 
 
-#: `GlobalSettings.get_params(key, REQUIRED)` raises when the job does not give `key`.
 REQUIRED: Final = _Required()
+"""`GlobalSettings.get_params(key, REQUIRED)` raises when the job does not give `key`."""
 
 
 class MissingParameter(LookupError):

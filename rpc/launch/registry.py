@@ -31,6 +31,7 @@ LAUNCHERS: Mapping[str, Callable[[str, KeyFile, float | None], Offer]] = Mapping
         "dask": partial(_offered, "dask", "offer"),
     }
 )
+"""What each name of a launcher makes of what follows it."""
 
 
 def launcher_of(text: str, key_file: KeyFile = None, wait: float | None = None) -> Offer:

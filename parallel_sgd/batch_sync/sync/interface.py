@@ -94,5 +94,5 @@ class SyncSetting(ABC):
         """As `ISyncType.admit`."""
 
 
-#: What `sync_type` may be.
 SyncChoice = type[ISyncType] | SyncSetting
+"""What `sync_type` may be."""
