@@ -142,8 +142,8 @@ golden: $(VENV)/.bench
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks
 
-# the pages of real jobs in Chromium, with pictures to look at: needs Debian's chromium, node and npm
-browser: $(VENV)/.dev
+# the pages of real jobs and some of the site in Chromium, with pictures to look at: needs Debian's chromium, node and npm
+browser: docs
 	$(call playwright)
 	PLAYWRIGHT=$(CURDIR)/$(VENV)/browser $(BIN)/python -m tests.browser $(OPTIONS)
 

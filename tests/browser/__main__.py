@@ -1,11 +1,13 @@
 """`python -m tests.browser [FOLDER]`: real jobs, whose pages Chromium opens; pictures at 1280 and 400 pixels go to FOLDER.
 
 A page fails when its console has a message, when it asks the network for anything, when it is wider than the window, or when a
-chart has no data. The pictures are to be looked at. Needs Debian's chromium, node, and playwright-core in $PLAYWRIGHT.
+chart has no data. So do pages of the documentation, light and dark. The pictures are to be looked at. Needs Debian's chromium,
+node, playwright-core in $PLAYWRIGHT, and the site that `make docs` builds.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -18,8 +20,11 @@ import numpy as np
 import nn
 from nn.dataset import ArrayDataset
 from parallel_sgd import ParallelSGD, in_process, local_workers
+from tests.sources import ROOT
 
 SHOOT = Path(__file__).with_name("shoot.mjs")
+SITE = ROOT / "site"
+GUIDES = ("index", "docs/gallery", "docs/errors", "docs/reference/parallel_sgd.codec")
 RANDOM = np.random.default_rng(3)
 X, Y = RANDOM.normal(size=(64 * 8 * 6, 20)).astype(np.float32), RANDOM.integers(0, 10, 64 * 8 * 6)
 
@@ -48,13 +53,15 @@ def many(folder: Path) -> Path | None:
 
 
 def problems(page: Path, pictures: Path, name: str, *more: str) -> list[str]:
-    """What is wrong with a page as a browser shows it."""
+    """What is wrong with the page of a run as a browser shows it; one of the site consists of files, and has no charts."""
+    site = page.is_relative_to(SITE)
     command = ["node", str(SHOOT), str(page), str(pictures), name, *more]
     told = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout)
-    found = [f"console: {text}" for text in told["errors"]] + [f"asks for {address}" for address in told["requests"][1:]]
+    asked = [address for address in told["requests"][1:] if not site or not address.startswith(("file:", "data:", "blob:"))]
+    found = [f"console: {text}" for text in told["errors"]] + [f"asks for {address}" for address in asked]
     found += [f"{seen} pixels wide in a window of {width}" for width, seen in told["widths"].items() if seen > int(width)]
     found += [f"the chart {chart} has no data" for chart, points in told["charts"].items() if not points]
-    return found if told["charts"] else [*found, "there is no chart"]
+    return found if told["charts"] or site else [*found, "there is no chart"]
 
 
 def main(folder: str = "") -> int:
@@ -65,6 +72,11 @@ def main(folder: str = "") -> int:
         name = make.__name__
         page = make(pictures / f"run-{name}")
         found = ["it was not written"] if page is None else problems(page, pictures, name, *more)
+        failed += bool(found)
+        print(f"{name}: {'; '.join(found) or 'fine'}")
+    for guide, scheme in itertools.product(GUIDES, ("light", "dark")):
+        name = f"{guide.replace('/', '.')}-{scheme}"
+        found = problems(SITE / f"{guide}.html", pictures, name, *(["dark"] if scheme == "dark" else []))
         failed += bool(found)
         print(f"{name}: {'; '.join(found) or 'fine'}")
     print(f"The pictures are in {pictures}: look at them.")
