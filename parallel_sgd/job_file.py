@@ -7,6 +7,7 @@ memory) has no text: `[unnamed]` says so, and asks for another one.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -73,7 +74,7 @@ class JobFile:
 
         Raises: ValueError naming the file, the key, what it must be and what came; OSError.
         """
-        if path.is_dir():
+        if os.path.isdir(path):
             path = path / NAME
         try:
             content = read_toml(path)

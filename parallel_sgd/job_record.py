@@ -7,6 +7,7 @@ import hashlib
 import inspect
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import fields
@@ -81,7 +82,7 @@ def job_text(spec: JobSpec, job: str, model: bytes) -> str:
         "workers": plan.assignment.node_count,
         "server": spec.options.nodes.has_parameter_server,
         "blocks": plan.assignment.block_count,
-        **versions(),
+        **identity(spec.options.bits),
     }
     tables["unnamed"] = unnamed
     lines = ["# What this run was; `psgd run` of this file trains it again.", f"format = {json.dumps(FORMAT)}"]
@@ -89,6 +90,15 @@ def job_text(spec: JobSpec, job: str, model: bytes) -> str:
         if values:
             lines += ["", f"[{table}]", *(f"{name} = {_toml(value)}" for name, value in values.items())]
     return "\n".join(lines) + "\n"
+
+
+def identity(bits: str | None) -> dict[str, str]:
+    """What the bits of a job depend on besides its settings: versions, and the kernels here; `bits` is its option.
+
+    Each worker has as many threads as another option says, however many there are here.
+    """
+    found = versions()
+    return {**found, "kernels": f"{bits} bits" if bits else re.sub(r", \d+ thread\(s\)$", "", found["kernels"])}
 
 
 def adopt(run: Path, files: Mapping[int, list[Path]]) -> None:
@@ -155,7 +165,12 @@ def _object(made: Any) -> str:
     """`NAME:KEY=VALUE,..` for a data set or a transform."""
     if isinstance(made, ArrayDataset):
         raise _Unnamed("samples in the memory of a program")
-    return _with_arguments(type(made), made.get_config())
+    parameters = inspect.signature(type(made)).parameters
+    given = dict(made.get_config())
+    for name, value in given.items():  # a file of this directory is found from any other one, too
+        if name in parameters and "PathLike" in str(parameters[name].annotation) and isinstance(value, str) and value:
+            given[name] = os.path.abspath(value) if os.path.exists(value) else value
+    return _with_arguments(type(made), given)
 
 
 def _with_arguments(kind: type[Any], given: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import nn
-from nn.dataset import ArrayDataset, SimData
+from nn.dataset import ArrayDataset, NpzDataset, SimData
 from nn.dataset.transforms import Shuffle
 from nn.gradient_descent import SGDOptimizer
 from nn.optimizer import GradientAveragingOptimizer
@@ -204,6 +204,25 @@ def test_callbacks_and_writers_stand_in_the_file(
     code, _, err = psgd(capsys, "run", asked)
     assert (
         code == 2 and "has no 'callbacks': it was Unconfigured, whose get_config() does not tell patience. Give --call" in err
+    )
+
+
+def test_the_files_of_a_data_set_are_found_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The number of threads of who submits is no difference: each worker has its own."""
+    monkeypatch.chdir(tmp_path)
+    x, y = np.linspace(0, 1, 480, dtype=np.float32).reshape(80, 6), np.arange(80) % 3
+    np.savez("x.npz", x=x, y=y)
+    with in_process(2) as nodes:
+        result = ParallelSGD(model(), NpzDataset("x.npz")).parallel(nodes, **OPTIONS)
+    run = result.files[0][0].absolute().parent.parent
+    Path("elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    code, out, _ = psgd(capsys, "verify", run)
+    assert code == 0 and "all 4 variables equal" in out
+    assert (
+        f"path='{tmp_path / 'x.npz'}'" in (run / "job.toml").read_text() and "thread(s)" not in (run / "job.toml").read_text()
     )
 
 

@@ -127,7 +127,8 @@ def read_arrays(path: str | os.PathLike[str], names: Iterable[str]) -> list[Arra
                 info = archive.getinfo(f"{name}.npy")
             except KeyError:
                 held = ", ".join(entry.removesuffix(".npy")[:80] for entry in archive.namelist()[:20])
-                raise ValueError(f"{shown} has no array {name!r}, it has: {held or 'none'}") from None
+                which = "; say which by x=, y=, test_x= and test_y=" if held else ""
+                raise ValueError(f"{shown} has no array {name!r}, it has: {held or 'none'}{which}") from None
             if info.compress_type not in _COMPRESSIONS or info.flag_bits & _ENCRYPTED:
                 raise ValueError(f"{where} must be stored plainly or by deflate, without encryption")
             try:

@@ -40,10 +40,11 @@ def complain(options: argparse.Namespace, error: Exception, **more: Any) -> None
     """Say what went wrong; to machines also as JSON, with `more`. A wrong argument goes by the name of its option."""
     flags = {name: about.flag.names[0] for name, about in known_options() if about.flag is not None}
     names = {**flags, "worker_cnt": "-n", "count": "-n" if getattr(options, "local", None) is None else "--local"}
+    plain = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
     said = re.sub(
-        r"^(?:parallel\(\) )?'(\w+)'(?= must )",
+        r"^(?:parallel\(\) )?'(\w+)'(?= (?:must|needs?|can|cannot|names|does) )",
         lambda found: names.get(found[1]) or (f"--{found[1].replace('_', '-')}" if found[1] in options else found[0]),
-        str(error),
+        plain,
     )
     said = said.replace("parse_worker(n, ps=True)", "--ps")
     if told := users_traceback(error):

@@ -15,10 +15,11 @@ from nn.dataset.interface import AbsDataset
 from rpc.logs import QUIET, clean_text
 
 from ..checkpoint.nearest import nearest
-from ..checkpoint.snapshot import differences, versions
+from ..checkpoint.snapshot import differences
 from ..damages import changed_settings, damages
 from ..job import ParallelSGD
 from ..job_file import JobFile
+from ..job_record import identity
 from ..nodes import in_process
 from ..options import options as known_options
 from ..profiles import FixedBlocks
@@ -35,6 +36,7 @@ _NOT_AGAIN: Final[Mapping[str, Any]] = {
     ),
     "fault": "",
     "page": False,
+    "writers": (),
 }
 """What has no part in the bits."""
 
@@ -47,13 +49,14 @@ def run(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     file = JobFile.read(Path(given.job_file))
     options = _merged(file, vars(given), defaults)
     data = _same_inputs(file, options, vars(given))
-    others = differences(file.identity, versions())
+    dealt = {} if {"assignment_type", "redundancy"} & vars(given).keys() else _dealt(file, _count(file, options))
+    others = differences(file.identity, identity(file.options.get("bits")))
     if others:
         sys.stderr.write(f"The run was made with {', '.join(others)}: the last bits may differ.\n")
-    dealt = {} if {"assignment_type", "redundancy"} & vars(given).keys() else _dealt(file, _count(file, options))
     result = train(options, data, **dealt)
     made = next((Path(path) for paths in result.files.values() for path in paths), None)
-    overridden = [_flag(name) for name in vars(given) if name in {**file.options, "model": "", "dataset": ""}]
+    decides = {**file.options, "model": "", "dataset": ""}.keys() - _NOT_AGAIN.keys()
+    overridden = [_flag(name) for name in vars(given) if name in decides]
     with contextlib.suppress(ValueError):  # one that has not ended well has none
         others += changed_settings(file.path, RunManifest.read(file.path.parent))
     before = read_hashes(file.path.parent)
@@ -188,7 +191,7 @@ def _judge(given: argparse.Namespace, file: JobFile, epochs: Epochs, again: Epoc
         tell(given, content, f"{which}, {how}: all {count} variables equal those of the run after each epoch.")
         return EXIT_OK
     epoch, variable, node = differs
-    others = differences(file.identity, versions())
+    others = differences(file.identity, identity(file.options.get("bits")))
     why = f" Other than then: {', '.join(others)}." if others else ""
     if workers != file.workers:
         why += f" The run had {file.workers} worker(s); only codecs that are exact, such as Plain, give equal bits on others."

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .file_targets import FILES
+from .memory_targets import MEMORY
 from .target import Target
 from .wire_targets import WIRE
 
-TARGETS: dict[str, Target] = {target.name: target for target in (*WIRE, *FILES)}
+TARGETS: dict[str, Target] = {target.name: target for target in (*WIRE, *MEMORY, *FILES)}
