@@ -85,10 +85,16 @@ def test_it_says_what_is_another(run: Path, capsys: pytest.CaptureFixture[str]) 
     latest.symlink_to(run.name)
     file = run / "job.toml"
     file.write_text(file.read_text().replace("block_size = 8", "block_size = 4").replace('python = "3', 'python = "2'))
-    code, out, err = psgd(capsys, "run", latest, "--local", 1, "--quiet", "--seed", 5, "--epochs", 1)
+    changed = ("--seed", 5, "--codec", "topk", "--learn-rate", 0.2, "--title", "again")
+    code, out, err = psgd(capsys, "run", latest, "--local", 1, "--quiet", *changed, "--epochs", 1)
     assert code == 0 and "The run was made with python 2" in err and latest.resolve() != run
     assert f"are not those of {run}," in out and "from epoch 1 on" in out
-    assert "--seed" in out and "'options.block_size' was 8, it is 4" in out and "python 2" in out
+    assert (
+        {"--seed", "--codec", "--learn-rate"} <= set(re.findall(r"--[a-z-]+", out))
+        and "--title" not in out
+        and "'options.block_size' was 8, it is 4" in out
+        and "python 2" in out
+    )
 
 
 @pytest.mark.parametrize(

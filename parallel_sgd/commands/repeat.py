@@ -39,6 +39,8 @@ _NOT_AGAIN: Final[Mapping[str, Any]] = {
     "writers": (),
 }
 """What has no part in the bits."""
+_ASIDE: Final = ("wait", "mission_title", "max_restarts", "commit_every")
+"""Nor have these, which do no harm in a run that is verified."""
 
 
 def run(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
@@ -50,13 +52,12 @@ def run(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     options = _merged(file, vars(given), defaults)
     data = _same_inputs(file, options, vars(given))
     dealt = {} if {"assignment_type", "redundancy"} & vars(given).keys() else _dealt(file, _count(file, options))
-    others = differences(file.identity, identity(file.options.get("bits")))
+    others = differences(file.identity, identity(options.bits))
     if others:
         sys.stderr.write(f"The run was made with {', '.join(others)}: the last bits may differ.\n")
     result = train(options, data, **dealt)
     made = next((Path(path) for paths in result.files.values() for path in paths), None)
-    decides = {**file.options, "model": "", "dataset": ""}.keys() - _NOT_AGAIN.keys()
-    overridden = [_flag(name) for name in vars(given) if name in decides]
+    overridden = [_flag(name) for name in vars(given) if name in _decisive()]
     with contextlib.suppress(ValueError):  # one that has not ended well has none
         others += changed_settings(file.path, RunManifest.read(file.path.parent))
     before = read_hashes(file.path.parent)
@@ -84,9 +85,15 @@ def _merged(file: JobFile, given: Mapping[str, Any], defaults: Mapping[str, Any]
     return options
 
 
+def _decisive() -> set[str]:
+    """The options that have a part in the bits."""
+    named = {name for name, about in known_options() if about.flag is not None}
+    return named - _NOT_AGAIN.keys() - set(_ASIDE) | {"model", "dataset", "transform", "learn_rate"}
+
+
 def _flag(name: str) -> str:
     flags = {field: about.flag.names[0] for field, about in known_options() if about.flag is not None}
-    return flags.get(name, f"--{name}")
+    return flags.get(name, f"--{name.replace('_', '-')}")
 
 
 def _same_inputs(file: JobFile, options: argparse.Namespace, given: Mapping[str, Any]) -> AbsDataset:
