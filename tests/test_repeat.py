@@ -267,8 +267,9 @@ def test_epochs_are_verified_on_other_workers(run: Path, capsys: pytest.CaptureF
     latest = Path("runs/latest").resolve()
     kept = sorted(path.relative_to(latest) for path in latest.rglob("*.safetensors"))
     assert kept == [Path(f"Node-0-Retrieve/checkpoints/checkpoint-00000{n}-00000000.safetensors") for n in (1, 2, 3)]
-    code, out, _ = psgd(capsys, "verify", latest, "--epoch", 3, "--local", 3, "--json")
-    assert (code, json.loads(out)) == (0, {"equal": True, "epochs": [3, 3], "from": 2, "workers": 3})
+    for workers, where in ((3, ("--local", 3)), (1, ("--launch", "local:1"))):
+        code, out, _ = psgd(capsys, "verify", latest, "--epoch", 3, *where, "--json")
+        assert (code, json.loads(out)) == (0, {"equal": True, "epochs": [3, 3], "from": 2, "workers": workers})
 
 
 def test_what_each_worker_remembers_is_verified_with_its_checkpoints(

@@ -25,6 +25,7 @@ from ..options import options as known_options
 from ..profiles import FixedBlocks
 from ..run_manifest import RunManifest
 from ..weight_hashes import Epochs, first_difference, read_hashes
+from .nodes import launcher_from
 from .options import load_model, make_dataset, make_transform, settings_of
 from .output import EXIT_FAILED, EXIT_NODE_LOST, EXIT_OK, tell
 from .submit import nodes_of, result_data, train
@@ -170,17 +171,19 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     settings = settings_of(options)
     _check_repeatable(settings)
     data = _same_inputs(file, options, {})
-    workers = given.local or given.worker_count or file.workers
-    options.local, options.workers, options.worker_count, options.key_file = given.local, given.workers, workers, given.key_file
+    workers = _count(file, given) if given.launch else given.local or given.worker_count or file.workers
+    for name in ("launch", "local", "workers", "key_file"):
+        setattr(options, name, getattr(given, name))
+    options.worker_count = workers
     settings |= {**_NOT_AGAIN, "epoch": until, "verbose": QUIET, **_dealt(file, workers)}
     job = ParallelSGD(load_model(options.model), data, make_transform(options.transform))
-    inside = given.local is None and given.workers is None
+    inside = given.local is None and given.workers is None and given.launch is None
     with tempfile.TemporaryDirectory(prefix="psgd-verify-") as place:
         begin = None if given.epoch is None else nearest(folder, epochs, until, workers, _server_keeps(file, settings))
         start = 0 if begin is None else begin.epoch
         if begin is not None:
             settings["resume"] = begin.copy(Path(place, "begin"))
-        with in_process(workers, options.ps) if inside else nodes_of(options, None) as nodes:
+        with in_process(workers, options.ps) if inside else nodes_of(options, given.launch and launcher_from(options)) as nodes:
             job.parallel(nodes, **{**settings, "directory": place})
         again = {epoch: rows for epoch, rows in read_hashes(Path(place, "runs", "latest")).items() if epoch > start}
     return _judge(given, file, epochs, again, workers, start)
