@@ -39,7 +39,8 @@ from .training import Samples
 SETTING, MODEL, OPTIMIZER = "net_setting", "net_model", "net_optimizer"
 DATA, MISC, EXTRA = "data_package", "misc_package", "extra_package"
 SAMPLES, TRANSFER, CHECKPOINT = "data_samples", "net_transfer", "net_checkpoint"
-RECORD = "job_record"
+RECORD = "record"
+"""In MISC: what nodes keep of the run."""
 FAREWELL_SECONDS = 2.0
 
 
@@ -189,14 +190,12 @@ def options_of(resources: Mapping[str, Any]) -> JobOptions:
     return JobOptions(NodeAssignment(), **resources[SETTING]["options"])
 
 
-_LARGE: Final = (
-    "net_model",
-    "data_samples",
-    "net_checkpoint",
-    "extra_package",
-    "job_record",
-)  # no settings, or values without their names
+_LARGE: Final = ("net_model", "data_samples", "net_checkpoint", "extra_package")  # no settings, or values without their names
 _VARIABLES: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", *KERNEL_VARIABLES, "MKL_NUM_THREADS")
+
+
+def _without_record(part: Any) -> Any:
+    return {name: value for name, value in part.items() if name != RECORD} if isinstance(part, dict) else part
 
 
 def describe_node(node: int, attempt: int, parts: Mapping[str, Any], plan: WorkerPlan) -> dict[str, Any]:
@@ -205,7 +204,7 @@ def describe_node(node: int, attempt: int, parts: Mapping[str, Any], plan: Worke
     return {
         "node": node,
         "attempt": attempt,
-        "settings": {name: part for name, part in parts.items() if name not in _LARGE},
+        "settings": {name: _without_record(part) for name, part in parts.items() if name not in _LARGE},
         "codec_parameters": {k if isinstance(k, str) else repr(k): value for k, value in plan.codec_parameters.items()},
         "gradient_descent": {"type": plan.options.gd_type.__name__, "exchange": plan.options.op_type.__name__},
         "assignment": {

@@ -112,7 +112,7 @@ def make_manifest(spec: JobSpec, samples_size: int, job: str, record: str = "") 
         pack_executable(WorkerExecutor, objects),
         pack_executable(ServerExecutor, objects),
         shipping.pack({"dataset": objects["dataset"]}).objects,
-        {**job_resources(spec, samples_size), RECORD: record},
+        job_resources(spec, samples_size, record),
     )
 
 
@@ -156,7 +156,7 @@ class AttemptState:
         return made
 
 
-def job_resources(spec: JobSpec, samples_size: int) -> Resources:
+def job_resources(spec: JobSpec, samples_size: int, record: str = "") -> Resources:
     """By request, what all attempts have in common: plain data and arrays. The samples themselves are not among it."""
     plan, options = spec.plan, spec.options
     return {
@@ -175,6 +175,7 @@ def job_resources(spec: JobSpec, samples_size: int) -> Resources:
             "carries_on": spec.policy == REDUNDANT,
             "awaits_verdict": spec.policy != FAIL,
             "resume": [] if spec.resume is None else list(spec.resume.jobs),
+            RECORD: record,
             "sends_checkpoint": spec.resume is not None and spec.resume.local is not None,
         },
         EXTRA: list(plan.codec_parameters.values()),

@@ -49,7 +49,7 @@ from .worker import build_worker
 class WorkerExecutor(JobExecutor):
     """Runs on every worker of a P-SGD job."""
 
-    first_requests: ClassVar[tuple[str, ...]] = (SETTING, MODEL, OPTIMIZER, DATA, MISC, EXTRA, RECORD)
+    first_requests: ClassVar[tuple[str, ...]] = (SETTING, MODEL, OPTIMIZER, DATA, MISC, EXTRA)
     signals: ClassVar[bool] = True
 
     def __init__(self, node_id: int, working_group: Sequence[int], initializer_id: int) -> None:
@@ -125,10 +125,11 @@ class WorkerExecutor(JobExecutor):
 
     def _keep_record(self, folder: Path) -> None:
         """Keep what the run is for whoever fetches it from elsewhere. Two workers do, so that one may be lost."""
-        if not self._parts[RECORD] or self.node_id > 1:
+        record = self._parts[MISC][RECORD]
+        if not record or self.node_id > 1:
             return
         try:
-            for name, content in zip(RECORD_FILES, (self._parts[RECORD].encode(), self._parts[MODEL].tobytes()), strict=True):
+            for name, content in zip(RECORD_FILES, (record.encode(), self._parts[MODEL].tobytes()), strict=True):
                 (folder / name).write_bytes(content)
                 self._record.append(folder / name)
         except OSError as error:
