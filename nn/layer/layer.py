@@ -20,16 +20,21 @@ from nn.value.store import Buffer
 from nn.value.value import Node, Owner, Value, Variable
 
 Inputs: TypeAlias = Value | Sequence[Value]
+Made = TypeVar("Made")
 
 
 class _Callable(ABCMeta):
-    """Lets a class be called with its inputs: `Dense(inputs=x, units=64)` is `Dense(units=64)(x)`."""
+    """Lets a class be called with its inputs: `Dense(inputs=x, units=64)` is `Dense(units=64)(x)`.
 
-    def __call__(cls, *args: Any, inputs: Inputs | None = None, **keywords: Any) -> Any:
-        layer = super().__call__(*args, **keywords)
+    To editors it gives what the constructor gives, so that they know the arguments.
+    """
+
+    def __call__(cls: type[Made], *args: Any, inputs: Inputs | None = None, **keywords: Any) -> Made:
+        layer: Any = type.__call__(cls, *args, **keywords)
         if isinstance(layer, Layer) and "variables" not in vars(layer):
             raise TypeError(f"{cls.__name__}.__init__() must call super().__init__()")
-        return layer if inputs is None else layer(inputs)
+        made: Made = layer if inputs is None else layer(inputs)
+        return made
 
     @property
     def __signature__(cls) -> inspect.Signature:
