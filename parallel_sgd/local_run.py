@@ -42,7 +42,7 @@ _log = get_logger(SUBMIT_LOGGER)
 def run_here(spec: JobSpec, arrays: Samples) -> JobResult:
     job_id = new_job_id()
     with contextlib.closing(new_run(spec, job_id, IN_PROCESS)) as run:
-        with reported(run, spec, (len(arrays[0]), len(arrays[2]))) as outcome:
+        with reported(run, spec, (len(arrays[0]), len(arrays[2])), job_id) as outcome:
             result = _run_in(run, spec, arrays, job_id)
             outcome.done(result, {}, result.ledger.problems if result.ledger else ())
         result.report = outcome.page

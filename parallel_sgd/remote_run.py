@@ -60,7 +60,7 @@ def run_on_agents(spec: JobSpec, arrays: Samples) -> JobResult:
         else:
             at_end.callback(run.close)
         membership = at_end.enter_context(contextlib.closing(_membership(spec, job)))
-        outcome = at_end.enter_context(reported(run, spec, (len(arrays[0]), len(arrays[2]))))
+        outcome = at_end.enter_context(reported(run, spec, (len(arrays[0]), len(arrays[2])), job))
         loop = RestartLoop(
             manifest,
             membership,

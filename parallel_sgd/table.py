@@ -109,8 +109,13 @@ def read_columns(path: Path) -> dict[str, Column]:
             head, *rows = csv.reader(file)
     except (OSError, ValueError, csv.Error):
         return {}
-    whole = [row for row in rows if len(row) == len(head)]
-    return {name: [_value(row[place]) for row in whole] for place, name in enumerate(head)}
+    return dict(zip(head, values_of(rows, len(head)), strict=True))
+
+
+def values_of(rows: Iterable[Sequence[str]], count: int) -> list[Column]:
+    """Of rows with `count` fields, others are left out, the columns."""
+    whole = [row for row in rows if len(row) == count]
+    return [[_value(row[place]) for row in whole] for place in range(count)]
 
 
 def _value(text: str) -> float | str:

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import json
+import os
 import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from network.errors import NetworkError
+from parallel_sgd.commands import options
+from parallel_sgd.commands.nodes import all_nodes
+
+if TYPE_CHECKING:
+    from parallel_sgd.run_page.sources import Source
 
 Task = Callable[[argparse.Namespace], int]
 RUN = "runs/latest"
 FAILED, USAGE = 1, 2
+_FORMAT = 1  # of outcome.json
 
 
 def report(parser: argparse.ArgumentParser) -> Task:
@@ -25,11 +37,19 @@ def report(parser: argparse.ArgumentParser) -> Task:
 def page(parser: argparse.ArgumentParser) -> Task:
     """Configure `psgd page`."""
     _add_run(parser)
+    parser.add_argument(
+        "--job",
+        nargs="?",
+        const="",
+        metavar="JOB",
+        help="show what the workers of the node file run, this job or, without JOB, the newest one, and how they stand",
+    )
     parser.add_argument("--port", type=int, default=0, help="port on this machine (default: a free one)")
+    options.add_known_nodes(parser)
     parser.epilog = (
         "The page is for this machine alone, at the address that is printed, with its token; from elsewhere: "
-        "ssh -L PORT:127.0.0.1:PORT. It shows the run as its local workers write it, and changes nothing. "
-        "Exit codes: 0 after Ctrl-C, 1 it cannot be served, 2 no run."
+        "ssh -L PORT:127.0.0.1:PORT. It shows progress, loss, who waits, and the log, and changes nothing. "
+        "Exit codes: 0 after Ctrl-C, 1 it cannot be served, 2 no run, or a wrong argument or file."
     )
     return _page
 
@@ -38,49 +58,103 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", nargs="?", default=RUN, type=Path, help="the folder of the run (default: %(default)s)")
 
 
-def _is_run(run: Path) -> bool:
+def _problem_of(run: Path) -> str:
+    """Why that is no folder of a run that this release can show; "" if it is."""
     from parallel_sgd.run_page import RunRecords  # noqa: PLC0415 - with all that it imports, once it is needed
 
-    records = RunRecords.read(run)
-    if records.run is not None or records.tables:
-        return True
-    sys.stderr.write(
-        f"psgd: 'run' must be the folder of a run, as {RUN}, got {str(run)!r}: there is no job.json and no table\n"
-    )
-    return False
+    try:
+        if not any(os.scandir(run)):
+            return "it is empty: its run has not begun"
+        records = RunRecords.read(run)
+    except FileNotFoundError:
+        return "there is no such folder"
+    except OSError as error:
+        return f"{error.filename} cannot be read: {error.strerror}"
+    made = records.outcome.get("format", _FORMAT)
+    if made != _FORMAT:
+        return f"its outcome.json has the format {made!r}, and this release reads {_FORMAT}: a newer release has written it"
+    if records.run is None and not records.tables:
+        half = [name for name in ("job.json", "outcome.json") if (run / name).exists() and not _is_json(run / name)]
+        return f"its {half[0]} is cut off, and there is no table" if half else "there is no job.json and no table"
+    return ""
 
 
-def _report(options: argparse.Namespace) -> int:
+def _is_json(path: Path) -> bool:
+    try:
+        return isinstance(json.loads(path.read_text("utf-8")), dict)
+    except (OSError, ValueError):
+        return False
+
+
+def _check(run: Path) -> None:
+    """Raises: ValueError saying why that is no folder of a run."""
+    if problem := _problem_of(run):
+        raise ValueError(f"'run' must be the folder of a run, as {RUN}, got {str(run)!r}: {problem}")
+
+
+def _report(given: argparse.Namespace) -> int:
     from parallel_sgd.run_page import write_report  # noqa: PLC0415 - as above
 
-    if not _is_run(options.run):
-        return USAGE
     try:
-        sys.stdout.write(f"{write_report(options.run.resolve())}\n")
+        _check(given.run)
+        sys.stdout.write(f"{write_report(given.run.resolve())}\n")
+    except ValueError as error:
+        _say(str(error))
+        return USAGE
     except OSError as error:
-        sys.stderr.write(f"psgd: the report of {options.run} cannot be written: {error.strerror}\n")
+        _say(f"the report of {given.run} cannot be written: {error.strerror}")
         return FAILED
     return 0
 
 
-def _page(options: argparse.Namespace) -> int:
+def _page(given: argparse.Namespace) -> int:
     from parallel_sgd.run_page.live import LivePage  # noqa: PLC0415 - as above
 
-    if not _is_run(options.run):
-        return USAGE
     try:
-        live = LivePage(lambda: options.run.resolve(), port=options.port)
-    except (OSError, OverflowError) as error:
-        sys.stderr.write(f"psgd: port {options.port} of this machine cannot be used: {getattr(error, 'strerror', error)}\n")
-        return FAILED
-    except ImportError as error:
-        sys.stderr.write(f"psgd: {error}\n")
-        return FAILED
-    with live:
-        sys.stdout.write(f"{live.address}\n")
-        sys.stdout.flush()
+        source = _source(given)
+    except (ValueError, TypeError, OSError, NetworkError) as error:
+        _say(str(error))
+        return USAGE
+    with contextlib.closing(source):
         try:
-            threading.Event().wait()
+            with LivePage(source, given.port) as live:
+                sys.stdout.write(f"{live.address}\n")
+                sys.stdout.flush()
+                threading.Event().wait()
         except KeyboardInterrupt:
             return 0
-    return 0
+        except (OSError, OverflowError) as error:
+            _say(f"port {given.port} of this machine cannot be used: {getattr(error, 'strerror', error)}")
+        except ImportError as error:
+            _say(str(error))
+    return FAILED
+
+
+def _source(given: argparse.Namespace) -> Source:
+    """Where to look.
+
+    Raises: ValueError for what is no run, or a node file or key that cannot be used, NetworkError, OSError.
+    """
+    from parallel_sgd.run_page.sources import ClusterSource, RunSource  # noqa: PLC0415 - as above
+
+    if given.job is None:
+        _check(given.run)
+        return RunSource(given.run.resolve)
+    source = ClusterSource(all_nodes(given), given.job)
+    try:
+        seen = source.look()
+        problems = [row[""] for row in seen.agents if row[""]]
+        if len(problems) == len(seen.agents):
+            raise NetworkError(f"None of the workers can be reached: {' '.join(problems)}")
+        if given.job and not seen.nodes:
+            raise ValueError(f"None of the workers knows the job {given.job}.")
+    except BaseException:
+        source.close()
+        raise
+    for problem in problems:
+        _say(problem)
+    return source
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"psgd: {text}\n")

@@ -43,6 +43,7 @@ from .verdict import in_causal_order as in_causal_order
 
 ANY_CODE, NO_CODE = "any", "none"
 """Of `Begin.code_policy`."""
+Place = Annotated[list[Bytes], Length(2, 2)]
 MAX_FILES = 256
 MAX_BYTES = 1 << 30
 """Of one answer to a `Fetch`."""
@@ -129,6 +130,16 @@ class Examine(Operation):
     node: Node
 
 
+class Tail(Operation):
+    """Send what the tables and the log of a running job have gained on one node; `places`: what the asker has of each file, as
+    its number and the bytes.
+    """
+
+    job: str
+    node: Node
+    places: dict[str, Place]
+
+
 class Suspect(Operation):
     """Another node of this job is late, and within `seconds` it will be known whether it is stuck; 0: it is well again."""
 
@@ -211,6 +222,17 @@ class FetchEnd(Operation):
     state: JobState
     problem: str
     title: str = ""
+
+
+class Tailed(Operation):
+    """What a `Tail` asks for: of each file that has gained something its number, from which byte on, and the bytes. A file that
+    begins again has another number.
+    """
+
+    job: str
+    node: Node
+    places: dict[str, Place]
+    data: dict[str, bytes]
 
 
 # ---- agent to job process, and back, over their socket pair; the agent passes on what it is told of other nodes
@@ -324,11 +346,12 @@ FROM_SUBMITTER = (
     ListJobs,
     Fetch,
     Examine,
+    Tail,
     *FROM_DRIVER,
     *FROM_DOCTOR,
 )
 FILES = (FileBegin, FileChunk, FileEnd, FetchEnd)
-FROM_AGENT = (Accepted, Refused, State, Progress, Heartbeat, Notice, Verdict, Jobs, *FILES, *TO_DRIVER, *TO_DOCTOR)
+FROM_AGENT = (Accepted, Refused, State, Progress, Heartbeat, Notice, Verdict, Jobs, Tailed, *FILES, *TO_DRIVER, *TO_DOCTOR)
 TO_JOB_PROCESS = (Begin, Visitor, Halt, Lose, Suspect)
 FROM_JOB_PROCESS = (Took, Reached, Advanced, SecurityEvent)
 CODE_TO_JOB = (Load, Answers)

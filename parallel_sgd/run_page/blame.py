@@ -22,11 +22,13 @@ _SHARE = 0.001  # of the run; less is not told
 Costs = Mapping[int, Sequence[tuple[str, float, float]]]
 
 NODE, DATA, LINK, CODEC, SEND, PAUSE, SERVER_TURN = "node", "data", "link", "codec", "send", "pause", "server"
+WAIT: Final = "wait"
+ALL_CODECS: Final = "of all variables together"
 TOLD: Final = {
     NODE: "{place} computed longer than the others",
     DATA: "The samples of {place} came late",
     LINK: "Packets took long on {place}, or waited for its receiver",
-    CODEC: "The codec {place} took time",
+    CODEC: "The codec {place} took time to encode and merge",
     SEND: "{place} took time to hand packets to the system",
     PAUSE: "{place} did something else between batches: evaluation, checkpoints, a restart",
     SERVER_TURN: "The {place} kept the workers waiting",
@@ -197,7 +199,7 @@ def _entries(
     elif what == "link" and step.sender == SERVER:
         yield SERVER_TURN, "parameter server", seconds
     elif what == "link" and step.sender is None:
-        yield "wait", "", seconds
+        yield WAIT, "", seconds
     elif what == "link":
         yield LINK, link(step.node, step.sender or 0), seconds
     elif what == "send":
@@ -207,7 +209,7 @@ def _entries(
         for codec, share in own.items():
             yield CODEC, codec, seconds * share
         if not own:
-            yield CODEC, "of all variables", seconds
+            yield CODEC, ALL_CODECS, seconds
 
 
 def worker(node: int) -> str:

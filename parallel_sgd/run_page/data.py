@@ -10,7 +10,7 @@ from typing import Any, Final
 from parallel_sgd.history import EPOCH, STEP, JobHistory
 from parallel_sgd.table import Column
 
-from .blame import SERVER, Blame, blame
+from .blame import ALL_CODECS, SERVER, Blame, blame
 from .records import Batch, RunRecords, Runs
 from .timeline import ORDER
 
@@ -45,7 +45,7 @@ def page_data(records: RunRecords, shown: int | None = None) -> dict[str, Any]:
 
 
 def _placed(kind: str, place: str) -> str:
-    return f"{kind} of {place}" if kind in ("data", "send", "pause") else place
+    return f"{kind} of {place}" if kind in ("data", "send", "pause") else "codecs" if place == ALL_CODECS else place
 
 
 def history_of(records: RunRecords) -> JobHistory:

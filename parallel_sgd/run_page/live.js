@@ -1,24 +1,67 @@
 "use strict";
 const source = new EventSource("events" + window.location.search);
 function put(id, text) { document.getElementById(id).textContent = text; }
-source.onmessage = event => {
-  const state = JSON.parse(event.data), log = document.getElementById("log");
-  put("title", state.title || "A run");
+function showIf(id, is) { document.getElementById(id).hidden = !is; }
+
+function fill(id, rows) {
+  showIf(id, rows.length);
+  const table = document.querySelector("#" + id + " table");
+  table.replaceChildren();
+  if (!rows.length) return;
+  const names = Object.keys(rows[0]), head = table.createTHead().insertRow(), body = table.createTBody();
+  for (const name of names) {
+    const cell = document.createElement("th");
+    Object.assign(cell, {scope: "col", textContent: name});
+    head.append(cell);
+  }
+  for (const row of rows) {
+    const line = body.insertRow();
+    for (const name of names) line.insertCell().textContent = row[name];
+  }
+}
+
+function tell(state) {
+  const title = state.title || (state.job ? "Job " + state.job : "No job yet"), runs = state.state === "running";
+  put("title", title);
   put("state", state.state);
   document.getElementById("state").className = "state " + state.state;
-  document.title = (state.done ? Math.floor(100 * state.done) + " % " : "") + (state.title || "A run") + " - Parallel-SGD";
+  document.title = (state.done && runs ? Math.floor(100 * state.done) + " % " : "") + title + " - Parallel-SGD";
+  put("message", state.message);
+  showIf("message", state.message);
   const curves = state.page.curves.epoch.filter(line => line.mean && line.metric === "Loss");
   const losses = curves.map(line => line.label + " " + line.points[line.points.length - 1][1].toPrecision(4));
-  const parts = [state.job ? "job " + state.job : "It has not begun.", "for " + seconds(state.passed)];
-  if (state.left !== null && state.state === "running") parts.push("about " + seconds(state.left) + " left");
-  if (losses.length) parts.push("Loss: " + losses.join(", "));
+  const parts = state.job ? ["job " + state.job] : [runs ? "It starts." : "No job runs yet; the page shows one as soon as it does."];
+  if (state.job) parts.push((runs ? "runs for " : "took ") + time(state.passed));
+  if (state.done && runs) parts.push(Math.floor(100 * state.done) + " % done");
+  if (state.left !== null && runs) parts.push("about " + time(state.left) + " left");
+  if (losses.length) parts.push("loss: " + losses.join(", "));
   put("told", parts.join(" \u00b7 "));
-  document.getElementById("done").value = state.done;
+  document.getElementById("done").value = state.state === "done" ? 1 : state.done;
+}
+function time(value) {
+  const whole = Math.round(value), minutes = Math.floor(whole / 60);
+  return whole < 60 ? whole + " s" : minutes < 60 ? minutes + " min " + whole % 60 + " s" : Math.floor(minutes / 60) + " h " + minutes % 60 + " min";
+}
+
+source.onmessage = event => {
+  const state = JSON.parse(event.data), log = document.getElementById("log");
+  if (state.problem) {
+    put("message", "The state of the job cannot be shown: " + state.problem);
+    showIf("message", true);
+    return;
+  }
+  tell(state);
+  for (const id of ["nodes", "agents", "jobs"]) fill(id, state.tables[id]);
   const follows = log.scrollTop + log.clientHeight >= log.scrollHeight - 4;
+  showIf("said", state.log.length);
   log.textContent = state.log.join("\n");
   if (follows) log.scrollTop = log.scrollHeight;
-  const box = document.getElementById("curve-box");
-  for (const [number, name] of state.page.curves.names.entries()) {
+  const box = document.getElementById("curve-box"), data = state.page;
+  showIf("curves", data.curves.names.length);
+  showIf("now", data.batches.rows.length);
+  showIf("time", data.phases.workers.length);
+  for (const id of ["causes", "waits"]) document.getElementById(id).parentElement.hidden = !(id === "causes" ? data.causes : data.waits.cells).length;
+  for (const [number, name] of data.curves.names.entries()) {
     if (document.getElementById("curve-" + number)) continue;
     const figure = document.createElement("figure"), title = document.createElement("h3"), place = document.createElement("div");
     title.textContent = name;
@@ -26,7 +69,14 @@ source.onmessage = event => {
     figure.append(title, place);
     box.append(figure);
   }
-  curvesPer = state.page.curves.epoch.some(line => line.points.length > 1) ? "epoch" : "step";
-  take(state.page);
+  curvesPer = data.curves.epoch.some(line => line.points.length > 1) ? "epoch" : "step";
+  take(data);
 };
-source.addEventListener("end", () => source.close());
+let isOver = false;
+source.addEventListener("end", () => { isOver = true; source.close(); });
+source.onerror = () => {
+  if (isOver) return;
+  put("message", "The page is not served any more: what you see is the last state.");
+  showIf("message", true);
+  if (source.readyState === EventSource.CLOSED) put("state", "not connected");
+};

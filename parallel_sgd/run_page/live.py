@@ -1,28 +1,30 @@
 """The page of a run while it goes on: read-only, on this machine alone, for whoever has its address with the token in it.
 
-The page asks for nothing that training would have to do: it reads the tables that local workers write anyway, at most once in
-`SECONDS` for all viewers together, and only while there are any. Workers on other machines send theirs at the end; until then
-there is what the log tells. A viewer that reads slowly gets fewer states, and keeps nobody waiting.
+The page asks for nothing that training would have to do: it reads what the workers write anyway, only while there are viewers,
+and for all of them together. Its threads stand back where the machine is busy, and the time between two states is `_REST` times
+what one has taken of a core, within limits. A viewer that reads slowly gets fewer states, and keeps nobody waiting.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import os
 import secrets
 import socket
+import sys
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from rpc.logs import SUBMIT_LOGGER, clean, get_logger
 
 from .data import page_data
-from .records import RunRecords
 from .report import chart, document, embedded, script
+from .sources import Seen, Source
 
 # Starlette's, which is an optional extra
 Request: TypeAlias = Any
@@ -30,34 +32,33 @@ Response: TypeAlias = Any
 Application: TypeAlias = Any
 HERE: Final = "127.0.0.1"
 SECONDS: Final = 1.5
-_TICK: Final = 0.1
+_MOST_SECONDS: Final = 10.0
+MOST_VIEWERS: Final = 400
+_REST: Final = 100
+_NICE: Final = 15
 _LOG_LINES: Final = 80
 _SHOWN: Final = 40  # batches of each worker
+_STALL_SECONDS: Final = 60.0
 _CLOSE_SECONDS: Final = 3.0
 _POLICY: Final = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; connect-src 'self'"
 _HEADERS: Final = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff"}
 
 
 class LivePage:
-    """Serves the page of the run in `folder()`, as long as the context lasts; None there: it has not begun.
+    """Serves the page of the job at which `source` looks, as long as the context lasts.
 
-    `epochs` of the job tell how much is left. Attribute: `address`, with the token.
+    Attributes: `address`, with the token; `end`, how the job has ended, which the last state tells (`state`, `message`, ...).
 
     Raises: OSError when the port is in use, ImportError without the extra `page`.
     """
 
-    def __init__(self, folder: Callable[[], Path | None], epochs: int = 0, port: int = 0) -> None:
+    def __init__(self, source: Source, port: int = 0) -> None:
         try:
             import uvicorn  # noqa: PLC0415 - an optional extra
         except ImportError as error:
             raise ImportError("The live page needs Starlette and uvicorn: pip install parallel-sgd[page]") from error
-        self._folder, self._epochs = folder, epochs
+        self._feed = _Feed(source)
         self._token = secrets.token_urlsafe(18)
-        self._began = time.time()
-        self._state: tuple[float, str] = (0.0, "")
-        self._lines = _Lines()
-        self._closing = False
-        self._making = asyncio.Lock()
         self._socket = socket.socket()
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -69,22 +70,36 @@ class LivePage:
         self.port: int = self._socket.getsockname()[1]
         self.address = f"http://{HERE}:{self.port}/?token={self._token}"
         quiet: dict[str, Any] = {"log_config": None, "log_level": "critical", "access_log": False}
-        config = uvicorn.Config(self._application(), lifespan="off", timeout_graceful_shutdown=1, **quiet)
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name="live page", daemon=True)
+        less: dict[str, Any] = {"lifespan": "off", "ws": "none", "timeout_graceful_shutdown": int(_CLOSE_SECONDS)}
+        self._server = uvicorn.Server(uvicorn.Config(self._application(), http=_few(), **quiet, **less))
+        self._thread = threading.Thread(target=self._serve, name="live page", daemon=True)
+
+    @property
+    def end(self) -> Mapping[str, str]:
+        return self._feed.end
+
+    @end.setter
+    def end(self, end: Mapping[str, str]) -> None:
+        self._feed.end = end
 
     def __enter__(self) -> LivePage:
-        get_logger(SUBMIT_LOGGER).addHandler(self._lines)
+        get_logger(SUBMIT_LOGGER).addHandler(self._feed.lines)
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         """Viewers get the last state, and keep what they see."""
-        get_logger(SUBMIT_LOGGER).removeHandler(self._lines)
-        self._closing = True
+        get_logger(SUBMIT_LOGGER).removeHandler(self._feed.lines)
+        self._feed.close()
         self._server.should_exit = True
-        self._thread.join(_CLOSE_SECONDS)
+        self._thread.join(2 * _CLOSE_SECONDS)
         self._socket.close()
+
+    def _serve(self) -> None:
+        if sys.platform == "linux":  # elsewhere threads have no priority of their own
+            with contextlib.suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+        self._server.run([self._socket])
 
     def _application(self) -> Application:
         from starlette.applications import Starlette  # noqa: PLC0415 - an optional extra
@@ -103,74 +118,167 @@ class LivePage:
         given = request.query_params.get("token", "")
         if secrets.compare_digest(given.encode(), self._token.encode()):
             return None
-        return PlainTextResponse("This page needs the token: open the whole address that the job has printed.\n", 403, _HEADERS)
+        return PlainTextResponse("This page needs the token: open the whole address that was printed.\n", 403, _HEADERS)
 
     async def _page(self, request: Request) -> Response:
         from starlette.responses import HTMLResponse  # noqa: PLC0415 - an optional extra
 
-        return self._refused(request) or HTMLResponse(self._html(), headers=_HEADERS)
+        return self._refused(request) or HTMLResponse(_html(), headers=_HEADERS)
 
     async def _events(self, request: Request) -> Response:
         from starlette.responses import StreamingResponse  # noqa: PLC0415 - an optional extra
 
-        return self._refused(request) or StreamingResponse(self._stream(), media_type="text/event-stream", headers=_HEADERS)
+        states = self._feed.states()
+        return self._refused(request) or StreamingResponse(states, media_type="text/event-stream", headers=_HEADERS)
 
-    async def _stream(self) -> AsyncIterator[str]:
-        told = ""
-        while True:
+
+def _few() -> type[asyncio.Protocol]:
+    """The server's protocol, which hangs up on who would be one viewer too many, or takes nothing any more: files and memory
+    are there for the job.
+    """
+    from uvicorn.protocols.http.h11_impl import H11Protocol  # noqa: PLC0415 - an optional extra
+
+    class Few(H11Protocol):  # type: ignore[misc]  # untyped without the extra
+        stalled: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            if len(self.connections) > MOST_VIEWERS:
+                transport.abort()
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self.stalled = self.loop.call_later(_STALL_SECONDS, self.transport.abort)
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            self._goes_on()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._goes_on()
+            super().connection_lost(exc)
+
+        def _goes_on(self) -> None:
+            if self.stalled is not None:
+                self.stalled.cancel()
+
+    return Few
+
+
+class _Feed:
+    """Makes a state for all viewers, while there are any, and gives each the newest when it can take one."""
+
+    def __init__(self, source: Source) -> None:
+        self.end: Mapping[str, str] = {}
+        self.lines = _Lines()
+        self._source = source
+        self._began = time.time()
+        self._viewers = 0
+        self._closing = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._wake = asyncio.Event()
+        self._news = asyncio.Condition()
+        self._number, self._text = 0, ""
+        self._is_over = False
+        self._making: asyncio.Task[None] | None = None
+
+    def close(self) -> None:
+        """Called by another thread: make the last state at once."""
+        self._closing = True
+        loop = self._loop
+        if loop is not None:
+            with contextlib.suppress(RuntimeError):  # it has ended already
+                loop.call_soon_threadsafe(self._wake.set)
+
+    async def states(self) -> AsyncIterator[str]:
+        """The states for one viewer, as server-sent events."""
+        self._loop = asyncio.get_running_loop()
+        self._viewers += 1
+        try:
+            seen = 0
+            if self._making is None or self._making.done():
+                seen = self._number  # which is old
+                self._making = asyncio.create_task(self._make())
+            while True:
+                async with self._news:
+                    while self._number <= seen:
+                        await self._news.wait()
+                    seen, text, is_last = self._number, self._text, self._is_over
+                yield f"data: {text}\n\n"
+                if is_last:
+                    yield "event: end\ndata: {}\n\n"
+                    return
+        finally:
+            self._viewers -= 1
+
+    async def _make(self) -> None:
+        """A state after the other, until nobody looks or the job is over."""
+        used = time.thread_time()
+        while self._viewers and not self._is_over:
             is_last = self._closing
-            text = await self._latest(is_last)
-            yield f"data: {text}\n\n" if text != told else ": nothing new\n\n"
-            told = text
-            if is_last:
-                yield "event: end\ndata: {}\n\n"
-                return
-            for _ in range(round(SECONDS / _TICK)):
-                if not self._closing:
-                    await asyncio.sleep(_TICK)
+            text, cost = await asyncio.to_thread(self._state)
+            async with self._news:
+                self._number, self._text, self._is_over = self._number + 1, text, is_last
+                self._news.notify_all()
+            before, used = used, time.thread_time()  # what all viewers together have taken of this thread
+            if not is_last:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), min(_MOST_SECONDS, max(SECONDS, _REST * (cost + used - before))))
 
-    async def _latest(self, is_last: bool) -> str:
-        """The newest state, which is made once for all who ask in the same moment."""
-        async with self._making:
-            if is_last or time.monotonic() - self._state[0] >= SECONDS:
-                self._state = (time.monotonic(), await asyncio.to_thread(self._made))
-            return self._state[1]
+    def _state(self) -> tuple[str, float]:
+        """The text of the newest state, and the seconds of a core that it took."""
+        used = time.thread_time()
+        try:
+            seen = self._source.look()
+            content = {**_told(seen, self._began), "log": [*self.lines.kept] or [*seen.log], **self.end}
+        except Exception as error:  # noqa: BLE001  files and agents may say anything, and viewers wait for something
+            content = {"problem": f"{type(error).__name__}: {error}"}
+        return embedded(content), time.thread_time() - used
 
-    def _made(self) -> str:
-        folder = self._folder()
-        records = RunRecords(Path(), None) if folder is None else RunRecords.read(folder)
-        done = _done(records, self._epochs)
-        passed = time.time() - (records.run.began / 1e9 if records.run else self._began)
-        left = passed * (1 - done) / done if done and self._epochs else None
-        return embedded(
-            {
-                "title": records.run.title if records.run else "",
-                "job": records.run.job if records.run else "",
-                "state": records.outcome.get("state", "running"),
-                "done": done,
-                "passed": passed,
-                "left": left,
-                "log": list(self._lines.kept),
-                "page": page_data(records, _SHOWN),
-            }
-        )
 
-    def _html(self) -> str:
-        head = (
-            '<h1><span id="title">A run</span> <span class="state running" id="state">running</span></h1><p id="told">'
-            'It has not begun.</p><progress id="done" max="1" value="0" aria-label="How much of the job is done"></progress>'
-        )
-        waits = chart("waits", "Who waited for whom", "Seconds that a worker (row) waited for a node (column).", "")
-        causes = chart("causes", "What slows the run down", "Seconds by which it would have been shorter so far.", "")
-        phases = chart("phases", "What each worker did", "Seconds by phase.", "")
-        batches = chart("batches", "The last batches", "A row for each worker, a box for each batch.", "")
-        sections = (
-            '<section id="curves"><h2>Curves</h2><div class="pair" id="curve-box"></div></section>'
-            f"<section><h2>Now</h2>{batches}</section>"
-            f'<section><h2>Where the time goes</h2><div class="pair">{causes}{waits}</div>{phases}</section>'
-            '<section><h2>Log</h2><pre id="log"></pre></section>'
-        )
-        return document("A run", head, sections, "null", _POLICY, script("live.js"))
+def _told(seen: Seen, opened: float) -> dict[str, Any]:
+    records = seen.records
+    passed = time.time() - (opened if seen.began is None else seen.began)
+    ended = records.outcome.get("ended")
+    if isinstance(ended, float) and seen.began is not None:
+        passed = ended - seen.began
+    return {
+        "title": seen.title,
+        "job": seen.job,
+        "state": records.outcome.get("state", "waiting" if seen.agents and not seen.job else "running"),
+        "message": str(records.outcome.get("message", "")),
+        "done": seen.done,
+        "passed": passed,
+        "left": passed * (1 - seen.done) / seen.done if seen.done else None,
+        "tables": {"agents": seen.agents, "jobs": seen.jobs, "nodes": seen.nodes},
+        "page": page_data(records, _SHOWN),
+    }
+
+
+def _html() -> str:
+    head = (
+        '<h1><span id="title">A run</span> <span class="state" id="state">waiting</span></h1><p id="told">It has not begun.</p>'
+        '<p class="story" id="message" hidden></p>'
+        '<progress id="done" max="1" value="0" aria-label="How much of the job is done"></progress>'
+        "<noscript><p>This page is drawn by a script, which this browser does not run. The page of a run that has ended, "
+        "report.html in its folder, shows its tables without one.</p></noscript>"
+    )
+    waits = chart("waits", "Who waited for whom", "Seconds that a worker (row) waited for a node (column).", "")
+    causes = chart("causes", "What slows the run down", "Seconds by which it would have been shorter so far.", "")
+    phases = chart("phases", "What each worker did", "Seconds by phase.", "")
+    batches = chart("batches", "The last batches", "A row for each worker, a box for each batch.", "")
+    listed = "".join(
+        f'<section id="{name}" hidden><h2>{title}</h2><div class="scroll listed"><table aria-label="{title}"></table></div>'
+        "</section>"
+        for name, title in (("nodes", "Nodes of the job"), ("agents", "Agents"), ("jobs", "Jobs of the cluster"))
+    )
+    sections = (
+        '<section id="curves" hidden><h2>Curves</h2><div class="pair" id="curve-box"></div></section>'
+        f'<section id="now" hidden><h2>Now</h2>{batches}</section>'
+        f'<section id="time" hidden><h2>Where the time goes</h2><div class="pair">{causes}{waits}</div>{phases}</section>'
+        f'{listed}<section id="said" hidden><h2>Log</h2><pre id="log" tabindex="0"></pre></section>'
+    )
+    return document("A run", head, sections, "null", _POLICY, script("live.js"))
 
 
 class _Lines(logging.Handler):
@@ -183,15 +291,3 @@ class _Lines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         stamp = time.strftime("%H:%M:%S", time.localtime(record.created))
         self.kept.append(f"{stamp} {record.levelname} {clean(record.getMessage(), 2000)}")
-
-
-def _done(records: RunRecords, epochs: int) -> float:
-    """How much of the job is done, by what the slowest worker has written: 0 to 1."""
-    shares = []
-    for tables in records.tables.values():
-        steps = tables.get("TR", {})
-        if epochs and steps.get("Total"):
-            total, each = steps["Total"][-1], steps["in"][-1]
-            if isinstance(total, float) and isinstance(each, float) and each > 0:
-                shares.append(min(1.0, total / (each * epochs)))
-    return min(shares, default=0.0)

@@ -9,7 +9,7 @@ import platform
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nn.model import Model
 from nn.model.diagram import Diagram, summarize
@@ -23,9 +23,11 @@ from rpc.files import publish
 from rpc.logs import HEADLINE, SUBMIT_LOGGER, get_logger
 from rpc.submit import RunFolder
 
-from .live import LivePage
 from .records import OUTCOME
 from .report import write_report
+
+if TYPE_CHECKING:
+    from .live import LivePage
 
 _MOST_TEXT = 300
 _MODE = 0o644
@@ -43,6 +45,11 @@ class Outcome:
         self.incidents: list[dict[str, Any]] = []
         self.page: Path | None = None
         self._end: dict[str, Any] = {"state": "failed", "message": ""}
+
+    @property
+    def end(self) -> dict[str, str]:
+        """Its state, and what is to be said of it."""
+        return {"state": str(self._end["state"]), "message": str(self._end.get("message", ""))}
 
     def attempt_failed(self, attempt: int, failed: JobFailed) -> None:
         """The job goes on with another attempt, counted from 0."""
@@ -70,34 +77,38 @@ class Outcome:
 
 
 @contextlib.contextmanager
-def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int]) -> Iterator[Outcome]:
+def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) -> Iterator[Outcome]:
     """Keep how the run ends, well or not; `samples` are the numbers of training and test samples.
 
     A page that cannot be made is a warning: what the job did and how it ended does not hang on it.
     """
     outcome = Outcome(spec, samples)
-    try:
-        with _live(run, spec):
+    with contextlib.ExitStack() as shown:
+        live = _live(run, spec, job, shown) if spec.options.page else None
+        try:
             yield outcome
-    except BaseException as error:
-        outcome.ended_by(error)
-        raise
-    finally:
-        if run.has_begun:
-            try:
-                outcome.write(run.path)
-            except Exception as error:  # noqa: BLE001  the files may hold anything
-                _log.warning("The report of the run could not be written (%s: %s).", type(error).__name__, error)
+        except BaseException as error:
+            outcome.ended_by(error)
+            raise
+        finally:
+            if run.has_begun:
+                try:
+                    outcome.write(run.path)
+                except Exception as error:  # noqa: BLE001  the files may hold anything
+                    _log.warning("The report of the run could not be written (%s: %s).", type(error).__name__, error)
+            if live is not None:
+                live.end = outcome.end
 
 
-@contextlib.contextmanager
-def _live(run: RunFolder, spec: JobSpec) -> Iterator[None]:
-    if not spec.options.page:
-        yield
-        return
-    with LivePage(lambda: run.path if run.has_begun else None, spec.options.epoch) as page:
-        _log.info("The page of this run, while it goes on: %s", page.address, extra=HEADLINE)
-        yield
+def _live(run: RunFolder, spec: JobSpec, job: str, shown: contextlib.ExitStack) -> LivePage:
+    from .live import LivePage  # noqa: PLC0415 - for who asks for the page
+    from .sources import source_of  # noqa: PLC0415
+
+    source = source_of(spec.options.nodes, lambda: run.path if run.has_begun else None, job, spec.options.epoch)
+    shown.callback(source.close)
+    page = shown.enter_context(LivePage(source))
+    _log.info("The page of this run, while it goes on: %s", page.address, extra=HEADLINE)
+    return page
 
 
 def _listed(failures: Mapping[int, tuple[str, str]]) -> list[list[object]]:

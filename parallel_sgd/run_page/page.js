@@ -3,6 +3,7 @@
 const PHASES = ["data", "compute", "encode", "send", "wait", "merge", "rule"];
 const COLOURS = {data: "#8e6bd1", compute: "#3d7edb", encode: "#e2a13a", send: "#2fa8a0", wait: "#c9ced6", merge: "#d9733f",
   rule: "#5aa469", between: "#7b8794"};
+const MEAN = ["#3d7edb", "#e2813a"], OTHERS = ["#8e6bd1", "#2fa8a0", "#5aa469", "#c9768f", "#a3903f", "#7b8794"];
 const DARK = window.matchMedia("(prefers-color-scheme: dark)");
 const charts = new Map();
 let page = null, curvesPer = "epoch";
@@ -60,11 +61,11 @@ function drawCurves() {
   for (const [number, name] of curves.names.entries()) {
     const lines = curves[curvesPer].filter(line => line.metric === name);
     const series = lines.map(line => ({type: "line", name: line.label, data: line.points, showSymbol: line.points.length < 2,
-      symbolSize: 7, emphasis: {disabled: true}, z: line.mean ? 5 : 2,
+      symbolSize: 7, emphasis: {disabled: true}, z: line.mean ? 5 : 2, color: line.mean ? MEAN[line.test ? 1 : 0] : undefined,
       lineStyle: {width: line.mean ? 2.4 : 0.9, opacity: line.mean ? 1 : 0.55, type: line.test ? "dashed" : "solid"}}));
     const few = series.length <= 12;
     const named = few ? series.map(one => one.name) : lines.filter(line => line.mean).map(line => line.label);
-    show("curve-" + number, {legend: legend(named), grid: {left: 54, right: 18, top: 36, bottom: 40},
+    show("curve-" + number, {legend: legend(named), color: OTHERS, grid: {left: 54, right: 18, top: 36, bottom: 40},
       xAxis: axis({type: "value", name: curvesPer, nameLocation: "middle", nameGap: 24, min: "dataMin", max: "dataMax", minInterval: 1}),
       yAxis: axis({type: "value", scale: true}), series: series,
       tooltip: {trigger: few ? "axis" : "item", valueFormatter: value => value === undefined ? "" : Number(value).toPrecision(5)}});

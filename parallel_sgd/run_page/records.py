@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import isfinite
@@ -18,7 +18,8 @@ from rpc.submit import Run
 OUTCOME: Final = "outcome.json"
 _TABLE = re.compile(r"(TR|EV|TI|AC|BA|CO)-.*-N\((-?[0-9]+)\)\.csv")
 _FOLDER = re.compile(r"Node-(-?[0-9]+)-Retrieve")
-_WORK: Final = "agent-*/*/out"
+_OUT: Final = "out"
+_WORK: Final = f"agent-*/*/{_OUT}"
 """Where local workers write while they run."""
 _LOG_LINES: Final = 60
 _MOST_LOG_BYTES: Final = 1 << 16
@@ -118,21 +119,22 @@ class RunRecords:
     logs: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, folder: Path) -> RunRecords:
-        """Read the folder of a run, or of the files of its nodes; what cannot be read is as if it were not there."""
-        tables: dict[int, dict[str, dict[str, Column]]] = {}
+    def read(cls, folder: Path, read: Callable[[Path], Mapping[str, Column]] = read_columns) -> RunRecords:
+        """Read the folder of a run, or of the files of its nodes, tables by `read`; what cannot be read is left out."""
+        tables: dict[int, dict[str, Mapping[str, Column]]] = {}
         logs: dict[str, list[str]] = {}
-        ledger: dict[str, Column] = {}
+        ledger: Mapping[str, Column] = {}
         retrieved = sorted(path for path in folder.glob("Node-*-Retrieve") if _FOLDER.fullmatch(path.name))
         for inside in [*retrieved, *sorted(folder.glob(_WORK))]:
-            for path in sorted(inside.iterdir()):
+            logs_beside = inside.parent.glob("*.log") if inside.name == _OUT else ()
+            for path in sorted([*inside.iterdir(), *logs_beside]):
                 known = _TABLE.fullmatch(path.name)
                 if known and known[1] not in tables.get(int(known[2]), {}):
-                    tables.setdefault(int(known[2]), {})[known[1]] = read_columns(path)
+                    tables.setdefault(int(known[2]), {})[known[1]] = read(path)
                 elif path.suffix == ".log":
-                    logs[f"{inside.name}/{path.name}"] = _tail(path)
+                    logs[f"{path.parent.name}/{path.name}"] = _tail(path)
                 elif path.name.startswith("LEDGER-") and ("-N(" not in path.name or not ledger):
-                    ledger = read_columns(path)
+                    ledger = read(path)
         return cls(folder, Run.read(folder), _json(folder / OUTCOME), dict(sorted(tables.items())), ledger, logs)
 
     @cached_property

@@ -11,7 +11,7 @@ from typing import Any
 
 from nn.model.history import History
 
-from .blame import worker
+from .blame import WAIT, worker
 from .data import slowest
 from .records import RunRecords, Runs
 from .timeline import ORDER
@@ -68,10 +68,13 @@ def causes_list(data: Mapping[str, Any]) -> str:
         f"{100 * cause['seconds'] / total:.1f} % of the training.</li>"
         for cause in data["causes"][:5]
     )
-    ordinary = ", ".join(f"{name} {seconds(value)}" for name, value in data["ordinary"].items() if value > total / 1000)
+    work = {name: value for name, value in data["ordinary"].items() if name != WAIT}
+    waited = data["ordinary"].get(WAIT, 0.0)
+    ordinary = ", ".join(f"{name} {seconds(value)}" for name, value in work.items() if value > total / 1000)
+    unknown = f" Waits of which it is not known for whom they were took {seconds(waited)}." if waited > total / 1000 else ""
     return (
         f"<p>From the first batch to the end of the last one {seconds(total)} passed. Work that all workers needed alike took "
-        f"{seconds(sum(data['ordinary'].values()))} of it ({escape(ordinary)}). What it would have been shorter without:</p>"
+        f"{seconds(sum(work.values()))} of it ({escape(ordinary)}).{unknown} The run would have been shorter without:</p>"
         f'<ol class="causes">{items or "<li>Nothing that is worth telling.</li>"}</ol>'
     )
 

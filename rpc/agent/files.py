@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import struct
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from io import BufferedReader, BytesIO
 from pathlib import Path
@@ -15,13 +15,14 @@ from typing import Any, Final, NamedTuple
 
 from ..files import CONFIGURATION, is_safe_name, open_unlinked
 from ..logs import clean
-from ..messages import MAX_BYTES, MAX_FILES, FetchEnd, FileBegin, FileChunk, FileEnd, Operation
+from ..messages import MAX_BYTES, MAX_FILES, FetchEnd, FileBegin, FileChunk, FileEnd, Operation, Tailed
 from .event_log import EVENT_LOG
 from .output import JoinedParts, parts_of
 from .standby import log_name
 from .store import JobRecord
 
 CHUNK = 1 << 20
+OUT: Final = "out"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -40,7 +41,7 @@ def send_files(record: JobRecord, folder: Path, logs: Sequence[Path]) -> Iterato
     """
     sources = log_sources(record, folder, logs)
     if record.ended:
-        sources += [Source(folder.parent, (folder.name, "out", name)) for name in record.files]
+        sources += [Source(folder.parent, (folder.name, OUT, name)) for name in record.files]
     yield from send_sources(record, sources)
 
 
@@ -124,6 +125,31 @@ def _open(root: Path, path: Sequence[str]) -> BufferedReader:
     return file
 
 
+_MOST_TAIL: Final = 1 << 20  # bytes of one answer; the asker asks again
+_MOST_LOG: Final = 1 << 15
+_NUMBERS: Final = (1 << 53) - 1
+
+
+def tail(record: JobRecord, folder: Path, known: Mapping[str, Sequence[int]]) -> Tailed:
+    """What the tables of a job and the end of its log hold beyond what is `known`; what cannot be read is left out."""
+    places: dict[str, list[int]] = {}
+    data: dict[str, bytes] = {}
+    room = _MOST_TAIL
+    with contextlib.suppress(OSError):
+        tables = sorted(path.name for path in (folder / OUT).glob("*.csv") if is_safe_name(path.name))[:MAX_FILES]
+        for name, way in [(record.log, (record.log,)), *((name, (OUT, name)) for name in tables)]:
+            with contextlib.suppress(OSError), _open(folder.parent, (folder.name, *way)) as file:
+                status = os.fstat(file.fileno())
+                number, size = status.st_ino & _NUMBERS, status.st_size
+                before, at = known.get(name, (number, 0))
+                at = at if before == number and at <= size else 0
+                at = max(at, size - _MOST_LOG) if name == record.log else at
+                if content := os.pread(file.fileno(), min(size - at, room), at):
+                    places[name], data[name] = [number, at], content
+                    room -= len(content)
+    return Tailed(record.job, record.node, places, data)
+
+
 # What an agent sends to whoever looks for the cause of a failure: all that it knows of one job on one node.
 #
 # record.json     state, times, attempts
@@ -134,21 +160,18 @@ def _open(root: Path, path: Sequence[str]) -> BufferedReader:
 
 RECORD_COPY: Final = "record.json"
 KEPT: Final = "kept.json"
-_OUT: Final = "out"
 _MOST_REPORT: Final = 8 << 20  # bytes; trained models tell nothing about a failure
 
 
 def send_diagnostics(record: JobRecord, folder: Path, logs: Sequence[Path]) -> Iterator[Operation | None]:
     """The files above, at any time; None where the next step comes later, so that others are served first."""
-    kept = yield from kept_files(folder, _OUT)
+    kept = yield from kept_files(folder, OUT)
     yield from _text(RECORD_COPY, asdict(record))
     yield from _text(KEPT, [asdict(file) for file in kept])
     sources = log_sources(record, folder, logs)
     sources += [Source(folder.parent, (folder.name, name)) for name in (EVENT_LOG, CONFIGURATION)]
     if record.ended:
-        sources += [
-            Source(folder.parent, (folder.name, _OUT, name)) for name in record.files if _is_small(folder / _OUT / name)
-        ]
+        sources += [Source(folder.parent, (folder.name, OUT, name)) for name in record.files if _is_small(folder / OUT / name)]
     yield from send_sources(record, sources)
 
 

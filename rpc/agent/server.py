@@ -37,12 +37,14 @@ from ..messages import (
     StopNode,
     Subscribe,
     Suspect,
+    Tail,
+    Tailed,
     operations,
 )
 from . import job_state
 from .event_log import SecurityLog, logs_between
 from .failover import DriverLeases
-from .files import send_diagnostics, send_files
+from .files import send_diagnostics, send_files, tail
 from .probing import Probes
 from .process_table import ProcessTable
 from .store import JobFolders, JobRecord
@@ -158,6 +160,10 @@ class RequestHandler:
             self._watch(session, operation.job)
         elif isinstance(operation, ListJobs):
             deliver(session, Jobs([self._entry(record) for record in self._folders]))
+        elif isinstance(operation, Tail):
+            record = self._folders.find(operation.job, operation.node)
+            gained = record and tail(record, self._folders.folder(record), operation.places)
+            deliver(session, gained or Tailed(operation.job, operation.node, {}, {}))
         elif isinstance(operation, (Fetch, Examine)):
             if session in self._streams:
                 raise ProtocolError("It asked for files before it had those it asked for.")

@@ -9,7 +9,7 @@ import re
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,7 +20,10 @@ import pytest
 from nn.dataset import ArrayDataset
 from nn.dataset.transforms.abstract import AbsTransformer
 from parallel_sgd import ParallelSGD, in_process
+from parallel_sgd.run_page import live as serving
 from parallel_sgd.run_page.live import LivePage
+from parallel_sgd.run_page.sources import GrowingTables, RunSource
+from parallel_sgd.table import read_columns
 from rpc.logs import SUBMIT_LOGGER
 from tests.parallel_sgd.networks import mlp
 
@@ -34,7 +37,7 @@ def page(tmp_path: Path) -> Iterator[LivePage]:
     folder = tmp_path / "agent-0" / "job.0" / "out"
     folder.mkdir(parents=True)
     (folder / "TR-T-N(0).csv").write_text(HEAD + "".join(f"{n / 10},1,{n},20,{n},0.5\n" for n in range(1, 11)))
-    with LivePage(lambda: tmp_path, epochs=2) as live:
+    with LivePage(RunSource(lambda: tmp_path, epochs=2)) as live:
         yield live
 
 
@@ -84,6 +87,60 @@ def test_viewers_get_what_the_workers_have_written_and_a_slow_one_stops_nobody(p
     assert not viewer.is_alive() and (not told or told[-1]["done"] == 0.25)
 
 
+def test_the_last_state_tells_how_it_ended(page: LivePage) -> None:
+    told: list[dict[str, Any]] = []
+    begun = threading.Event()
+
+    def look() -> None:
+        for state in states(page.address):
+            told.append(state)
+            begun.set()
+
+    viewer = threading.Thread(target=look)
+    viewer.start()
+    assert begun.wait(60)
+    page.end = {"state": "failed", "message": "worker 1 was killed"}
+    page.__exit__()
+    viewer.join(60)
+    assert (told[-1]["state"], told[-1]["message"]) == ("failed", "worker 1 was killed")
+
+
+def test_one_viewer_too_many_is_hung_up_on(page: LivePage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that viewers take no files that the job needs; those who are there go on."""
+    monkeypatch.setattr(serving, "MOST_VIEWERS", 20)
+    url = urlsplit(page.address)
+    request = f"GET /events?{url.query} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
+    with ExitStack() as held:
+        seen = []
+        for _ in range(30):
+            viewer = held.enter_context(socket.create_connection((url.hostname, url.port), 60))
+            viewer.sendall(request)
+            try:
+                seen.append(viewer.recv(9))
+            except ConnectionResetError:
+                seen.append(b"")
+        assert seen == [b"HTTP/1.1 "] * 20 + [b""] * 10
+
+
+def test_a_table_that_grows_is_read_as_a_whole_one_is(tmp_path: Path) -> None:
+    """Row by row, in pieces of rows, and from its begin where another one has taken its place."""
+    path, tables = tmp_path / "BA-T-N(0).csv", GrowingTables()
+    text = "A,B\n1,x\n2,y\n3,z\n"
+    assert not tables.read(path)
+    for end in range(1, len(text) + 1):
+        path.write_text(text[:end])
+        whole = text[: text.rfind("\n", 0, end) + 1]
+        (tmp_path / "whole.csv").write_text(whole)
+        assert tables.read(path) == read_columns(tmp_path / "whole.csv")
+    (tmp_path / "new.csv").write_text("A,B\n" + "7,w\n" * 5)
+    (tmp_path / "new.csv").replace(path)
+    assert tables.read(path) == read_columns(path)
+    with path.open("a") as file:
+        file.writelines(f"{number},v\n" for number in range(100_000))
+    (last, length) = tables.read(path)["A"][-1], len(tables.read(path)["A"])
+    assert last == 99_999 and length <= 4_000
+
+
 TOLD: list[str] = []
 SEEN: list[dict[str, Any]] = []
 
@@ -127,4 +184,4 @@ def test_a_port_in_use_is_said(tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with pytest.raises(OSError, match="in use"):
-            LivePage(lambda: tmp_path, port=taken.getsockname()[1])
+            LivePage(RunSource(lambda: tmp_path), port=taken.getsockname()[1])

@@ -47,6 +47,7 @@ OPERATIONS: tuple[Operation, ...] = (
     ListJobs(),
     m.Fetch(""),
     m.Examine("", 0),
+    m.Tail("", 0, {}),
     m.KeepManifest("", 0, 0, 0, "Node(0)/0123456789abcdef", 0, "0f" * 32, 1, "parallel_sgd.standby", ""),
     m.ManifestPart("", 0, b"x"),
     m.ClaimJob("", 0, "Node(0)/0123456789abcdef", "0f" * 32, 1),

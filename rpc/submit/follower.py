@@ -1,0 +1,245 @@
+"""Looking on: how the agents of a cluster stand, which jobs they run, and the tables of one job while it goes on."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from network import VERSION
+from network.errors import NetworkError, ProtocolError
+from network.nodes import NodeAssignment
+from network.request import Request
+from network.session import Session
+from network.transport import wait_sockets
+
+from ..files import is_safe_name
+from ..logs import clean
+from ..messages import (
+    FROM_AGENT,
+    AgentStatus,
+    Inspect,
+    Jobs,
+    ListJobs,
+    Notice,
+    Operation,
+    Progress,
+    State,
+    Subscribe,
+    Tail,
+    Tailed,
+    Verdict,
+    operations,
+)
+from .run_folder import node_folder
+
+ANSWER_SECONDS: Final = 2.0
+AGAIN_SECONDS: Final = 5.0  # between two calls of an agent that was not reached
+_LINES: Final = 80
+_RUNNING: Final = ("starting", "running")
+Entry = Mapping[str, Any]
+
+
+@dataclass
+class Agent:
+    """An agent under the address by which it is called; `problem` says why nothing is known of it."""
+
+    address: str
+    problem: str = "not called yet"
+    status: AgentStatus | None = None
+    jobs: list[Entry] = field(default_factory=list)
+
+
+class Follower:
+    """Looks at the agents of `nodes` over sessions of its own, whenever `look` is called: what they do does not wait for that.
+
+    Of `job`, or else of the newest that runs, the tables grow in `folder`, as they do at its nodes; another job begins with an
+    empty folder. Attributes: `agents` by node; `job`, whose id is "" before there is one; `progress`, for each of its nodes its
+    percent and note; `notices`, what the failure detector and the agents have said of it.
+    """
+
+    def __init__(self, nodes: NodeAssignment, folder: Path, job: str = "") -> None:
+        self._nodes, self._folder, self._fixed = nodes, folder, bool(job)
+        self.job = job
+        self.agents = {node: Agent(str(address)) for node, address in nodes.items()}
+        self.progress: dict[int, tuple[int, str]] = {}
+        self.notices: deque[str] = deque(maxlen=_LINES)
+        self._sessions: dict[int, Session] = {}
+        self._called = -AGAIN_SECONDS
+        self._places: dict[int, dict[str, list[int]]] = {}
+        self._subscribed: set[Session] = set()
+        self._awaited: set[tuple[int, type[Operation]]] = set()
+
+    @property
+    def entries(self) -> list[Entry]:
+        """The jobs that the agents know, each node of a job once, in their order, the newest job last."""
+        found = {(entry["job"], entry["node"]): entry for agent in self.agents.values() for entry in agent.jobs}
+        began: dict[str, float] = {}
+        for entry in found.values():
+            began[entry["job"]] = min(entry["started"], began.get(entry["job"], math.inf))
+        return sorted(found.values(), key=lambda entry: (began[entry["job"]], entry["job"], entry["node"] < 0, entry["node"]))
+
+    def look(self) -> None:
+        """Ask all agents, and take what they answer within two seconds.
+
+        Raises: KeyFileError.
+        """
+        self._call()
+        self._ask_all(Inspect())
+        self._ask_all(ListJobs())
+        self._listen()
+        if not self._fixed:
+            self._choose()
+        for node in list(self._sessions):
+            self._ask_for_job(node)
+        self._listen()
+
+    def close(self) -> None:
+        for session in self._sessions.values():
+            session.close()
+        self._sessions.clear()
+
+    def _call(self) -> None:
+        """Call who has no session, all at once."""
+        for node, session in list(self._sessions.items()):
+            if not session.alive:
+                self._lose(node, str(session.lost or "it has hung up"))
+        missing = [node for node in self.agents if node not in self._sessions]
+        if not missing or time.monotonic() - self._called < AGAIN_SECONDS:
+            return
+        wanted = NodeAssignment(self._nodes.key_file)
+        for node in missing:
+            wanted.add(node, self._nodes[node])
+        sessions, errors, _ = Request().call(wanted, ANSWER_SECONDS)
+        self._called = time.monotonic()
+        self._sessions |= sessions
+        for node, session in sessions.items():
+            self.agents[node].problem = ""
+            if (version := str(session.caps.get("version", ""))) != VERSION:  # it may not know what it is asked
+                self._lose(node, f"it runs version {clean(version)}, this is {VERSION}")
+        for node, error in errors.items():
+            self.agents[node].problem = clean(str(error))
+
+    def _lose(self, node: int, problem: str) -> None:
+        self._subscribed.discard(session := self._sessions.pop(node))
+        session.close()
+        self.agents[node] = Agent(self.agents[node].address, clean(problem))
+
+    def _ask_all(self, operation: Operation) -> None:
+        for node in list(self._sessions):
+            self._ask(node, operation)
+
+    def _ask(self, node: int, operation: Operation) -> None:
+        try:
+            self._sessions[node].queue(operation.to_value())
+        except NetworkError as error:
+            self._lose(node, str(error))
+            return
+        answer = {Inspect: AgentStatus, ListJobs: Jobs, Tail: Tailed}.get(type(operation))
+        if answer is not None:
+            self._awaited.add((node, answer))
+
+    def _ask_for_job(self, node: int) -> None:
+        session = self._sessions[node]
+        own = [entry["node"] for entry in self.agents[node].jobs if entry["job"] == self.job]
+        if own and session not in self._subscribed:
+            self._subscribed.add(session)
+            self._ask(node, Subscribe(self.job))
+        for place in own:
+            if node in self._sessions and self._first_with(place) == node:
+                self._ask(node, Tail(self.job, place, self._places.setdefault(place, {})))
+
+    def _first_with(self, place: int) -> int:
+        """Of the sessions with the agent of that node of the job one that asks for its tables."""
+        return next(
+            node
+            for node in self._sessions
+            if any((entry["job"], entry["node"]) == (self.job, place) for entry in self.agents[node].jobs)
+        )
+
+    def _choose(self) -> None:
+        """Follow the newest job that runs; the last one until there is another."""
+        running = [entry for entry in self.entries if entry["state"] in _RUNNING] or ([] if self.job else self.entries)
+        newest = running[-1]["job"] if running else self.job
+        if newest != self.job and not any(entry["job"] == self.job for entry in running):
+            self.job = newest
+            self._places.clear()
+            self.progress.clear()
+            self.notices.clear()
+            self._subscribed.clear()
+            for path in self._folder.glob("Node-*-Retrieve/*"):
+                path.unlink(missing_ok=True)
+
+    def _listen(self) -> None:
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while True:
+            for node, session in list(self._sessions.items()):
+                try:
+                    for said in operations(session, FROM_AGENT):
+                        self._take(node, said)
+                except NetworkError as error:
+                    self._lose(node, str(error))
+                if node in self._sessions and not session.alive:
+                    self._lose(node, str(session.lost))
+            self._awaited = {(node, answer) for node, answer in self._awaited if node in self._sessions}
+            left = deadline - time.monotonic()
+            if not self._awaited or left <= 0:
+                break
+            links = [session.link for session in self._sessions.values()]
+            sending = [session.link for session in self._sessions.values() if session.pending_bytes]
+            wait_sockets(links, sending, left)  # type: ignore[arg-type]
+        for node, _ in self._awaited:
+            self.agents[node].problem = f"it has not answered for {ANSWER_SECONDS:g} s"
+        self._awaited.clear()
+
+    def _take(self, node: int, said: Operation) -> None:
+        agent = self.agents[node]
+        agent.problem = ""
+        self._awaited.discard((node, type(said)))
+        if isinstance(said, AgentStatus):
+            agent.status = said
+        elif isinstance(said, Jobs):
+            agent.jobs = [entry for entry in said.entries if _ENTRY.keys() <= entry.keys() and _is_entry(entry)]
+        elif isinstance(said, Tailed):
+            self._keep(said)
+        elif isinstance(said, Progress) and said.job == self.job:
+            self.progress[said.node] = said.percent, clean(said.note)
+        elif isinstance(said, (Notice, Verdict)) and said.job == self.job:
+            self.notices.append(clean(said.describe(), 2000))
+        elif isinstance(said, State) and said.job == self.job and said.detail:
+            self.notices.append(f"Node({said.node}) {said.state}: {clean(said.detail, 2000)}")
+
+    def _keep(self, said: Tailed) -> None:
+        """Write what a node's files have gained.
+
+        Raises: ProtocolError for names and places that make no sense.
+        """
+        if said.job != self.job:  # of the one before
+            return
+        folder = self._folder / node_folder(said.node)
+        if said.data.keys() != said.places.keys():
+            raise ProtocolError("It sends other files than it was asked for.")
+        known = self._places.setdefault(said.node, {})
+        for name, data in said.data.items():
+            number, at = said.places[name]
+            before = known.get(name, [number, 0])
+            begins = before[0] != number or at != before[1]
+            if not is_safe_name(name) or (begins and at and not name.endswith(".log")):
+                raise ProtocolError(f"It sends {clean(name, 80)} from byte {at} on, which was not asked for.")
+            folder.mkdir(exist_ok=True)
+            with (folder / name).open("wb" if begins else "ab") as file:
+                file.write(data)
+            known[name] = [number, at + len(data)]
+
+
+_ENTRY: Final[Mapping[str, type | tuple[type, ...]]] = {
+    "job": str, "title": str, "node": int, "state": str, "started": (int, float), "attempt": int, "driver": str, "outcome": str,
+}  # fmt: skip
+
+
+def _is_entry(entry: Entry) -> bool:
+    return all(isinstance(entry[name], kind) for name, kind in _ENTRY.items())

@@ -1,0 +1,57 @@
+"""The page of jobs that run on agents: what `psgd page --job` has from them over sessions of its own."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from network import NodeAssignment, Request
+from parallel_sgd import JobFailed
+from parallel_sgd.run_page.sources import ClusterSource, Seen
+from rpc import Reclaimer
+from tests.processes.harness import wait_for
+
+from .jobs import line_job
+
+pytestmark = pytest.mark.processes
+
+
+def test_a_running_job_is_seen_from_elsewhere(agents: NodeAssignment, tmp_path: Path) -> None:
+    """Agents and slots, nodes and progress, losses and batches, while one worker hangs, until somebody stops the job."""
+    nodes = NodeAssignment(agents.key_file)
+    for node in range(2):
+        nodes.add(node, agents[node])
+    ends: list[JobFailed] = []
+
+    def run() -> None:
+        try:
+            line_job().parallel(nodes, epoch=3, block_size=4, directory=tmp_path, fault="hang 1@e2.b2", verbose=0)
+        except JobFailed as failed:
+            ends.append(failed)
+
+    job = threading.Thread(target=run)
+    source = ClusterSource(agents)
+    try:
+        before = source.look()
+        assert len(before.agents) == len(agents) and not any(row[""] for row in before.agents)
+        job.start()
+
+        def seen() -> Seen | None:
+            now = source.look()
+            far = [row["done"] for row in now.nodes]
+            return now if now.job != before.job and len(now.records.batches) == 2 and far == ["33 %"] * 2 else None
+
+        now = wait_for(seen, "the first epoch on the page")
+        assert sum(row["slots"].startswith("1 of") for row in now.agents) == 2 and now.records.outcome["state"] == "running"
+        assert 0 < now.done < 1 and now.jobs[0]["job"] == now.job and any("node 0" in line for line in now.log)
+        assert {row["attempt"] for row in now.nodes} == {"1"} and [row["node"] for row in now.nodes] == ["worker 0", "worker 1"]
+        with Request().request(nodes) as com:
+            Reclaimer(com).stop(now.job)
+        job.join(60)
+        wait_for(lambda: source.look().records.outcome["state"] == "stopped", "the end on the page")
+    finally:
+        source.close()
+        job.join(60)
+    assert not job.is_alive() and len(ends) == 1
