@@ -222,7 +222,7 @@ class _Feed:
                 self._news.notify_all()
             before, used = used, time.thread_time()  # what all viewers together have taken of this thread
             if not is_last:
-                with contextlib.suppress(TimeoutError):
+                with contextlib.suppress(asyncio.TimeoutError):  # not the built-in one under Python 3.10
                     await asyncio.wait_for(self._wake.wait(), min(_MOST_SECONDS, max(SECONDS, _REST * (cost + used - before))))
 
     def _state(self) -> tuple[str, float]:
