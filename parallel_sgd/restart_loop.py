@@ -19,7 +19,7 @@ from rpc.job import common_kernels
 from rpc.lease import Candidacy, Handoff, NoMajority
 from rpc.logs import SUBMIT_LOGGER, get_logger
 from rpc.messages import MAX_TEXT
-from rpc.submit import AGAIN, REDUNDANT, RUNS, WAIT, Recovery, Retry, RunFolder, jobs_known
+from rpc.submit import AGAIN, REDUNDANT, RUNS, WAIT, ProgressDisplay, Recovery, Retry, RunFolder, jobs_known
 
 from .channel import Parameter_Server
 from .errors import JobFailed, describe_failures, places_of, report_of
@@ -79,6 +79,7 @@ class RestartLoop:
         self._content = manifest.to_bytes() if driver else b""
         self._sha256 = hashlib.sha256(self._content).hexdigest()
         self._running: RunningAttempt | None = None
+        self._display = ProgressDisplay([], _log)
         self._candidacy: Candidacy | None = None  # for going on from the attempt that runs, once its nodes are asked
 
     def drive(
@@ -104,6 +105,7 @@ class RestartLoop:
                     self._name_successor()
                     raise
         finally:
+            self._display.close()
             if self._candidacy is not None:
                 self._candidacy.close()
             if self._running is not None:
@@ -172,6 +174,7 @@ class RestartLoop:
             attempt_state=self._state(attempt, nodes).to_json() if self._driver else "",
             kernels=self._kernels,
             collects=self._collects,
+            display=self._display,
         )
 
     def _submit(self, coordinator: Coordinator, nodes: NodeAssignment) -> None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .run_folder import node_folder as node_folder
     from .run_folder import run_name as run_name
     from .run_folder import runs_in as runs_in
+    from .terminal import ProgressDisplay as ProgressDisplay
     from .terminal import telling as telling
 
 __getattr__, __dir__ = lazily(
@@ -42,6 +43,6 @@ __getattr__, __dir__ = lazily(
         "recovery": "AGAIN FAIL POLICIES REDUNDANT RESTART SHRINK WAIT Place Recovery checked_policy places_of",
         "restarts": "Retry",
         "run_folder": "RUNS Run RunFolder find_run node_folder run_name runs_in",
-        "terminal": "telling",
+        "terminal": "ProgressDisplay telling",
     },
 )

@@ -180,8 +180,7 @@ class JobStatus:
             return
         if self._attempt is not None and told.attempt > self._attempt:
             self._logger.warning("The job has been started again: attempt %s.", told.attempt + 1)
-            self._display.close()
-            self._display = ProgressDisplay([], self._logger)
+            self._display.begin([])
         self._attempt = max(told.attempt, self._attempt or 0)
         if told.driver not in ("", "nobody", self._driver):
             if self._driver:

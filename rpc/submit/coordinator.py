@@ -31,7 +31,7 @@ from .event_loop import EventLoop
 from .recovery import FAIL
 from .restarts import Group, Restarts, Retry, reconnect
 from .run_folder import RunFolder, run_name
-from .terminal import Interrupts
+from .terminal import Interrupts, ProgressDisplay
 
 
 class _StoppedError(NetworkError):
@@ -64,6 +64,7 @@ class Coordinator(JobOutcome):
             takes by itself; by default the fastest that all agents of `com` have.
         standstill: seconds for which SIGSTOP may stop a process of the job until it counts as stuck, also one that does not
             signal its progress; 0: for ever.
+        display: shows the progress of several attempts as that of one job; whoever gives it closes it.
 
     Raises: ValueError for a title that cannot be a file name.
 
@@ -92,6 +93,7 @@ class Coordinator(JobOutcome):
         others: Iterable[int] = (),
         standstill: float = 0.0,
         kernels: str | None = None,
+        display: ProgressDisplay | None = None,
     ) -> None:
         if com.key is None:
             raise ValueError(
@@ -131,10 +133,11 @@ class Coordinator(JobOutcome):
             kernels=self.kernels,
         )
         self._messages = JobMessages(question, com.addresses, com.key, others)
+        self._display, self._owns_display = display or ProgressDisplay([], self._logger), display is None
         clock = SystemClock()
         run = directory if isinstance(directory, RunFolder) else RunFolder(Path(directory), self.job, title)
         self._loop = loop = EventLoop(
-            com, self._messages, self._logger, clock, run=run, start_limit=start_limit, collects=collects
+            com, self._messages, self._logger, clock, run=run, start_limit=start_limit, collects=collects, display=self._display
         )
         self._groups, self._connections, self._handoffs = loop.groups, loop.connections, loop.handoffs
         self._end = EndOfJob(self.job, loop, self._logger)
@@ -144,6 +147,7 @@ class Coordinator(JobOutcome):
         self._stopped = ""  # why nothing follows the end
         again: dict[str, Any] = {"title": title, "blas_threads": blas_threads, "start_limit": start_limit, "stall": stall}
         again |= {"directory": run, "job": self.job, "collects": collects, "standstill": standstill, "kernels": self.kernels}
+        again |= {"display": self._display}
         self._next = partial(Coordinator, com, estimate_bandwidth, logger, **again)
 
     # ---- submission
@@ -289,9 +293,13 @@ class Coordinator(JobOutcome):
         """
         if self._groups.awaits_dispatch and not self._stopped:
             self._dispatch(self._restarts.resources)
-        self._wait_for_end(stop_on_interrupt, end_together, look)
-        while self.failures and self._starts_again():
+        try:
             self._wait_for_end(stop_on_interrupt, end_together, look)
+            while self.failures and self._starts_again():
+                self._wait_for_end(stop_on_interrupt, end_together, look)
+        finally:
+            if self._owns_display:
+                self._display.close()
         if self.failures:
             self._logger.warning("The job has ended, but not well on every node: {%s}.", ", ".join(map(str, self.failures)))
         else:

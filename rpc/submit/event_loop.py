@@ -35,7 +35,7 @@ class EventLoop:
 
     Attributes: `failures`, {node: (state, detail)} of nodes that did not end well; `results` of the others, by node; what it
     asks and tells: `connections`, `monitor`, `groups`, `downloads`, `handoffs`; while somebody waits, `interrupts` and, from
-    `show` to `hide`, a display; `end_together`, whether the first node that does not end well ends the job on all others;
+    `show` to `hide`, the display; `end_together`, whether the first node that does not end well ends the job on all others;
     `known_dead`, the nodes whose agents have ended while we were connected with them.
     """
 
@@ -49,6 +49,7 @@ class EventLoop:
         run: RunFolder,
         start_limit: float,
         collects: bool,
+        display: ProgressDisplay,
     ) -> None:
         names = {node: f"Node({node}) at {address}" for node, address in com.addresses.items()}
         self.failures: dict[int, tuple[str, str]] = {}
@@ -68,7 +69,7 @@ class EventLoop:
         self._com, self._job, self._attempt, self._collects = com, messages.job, messages.attempt, collects
         self._logger, self._clock = logger, clock
         self._progress: dict[int, Progress] = {}  # a fast worker reports before anyone looks
-        self._display: ProgressDisplay | None = None
+        self._display, self._shows = display, False
 
     @property
     def machines(self) -> list[Submission]:
@@ -87,7 +88,8 @@ class EventLoop:
         return not self.downloads.open and not self.running
 
     def show(self) -> None:
-        self._display = ProgressDisplay([node for node in self.nodes if node >= 0], self._logger)
+        self._shows = True
+        self._display.begin(node for node in self.nodes if node >= 0)
         for node, told in self._progress.items():
             self._display.update(node, told.percent, told.note)
 
@@ -98,11 +100,9 @@ class EventLoop:
             self._end_others(node)
 
     def hide(self) -> None:
-        """Do not any more; the job is over, so that all there is to tell may be told."""
+        """Do not any more; the attempt is over, so that all there is to tell may be told."""
         self.monitor.named()
-        if self._display is not None:
-            self._display.close()
-            self._display = None
+        self._shows = False
 
     def watch(self) -> None:
         self.monitor.begin(self.nodes, self._clock.monotonic())
@@ -205,7 +205,7 @@ class EventLoop:
             return  # of an earlier job over the same connection
         if isinstance(operation, Progress):
             self._progress[node] = operation
-            if self._display is not None:
+            if self._shows:
                 self._display.update(node, operation.percent, operation.note)
         elif isinstance(operation, State):
             self._on_state(machine, node, operation)

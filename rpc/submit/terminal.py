@@ -7,7 +7,7 @@ import logging
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from time import monotonic
 from types import FrameType, TracebackType
@@ -23,6 +23,9 @@ from ..logs import clean, in_notebook, is_quiet
 class _View:
     """Shows the (percent, note) of each worker; this one does not."""
 
+    def begin(self, state: Mapping[int, tuple[int, str]]) -> None:
+        """These are the workers from now on; they have begun again, if there were others before."""
+
     def show(self, state: Mapping[int, tuple[int, str]], changed: int) -> None:
         """Worker `changed` is further than before, or new."""
 
@@ -31,18 +34,33 @@ class _View:
 
 
 class ProgressDisplay:
-    """Workers from 0 to 100, each with a note on how it stands, such as its loss; nothing where `verbose` is 0."""
+    """Workers from 0 to 100, each with a note on how it stands, such as its loss; nothing where `verbose` is 0.
 
-    def __init__(self, nodes: list[int], logger: logging.Logger) -> None:
+    One for a whole job, however often it starts again: whoever made it closes it when nothing follows.
+    """
+
+    def __init__(self, nodes: Iterable[int], logger: logging.Logger) -> None:
+        self._logger = logger
         self._state: dict[int, tuple[int, str]] = {}
-        self._view: _View = _View() if is_quiet() else _Bar() if in_notebook() else _lines_or_bars(logger)
-        for node in nodes:
-            self.add(node, 0)
+        self._view: _View | None = None
+        self.begin(nodes)
+
+    def begin(self, nodes: Iterable[int]) -> None:
+        """An attempt runs on these workers; more may come by `add`."""
+        self._state = dict.fromkeys(sorted(nodes), (0, ""))
+        if self._state or self._view is not None:
+            self._shown.begin(self._state)
+
+    @property
+    def _shown(self) -> _View:
+        if self._view is None:  # not before there is something to show
+            self._view = _View() if is_quiet() else _Bar() if in_notebook() else _lines_or_bars(self._logger)
+        return self._view
 
     def add(self, node: int, percent: int, note: str = "") -> None:
         self._state = dict(sorted([*self._state.items(), (node, (percent, clean(note)))]))
-        if not isinstance(self._view, _PlainLines):
-            self._view.show(self._state, node)
+        if not isinstance(self._shown, _PlainLines):
+            self._shown.show(self._state, node)
 
     def __contains__(self, node: int) -> bool:
         return node in self._state
@@ -50,10 +68,13 @@ class ProgressDisplay:
     def update(self, node: int, percent: int, note: str = "") -> None:
         if node in self._state and self._state[node][0] != percent:
             self._state[node] = (percent, clean(note))
-            self._view.show(self._state, node)
+            self._shown.show(self._state, node)
 
     def close(self) -> None:
-        self._view.close()
+        """Leave what is shown as it stands."""
+        if self._view is not None:
+            self._view.close()
+            self._view = None
 
 
 def _lines_or_bars(logger: logging.Logger) -> _View:
@@ -79,6 +100,15 @@ class _Bars(_View):
         self._bars: dict[int, tqdm[Any]] = {}
         self._above = contextlib.ExitStack()
         self._above.enter_context(logging_redirect_tqdm())
+
+    def begin(self, state: Mapping[int, tuple[int, str]]) -> None:
+        """Bars of workers that are there again go on from 0, those of others go."""
+        self._arrange(state)
+        for bar in self._bars.values():
+            began = bar.start_t
+            bar.set_postfix_str("", refresh=False)
+            bar.reset()
+            bar.start_t = began
 
     def show(self, state: Mapping[int, tuple[int, str]], changed: int) -> None:
         """Move the bar of one worker; make room for one that is new."""
@@ -117,19 +147,25 @@ class _Bar(_View):
 
     def __init__(self) -> None:
         self._handle: Any = None
-        self._began = monotonic()
+        self._began = self._since = monotonic()
         self._first: float | None = None
+
+    def begin(self, state: Mapping[int, tuple[int, str]]) -> None:
+        self._since, self._first = monotonic(), None
+        self._show(state, "starts again" if self._handle else "")
 
     def show(self, state: Mapping[int, tuple[int, str]], changed: int) -> None:
         """The mean of all workers, seconds so far and to come, and the note of the slowest worker that has one."""
-        mean = sum(percent for percent, _ in state.values()) / len(state)
+        self._show(state, next((note for _, note in sorted(state.values()) if note), ""))
+
+    def _show(self, state: Mapping[int, tuple[int, str]], note: str) -> None:
+        mean = sum(percent for percent, _ in state.values()) / max(len(state), 1)
         self._first = mean if self._first is None else self._first
-        seconds = monotonic() - self._began
-        words = [f"{mean:.0f} % of {len(state)} worker{'s' * (len(state) > 1)}", f"{seconds:.0f} s"]
+        now = monotonic()
+        words = [f"{mean:.0f} % of {len(state)} worker{'s' * (len(state) != 1)}", f"{now - self._began:.0f} s"]
         if self._first < mean < 100:
-            words.append(f"about {seconds * (100 - mean) / (mean - self._first):.0f} s left")
-        words += [note for _, note in sorted(state.values()) if note][:1]
-        self._draw(mean, ", ".join(words))
+            words.append(f"about {(now - self._since) * (100 - mean) / (mean - self._first):.0f} s left")
+        self._draw(mean, ", ".join([*words, note] if note else words))
 
     def _draw(self, mean: float, text: str) -> None:
         from IPython.display import display  # noqa: PLC0415 - is there in a notebook

@@ -45,6 +45,7 @@ from rpc.submit import connections as lines_module
 from rpc.submit.connections import JobMessages
 from rpc.submit.event_loop import EventLoop
 from rpc.submit.run_folder import RunFolder
+from rpc.submit.terminal import ProgressDisplay
 from tests.network.wires import talk
 from tests.rpc.sent import question
 
@@ -165,11 +166,12 @@ class Bench:
         self.loop = EventLoop(
             com,
             messages,
-            logging.getLogger("submitter bench"),
+            (logger := logging.getLogger("submitter bench")),
             self.clock,
             run=RunFolder(directory, JOB, "title"),
             start_limit=60.0,
             collects=False,
+            display=ProgressDisplay([], logger),
         )
         at_end.callback(self.loop.connections.close_processes)
 

@@ -7,6 +7,7 @@ import logging
 import os
 import resource
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from parallel_sgd.nodes import LocalNodes
 from tests.processes.harness import wait_for
 from tests.processes.training.jobs import FOUR_BLOCKS, hearing, here, line_job, log_of, only_weights, said, some
 
+from ...screen import Screen
 from ...statements import covers
 
 FAULTS = {"kill": lambda: os.kill(os.getpid(), signal.SIGKILL), "segfault": lambda: ctypes.string_at(0)}
@@ -148,12 +150,17 @@ def test_codecs_that_count_or_remember(agents: LocalNodes, tmp_path: Path, codec
     assert f"with {begins}" in log_of(result.files, 0)
 
 
-@covers("FD-7")
-def test_the_first_attempt_is_gone_before_the_second_begins(agents: LocalNodes, tmp_path: Path) -> None:
-    """Who notes the pids of a new attempt finds no process of the one before."""
-
+@covers("FD-7", "SUB-12")
+def test_the_first_attempt_is_gone_before_the_second_begins(
+    agents: LocalNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who notes the pids of a new attempt finds no process of the one before, and whoever watches on a terminal sees one bar
+    for each worker."""
+    screen = Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
     result = run(agents, tmp_path, "kill", 2, codec={0: Watchful}, epoch=8)
     assert result.restarts == 2
+    assert [row[:15] for row in screen.rows if "Worker(" in row] == ["Worker(0): 100%", "Worker(1): 100%"]
     assert (tmp_path / "notes.alive").read_text() == ""
 
 

@@ -30,6 +30,7 @@ from rpc.submit.connections import JobMessages
 from rpc.submit.diagnostics import gather_diagnostics
 from rpc.submit.event_loop import EventLoop
 from rpc.submit.run_folder import RunFolder
+from rpc.submit.terminal import ProgressDisplay
 from tests.network.wires import talk
 from tests.rpc.submitter_bench import Bench, bench
 
@@ -57,11 +58,12 @@ class Team:
         self.loop = EventLoop(
             com,
             JobMessages(question(), com.addresses, Key(b"k" * 32)),
-            logging.getLogger("event loop test"),
+            (logger := logging.getLogger("event loop test")),
             self.clock,
             run=RunFolder(directory, "job", "title"),
             start_limit=60.0,
             collects=True,
+            display=ProgressDisplay([], logger),
         )
         self.loop.groups.adopt(nodes)
         self.loop.watch()

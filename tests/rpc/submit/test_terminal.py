@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import logging
 import os
 import select
@@ -21,23 +20,19 @@ from rpc.agent.children import project_root
 from rpc.logs import HEADLINE, ConsoleFilter, attach_console, in_notebook, verbosity
 from rpc.submit.terminal import Interrupts, ProgressDisplay, interrupted, telling
 
+from ...screen import Screen
 from ...statements import covers
 
 logger = logging.getLogger("terminal test")
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
 @pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Callable[[], Terminal]:
+def terminal(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Callable[[], Screen]:
     """Called by the test itself: pytest takes stderr over once more after fixtures."""
     caplog.set_level(logging.INFO)
 
-    def make() -> Terminal:
-        terminal = Terminal()
+    def make() -> Screen:
+        terminal = Screen()
         monkeypatch.setattr(sys, "stderr", terminal)
         return terminal
 
@@ -79,7 +74,7 @@ def test_lines(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @covers("SUB-12")
-def test_bars(terminal: Callable[[], Terminal], caplog: pytest.LogCaptureFixture) -> None:
+def test_bars(terminal: Callable[[], Screen], caplog: pytest.LogCaptureFixture) -> None:
     """On a terminal each worker has its bar, with the time that is left and how it stands, in the order of workers whoever
     reports first."""
     screen, display = terminal(), ProgressDisplay([0, 1], logger)
@@ -112,6 +107,31 @@ def test_a_notebook_has_one_bar(notebook: list[dict[str, str]], caplog: pytest.L
     assert "&lt;0.1&gt;" in notebook[-2]["text/html"]
 
 
+def test_a_job_that_starts_again_goes_on_with_its_bars(
+    request: pytest.FixtureRequest, terminal: Callable[[], Screen], caplog: pytest.LogCaptureFixture
+) -> None:
+    """On a terminal one for each worker that is there now, in a notebook one, off both lines that begin at 0 again."""
+
+    def show() -> None:
+        display = ProgressDisplay([0, 1, 2], logger)
+        display.update(0, 40, "Loss 0.5")
+        display.update(1, 30)
+        display.begin([1, 0])
+        display.update(1, 20, "Loss 0.4")
+        display.close()
+
+    show()
+    assert caplog.messages[-1] == "Current progress: Worker(0):  0% Worker(1): 20% | Running"
+    screen = terminal()
+    show()
+    assert [row[:15] for row in screen.rows if row] == ["Worker(0):   0%", "Worker(1):  20%"]
+    shown: list[dict[str, str]] = request.getfixturevalue("notebook")
+    show()
+    assert ["again" in content for content in shown] == [False] + [True] * 4
+    assert "0 % of 2 workers, 0 s, starts again" in shown[3]["text/html"]
+    assert "10 % of 2 workers, 0 s, about 0 s left, Loss 0.4" in shown[4]["text/html"]
+
+
 @pytest.mark.parametrize("place", ["terminal", "notebook", "neither"])
 def test_nothing_is_shown_where_nobody_wants_it(
     place: str, request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
@@ -123,7 +143,7 @@ def test_nothing_is_shown_where_nobody_wants_it(
         display = ProgressDisplay([0], logger)
         display.update(0, 50)
         display.close()
-    assert not caplog.messages and not (shown.getvalue() if isinstance(shown, Terminal) else shown)
+    assert not caplog.messages and not (shown.getvalue() if isinstance(shown, Screen) else shown)
 
 
 def seen() -> list[bool]:
