@@ -29,7 +29,7 @@ from .keeper import KEEP_BYTES
 from .options import NO_OPTIONS, Errors, ExecutorStatus
 from .payload import pack_payload
 from .process_setup import INITIALIZER, Broadcast, Held, checked_initargs, initializer_message, pack_broadcast
-from .tasks import OUTPUTS, Console, Task, TaskFuture
+from .tasks import OUTPUTS, Console, Output, Task, TaskFuture
 
 T = TypeVar("T")
 logger = get_logger("executor")
@@ -85,7 +85,7 @@ class ClusterExecutor(Executor):
         title: str = "executor",
         blas_threads: int = 1,
         keep_bytes: int = KEEP_BYTES,
-        output: str = "inline",
+        output: Output = "inline",
         trust_results: bool = False,
         initializer: Callable[..., object] | None = None,
         initargs: Sequence[Any] = (),

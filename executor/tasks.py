@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Future
-from typing import Any, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
 from weakref import WeakKeyDictionary
 
 from network.errors import ProtocolError
@@ -250,7 +250,8 @@ class RareCondition:
             self._real.notify_all()
 
 
-OUTPUTS = ("off", "inline", "future")
+Output: TypeAlias = Literal["off", "inline", "future"]
+OUTPUTS: Final[tuple[Output, ...]] = get_args(Output)
 # has what all loggers of tasks say: nodes must not make loggers here by naming them
 output_logger = get_logger("executor.tasks")
 

@@ -15,6 +15,7 @@ from nn.arrays import BATCH, Shape
 
 P = ParamSpec("P")
 Owner = TypeVar("Owner")
+Word = TypeVar("Word", bound=str)
 
 
 def also(**names: str) -> Callable[[Callable[Concatenate[Owner, P], None]], Callable[Concatenate[Owner, P], None]]:
@@ -70,12 +71,13 @@ def instance(owner: object, name: str, value: Any, kind: type[Any]) -> Any:
     return value
 
 
-def one_of(owner: object, name: str, value: Any, known: Collection[str]) -> str:
+def one_of(owner: object, name: str, value: Any, known: Collection[Word]) -> Word:
     """Return `value` if it is one of the `known` words; the error suggests the one that is nearly it."""
-    if not isinstance(value, str) or value not in known:
-        hint = did_you_mean(value, known)
-        raise ValueError(f"{_name(owner)} '{name}' must be one of {', '.join(known)}, got {short(value)}{hint}")
-    return value
+    for word in known if isinstance(value, str) else ():
+        if word == value:
+            return word
+    hint = did_you_mean(value, known)
+    raise ValueError(f"{_name(owner)} '{name}' must be one of {', '.join(known)}, got {short(value)}{hint}")
 
 
 def did_you_mean(text: object, known: Iterable[str]) -> str:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BATCH", "Array", "OwnMemory", "Scratch", "Shape", "as_array", "as_dtype", "empty", "zeros"]
+__all__ = ["BATCH", "Array", "DType", "OwnMemory", "Scratch", "Shape", "as_array", "as_dtype", "empty", "zeros"]
 
 Array: TypeAlias = NDArray[Any]
 """An array of NumPy, of any type."""
+DType: TypeAlias = Literal["float32", "float64"] | str
+"""What a model computes in."""
 Shape: TypeAlias = tuple[int, ...]
 """Lengths of axes; the batch is `BATCH`."""
 

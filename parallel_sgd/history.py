@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from nn import arguments
 from nn.model.history import VALIDATION, History
@@ -17,6 +17,7 @@ from .table import Column, read_columns
 __all__ = ["JobHistory"]
 _POSITION: Final = ("Time", "Epochs", "Batches", "in", "Total")
 EPOCH, STEP = "epoch", "step"
+Per: TypeAlias = Literal["epoch", "step"]
 Figures = dict[str, float]
 Table = Mapping[str, Column]
 
@@ -58,7 +59,7 @@ class JobHistory(History):
         every = list(tables.values())
         return cls(*_rows([trained for trained, _ in every], [tested for _, tested in every]), workers)
 
-    def to_frame(self, per: str = EPOCH) -> Any:
+    def to_frame(self, per: Per = "epoch") -> Any:
         """A pandas DataFrame with one row per `"epoch"` or per `"step"`, and these as its index.
 
         With several workers it has a level of columns above: `mean` and the numbers of the workers.
@@ -72,7 +73,7 @@ class JobHistory(History):
             return pandas.DataFrame(columns=keys).set_index(keys)
         return pandas.concat(indexed, axis=1) if self.workers else indexed["mean"]
 
-    def plot(self, path: str | os.PathLike[str] | None = None, per: str = EPOCH) -> None:
+    def plot(self, path: str | os.PathLike[str] | None = None, per: Per = "epoch") -> None:
         """As `nn.model.history.History.plot`, per `"epoch"` or per `"step"`; the lines of the workers are thin."""
         self._axis = "batch" if self._per(per) == STEP else EPOCH
         super().plot(path)
@@ -89,8 +90,9 @@ class JobHistory(History):
                     places, values = zip(*points, strict=True)
                     yield label if who == "mean" else f"worker {who}", list(places), list(values), 1.6 if who == "mean" else 0.5
 
-    def _per(self, per: str) -> str:
-        return arguments.one_of("JobHistory", "per", per, (EPOCH, STEP))
+    def _per(self, per: str) -> Per:
+        found: Per = arguments.one_of("JobHistory", "per", per, get_args(Per))
+        return found
 
     def _table(self, per: str) -> list[Figures]:
         return self.steps if per == STEP else self.rows

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from network.nodes import NodeAssignment
 from nn.callback import Callback
@@ -30,6 +30,8 @@ from .profiles import IIDBlockAssignment, ISetting
 
 if TYPE_CHECKING:  # no worker without faults loads it
     from network.faults import FaultPlan
+
+    from .part_names import AssignmentName, CodecName, OptimizerName, RuleName, SyncName
 
 AssignmentType = Callable[[int, int], ISetting]
 
@@ -56,41 +58,35 @@ class JobOptions:
         check.positive,
         flag("--epochs", "training", "passes over the training set", type=int),
     )
-    assignment_type: AssignmentType | Any = option(
+    assignment_type: AssignmentType | AssignmentName | Any = option(
         IIDBlockAssignment,
         "a class, its word such as 'iid', or a callable (node_count, redundancy) that deals the blocks.",
         flag=flag("--block-assignment", "training", "{forms}, or module.Class", default="iid"),
         travels=HERE,
     )
-    sync_type: SyncChoice | Any = option(
+    sync_type: SyncChoice | SyncName | Any = option(
         SynchronizedSGD,
         "when a result counts as ready: `SynchronizedSGD` ('ssgd'), `AsynchronizedSGD` ('asgd'), `StaleSynchronous(s)` "
         "('stale:2'), or your own.",
         check.subclass(ISyncType, SyncSetting),
-        flag(
-            "--psgd --sync-type",
-            "training",
-            "how workers wait for each other: {forms}, or module.Class",
-            default="ssgd",
-            metavar="TYPE",
-        ),
+        flag("--psgd --sync-type", "training", "how workers wait: {forms}, or module.Class", default="ssgd", metavar="TYPE"),
         CODE,
     )
-    op_type: type[IOptimizer] | Any = option(
+    op_type: type[IOptimizer] | OptimizerName | Any = option(
         PSGDOptimizer,
         "what is exchanged: a class, or its word such as 'psgd'.",
         check.subclass(IOptimizer),
         flag("--optimizer --op-type", "training", "what is exchanged (default: psgd, raw gradients)", default="psgd"),
         CODE,
     )
-    gd_type: type[IGradientDescent] | Any = option(
+    gd_type: type[IGradientDescent] | RuleName | Any = option(
         ADAMOptimizer,
         "the gradient-descent rule, a class or its word such as 'adam', made with `gd_params`.",
         check.subclass(IGradientDescent),
         flag("--gradient-descent", "training", "the gradient-descent rule", default="adam", metavar="RULE"),
         CODE,
     )
-    codec: CodecArgument | Any = option(
+    codec: CodecArgument | CodecName | Any = option(
         None,
         "a codec class for all variables, or its word such as 'topk', a `SizeAdaptive`, or a dict of these by variable id, "
         'variable name ("dense_1/kernel") or layer name ("dense_1"); default `Plain`, for many workers `Ring` with the same '
@@ -106,7 +102,7 @@ class JobOptions:
         ),
         travels=CODE,
     )
-    ps_codec: CodecArgument | Any = option(
+    ps_codec: CodecArgument | CodecName | Any = option(
         None,
         "likewise on the parameter server; default the workers' own codec where that serves, else `SyncPS`.",
         flag=flag("--server-codec", "training", "the codec on the parameter server", metavar="CODEC"),
@@ -162,13 +158,13 @@ class JobOptions:
         flag("--wait", "nodes", "wait this long for busy workers", type=float, metavar="SECONDS"),
         HERE,
     )
-    blas_threads: int | str = option(
+    blas_threads: int | Literal["auto"] = option(
         1,
         "per worker, or 'auto' for the cores of the host divided by its jobs.",
         check.threads,
         flag("--blas-threads", "training", "per worker, or auto", default="1"),
     )
-    bits: str | None = option(
+    bits: Literal["portable"] | None = option(
         None,
         "'portable': the same bits on every x86 CPU with AVX2, whose kernels all nodes take then, on one thread and without "
         "NumPy's functions for AVX-512; a node that has none is refused. By default the fastest kernels that all nodes have.",
@@ -180,7 +176,7 @@ class JobOptions:
             choices=(PORTABLE,),
         ),
     )
-    on_failure: str | None = option(
+    on_failure: submit.Policy | None = option(
         None,
         "what follows when a node dies or is stuck: 'fail' (default), 'redundant' (others that hold its blocks carry on; "
         "the default where assignment and codecs allow it), 'restart' (all start again where they were), 'wait' (likewise, "
@@ -278,7 +274,7 @@ class JobOptions:
             metavar="BATCHES",
         ),
     )
-    resume: str | Path | None = option(
+    resume: Literal["last"] | str | Path | None = option(
         None,
         "go on with an earlier job, up to `epoch` epochs in all: 'last', the newest run in `directory`; a job id; or the "
         "path of a run, of the folder of a node in it, of a checkpoint or of a folder of them.",

@@ -18,7 +18,7 @@ from nn.registry import custom_classes
 from nn.threads import describe_blas, has_portable_bits, limited_to_one_thread
 from rpc.elastic import Discovery, discovery_of
 from rpc.job import kernel_variables
-from rpc.submit import AGAIN, FAIL, REDUNDANT, SHRINK, checked_policy
+from rpc.submit import AGAIN, FAIL, REDUNDANT, SHRINK, Policy, checked_policy
 
 from .batches import FIXED, SHUFFLED, SHUFFLED_IN_BLOCKS
 from .channel import Parameter_Server
@@ -245,14 +245,14 @@ def _order(shuffle: bool, transform: AbsTransformer | None) -> str:
     return SHUFFLED_IN_BLOCKS if transform is not None and transform.deals_blocks else SHUFFLED
 
 
-def _policy(on_failure: str | None, assignment: ISetting, codecs: Sequence[type[Codec]]) -> str:
+def _policy(on_failure: str | None, assignment: ISetting, codecs: Sequence[type[Codec]]) -> Policy:
     """The policy that is meant: by default what redundancy offers."""
     offered = assignment.redundancy > 1 and all(codec.takes_first_copy for codec in codecs)
     if on_failure is None:
         return REDUNDANT if offered else FAIL
-    if checked_policy(on_failure) == REDUNDANT and not offered:
+    if (policy := checked_policy(on_failure)) == REDUNDANT and not offered:
         raise ValueError("'on_failure' can be 'redundant' with 'redundancy' of 2 or more and codecs such as Plain or FirstCopy")
-    return on_failure
+    return policy
 
 
 def _default_every(policy: str, is_local: bool) -> Every:

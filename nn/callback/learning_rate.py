@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from nn import arguments
 from nn.arrays import Array
 from nn.callback.callback import Callback
-from nn.callback.monitor import Monitor, Monitored
+from nn.callback.monitor import Mode, Monitor, Monitored, Result
 
 if TYPE_CHECKING:
     from nn.gradient_descent.interface import IGradientDescent
@@ -100,11 +100,11 @@ class ReduceOnPlateau(Monitored, configured=True):
 
     def __init__(
         self,
-        monitor: str = "val_Loss",
+        monitor: Result = "val_Loss",
         factor: float = 0.1,
         patience: int = 10,
         min_delta: float = 1e-4,
-        mode: str = "auto",
+        mode: Mode = "auto",
         cooldown: int = 0,
         min_rate: float = 0.0,
     ) -> None:

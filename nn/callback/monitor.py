@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from nn import arguments
 from nn.arrays import Array
 from nn.callback.callback import Callback
 
+Result: TypeAlias = Literal["Loss", "val_Loss", "accuracy", "val_accuracy"] | str
+"""What an epoch results in: those of most models, or another metric's."""
+Mode: TypeAlias = Literal["auto", "min", "max"]
 _SMALL = ("loss", "error", "mse", "eer", "false")
 _LARGE = ("accuracy", "auc", "precision", "recall", "f1", "true")
 
@@ -24,11 +27,11 @@ class Monitor:
     `nn.metric` by the words in their names. A value is better if it beats the other by more than `min_delta`; NaN never does.
     """
 
-    def __init__(self, owner: object, name: str, mode: str = "auto", min_delta: float = 0.0) -> None:
+    def __init__(self, owner: object, name: str, mode: Mode = "auto", min_delta: float = 0.0) -> None:
         self._owner = type(owner).__name__
         if not isinstance(name, str) or not name:
             raise TypeError(f"{self._owner} 'monitor' must be the name of a result, such as 'val_Loss', got {name!r}")
-        arguments.one_of(owner, "mode", mode, ("auto", "min", "max"))
+        arguments.one_of(owner, "mode", mode, get_args(Mode))
         self.name, self.mode = name, _mode(self._owner, name) if mode == "auto" else mode
         self.min_delta = arguments.number(owner, "min_delta", min_delta, 0)
 
@@ -97,10 +100,10 @@ class EarlyStopping(Monitored, configured=True):
 
     def __init__(
         self,
-        monitor: str = "val_Loss",
+        monitor: Result = "val_Loss",
         patience: int = 0,
         min_delta: float = 0.0,
-        mode: str = "auto",
+        mode: Mode = "auto",
         restore_best: bool = False,
     ) -> None:
         self.monitor = Monitor(self, monitor, mode, min_delta)
@@ -172,9 +175,9 @@ class ModelCheckpoint(Monitored, configured=True):
     def __init__(
         self,
         path: str | os.PathLike[str],
-        monitor: str = "val_Loss",
+        monitor: Result = "val_Loss",
         save_best_only: bool = False,
-        mode: str = "auto",
+        mode: Mode = "auto",
         every: int = 1,
     ) -> None:
         if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):

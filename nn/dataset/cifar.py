@@ -7,7 +7,7 @@ import os
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO, ClassVar
+from typing import BinaryIO, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -20,6 +20,7 @@ __all__ = ["CIFAR", "CIFAR10", "CIFAR100", "read_members"]
 
 MIRRORS = ("https://www.cs.toronto.edu/~kriz/", "https://cave.cs.toronto.edu/kriz/")
 
+_Labels: TypeAlias = Literal["coarse", "fine"]
 _SIDE = 32
 _PIXELS = 3 * _SIDE * _SIDE
 _MAX_BYTES = 512 << 20  # of one unpacked file; the largest published one has 147 MiB
@@ -122,10 +123,13 @@ class CIFAR100(CIFAR10, configured=True):
     label_bytes: ClassVar[Mapping[str, int]] = {"coarse": 20, "fine": 100}
 
     def __init__(
-        self, directory: str | os.PathLike[str] | None = None, mirrors: Sequence[str] = MIRRORS, labels: str = "fine"
+        self,
+        directory: str | os.PathLike[str] | None = None,
+        mirrors: Sequence[str] = MIRRORS,
+        labels: _Labels = "fine",
     ) -> None:
         super().__init__(directory, mirrors)
-        arguments.one_of(self, "labels", labels, tuple(self.label_bytes))
+        arguments.one_of(self, "labels", labels, get_args(_Labels))
         self.labels = labels
 
 

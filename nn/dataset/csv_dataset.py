@@ -6,7 +6,7 @@ import codecs
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +32,8 @@ from nn.dataset.table import (
 
 __all__ = ["CSVDataset"]
 
-_LABEL_KINDS = ("auto", "class", "number")
-_POLICIES = ("error", "drop", "nan", "fill")
+_LabelKind: TypeAlias = Literal["auto", "class", "number"]
+_Policy: TypeAlias = Literal["error", "drop", "nan", "fill"]
 
 
 class _Table(NamedTuple):
@@ -91,8 +91,8 @@ class CSVDataset(AbsDataset, configured=True):
         test_fraction: float = 0.2,
         seed: int = 0,
         delimiter: str = ",",
-        missing: str = "error",
-        label_kind: str = "auto",
+        missing: _Policy = "error",
+        label_kind: _LabelKind = "auto",
         categories: Sequence[str] | None = None,
         dates: Mapping[str, str] | None = None,
         encoding: str = "utf-8",
@@ -112,8 +112,8 @@ class CSVDataset(AbsDataset, configured=True):
         self.seed = arguments.integer(self, "seed", seed, minimum=0)
         if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
             raise ValueError(f"CSVDataset 'delimiter' must be one character, no quote and no line end, got {delimiter!r}")
-        self.missing = arguments.one_of(self, "missing", missing, _POLICIES)
-        self.label_kind = arguments.one_of(self, "label_kind", label_kind, _LABEL_KINDS)
+        self.missing = arguments.one_of(self, "missing", missing, get_args(_Policy))
+        self.label_kind = arguments.one_of(self, "label_kind", label_kind, get_args(_LabelKind))
         if label_kind == "class" and not isinstance(self.label, str):
             raise ValueError(f"CSVDataset 'label' must be one column for label_kind='class', got {self.label!r}")
         self.delimiter = delimiter

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +41,7 @@ class Digits(AbsDataset):
         return images[:_TRAIN], labels[:_TRAIN], images[_TRAIN:], labels[_TRAIN:]
 
 
-_KINDS = ("regression", "classification")
+_Kind: TypeAlias = Literal["regression", "classification"]
 
 
 class SimData(AbsDataset, configured=True):
@@ -63,7 +64,7 @@ class SimData(AbsDataset, configured=True):
 
     def __init__(
         self,
-        kind: str = "regression",
+        kind: _Kind = "regression",
         samples: int = 1000,
         features: int = 10,
         noise: float = 0.1,
@@ -71,7 +72,7 @@ class SimData(AbsDataset, configured=True):
         classes: int = 2,
         test_samples: int = 200,
     ) -> None:
-        arguments.one_of(self, "kind", kind, _KINDS)
+        arguments.one_of(self, "kind", kind, get_args(_Kind))
         self.kind = kind
         self.samples = arguments.integer(self, "samples", samples, minimum=1)
         self.features = arguments.integer(self, "features", features, minimum=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from nn import arguments
 from nn.activation.activation import Activation
 from nn.activation.rectifiers import ReLU
 from nn.activation.sigmoids import Softmax, Tanh
+from nn.arrays import DType
 from nn.initializer import HeUniform
 from nn.layer.convolution import Conv2D
 from nn.layer.core import Dense, Flatten
@@ -51,7 +53,7 @@ class LeNet5(Model, configured=True):
         input_shape: Sequence[int | None] | None = (-1, 28, 28, 1),
         *,
         seed: int = 0,
-        dtype: str = "float32",
+        dtype: DType = "float32",
     ) -> None:
         super().__init__(input_shape, seed=seed, dtype=dtype)
         self.classes = arguments.integer(self, "classes", classes, minimum=1)
@@ -100,7 +102,7 @@ class AlexNet(Model, configured=True):
         input_shape: Sequence[int | None] | None = (-1, 32, 32, 3),
         *,
         seed: int = 0,
-        dtype: str = "float32",
+        dtype: DType = "float32",
     ) -> None:
         super().__init__(input_shape, seed=seed, dtype=dtype)
         self.classes = arguments.integer(self, "classes", classes, minimum=1)
@@ -146,11 +148,11 @@ class ResNet20(Model, configured=True):
     def __init__(
         self,
         classes: int = 10,
-        shortcut: str = "A",
+        shortcut: Literal["A", "B"] = "A",
         input_shape: Sequence[int | None] | None = (-1, 32, 32, 3),
         *,
         seed: int = 0,
-        dtype: str = "float32",
+        dtype: DType = "float32",
     ) -> None:
         super().__init__(input_shape, seed=seed, dtype=dtype)
         self.classes = arguments.integer(self, "classes", classes, minimum=1)

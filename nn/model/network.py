@@ -13,7 +13,7 @@ import numpy as np
 
 from nn import arguments, tensor_files
 from nn.arguments import Configurable
-from nn.arrays import BATCH, Array, Shape, as_array, as_dtype
+from nn.arrays import BATCH, Array, DType, Shape, as_array, as_dtype
 from nn.layer.layer import Naming, name_layers
 from nn.model.history import show
 from nn.value.graph import Graph, Placeholder
@@ -30,7 +30,7 @@ class Network(Configurable, ABC):
     `copy.deepcopy` and `pickle` give an independent copy, which goes on from where this one is.
     """
 
-    def __init__(self, input_shape: Sequence[int | None] | None = None, *, seed: int = 0, dtype: str = "float32") -> None:
+    def __init__(self, input_shape: Sequence[int | None] | None = None, *, seed: int = 0, dtype: DType = "float32") -> None:
         self.input_shape: Shape | None = None if input_shape is None else Placeholder(input_shape).shape
         self.seed = arguments.integer(self, "seed", seed, minimum=0)
         self.dtype = as_dtype(dtype)

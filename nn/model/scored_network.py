@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from nn import arguments
-from nn.arrays import BATCH, Array, as_array
+from nn.arrays import BATCH, Array, DType, as_array
 from nn.data import DataFeeder
 from nn.loss.loss import Loss
 from nn.metric.metric import Metric
@@ -29,7 +29,7 @@ ClassWeight = Mapping[int, float] | None
 class ScoredNetwork(Network, ABC):
     """What `Model` can do without a rule."""
 
-    def __init__(self, input_shape: Sequence[int | None] | None = None, *, seed: int = 0, dtype: str = "float32") -> None:
+    def __init__(self, input_shape: Sequence[int | None] | None = None, *, seed: int = 0, dtype: DType = "float32") -> None:
         super().__init__(input_shape, seed=seed, dtype=dtype)
         self.metrics: list[Metric] = []
         self._loss: Loss | None = None

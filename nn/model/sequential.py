@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from nn import arguments
 from nn.activation.activation import Activation
 from nn.activation.sigmoids import Softmax, Tanh
+from nn.arrays import DType
 from nn.layer.core import Dense, Flatten
 from nn.layer.layer import Layer, chosen
 from nn.model.model import Model
@@ -30,7 +31,7 @@ class SequentialModel(Model, configured=True):
         layers: Sequence[Layer] = (),
         *,
         seed: int = 0,
-        dtype: str = "float32",
+        dtype: DType = "float32",
     ) -> None:
         given = input_shape if isinstance(input_shape, (list, tuple)) else [input_shape]
         if any(isinstance(part, Layer) or (isinstance(part, type) and issubclass(part, Layer)) for part in given):
@@ -78,7 +79,7 @@ class DNN(Model, configured=True):
         input_shape: Sequence[int | None] | None = (-1, 784),
         *,
         seed: int = 0,
-        dtype: str = "float32",
+        dtype: DType = "float32",
     ) -> None:
         super().__init__(input_shape, seed=seed, dtype=dtype)
         self.units = list(arguments.shape(self, "units", units))

@@ -9,6 +9,7 @@ from copy import deepcopy
 from typing import Any
 
 from nn import arguments, tensor_files
+from nn.arrays import DType
 from nn.gradient_descent.interface import IGradientDescent
 from nn.loss.loss import Loss
 from nn.metric.metric import Metric
@@ -21,7 +22,7 @@ from nn.optimizer.interface import GDOptimizer, IOptimizer, OpContainer
 class TrainedNetwork(ScoredNetwork, ABC):
     """What `Model` can do without `fit`, which is built on it."""
 
-    def __init__(self, input_shape: Sequence[int | None] | None = None, *, seed: int = 0, dtype: str = "float32") -> None:
+    def __init__(self, input_shape: Sequence[int | None] | None = None, *, seed: int = 0, dtype: DType = "float32") -> None:
         super().__init__(input_shape, seed=seed, dtype=dtype)
         self.stop_training = False
         self.epochs_trained = 0

@@ -6,7 +6,7 @@ import numpy as np
 
 from nn import arguments
 from nn.activation.gelu import GELU
-from nn.arrays import Array, Shape
+from nn.arrays import Array, DType, Shape
 from nn.initializer import Initializer, Uniform
 from nn.layer.attention import MultiHeadAttention
 from nn.layer.core import Dense, Embedding
@@ -49,7 +49,7 @@ class Transformer(Model, configured=True):
         input_shape: Sequence[int | None] | None = None,
         *,
         seed: int = 0,
-        dtype: str = "float32",
+        dtype: DType = "float32",
     ) -> None:
         self.vocabulary = arguments.integer(self, "vocabulary", vocabulary, minimum=1)
         self.length = arguments.integer(self, "length", length, minimum=1)

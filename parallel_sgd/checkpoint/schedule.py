@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Literal
 
 from ..progress import Position
 
 EPOCH: Final = "epoch"
 OFF: Final = "off"
 AUTO: Final = "auto"
-Every = str | int | None
+Every = Literal["epoch", "auto", "off"] | str | int | None
 NEVER: Final = 0
 _SECONDS = re.compile(r"(\d+(?:\.\d+)?) *s")
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .recovery import SHRINK as SHRINK
     from .recovery import WAIT as WAIT
     from .recovery import Place as Place
+    from .recovery import Policy as Policy
     from .recovery import Recovery as Recovery
     from .recovery import checked_policy as checked_policy
     from .recovery import places_of as places_of
@@ -40,7 +41,7 @@ __getattr__, __dir__ = lazily(
         "diagnostics": "Diagnostics NodeDiagnostics gather_diagnostics jobs_known list_jobs",
         "follower": "Follower",
         "groups": "pack_executable",
-        "recovery": "AGAIN FAIL POLICIES REDUNDANT RESTART SHRINK WAIT Place Recovery checked_policy places_of",
+        "recovery": "AGAIN FAIL POLICIES REDUNDANT RESTART SHRINK WAIT Place Policy Recovery checked_policy places_of",
         "restarts": "Retry",
         "run_folder": "RUNS Run RunFolder find_run node_folder run_name runs_in",
         "terminal": "ProgressDisplay telling",

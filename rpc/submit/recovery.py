@@ -14,14 +14,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from network.names import did_you_mean
 
 from ..verdict import Verdict
 
-FAIL, REDUNDANT, RESTART, WAIT, SHRINK = "fail", "redundant", "restart", "wait", "shrink"
-POLICIES = (FAIL, REDUNDANT, RESTART, WAIT, SHRINK)
+Policy: TypeAlias = Literal["fail", "redundant", "restart", "wait", "shrink"]
+POLICIES: Final[tuple[Policy, ...]] = get_args(Policy)
+FAIL, REDUNDANT, RESTART, WAIT, SHRINK = POLICIES
 AGAIN = (RESTART, WAIT, SHRINK)
 Place = tuple[int, int, int]  # node, epoch, batch
 DETERMINISTIC = 3  # failures of the same node at the same batch, after which nobody believes in chance
@@ -96,13 +97,14 @@ class Recovery:
         return ""
 
 
-def checked_policy(policy: str) -> str:
+def checked_policy(policy: str) -> Policy:
     """The policy itself.
 
     Raises: ValueError for one that does not exist.
     """
-    if policy not in POLICIES:
-        raise ValueError(
-            f"'on_failure' must be one of {', '.join(map(repr, POLICIES))}, got {policy!r}{did_you_mean(policy, POLICIES)}"
-        )
-    return policy
+    for known in POLICIES:
+        if policy == known:
+            return known
+    raise ValueError(
+        f"'on_failure' must be one of {', '.join(map(repr, POLICIES))}, got {policy!r}{did_you_mean(policy, POLICIES)}"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import typing
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+import nn
 from nn.dataset import CSVDataset, Digits, NpzDataset
 from nn.dataset.transforms import Augment, ImageCls, Normalize, Shuffle
+from nn.gradient_descent.interface import IGradientDescent
+from nn.optimizer import IOptimizer
+from parallel_sgd import batch_sync, named_parts, part_names, profiles
+from parallel_sgd import codec as codecs
+from parallel_sgd.batch_sync.sync.interface import ISyncType
 from parallel_sgd.cli import EXIT_USAGE, main
 from parallel_sgd.commands.options import make_dataset, make_transform
-from parallel_sgd.names import UnknownName, literal, split_objects
+from parallel_sgd.names import UnknownName, known_classes, literal, split_objects
+from parallel_sgd.profiles.blockassignment.abstract import AbsBlockAssignment
 from tests.parallel_sgd.networks import mlp
 
 from ..statements import covers
@@ -53,6 +61,23 @@ def modules_of_ones_own_go() -> Iterator[None]:
 )
 def test_values(text: str, value: Any) -> None:
     assert literal(text) == value
+
+
+WORDS = [
+    (part_names.AssignmentName, named_parts.assignment, profiles, AbsBlockAssignment),
+    (part_names.CodecName, named_parts.codec, codecs, codecs.Codec),
+    (part_names.OptimizerName, named_parts.optimizer, nn.optimizer, IOptimizer),
+    (part_names.RuleName, named_parts.rule, nn.gradient_descent, IGradientDescent),
+    (part_names.SyncName, named_parts.sync, batch_sync, ISyncType),
+]
+
+
+@pytest.mark.parametrize(("name", "part", "package", "base"), WORDS)
+def test_editors_know_the_words_that_are_taken(name: Any, part: Any, package: Any, base: Any) -> None:
+    """Each stands for a part of its own, and every part that ships has one."""
+    parts = {part("option", word) for word in typing.get_args(name)}
+    known = {kind for kind in known_classes(package, base).values() if getattr(kind, "exchanges", True)}
+    assert len(parts) == len(typing.get_args(name)) and parts | known == parts
 
 
 def test_commas_part_arguments_and_objects() -> None:

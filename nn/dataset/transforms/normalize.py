@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,7 @@ from nn.dataset.transforms.abstract import AbsTransformer
 
 __all__ = ["Normalize", "NormalizeLabels", "Standardization", "normalized", "statistics"]
 
-_PER = ("feature", "channel", "all")
+Per: TypeAlias = Literal["feature", "channel", "all"]
 _CHUNK = 1 << 16  # values that are in hand at a time, as float64
 
 
@@ -25,7 +25,7 @@ class Standardization(AbsTransformer, configured=True):
     what: ClassVar[str]
     """What it works on, for messages."""
 
-    per: str = "channel"
+    per: Per = "channel"
 
     def __init__(self, mean: ArrayLike | None = None, std: ArrayLike | None = None) -> None:
         self.mean = self._statistic("mean", mean)
@@ -90,12 +90,12 @@ class Normalize(Standardization, configured=True):
 
     what: ClassVar[str] = "samples"
 
-    def __init__(self, mean: ArrayLike | None = None, std: ArrayLike | None = None, per: str = "channel") -> None:
-        self.per = arguments.one_of(self, "per", per, _PER)
+    def __init__(self, mean: ArrayLike | None = None, std: ArrayLike | None = None, per: Per = "channel") -> None:
+        self.per = arguments.one_of(self, "per", per, get_args(Per))
         super().__init__(mean, std)
 
     @classmethod
-    def of(cls, data: AbsDataset, per: str = "channel") -> Normalize:
+    def of(cls, data: AbsDataset, per: Per = "channel") -> Normalize:
         """Return the transform with the statistics of a data set's training part, in whose place it is: of equal bits."""
         mean, std = statistics("Normalize", "training samples", data.load()[0], cls(per=per).per)
         return cls(mean, std, per)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from nn import arguments
 from nn.arrays import BATCH, Shape
 
-Padding: TypeAlias = str | int
+Padding: TypeAlias = Literal["valid", "same"] | int
 """'valid' (none), 'same' (as much as makes ceil(length / stride) outputs), or a number of cells on either side."""
 
 
@@ -75,9 +75,10 @@ def padding(owner: object, value: Padding) -> Padding:
     """Return 'valid', 'same' or a number of cells; raise TypeError or ValueError for anything else."""
     expected = f"{_name(owner)} 'padding' must be 'valid', 'same' or an integer of at least 0, got {value!r}"
     if isinstance(value, str):
-        if value.lower() not in ("valid", "same"):
+        word = value.lower()
+        if word not in ("valid", "same"):
             raise ValueError(expected)
-        return value.lower()
+        return "same" if word == "same" else "valid"
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(expected)
     if value < 0:
