@@ -218,7 +218,7 @@ class FrameReader:
             else:
                 array = np.ndarray(known.shape, known.dtype, unread, end).copy()
             content = (*known.integers, array) if known.integers else array
-            self.messages.append(Message(head, content, data_bytes, end - at + self._tag))
+            self.messages.append(Message(head, content, data_bytes, end - at + self._tag, shared))
             self.completed += 1
             at = stop
             self.watched = False
@@ -374,7 +374,7 @@ class FrameReader:
         content = Undecoded(self._tree, arrays, self.classes) if known is None else known.value(arrays[0])
         if self._kind == _MESSAGE:
             raw = arrays[0].nbytes if len(arrays) == 1 else sum(a.nbytes for a in arrays)
-            self.messages.append(Message(self._head, content, raw, self._overhead))
+            self.messages.append(Message(self._head, content, raw, self._overhead, self._shared is not None))
             self.completed += 1
         elif self._kind == _READY:
             self.ready = True

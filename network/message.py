@@ -45,7 +45,8 @@ def _own(item: Any) -> Any:
 
 
 class Message(NamedTuple):
-    """One received message and its size in bytes. `content` is an array, a tuple that ends with one, or `Undecoded`.
+    """One received message and its size in bytes. `content` is an array, a tuple that ends with one, or `Undecoded`; `shared`
+    says that its arrays did not travel: they were left in memory.
 
     Arrays that cannot be written to lie in memory of the sender, which it uses again when nobody here holds them any more.
     """
@@ -54,6 +55,7 @@ class Message(NamedTuple):
     content: Any
     raw: int
     overhead: int
+    shared: bool = False
 
     @property
     def value(self) -> Any:

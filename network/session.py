@@ -160,7 +160,7 @@ class Session:
             self.bytes_sent += shared
             self.bytes_shared += shared
         self.messages_sent += 1
-        return Sent(raw, overhead)
+        return Sent(raw, overhead, shared > 0)
 
     def share_memory(self, outbox: Outbox) -> None:
         """Leave arrays for the peer in `outbox`, once it has agreed, and read there what it leaves: where both are processes of

@@ -36,6 +36,7 @@ class Link(ABC):
     """
 
     peer: str  # address of the other end, for people
+    transport: str  # what carries it, for accounts: "tcp", "unix", or a name of its own
     binding: bytes = b""  # what names it where nobody can stand between its ends: the handshake ties its keys to that
 
     @property
@@ -101,12 +102,13 @@ class SocketLink(Link):
         if sock.family == socket.AF_UNIX:
             for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
                 sock.setsockopt(socket.SOL_SOCKET, option, UNIX_BUFFER)
-            self.peer = peer or "a process of this host"
+            self.peer, self.transport = peer or "a process of this host", "unix"
             self.binding = b"unix uid %d" % _peer_uid(sock)  # in a folder that only we can enter: see `trusted_unix_path`
         else:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             host, port = sock.getpeername()[:2]
+            self.transport = "tcp"
             self.peer = peer or str(Address(host, port))  # whoever owns the port that was called may lead the bytes on
         self._socket: socket.socket | None = sock
 

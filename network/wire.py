@@ -81,10 +81,12 @@ Leave: TypeAlias = Callable[[Sequence[Array]], "tuple[int, int] | None"]
 
 
 class Sent(NamedTuple):
-    """What a message costs in bytes: its arrays, and what the protocol adds (headers, meta, tags)."""
+    """What a message costs in bytes: its arrays, and what the protocol adds (headers, meta, tags); `shared`: the arrays do not
+    travel, they lie in memory that the peer reads."""
 
     raw: int
     overhead: int
+    shared: bool = False
 
     @property
     def wire(self) -> int:

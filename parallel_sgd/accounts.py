@@ -1,7 +1,7 @@
-"""Exact accounts of a node: what travelled per codec, variable, link and direction, in bytes and packets; what time went into.
+"""Exact accounts of a node: what travelled per codec, variable, link, direction and transport; what time went into.
 
 A sender enters a packet when it is posted, a receiver when it is delivered, whether or not a codec takes it. So for every
-link and variable sent = received + in flight, which `check_conserved` asserts.
+link, variable and transport sent = received + in flight, which `check_conserved` asserts.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from operator import add
 from typing import NamedTuple
 
 from network.message import Message
@@ -16,18 +17,25 @@ from network.wire import Sent
 
 from .channel import Wait
 
-__all__ = ["RECEIVED", "SENT", "Entry", "NodeAccounts", "Times"]
+__all__ = ["MEMORY", "RECEIVED", "SENT", "Entry", "NodeAccounts", "Times"]
 SENT = "sent"
 RECEIVED = "received"
+MEMORY = "memory"
 
 
 class Entry(NamedTuple):
-    """One line of the accounts of a node; sizes in bytes, `wire` = `raw` + `overhead`."""
+    """One line of the accounts of a node; sizes in bytes, `wire` = `raw` + `overhead`.
+
+    `transport` is `tcp`, `unix` (a socket), `memory` (shared by processes of one host) or `process` (`in_process`). A packet
+    whose arrays are left in memory is one of `memory`, which has no overhead; the frame that tells of it is overhead of the
+    socket, where it is no packet.
+    """
 
     codec: str
     variable: int
     peer: int
     direction: str
+    transport: str
     packets: int
     raw: int
     wire: int
@@ -45,19 +53,24 @@ class NodeAccounts(list[Entry]):
         self.staleness = dict(sorted(staleness.items()))
 
     def describe(self) -> list[str]:
-        """Lines for the log: what was sent and received, in all and by each codec, the times, the staleness."""
+        """Lines for the log: what was sent and received, in all, by each transport and codec, the times, the staleness."""
         lines = []
-        for codec in ("", *sorted({entry.codec for entry in self})):
+        ways, codecs = {f"By {entry.transport}" for entry in self}, {entry.codec for entry in self}
+        for whose in ("", *sorted(ways), *sorted(codecs)):
             for direction in (SENT, RECEIVED):
-                rows = [entry[4:] for entry in self if codec in ("", entry.codec) and entry.direction == direction]
+                rows = [entry[5:] for entry in self if entry.direction == direction and _belongs(entry, whose)]
                 packets, raw, wire, overhead = (sum(column) for column in zip((0, 0, 0, 0), *rows, strict=True))
                 size = f"raw {raw} + overhead {overhead} = wire {wire} bytes"
-                lines.append(f"{codec} {direction}: {packets} packets, {size}." if codec else f"Packets {direction}: {size}.")
+                lines.append(f"{whose} {direction}: {packets} packets, {size}." if whose else f"Packets {direction}: {size}.")
         lines.append(f"Time: {self.times}.")
         if self.staleness:
             ages = ", ".join(f"{count} of {steps}" for steps, count in self.staleness.items())
             lines.append(f"Staleness of gradients in steps: {ages}.")
         return lines
+
+
+def _belongs(entry: Entry, whose: str) -> bool:
+    return whose in ("", entry.codec, f"By {entry.transport}")
 
 
 class AccountError(Exception):
@@ -67,14 +80,15 @@ class AccountError(Exception):
 class Accounts:
     """The books of one node. `codecs` names the codec class of each variable; `watch` adds up its seconds.
 
-    `rows` holds packets, raw bytes and overhead by (direction, variable, peer): who enters many packets adds to them there;
-    `encoding` and `merging` the seconds of the codec of each variable.
+    `transport` names the socket to a peer. `rows` holds packets, raw bytes and overhead, and the packets and raw bytes of them
+    that lay in memory, by (direction, variable, peer): who enters many packets adds to them there; `encoding` and `merging`
+    the seconds of the codec of each variable.
     """
 
-    def __init__(self, node_id: int, codecs: Sequence[str]) -> None:
+    def __init__(self, node_id: int, codecs: Sequence[str], transport: Callable[[int], str]) -> None:
         self.node_id = node_id
-        self._codecs = tuple(codecs)
-        self.rows: defaultdict[tuple[str, int, int], list[int]] = defaultdict(lambda: [0, 0, 0])
+        self._codecs, self._transport = tuple(codecs), transport
+        self.rows: defaultdict[tuple[str, int, int], list[int]] = defaultdict(lambda: [0, 0, 0, 0, 0])
         self.encoding, self.merging = [0.0] * len(codecs), [0.0] * len(codecs)
         self.watch = Stopwatch()
 
@@ -85,11 +99,15 @@ class Accounts:
         _enter(self.rows[RECEIVED, variable, peer], size)
 
     def entries(self) -> list[Entry]:
-        """All lines, ordered by direction, variable and peer."""
-        return [
-            Entry(self._codecs[variable], variable, peer, direction, packets, raw, raw + overhead, overhead)
-            for (direction, variable, peer), (packets, raw, overhead) in sorted(self.rows.items())
-        ]
+        """All lines, ordered by direction, variable and peer, the socket before the memory."""
+        found = []
+        for (direction, variable, peer), (packets, raw, overhead, shared, in_memory) in sorted(self.rows.items()):
+            link = (self._codecs[variable], variable, peer, direction)
+            raw -= in_memory
+            found.append(Entry(*link, self._transport(peer), packets - shared, raw, raw + overhead, overhead))
+            if shared:
+                found.append(Entry(*link, MEMORY, shared, in_memory, in_memory, 0))
+        return found
 
     def close(self, staleness: Mapping[int, int]) -> NodeAccounts:
         return NodeAccounts(self.entries(), self.watch.times(), staleness)
@@ -101,8 +119,8 @@ class Accounts:
 
     def total(self, direction: str) -> Sent:
         """The bytes of one direction over all variables and links."""
-        sums = [sums for (way, _, _), sums in self.rows.items() if way == direction]
-        return Sent(*(sum(column) for column in zip(*(row[1:] for row in sums), strict=True))) if sums else Sent(0, 0)
+        rows = [row for (way, _, _), row in self.rows.items() if way == direction]
+        return Sent(sum(row[1] for row in rows), sum(row[2] for row in rows))
 
     def targets(self, variable: int) -> set[int]:
         return {peer for way, of, peer in self.rows if way == SENT and of == variable}
@@ -112,6 +130,9 @@ def _enter(row: list[int], size: Sent | Message) -> None:
     row[0] += 1
     row[1] += size.raw
     row[2] += size.overhead
+    if size.shared:
+        row[3] += 1
+        row[4] += size.raw
 
 
 def unread(books: Mapping[int, Iterable[Entry]], unheard: Mapping[int, Iterable[int]]) -> Counter[tuple[int, int, int]]:
@@ -131,31 +152,37 @@ def unread(books: Mapping[int, Iterable[Entry]], unheard: Mapping[int, Iterable[
 
 
 def check_conserved(books: Mapping[int, Iterable[Entry]], in_flight: Mapping[tuple[int, int, int], int]) -> None:
-    """Assert that sent = received + in flight for every link and variable of a job, and wire = raw + overhead.
+    """Assert that sent = received + in flight for every link, variable and transport of a job, and wire = raw + overhead.
 
     `books` holds the entries of each node, `in_flight` the packets per (sender, receiver, variable) that were posted and not
-    delivered. A link that is not among them is judged on bytes too. Links to nodes without books are left out.
+    delivered. A link that is among them is judged on all its packets together, any other on bytes and by transport too. Links
+    to nodes without books are left out.
 
-    Raises: AccountError naming node, peer and variable of the first discrepancy.
+    Raises: AccountError naming node, peer, variable and transport of the first discrepancy.
     """
-    sent: dict[tuple[int, int, int], Entry] = {}
-    received: dict[tuple[int, int, int], Entry] = {}
+    sent: dict[tuple[int, int, int, str], list[int]] = {}
+    received: dict[tuple[int, int, int, str], list[int]] = {}
     for node, entries in books.items():
         for entry in entries:
             if entry.wire != entry.raw + entry.overhead:
                 raise AccountError(f"Node({node}): wire bytes are not raw bytes plus overhead in {entry}.")
+            if entry.transport == MEMORY and entry.overhead:
+                raise AccountError(f"Node({node}): what lies in memory has no overhead, but there is some in {entry}.")
             if entry.peer in books:
-                if entry.direction == SENT:
-                    sent[node, entry.peer, entry.variable] = entry
-                else:
-                    received[entry.peer, node, entry.variable] = entry
+                is_sent = entry.direction == SENT
+                link = (node, entry.peer, entry.variable) if is_sent else (entry.peer, node, entry.variable)
+                key = (*link, "" if link in in_flight else entry.transport)
+                sums = (sent if is_sent else received).setdefault(key, [0, 0, 0, 0])
+                sums[:] = map(add, sums, entry[5:])
     for key in sorted(sent.keys() | received.keys()):
-        out, into, flying = sent.get(key), received.get(key), in_flight.get(key, 0)
-        posted, arrived = (out[4:] if out else (0, 0, 0, 0)), (into[4:] if into else (0, 0, 0, 0))
-        if posted[0] != arrived[0] + flying or (key not in in_flight and posted != arrived):
+        posted, arrived = (tuple(way.get(key, (0, 0, 0, 0))) for way in (sent, received))
+        sender, receiver, variable, transport = key
+        flying = in_flight.get((sender, receiver, variable), 0)
+        if posted[0] != arrived[0] + flying or (transport and posted != arrived):
+            by = f" by {transport}" if transport else ""
             raise AccountError(
-                f"Node({key[0]}) sent {posted} of variable {key[2]} to node({key[1]}), where {arrived} arrived and {flying} "
-                f"packet(s) are in flight (packets, raw, wire and overhead bytes)."
+                f"Node({sender}) sent {posted} of variable {variable} to node({receiver}){by}, where {arrived} arrived and "
+                f"{flying} packet(s) are in flight (packets, raw, wire and overhead bytes)."
             )
 
 

@@ -20,6 +20,9 @@ class Channel(Protocol):
     def peers(self) -> Collection[int]:
         """The nodes that can be talked to now; one that has left or was lost is not among them."""
 
+    def transport(self, peer: int) -> str:
+        """What carries the packets to and from `peer`; see `accounts.Entry`."""
+
     def suspects(self) -> Collection[int]:
         """The peers of which the failure detector has a doubt, and will say more in a moment."""
 

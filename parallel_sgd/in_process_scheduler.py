@@ -120,6 +120,9 @@ class MemoryChannel:
     def peers(self) -> set[int]:
         return self._fabric.peers(self.node_id)
 
+    def transport(self, _peer: int) -> str:
+        return "process"
+
     def suspects(self) -> tuple[int, ...]:
         """Nobody watches here."""
         return ()

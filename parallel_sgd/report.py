@@ -21,7 +21,7 @@ RECORD_FILES: Final = ("RUN-job.toml", "RUN-start.model")
 """What a run is, and the model that it begins with: kept by its nodes for who fetches it from elsewhere."""
 _COST_COLUMNS = ("Codec", "Variable", "Name", "Encode", "Merge")
 _AT_THE_END = ("AC", "CO")
-_ACCOUNT_COLUMNS = ("Codec", "Variable", "Name", "Peer", "Direction", "Packets", "Raw", "Wire", "Overhead")
+_ACCOUNT_COLUMNS = ("Codec", "Variable", "Name", "Peer", "Direction", "Transport", "Packets", "Raw", "Wire", "Overhead")
 SAVE_SECONDS = 1.0
 _SEPARATORS = frozenset('/\\:*?"<>|')
 
@@ -130,7 +130,7 @@ class TrainingReport:
         self._hashes.save()
 
     def accounts(self, entries: Iterable[Entry], names: Sequence[str]) -> None:
-        """All packets, one row per variable, peer and direction; sizes in bytes. `names` are those of the variables."""
+        """All packets, one row per `Entry`; sizes in bytes. `names` are those of the variables."""
         rows = [(e.codec, e.variable, names[e.variable] if e.variable < len(names) else "", *e[2:]) for e in entries]
         self._packets.add(rows)
         self._packets.save()

@@ -34,6 +34,9 @@ class SocketChannel:
     def peers(self) -> list[int]:
         return self._controller.available_clients
 
+    def transport(self, peer: int) -> str:
+        return self._controller.sessions[peer].link.transport
+
     def suspects(self) -> Collection[int]:
         return self._suspects()
 

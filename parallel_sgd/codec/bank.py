@@ -42,7 +42,7 @@ class CodecBank:
         self.node_id = channel.node_id
         self.assignment: ISetting = settings.assignment
         self._names = [kind.__name__ for kind in kinds]
-        self.accounts = Accounts(channel.node_id, [*self._names, "sync type", "checkpoint"])
+        self.accounts = Accounts(channel.node_id, [*self._names, "sync type", "checkpoint"], channel.transport)
         self._watch = self.accounts.watch
         self._attempt = attempt
         self.refused = 0  # packets of another attempt
@@ -91,6 +91,9 @@ class CodecBank:
         row[0] += 1
         row[1] += message.raw
         row[2] += message.overhead
+        if message.shared:
+            row[3] += 1
+            row[4] += message.raw
         if key[0] == self._attempt:
             return True
         self.refused += 1
@@ -324,10 +327,13 @@ class CodecBank:
                 size = self.channel.post(target, key, packet.content)
                 if size is not None:
                     row = self.accounts.rows[SENT, variable, target]
-                    raw, overhead = size
+                    raw, overhead, shared = size
                     row[0] += 1
                     row[1] += raw
                     row[2] += overhead
+                    if shared:
+                        row[3] += 1
+                        row[4] += raw
                     wire = raw + overhead
                     self.unsent += wire
                     count += 1

@@ -105,27 +105,37 @@ def _rows(table: Mapping[str, Column], *names: str) -> Iterable[tuple[float | st
     return zip(*(table.get(name, []) for name in names), strict=False)
 
 
+_OF_ACCOUNTS: Final = ("Codec", "Name", "Peer", "Direction", "Transport", "Wire")
+
+
 def _bytes(records: RunRecords) -> dict[str, Any]:
-    """Bytes on the wire, by sender and receiver, and by variable and sender."""
-    links: Counter[tuple[int, int]] = Counter()
+    """Bytes on the wire, by sender and receiver, also by transport, and by variable and sender."""
+    ways: Counter[tuple[int, int, str]] = Counter()
     variables: defaultdict[str, Counter[int]] = defaultdict(Counter)
     for node, tables in records.tables.items():
-        for codec, name, peer, direction, wire in _rows(tables.get("AC", {}), "Codec", "Name", "Peer", "Direction", "Wire"):
+        for codec, name, peer, direction, way, wire in _rows(tables.get("AC", {}), *_OF_ACCOUNTS):
             if isinstance(peer, str) or isinstance(wire, str):
                 continue
             if direction == "sent":
-                links[node, int(peer)] += int(wire)
+                ways[node, int(peer), str(way)] += int(wire)
                 whose = f"{name} ({codec})" if name else str(codec)
                 variables[whose][node] += int(wire)
             elif int(peer) == SERVER:  # which keeps no tables
-                links[SERVER, node] += int(wire)
+                ways[SERVER, node, str(way)] += int(wire)
+    links: Counter[tuple[int, int]] = Counter()
+    for (of, to, _), wire in ways.items():
+        links[of, to] += wire
     nodes = sorted({node for pair in links for node in pair})
     place = {node: number for number, node in enumerate(nodes)}
     names = sorted(variables, key=lambda name: -sum(variables[name].values()))[:_MOST_LINES]
     senders = sorted({node for name in names for node in variables[name]})
     cells = [[senders.index(node), row, wire] for row, name in enumerate(names) for node, wire in variables[name].items()]
     return {
-        "links": {"nodes": nodes, "cells": [[place[to], place[of], wire] for (of, to), wire in sorted(links.items())]},
+        "links": {
+            "nodes": nodes,
+            "cells": [[place[to], place[of], wire] for (of, to), wire in sorted(links.items())],
+            "ways": [[place[to], place[of], way, wire] for (of, to, way), wire in sorted(ways.items())],
+        },
         "variables": {"nodes": senders, "names": names, "cells": cells},
     }
 

@@ -106,7 +106,8 @@ function heat(id, columns, rows, cells, format, names) {
     visualMap: {min: 0, max: most || 1, calculable: false, orient: "horizontal", left: "center", bottom: 4, itemHeight: 110, itemWidth: 10,
       textStyle: {color: ink(), fontSize: 11}, formatter: value => format(value), text: [format(most), "0"],
       inRange: {color: DARK.matches ? ["#1f2834", "#2f5f8f", "#62b6e0", "#e9f5c9"] : ["#eef3fa", "#9ec5ea", "#3d7edb", "#173a75"]}},
-    tooltip: {formatter: item => escaped(names.tell(rows[item.value[1]], columns[item.value[0]])) + "<br><b>" + format(item.value[2]) + "</b>"},
+    tooltip: {formatter: item => escaped(names.tell(rows[item.value[1]], columns[item.value[0]])) + "<br><b>" + format(item.value[2]) + "</b>" +
+      (names.parts ? names.parts(item.value) : "")},
     series: [{type: "heatmap", data: cells, progressive: 0, itemStyle: {borderColor: DARK.matches ? "#1a2029" : "#fff", borderWidth: columns.length > 24 ? 0 : 1},
       label: {show: few, fontSize: 11, formatter: item => format(item.value[2])}}]},
     Math.max(230, 110 + Math.max(13, Math.min(30, 700 / rows.length)) * rows.length));
@@ -117,7 +118,9 @@ function drawHeat() {
   heat("waits", waits.nodes.map(short), waits.nodes.map(who), waits.cells, seconds,
     {left: 80, x: "waited for", y: "", tell: (row, column) => row + " waited for " + column});
   heat("links", links.nodes.map(short), links.nodes.map(who), links.cells, bytes,
-    {left: 80, x: "to", y: "", tell: (row, column) => row + " sent to " + column});
+    {left: 80, x: "to", y: "", tell: (row, column) => row + " sent to " + column,
+      parts: ([to, of]) => links.ways.filter(way => way[0] === to && way[1] === of)
+        .map(way => "<br>" + escaped(way[2]) + " " + bytes(way[3])).join("")});
   heat("variables", variables.nodes.map(short), variables.names, variables.cells, bytes,
     {left: narrow() ? 120 : 210, x: "sent by worker", y: "", tell: (row, column) => row + ", sent by " + column});
 }

@@ -185,8 +185,9 @@ def _bytes(data: Mapping[str, Any]) -> str:
     first = chart(
         "links",
         "By link",
-        "Bytes on the wire, with what the protocol adds: sent by a node (row) to a node (column).",
-        tables.cells_table(names, names, links["cells"], ["sender", "receiver", "bytes"]),
+        "Bytes on the wire, with what the protocol adds: sent by a node (row) to a node (column), by TCP, a Unix socket, or in "
+        "memory that both share.",
+        tables.cells_table(names, names, links["ways"], ["sender", "receiver", "by", "bytes"]),
     )
     second = chart(
         "variables",

@@ -93,8 +93,9 @@ def phases_table(data: Mapping[str, Any]) -> str:
     return table(["", *columns], rows, "Seconds of each worker by phase")
 
 
-def cells_table(rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence[float]], head: Sequence[str]) -> str:
-    found = [(rows[int(y)], columns[int(x)], value) for x, y, value in sorted(cells, key=lambda cell: -cell[2])[:200]]
+def cells_table(rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence[Any]], head: Sequence[str]) -> str:
+    """The cells of a picture, the largest first; what a cell has between its place and its number gets a column, too."""
+    found = [(rows[x], columns[y], *rest) for y, x, *rest in sorted(cells, key=lambda cell: -cell[-1])[:200]]
     return table(head, found, " ".join(head))
 
 

@@ -26,6 +26,9 @@ class SimChannel:
         process = self._process
         return [node for node in process.life.nodes if process.life.open[process.name, f"J{node}"]]
 
+    def transport(self, _peer: int) -> str:
+        return "tcp"
+
     def suspects(self) -> list[int]:
         return []
 

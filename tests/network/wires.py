@@ -36,6 +36,8 @@ class Wire(NamedTuple):
 class MemoryLink(Link):
     """One end of two bounded buffers in this process, for one thread: a link that the system knows nothing of."""
 
+    transport = "buffers"
+
     def __init__(self, outgoing: Buffer, incoming: Buffer, peer: str) -> None:
         self.peer, self.binding = peer, b"memory"
         self._out, self._in = outgoing, incoming

@@ -105,6 +105,9 @@ class _Channel:
     def peers(self) -> Collection[int]:
         return [node for node in self._cluster.nodes if node != self.node_id]
 
+    def transport(self, _peer: int) -> str:
+        return "tcp"
+
     def suspects(self) -> Collection[int]:
         return ()
 

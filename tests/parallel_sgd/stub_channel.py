@@ -23,6 +23,9 @@ class StubChannel:
     def peers(self) -> set[int]:
         return self.here
 
+    def transport(self, _peer: int) -> str:
+        return "tcp"
+
     def suspects(self) -> set[int]:
         return set()
 

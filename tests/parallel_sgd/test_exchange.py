@@ -9,7 +9,7 @@ import pytest
 
 from network.message import Message
 from network.wire import Sent
-from parallel_sgd.accounts import RECEIVED, SENT, AccountError, Accounts, Entry, check_conserved, unread
+from parallel_sgd.accounts import MEMORY, RECEIVED, SENT, AccountError, Accounts, Entry, check_conserved, unread
 from parallel_sgd.batch_sync import SynchronizedSGD
 from parallel_sgd.channel import Key
 from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, MissingParameter
@@ -223,18 +223,19 @@ def test_a_codec_whose_result_does_not_fit_is_named(result: object, came: str | 
 
 @covers("SUB-40")
 def test_entries_add_up_per_codec_variable_link_and_direction() -> None:
-    """Raw bytes, wire bytes, overhead."""
-    books = Accounts(0, ["Plain", "QSGD"])
-    for variable, peer, size in ((1, 2, Sent(10, 4)), (1, 2, Sent(20, 4)), (0, 1, Sent(1, 4))):
+    """Packets, raw bytes, wire bytes, overhead; what lies in memory apart, where nothing is added to it."""
+    books = Accounts(0, ["Plain", "QSGD"], {1: "tcp", 2: "unix"}.__getitem__)
+    for variable, peer, size in ((1, 2, Sent(10, 4)), (1, 2, Sent(20, 4)), (1, 2, Sent(99, 4, True)), (0, 1, Sent(1, 4))):
         books.sent(variable, peer, size)
     books.received(1, 2, Sent(7, 4))
     assert books.entries() == [
-        Entry("QSGD", 1, 2, RECEIVED, 1, 7, 11, 4),
-        Entry("Plain", 0, 1, SENT, 1, 1, 5, 4),
-        Entry("QSGD", 1, 2, SENT, 2, 30, 38, 8),
+        Entry("QSGD", 1, 2, RECEIVED, "unix", 1, 7, 11, 4),
+        Entry("Plain", 0, 1, SENT, "tcp", 1, 1, 5, 4),
+        Entry("QSGD", 1, 2, SENT, "unix", 2, 30, 42, 12),
+        Entry("QSGD", 1, 2, SENT, MEMORY, 1, 99, 99, 0),
     ]
-    assert (books.total(SENT), books.total(RECEIVED)) == (Sent(31, 12), Sent(7, 4))
-    assert Accounts(0, []).total(SENT) == Sent(0, 0)
+    assert (books.total(SENT), books.total(RECEIVED)) == (Sent(130, 16), Sent(7, 4))
+    assert Accounts(0, [], str).total(SENT) == Sent(0, 0)
 
 
 @covers("SUB-40", "INV-4")
@@ -259,18 +260,20 @@ def test_a_job_conserves_bytes_and_packets(copies: int) -> None:
         assert 0 < books.total(SENT).overhead < 5 * 2 * 64
 
 
-def entry(direction: str, peer: int, packets: int = 1, raw: int = 4, wire: int = 9, overhead: int = 5) -> Entry:
-    return Entry("Plain", 0, peer, direction, packets, raw, wire, overhead)
+def entry(direction: str, peer: int, *, packets: int = 1, raw: int = 4, overhead: int = 5, by: str = "tcp") -> Entry:
+    return Entry("Plain", 0, peer, direction, by, packets, raw, raw + overhead, overhead)
 
 
 @pytest.mark.parametrize(
     ("books", "flying", "words"),
     [
-        ({0: [entry(SENT, 1)], 1: []}, {}, r"Node\(0\) sent \(1, 4, 9, 5\) of variable 0 to node\(1\)"),
+        ({0: [entry(SENT, 1)], 1: []}, {}, r"Node\(0\) sent \(1, 4, 9, 5\) of variable 0 to node\(1\) by tcp"),
         ({0: [], 1: [entry(RECEIVED, 0)]}, {}, r"where \(1, 4, 9, 5\) arrived and 0"),
         ({0: [entry(SENT, 1)], 1: [entry(RECEIVED, 0)]}, {(0, 1, 0): 1}, r"1 packet\(s\) are in flight"),
-        ({0: [entry(SENT, 1)], 1: [entry(RECEIVED, 0, raw=3, wire=8)]}, {}, "arrived"),
-        ({0: [entry(SENT, 1, wire=10)], 1: []}, {}, "wire bytes are not raw bytes plus overhead"),
+        ({0: [entry(SENT, 1)], 1: [entry(RECEIVED, 0, raw=3)]}, {}, "arrived"),
+        ({0: [entry(SENT, 1)._replace(wire=10)], 1: []}, {}, "wire bytes are not raw bytes plus overhead"),
+        ({0: [entry(SENT, 1)], 1: [entry(RECEIVED, 0, by="unix")]}, {}, r"by tcp, where \(0, 0, 0, 0\) arrived"),
+        ({0: [entry(SENT, 1, by=MEMORY)], 1: []}, {}, "what lies in memory has no overhead"),
     ],
 )
 def test_a_discrepancy_is_named(books: dict[int, list[Entry]], flying: dict[tuple[int, int, int], int], words: str) -> None:
@@ -286,9 +289,9 @@ def test_what_is_in_flight_or_goes_nowhere_is_no_discrepancy() -> None:
     _, bank = exchange_of(Plain, TWO, StubChannel(size=None))
     bank.update(0, 0, np.zeros(4, np.float32))
     assert bank.accounts.entries() == [] and bank.unsent == 0 and not bank.rescue(0)
-    sender, receiver = Accounts(0, ["Plain"]), Accounts(1, ["Plain"])
-    for _ in range(3):
-        sender.sent(0, 1, Sent(10, 4))
+    sender, receiver = Accounts(0, ["Plain"], lambda peer: "unix"), Accounts(1, ["Plain"], lambda peer: "unix")
+    for shared in (False, False, True):
+        sender.sent(0, 1, Sent(10, 4, shared))
     receiver.received(0, 0, Sent(10, 4))
     books = {0: sender.entries(), 1: receiver.entries()}
     with pytest.raises(AccountError, match=r"Node\(0\) sent .* to node\(1\)"):

@@ -93,6 +93,7 @@ def test_a_run_has_a_page_that_needs_nothing_else(tmp_path: Path, capsys: pytest
     assert data["curves"]["names"] == ["Loss", "accuracy"] and len(data["curves"]["epoch"]) == len(data["curves"]["step"]) + 2
     assert len(data["batches"]["rows"]) == 2 * 2 * 4 and data["phases"]["workers"] == [0, 1]
     (summed,) = {sum(cell[2] for cell in data[name]["cells"]) for name in ("links", "variables")}
+    assert {way[2] for way in data["links"]["ways"]} == {"process"} and summed == sum(way[3] for way in data["links"]["ways"])
     assert summed == sum(entry.wire for books in result.accounts.values() for entry in books if entry.direction == "sent")
     assert (
         "Every block of every batch went into the weights exactly once" in page.text and f"{result['Loss']:,.6g}" in page.text

@@ -163,7 +163,7 @@ def test_a_job_reports_times_and_packets(tmp_path: Path) -> None:
         assert sum(float(row["Total"]) for row in epochs) == pytest.approx(times.total, rel=0.2)
         rows = list(csv.DictReader((folder / f"AC-T-N({node}).csv").read_text().splitlines()))
         assert [row["Name"] for row in rows[:2]] == ["dense_1/kernel", "dense_1/bias"]
-        columns = ("Codec", "Variable", "Peer", "Direction", "Packets", "Raw", "Wire", "Overhead")
+        columns = ("Codec", "Variable", "Peer", "Direction", "Transport", "Packets", "Raw", "Wire", "Overhead")
         assert [[row[name] for name in columns] for row in rows] == [[str(field) for field in entry] for entry in entries]
         assert {path.name.partition("-")[0] for path in result.files[node]} == {*KINDS, "LEDGER", "MODEL"}
         assert all(path.is_file() for path in result.files[node])
@@ -210,15 +210,21 @@ def test_staleness_is_counted_under_asynchronous_types(tmp_path: Path) -> None:
 
 
 def test_the_log_says_it_in_words() -> None:
-    books = Accounts(0, ["Plain", "QSGD"])
+    books = Accounts(0, ["Plain", "QSGD"], {1: "tcp", 2: "unix"}.__getitem__)
     books.sent(0, 1, Sent(10, 4))
-    books.sent(0, 2, Sent(10, 4))
+    books.sent(0, 2, Sent(10, 4, shared=True))
     books.sent(1, 2, Sent(1, 2))
     books.received(1, 2, Sent(5, 2))
     found = NodeAccounts(books.entries(), Times(1, 0.5, 0.25, 2, 0.125), {3: 1, 0: 7})
     assert found.describe() == [
         "Packets sent: raw 21 + overhead 10 = wire 31 bytes.",
         "Packets received: raw 5 + overhead 2 = wire 7 bytes.",
+        "By memory sent: 1 packets, raw 10 + overhead 0 = wire 10 bytes.",
+        "By memory received: 0 packets, raw 0 + overhead 0 = wire 0 bytes.",
+        "By tcp sent: 1 packets, raw 10 + overhead 4 = wire 14 bytes.",
+        "By tcp received: 0 packets, raw 0 + overhead 0 = wire 0 bytes.",
+        "By unix sent: 1 packets, raw 1 + overhead 6 = wire 7 bytes.",
+        "By unix received: 1 packets, raw 5 + overhead 2 = wire 7 bytes.",
         "Plain sent: 2 packets, raw 20 + overhead 8 = wire 28 bytes.",
         "Plain received: 0 packets, raw 0 + overhead 0 = wire 0 bytes.",
         "QSGD sent: 1 packets, raw 1 + overhead 2 = wire 3 bytes.",

@@ -357,7 +357,7 @@ def fill(report: TrainingReport, disk: FullDisk, epochs: Sequence[int]) -> None:
         report.times(epoch, Times(epoch, epoch, 0.0, 0.0, 0.0))
         report.weights(epoch, {"kernel": np.full(2, epoch, np.float32)})
         report.save()
-    report.accounts([Entry("Plain", 0, 1, "sent", 2, 3, 4, 5)], ["kernel"])
+    report.accounts([Entry("Plain", 0, 1, "sent", "tcp", 2, 3, 4, 5)], ["kernel"])
     report.costs([("Plain", 0, 0.5, 0.25)], ["kernel"])
 
 

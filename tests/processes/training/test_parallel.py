@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -126,14 +127,15 @@ def test_samples_are_sent_once(agents: LocalNodes, tmp_path: Path, caplog: pytes
     assert sent[0] > 2 * size > 20 * sent[1]
 
 
-@covers("SUB-17", "SUB-44")
+@covers("SUB-17", "SUB-40", "SUB-44")
 def test_the_files_of_every_node(agents: LocalNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Names, columns and rows; a second run of the title leaves those of the first as they are."""
+    """Names, columns and rows; a second run of the title leaves those of the first as they are. What large arrays take is in
+    memory, and no byte more; their frames are on the socket; both are what the other worker has received."""
     monkeypatch.chdir(tmp_path)
     settings: dict[str, Any] = {"epoch": 3, "block_size": 16, "assignment_type": FOUR_BLOCKS, "mission_title": "My title"}
     first = digits_job().parallel(some(agents, 2), **settings)
     before = {path: path.read_bytes() for files in first.files.values() for path in files}
-    result = digits_job().parallel(some(agents, 2), **settings)
+    result = digits_job(mlp(units=64)).parallel(some(agents, 2), **settings)
     assert before == {path: path.read_bytes() for path in before}
     for node in (0, 1):
         folder = Path(f"runs/My title-2/Node-{node}-Retrieve")
@@ -159,10 +161,14 @@ def test_the_files_of_every_node(agents: LocalNodes, tmp_path: Path, monkeypatch
             assert 0.5 * whole < shown <= 1.01 * whole  # not in the table: what comes after the last epoch, or before the first
         assert min(spent) > 0
         assert packets["Wire"].sum() == sum(entry.wire for entry in result.accounts[node])
+        assert set(packets["Transport"]) == ({"unix", "memory"} if sys.platform == "linux" else {"unix"})
+        in_memory = packets[packets["Transport"] == "memory"]
+        assert set(in_memory["Overhead"]) <= {0} and set(in_memory["Raw"] / in_memory["Packets"]) <= {4.0 * 64 * 64}
         log = log_of(result.files, node)
         assert f"Time: {spent}." in log
         sent = [entry for entry in result.accounts[node] if entry.direction == SENT]
         assert f"Plain sent: {sum(entry.packets for entry in sent)} packets, raw {sum(entry.raw for entry in sent)} + " in log
+        check_conserved(result.accounts, {})
         model = Model.load(folder / f"MODEL-My title-N({node}).model")
         x, y = ImageCls()(*Shuffle()(*nn.dataset.Digits().load()))[2:]
         assert model.evaluate(x, y) == result

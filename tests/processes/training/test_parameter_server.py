@@ -82,7 +82,7 @@ def test_the_same_bits_and_the_story(agents: LocalNodes, tmp_path: Path, caplog:
     assert all(type(entry) is Entry for entries in result.accounts.values() for entry in entries)
     check_conserved(result.accounts, {})
     for node in (Parameter_Server, 0, 1):
-        *_, sent, received, _, _, spent = log_of(result.files, node).splitlines()
+        *_, sent, received, _, _, _, _, spent = log_of(result.files, node).splitlines()
         assert spent.endswith(f"Time: {result.accounts[node].times}.")
         for direction, line in ((SENT, sent), (RECEIVED, received)):
             entries = [entry for entry in result.accounts[node] if entry.direction == direction]
