@@ -24,7 +24,7 @@ class JobFailed(RuntimeError):
     Attributes: `failures`, {node id: (state, detail)}, causes before their consequences (a node that ended because it lost
     another one, or was stopped), else in the order in which they became known; `files`, the saved files of each node; `job_id`;
     `verdicts`, what the failure detector says, in the same order: `verdicts[0].describe()` tells all there is to know.
-    `reason` says why nothing more was tried.
+    `reason` says why nothing more was tried, "" where that is a matter of course.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class JobFailed(RuntimeError):
         verdicts: Sequence[Verdict] = (),
         reason: str = "",
     ) -> None:
-        self.verdicts = in_causal_order(verdicts)
+        self.verdicts, self.reason = in_causal_order(verdicts), clean_text(reason)
         # of several on one node the first cause counts: who is cut off may yet lose somebody who obeys the order to stop
         ranks = {verdict.node: verdict.rank for verdict in reversed(self.verdicts)}
         self.failures = dict(sorted(failures.items(), key=lambda item: ranks.get(item[0], _rank(*item[1]))))
@@ -47,7 +47,7 @@ class JobFailed(RuntimeError):
             f", first Node({cause.node}) {cause.place}" if cause is not None else ""
         )  # not a bystander of one without a verdict
         told = describe_failures(self.failures)
-        super().__init__(" ".join(text for text in (f"Job {job_id} failed{first}.", told, clean_text(reason)) if text))
+        super().__init__(" ".join(text for text in (f"Job {job_id} failed{first}.", told, self.reason) if text))
 
     @property
     def culprits(self) -> list[int]:

@@ -225,6 +225,9 @@ def _turn(scheduled: _ScheduledNode, fabric: Fabric, clock: JumpingClock) -> boo
     except StopIteration as end:
         scheduled.result = end.value
         fabric.leave(scheduled.node)
+    except Exception as error:  # in place of add_note(), which Python 3.10 lacks
+        vars(error).setdefault("__notes__", []).append(f"Node({scheduled.node}) of the job raised it.")
+        raise
     return True
 
 

@@ -76,7 +76,11 @@ def run_on_agents(spec: JobSpec, arrays: Samples) -> JobResult:
         except JobFailed as failed:
             adopt(run.path, failed.files)
             raise
+        except KeyboardInterrupt:
+            outcome.goes_on = loop.left
+            raise
         except Deposed as error:
+            outcome.goes_on = True
             raise Deposed(f"{error} 'psgd-submit --attach {job}' shows its progress again.") from error
         adopt(run.path, coordinator.files)
         result = _result(spec, coordinator, results, loop.recovery.restarts)

@@ -56,7 +56,7 @@ class RestartLoop:
 
     `samples` loads the data set for nodes that lack it. Files go to `run`; None where none are fetched. `driver` is the name by
     which agents know us, "" for a job that ends with us. Attributes: `recovery`; `on_failure`, told of each attempt after
-    which the job goes on.
+    which the job goes on; `left`, whether Ctrl-C has left the job to its nodes.
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class RestartLoop:
         self._manifest, self._membership, self.recovery = manifest, membership, recovery
         self._request, self._samples, self._run = request, samples, run
         self.on_failure: Callable[[int, JobFailed], None] | None = None
+        self.left = False
         self._driver, self._collects = driver, run is not None
         self._attempt, self._term, self._kernels = begin
         self._content = manifest.to_bytes() if driver else b""
@@ -207,6 +208,7 @@ class RestartLoop:
                 look=self._membership.look if self._manifest.is_elastic else None,
             )
         except KeyboardInterrupt:
+            self.left = not coordinator.halted
             if coordinator.halted:
                 coordinator.conclude("stopped", coordinator.halted)
             raise
@@ -272,9 +274,11 @@ class RestartLoop:
                 self.on_failure(coordinator.attempt, failed)
             reason = self._membership.settle(failed)
         if reason:
+            told = reason if self._manifest.is_elastic else ""
             if self.recovery.policy in AGAIN:
                 _log.error("Giving up: %s.", reason.rstrip("."))
-            raise self._give_up(coordinator, reason if self._manifest.is_elastic else "")
+                told = told or f"Given up: {reason.rstrip('.')}."
+            raise self._give_up(coordinator, told)
         after = self._membership.nodes
         same = dict(after.items()) == dict(before.items())
         _log.warning(
@@ -377,5 +381,5 @@ class RestartLoop:
     def _name_successor(self) -> None:
         """Whoever leaves between two attempts leaves the next one to a standby driver."""
         if self._driver:
-            job = self._manifest.job
+            self.left, job = True, self._manifest.job
             _log.warning("The job %s goes on without us. 'psgd-submit --attach %s' shows its progress again.", job, job)

@@ -23,6 +23,7 @@ Task = Callable[[argparse.Namespace], int]
 RUN = "runs/latest"
 FAILED, USAGE = 1, 2
 _FORMAT = 1  # of outcome.json
+_ABOUT = ("job.json", "outcome.json")
 
 
 def report(parser: argparse.ArgumentParser) -> Task:
@@ -55,7 +56,13 @@ def page(parser: argparse.ArgumentParser) -> Task:
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", nargs="?", default=RUN, type=Path, help="the folder of the run (default: %(default)s)")
+    parser.add_argument(
+        "run",
+        nargs="?",
+        default=RUN,
+        type=Path,
+        help="the folder of the run, or a directory, which stands for its newest (default: %(default)s)",
+    )
 
 
 def _problem_of(run: Path) -> str:
@@ -63,8 +70,11 @@ def _problem_of(run: Path) -> str:
     from parallel_sgd.run_page import RunRecords  # noqa: PLC0415 - with all that it imports, once it is needed
 
     try:
-        if not any(os.scandir(run)):
+        if not os.listdir(run):
             return "it is empty: its run has not begun"
+        for name in _ABOUT:
+            with contextlib.suppress(FileNotFoundError):
+                (run / name).open("rb").close()
         records = RunRecords.read(run)
     except FileNotFoundError:
         return "there is no such folder"
@@ -74,7 +84,7 @@ def _problem_of(run: Path) -> str:
     if made != _FORMAT:
         return f"its outcome.json has the format {made!r}, and this release reads {_FORMAT}: a newer release has written it"
     if records.run is None and not records.tables:
-        half = [name for name in ("job.json", "outcome.json") if (run / name).exists() and not _is_json(run / name)]
+        half = [name for name in _ABOUT if (run / name).exists() and not _is_json(run / name)]
         return f"its {half[0]} is cut off, and there is no table" if half else "there is no job.json and no table"
     return ""
 
@@ -86,9 +96,17 @@ def _is_json(path: Path) -> bool:
         return False
 
 
+def _folder_of(run: Path) -> Path:
+    """The folder of the run that is meant: a directory with runs stands for the newest of them, as in `resume=`."""
+    from parallel_sgd.checkpoint.locate import run_at  # noqa: PLC0415 - as above
+
+    found = run_at(run)
+    return run if found is None else found.path
+
+
 def _check(run: Path) -> None:
     """Raises: ValueError saying why that is no folder of a run."""
-    if problem := _problem_of(run):
+    if problem := _problem_of(_folder_of(run)):
         raise ValueError(f"'run' must be the folder of a run, as {RUN}, got {str(run)!r}: {problem}")
 
 
@@ -97,7 +115,7 @@ def _report(given: argparse.Namespace) -> int:
 
     try:
         _check(given.run)
-        sys.stdout.write(f"{write_report(given.run.resolve())}\n")
+        sys.stdout.write(f"{write_report(_folder_of(given.run).resolve())}\n")
     except ValueError as error:
         _say(str(error))
         return USAGE
@@ -139,7 +157,7 @@ def _source(given: argparse.Namespace) -> Source:
 
     if given.job is None:
         _check(given.run)
-        return RunSource(given.run.resolve)
+        return RunSource(lambda: _folder_of(given.run).resolve())
     source = ClusterSource(all_nodes(given), given.job)
     try:
         seen = source.look()

@@ -22,6 +22,7 @@ _SHARE = 0.001  # of the run; less is not told
 Costs = Mapping[int, Sequence[tuple[str, float, float]]]
 
 NODE, DATA, LINK, CODEC, SEND, PAUSE, SERVER_TURN = "node", "data", "link", "codec", "send", "pause", "server"
+RESTART: Final = "restart"
 WAIT: Final = "wait"
 ALL_CODECS: Final = "of all variables together"
 TOLD: Final = {
@@ -30,7 +31,8 @@ TOLD: Final = {
     LINK: "Packets took long on {place}, or waited for its receiver",
     CODEC: "The codec {place} took time to encode and merge",
     SEND: "{place} took time to hand packets to the system",
-    PAUSE: "{place} did something else between batches: evaluation, checkpoints, a restart",
+    PAUSE: "{place} did something else between batches: evaluation, checkpoints",
+    RESTART: "All were started again after a failure",
     SERVER_TURN: "The {place} kept the workers waiting",
 }
 
@@ -69,8 +71,10 @@ class Blame:
     waits: Mapping[tuple[int, int], float]
 
 
-def blame(runs: Runs, costs: Costs | None = None) -> Blame:
+def blame(runs: Runs, costs: Costs | None = None, failures: Sequence[float] = ()) -> Blame:
     """Who is to blame, by the batches of all workers and, where they are known, what their codecs cost.
+
+    `failures` are the moments at which attempts had failed after which all were started again.
 
     >>> fast = Batch(1, 1, 0.0, 0, 1.0, 0, 0, 2.0, 0, 0, 1.0, 1.0, 3.0, 1)
     >>> slow = Batch(1, 1, 0.0, 0, 3.0, 0, 0, 0.0, 0, 0, 3.0, 3.0, 3.0, None)
@@ -83,7 +87,7 @@ def blame(runs: Runs, costs: Costs | None = None) -> Blame:
         for row in rows:
             if row.peer is not None:
                 waits[node, row.peer] += row.wait  # type: ignore[assignment]
-    path = list(critical_path(runs))
+    path = list(critical_path(runs, failures))
     normal = _normal(runs, {step.key for step in path})
     shares = {node: _shares(own) for node, own in (costs or {}).items()}
     ordinary: Counter[str] = Counter()
@@ -100,8 +104,8 @@ def blame(runs: Runs, costs: Costs | None = None) -> Blame:
     return Blame(total, dict(ordinary.most_common()), causes, dict(waits))
 
 
-def critical_path(runs: Runs) -> Iterator[Step]:
-    """The pieces of the critical path, from the end of the run to its beginning."""
+def critical_path(runs: Runs, failures: Sequence[float] = ()) -> Iterator[Step]:
+    """The pieces of the critical path, from the end of the run to its beginning; `failures` as in `blame`."""
     if not any(runs.values()):
         return
     places = {node: {row.key: place for place, row in enumerate(rows)} for node, rows in runs.items()}
@@ -135,7 +139,8 @@ def critical_path(runs: Runs) -> Iterator[Step]:
             return
         place -= 1
         now = min(runs[node][place].end, row.begin)
-        yield Step("between", node, row.key, row.begin - now)
+        restarted = any(now <= moment <= row.begin for moment in failures)
+        yield Step(RESTART if restarted else "between", node, row.key, row.begin - now)
 
 
 def _sender(row: Batch, node: int, runs: Runs, places: Mapping[int, Mapping[Key, int]]) -> tuple[int, float]:
@@ -196,6 +201,8 @@ def _entries(
         kind = {"data": DATA, "between": PAUSE}.get(what, NODE)
         yield what, "", usual
         yield kind, worker(step.node), seconds - usual
+    elif what == RESTART:
+        yield RESTART, RESTART, seconds
     elif what == "link" and step.sender == SERVER:
         yield SERVER_TURN, "parameter server", seconds
     elif what == "link" and step.sender is None:

@@ -28,7 +28,7 @@ def page_data(records: RunRecords, shown: int | None = None) -> dict[str, Any]:
     `shown`: of each worker only so many batches, the last ones, and blame by the last `_RECENT`.
     """
     runs = records.batches if shown is None else {node: rows[-_RECENT:] for node, rows in records.batches.items()}
-    found = blame(runs, records.costs())
+    found = blame(runs, records.costs(), [incident["time"] for incident in records.outcome.get("incidents", ())])
     return {
         "causes": [
             {"kind": cause.kind, "place": _placed(cause.kind, cause.place), "seconds": cause.seconds, "text": cause.describe()}

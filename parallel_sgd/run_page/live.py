@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final, TypeAlias
 
-from rpc.logs import SUBMIT_LOGGER, clean, get_logger
+from rpc.logs import SUBMIT_LOGGER, clean_text, get_logger
 
 from .data import page_data
 from .report import chart, document, embedded, script
@@ -290,4 +290,4 @@ class _Lines(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         stamp = time.strftime("%H:%M:%S", time.localtime(record.created))
-        self.kept.append(f"{stamp} {record.levelname} {clean(record.getMessage(), 2000)}")
+        self.kept.append(f"{stamp} {record.levelname} {clean_text(record.getMessage(), 2000)}")

@@ -23,8 +23,8 @@ from rpc.files import publish
 from rpc.logs import HEADLINE, SUBMIT_LOGGER, get_logger
 from rpc.submit import RunFolder
 
-from .records import OUTCOME
-from .report import write_report
+from .records import OUTCOME, RunRecords
+from .report import write_page
 
 if TYPE_CHECKING:
     from .live import LivePage
@@ -37,43 +37,53 @@ _log = get_logger(SUBMIT_LOGGER)
 class Outcome:
     """What a run becomes: whoever runs it enters the end of each attempt that failed, and the result.
 
-    `page` is where its report is, once it is written.
+    `page` is where its report is, once it is written; `goes_on`: who waited for the job leaves it to its nodes.
     """
 
     def __init__(self, spec: JobSpec, samples: Sequence[int]) -> None:
         self._about = _described(spec, samples)
         self.incidents: list[dict[str, Any]] = []
         self.page: Path | None = None
+        self.goes_on = False
+        self._story = ""
         self._end: dict[str, Any] = {"state": "failed", "message": ""}
 
     @property
     def end(self) -> dict[str, str]:
         """Its state, and what is to be said of it."""
-        return {"state": str(self._end["state"]), "message": str(self._end.get("message", ""))}
+        return {"state": str(self._end["state"]), "message": self._story or str(self._end.get("message", ""))}
 
     def attempt_failed(self, attempt: int, failed: JobFailed) -> None:
         """The job goes on with another attempt, counted from 0."""
-        verdicts = [verdict.describe() for verdict in failed.verdicts]
-        self.incidents.append({"time": time.time(), "attempt": attempt, "message": str(failed), "verdicts": verdicts})
+        from .story import said_of  # noqa: PLC0415 - most runs end well
+
+        self.incidents.append({"time": time.time(), "attempt": attempt, **said_of(failed)})
 
     def done(self, figures: Mapping[str, float], failures: Mapping[int, tuple[str, str]], problems: Sequence[str] = ()) -> None:
         """The job ended well; `failures` are those of nodes that could be done without, `problems` those of its ledger."""
-        self._end = {"state": "done", "figures": dict(figures), "failures": _listed(failures), "problems": list(problems)}
+        self._end = {
+            "state": "done",
+            "figures": dict(figures),
+            "failures": [[node, *told] for node, told in failures.items()],
+            "problems": list(problems),
+        }
 
     def ended_by(self, error: BaseException) -> None:
         """The job did not end well."""
-        if isinstance(error, JobFailed):
-            verdicts = [verdict.describe() for verdict in error.verdicts]
-            self._end = {"message": str(error), "failures": _listed(error.failures), "verdicts": verdicts}
-        else:
-            self._end = {"message": f"{type(error).__name__}: {error}".rstrip(": ")}
-        self._end["state"] = "stopped" if isinstance(error, KeyboardInterrupt) else "failed"
+        from .story import end_of  # noqa: PLC0415 - most runs end well
+
+        self._end = end_of(error, self.goes_on)
 
     def write(self, folder: Path) -> None:
         """Keep it in the folder of the run, with its page and its timeline. Raises: OSError."""
         content = {**self._about, **self._end, "incidents": self.incidents, "ended": time.time()}
         publish(folder / OUTCOME, json.dumps(content, indent=1), _MODE)
-        self.page = write_report(folder)
+        records = RunRecords.read(folder)
+        if self._end["state"] != "done":
+            from .story import lines  # noqa: PLC0415 - as above
+
+            self._story = lines(records)
+        self.page = write_page(records)
 
 
 @contextlib.contextmanager
@@ -109,10 +119,6 @@ def _live(run: RunFolder, spec: JobSpec, job: str, shown: contextlib.ExitStack) 
     page = shown.enter_context(LivePage(source))
     _log.info("The page of this run, while it goes on: %s", page.address, extra=HEADLINE)
     return page
-
-
-def _listed(failures: Mapping[int, tuple[str, str]]) -> list[list[object]]:
-    return [[node, state, detail] for node, (state, detail) in failures.items()]
 
 
 def _described(spec: JobSpec, samples: Sequence[int]) -> dict[str, Any]:

@@ -189,19 +189,24 @@ function draw() {
 }
 function take(content) { page = content; draw(); }
 
+function press(per) {
+  curvesPer = per;
+  document.querySelectorAll("[data-per]").forEach(button => button.setAttribute("aria-pressed", String(button.dataset.per === per)));
+}
+
 document.documentElement.classList.add("scripted");
 document.addEventListener("DOMContentLoaded", () => {
   for (const button of document.querySelectorAll("[data-per]")) {
-    button.addEventListener("click", () => {
-      curvesPer = button.dataset.per;
-      document.querySelectorAll("[data-per]").forEach(other => other.setAttribute("aria-pressed", String(other === button)));
-      drawCurves();
-    });
+    button.addEventListener("click", () => { press(button.dataset.per); drawCurves(); });
   }
   DARK.addEventListener("change", draw);
   let waiting = 0;
   window.addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(draw, 120); });
   window.addEventListener("beforeprint", () => charts.forEach(chart => chart.resize()));
   const data = document.getElementById("data");
-  if (data) take(JSON.parse(data.textContent));
+  if (data) {
+    const content = JSON.parse(data.textContent);
+    if (content && content.curves.epoch.every(line => line.points.length < 2)) press("step");
+    take(content);
+  }
 });

@@ -131,7 +131,9 @@ class RunRecords:
                 known = _TABLE.fullmatch(path.name)
                 if known and known[1] not in tables.get(int(known[2]), {}):
                     tables.setdefault(int(known[2]), {})[known[1]] = read(path)
-                elif path.suffix == ".log":
+                elif path.suffix == ".log" and not any(
+                    name.endswith(f"/{path.name}") and path.name.startswith("Fit") for name in logs
+                ):
                     logs[f"{path.parent.name}/{path.name}"] = _tail(path)
                 elif path.name.startswith("LEDGER-") and ("-N(" not in path.name or not ledger):
                     ledger = read(path)
@@ -142,6 +144,12 @@ class RunRecords:
         """The batches of each worker that has left any, by one clock."""
         found = {node: batches_of(tables.get("BA", {})) for node, tables in self.tables.items()}
         return aligned({node: rows for node, rows in found.items() if rows})
+
+    @property
+    def went_well(self) -> bool:
+        """Whether it has ended with its result, and nobody failed on the way."""
+        outcome = self.outcome
+        return outcome.get("state") == "done" and not (outcome.get("incidents") or outcome.get("failures"))
 
     def costs(self) -> dict[int, list[tuple[str, float, float]]]:
         """For each worker the codecs of its variables, with the seconds that they encoded and merged."""

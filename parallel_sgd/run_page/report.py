@@ -22,12 +22,13 @@ _HERE: Final = Path(__file__).parent
 _MODE: Final = 0o644
 _POLICY: Final = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 _SECTIONS: Final = (
+    ("story", "What happened"),
     ("result", "Result"),
     ("time", "Where the time went"),
     ("curves", "Curves"),
     ("each", "Batches"),
     ("bytes", "Bytes"),
-    ("story", "What happened"),
+    ("records", "Ledger and logs"),
     ("model", "Model"),
     ("environment", "Environment"),
 )
@@ -38,10 +39,14 @@ def write_report(folder: Path) -> Path:
 
     Raises: OSError.
     """
-    records = RunRecords.read(folder)
+    return write_page(RunRecords.read(folder))
+
+
+def write_page(records: RunRecords) -> Path:
+    """The same, of what was read. Raises: OSError."""
     page = render(records, page_data(records))
-    write_timeline(records.batches, folder)
-    path = folder / REPORT
+    write_timeline(records.batches, records.folder)
+    path = records.folder / REPORT
     publish(path, page, _MODE)
     return path
 
@@ -60,17 +65,18 @@ def embedded(content: object) -> str:
 def render(records: RunRecords, data: Mapping[str, Any]) -> str:
     """The whole page."""
     title = records.run.title if records.run else records.folder.name
-    links = "".join(f'<a href="#{name}">{text}</a> ' for name, text in _SECTIONS)
     contents = {
+        "story": _story(records),
         "result": _result(records),
         "time": _time(data),
         "curves": _curves(records, data),
         "each": _batches(records, data),
         "bytes": _bytes(data),
-        "story": tables.story(records) + "<h3>Ledger</h3>" + tables.ledger(records) + "<h3>Logs</h3>" + tables.logs(records),
+        "records": tables.ledger(records) + tables.logs(records),
         "model": _model(records),
         "environment": _environment(records),
     }
+    links = "".join(f'<a href="#{name}">{text}</a> ' for name, text in _SECTIONS if contents[name])
     sections = "".join(
         f'<section id="{name}"><h2>{text}</h2>{contents[name]}</section>' for name, text in _SECTIONS if contents[name]
     )
@@ -98,7 +104,16 @@ def _head(records: RunRecords, data: Mapping[str, Any]) -> str:
     ended = outcome.get("ended")
     lasted = f", took {tables.seconds(max(0.0, ended - run.began / 1e9))}" if run and isinstance(ended, float) else ""
     told = f"Job {run.job if run else 'unknown'}, {began}{lasted}; {len(data['phases']['workers'])} workers left tables."
-    return f'<h1>{escape(title)} <span class="state {escape(state)}">{escape(state)}</span></h1><p>{escape(told)}</p>'
+    shown = {"left": "left running"}.get(state, state)
+    return f'<h1>{escape(title)} <span class="state {escape(state)}">{escape(shown)}</span></h1><p>{escape(told)}</p>'
+
+
+def _story(records: RunRecords) -> str:
+    if records.went_well:
+        return ""
+    from .story import section  # noqa: PLC0415 - most runs end well
+
+    return section(records)
 
 
 def chart(name: str, caption: str, text: str, rows: str) -> str:
@@ -163,7 +178,7 @@ def _curves(records: RunRecords, data: Mapping[str, Any]) -> str:
     ]
     figures = [f"<figure><h3>{escape(name)}</h3>{place}</figure>" for name, place in zip(names, places, strict=True)]
     rows = tables.folded("As a table", tables.epochs_table(history_of(records)))
-    return f'<p class="note">{text}</p>{buttons}<div class="pair">{"".join(figures)}</div>{rows}'
+    return f'<p class="note">{text}</p>{buttons}<div class="pair drawn">{"".join(figures)}</div>{rows}'
 
 
 def _batches(records: RunRecords, data: Mapping[str, Any]) -> str:

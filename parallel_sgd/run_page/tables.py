@@ -111,36 +111,6 @@ def _peer(peer: int | None) -> str:
     return "" if peer is None else worker(peer)
 
 
-def story(records: RunRecords) -> str:
-    """What failed, what was tried again, and what the failure detector said of it."""
-    outcome, parts = records.outcome, []
-    for incident in outcome.get("incidents", ()):
-        parts.append(f"<h3>Attempt {incident['attempt'] + 1} failed, {stamp(incident['time'])}</h3>")
-        parts.append(f'<p class="story">{escape(incident["message"])}</p>{_verdicts(incident["verdicts"])}')
-    if outcome.get("message"):
-        parts.append(f'<p class="story">{escape(str(outcome["message"]))}</p>{_verdicts(outcome.get("verdicts", ()))}')
-    failed = [
-        (worker(int(node)), state, detail.strip().splitlines()[-1:]) for node, state, detail in outcome.get("failures", ())
-    ]
-    if failed:
-        rows = [(node, state, *(last or [""])) for node, state, last in failed]
-        parts.append(table(["node", "ended", "what it said last"], rows, "Nodes that did not end well"))
-        details = [(node, detail) for node, _, detail in outcome["failures"] if detail.strip().count("\n")]
-        parts += [
-            folded(f"Traceback of {worker(int(node))}", f"<pre>{escape(detail[-20_000:])}</pre>") for node, detail in details
-        ]
-    if not parts:
-        parts.append("<p>Nothing failed, nobody was lost, nothing was started again.</p>")
-    if outcome.get("fault"):
-        parts.append(f"<p>Faults that the job asked for: <code>{escape(outcome['fault'])}</code></p>")
-    return "".join(parts)
-
-
-def _verdicts(verdicts: Iterable[str]) -> str:
-    told = "\n\n".join(verdicts)
-    return folded("What the failure detector says", f"<pre>{escape(told)}</pre>", is_open=True) if told else ""
-
-
 def ledger(records: RunRecords) -> str:
     """Whose copies of blocks went into the weights."""
     columns = [records.ledger.get(name, []) for name in ("node", "attempt", "committed")]

@@ -11,20 +11,23 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+from psgd.cli import main
+
 import numpy as np
 import pytest
 
 from nn.dataset import ArrayDataset
 from nn.dataset.transforms.abstract import AbsTransformer
-from parallel_sgd import ParallelSGD, in_process, run_page
-from parallel_sgd.codec import BlockWeight
+from parallel_sgd import JobFailed, ParallelSGD, in_process, run_page
+from parallel_sgd.codec import BlockWeight, GlobalSettings
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.run import JobResult
+from rpc.messages import Verdict
 from tests.parallel_sgd.networks import mlp
 
 CHARTS = {"causes", "phases", "waits", "curve-0", "curve-1", "batches", "links", "variables"}
 PHASES = ("data", "compute", "encode", "send", "wait", "merge", "rule")
-SECTIONS = ["result", "time", "curves", "each", "bytes", "story", "model", "environment"]
+SECTIONS = ["result", "time", "curves", "each", "bytes", "records", "model", "environment"]
 RANDOM = np.random.default_rng(3)
 X, Y = RANDOM.normal(size=(64, 64)).astype(np.float32), RANDOM.integers(0, 10, 64)
 DATA = ArrayDataset(X, Y, X[:8], Y[:8])
@@ -131,8 +134,75 @@ def test_a_run_that_fails_has_a_page_that_says_why(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="it is full"):
         train(tmp_path, codec=Refuses)
     page = Page(tmp_path / "runs" / "T-1" / "report.html")
-    assert "RuntimeError: </script><b>it is full</b> & more" in page.text and "failed" in page.text and page.scripts == 3
+    told = "RuntimeError: </script><b>it is full</b> & more. Node(0) of the job raised it."
+    assert told in page.text and "failed" in page.text and page.scripts == 3
     assert page.data["batches"]["rows"] and "no result" in page.text
+    assert [name for name, tag in page.ids.items() if tag == "section"] == ["story", *SECTIONS]
+
+
+LOST = "network.errors.PeerLost: Node(0) at 127.0.0.1:7 is lost: Broken pipe."
+VERDICTS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
+    (
+        {"kind": "crashed", "signal": 9},
+        ("Worker 1 died, killed by signal 9 (SIGKILL), in epoch 2, batch 3 of attempt 1 (process 77 on pc).", "want of memory"),
+    ),
+    (
+        {"kind": "crashed", "detail": "ValueError: no", "trace": "ValueError: no", "epoch": 0},
+        ("Worker 1 raised an error, before the first batch of attempt 1 (process 77 on pc): ValueError: no.", "its traceback"),
+    ),
+    (
+        {"kind": "crashed", "detail": LOST, "trace": LOST},
+        ("Worker 1 lost its connection with worker 0 (Broken pipe), in", "look at the network", "Workers 1 and 2 ended."),
+    ),
+    ({"kind": "exited", "exit_code": 3}, ("Worker 1 ended by itself with exit code 3, in", "saw the process end")),
+    ({"kind": "stuck", "detail": "The limit was 2 s."}, ("Worker 1 hung, in", "no progress for 2.1 s. The limit was 2 s.")),
+    ({"kind": "silent"}, ("Worker 1 fell silent with its machine pc, in", "no heartbeat either.")),
+    ({"kind": "cut", "detail": "3 of 4 came."}, ("Worker 1 was cut off from others, in", "For 2.1 s no batch went on. 3 of 4")),
+    ({"kind": "deadlock"}, ("Worker 1 waited for others, who waited too, in", "For 2.1 s no batch went on.")),
+]
+
+
+@pytest.mark.parametrize(("given", "told"), VERDICTS)
+def test_a_verdict_is_told_in_plain_words(tmp_path: Path, given: dict[str, Any], told: tuple[str, ...]) -> None:
+    """Who failed, how that was noticed, what was done, and what is lost."""
+    about: dict[str, Any] = {"job": "20260101-000000-00000000", "node": 1, "attempt": 0, "host": "pc", "pid": 77}
+    where: dict[str, Any] = {"phase": "step", "epoch": 2, "batch": 3, "seconds": 2.1}
+    verdict = Verdict(**{**about, **where, **given})
+
+    class Fails(Plain):
+        def update_blocks(self, block_weight: BlockWeight) -> Any:
+            if GlobalSettings.current().step == (1, 2):
+                raise JobFailed({1: ("failed", "x"), 2: ("stopped", "y")}, {}, verdict.job, [verdict], "Given up: enough.")
+            return super().update_blocks(block_weight)
+
+    with pytest.raises(JobFailed):
+        train(tmp_path, codec=Fails, checkpoint_every=1)
+    (page,) = (Page(path) for path in tmp_path.glob("runs/T-1/report.html"))
+    lost = ("6 of 8 batches had been trained: 1 of 2 epochs were complete. The newest checkpoint is that of epoch 2, batch 2:",)
+    for text in (*told, "Given up: enough.", *lost):
+        assert text in page.text, text
+
+
+def test_the_command_takes_the_folder_of_a_run_or_says_what_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A directory with runs is its newest one, whatever links beside it lead to."""
+    train(tmp_path)
+    run = train(tmp_path).report
+    assert run is not None
+    (tmp_path / "none").mkdir()
+    (run.parent / "outcome.json").unlink()
+    for given in (tmp_path, tmp_path / "runs", run.parent, tmp_path / "Node-0-Retrieve"):
+        assert (main(["report", str(given)]), capsys.readouterr().out) == (0, f"{run}\n")
+    page = Page(run)
+    assert "not ended" in page.text and "it still goes on, or who started it ended before" in page.text
+    (run.parent / "outcome.json").mkdir()
+    wrong = {
+        "none": "it is empty",
+        "nowhere": "there is no such folder",
+        "runs/T-2": "outcome.json cannot be read: Is a directory",
+    }
+    for name, said in wrong.items():
+        assert main(["report", str(tmp_path / name)]) == 2
+        assert "'run' must be the folder of a run, as runs/latest, got" in (told := capsys.readouterr().err) and said in told
 
 
 def test_a_page_that_cannot_be_written_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -150,7 +220,11 @@ def test_tables_that_are_cut_off_or_something_else_make_a_page_nevertheless(
     for path in [*folder.rglob("*.csv"), folder / "outcome.json", folder / "job.json"]:
         path.write_text(spoil(path.read_text("utf-8")), "utf-8")
     assert run_page.write_report(folder) == result.report
-    assert [name for name, tag in Page(folder / "report.html").ids.items() if tag == "section"][:2] == ["result", "time"]
+    assert [name for name, tag in Page(folder / "report.html").ids.items() if tag == "section"][:3] == [
+        "story",
+        "result",
+        "time",
+    ]
 
 
 @pytest.mark.parametrize(("workers", "batches"), [(8, 1000), (64, 250)])

@@ -116,6 +116,8 @@ def test_a_job_that_was_left_is_stopped(trio: Cluster, left: Left, tmp_path: Pat
     assert f"'psgd-submit --attach {left.job}' shows its progress again" in left.said
     assert f"'--stop {left.job}' ends it" in left.said
     assert "Traceback" not in left.said
+    (page,) = (left.place / "away").glob("runs/lonely-1/report.html")
+    assert "left running" in page.read_text() and f"&#x27;psgd attach {left.job}&#x27; follows it again" in page.read_text()
     left.await_manifests()  # it was handed on before the submitter went
     left.await_driver("Node(0)", [0, 1, 2])
     with trio.request() as com, pytest.raises(Deposed, match=r"not driven from here any more: Node\(0\) drives it"):

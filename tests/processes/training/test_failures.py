@@ -159,5 +159,7 @@ def test_ctrl_c_in_local_workers_stops_the_job(tmp_path: Path, caplog: pytest.Lo
             digits_job().parallel(nodes, epoch=4000, directory=tmp_path)
         assert time.monotonic() - interrupted[0] < 4  # it was not killed after 5 s, but stopped itself
         assert "This job has been aborted." in caplog.text
+        page = Path(tmp_path, "runs", "latest", "report.html").read_text("utf-8")
+        assert "Nobody: the job was stopped by Ctrl-C." in page and "batches had been trained: " in page
         assert "All the tasks are done." not in said(caplog.records)
         assert line_job().parallel(nodes, directory=tmp_path, **QUICK)["Loss"] > 0  # at once: the job is stopped

@@ -8,6 +8,7 @@ import os
 import resource
 import signal
 import sys
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -184,7 +185,10 @@ def test_no_more_than_max_restarts(agents: LocalNodes, tmp_path: Path, caplog: p
     take the next job."""
     with pytest.raises(JobFailed, match=r"Node\(1\) failed: .*SIGKILL") as failed:
         run(agents, tmp_path, "kill", 5, max_restarts=1, epoch=8)
-    assert "Giving up: it was started again as often as 'max_restarts' allows, 1." in said(caplog.records)
+    reason = "it was started again as often as 'max_restarts' allows, 1."
+    assert f"Giving up: {reason}" in said(caplog.records) and failed.value.reason == f"Given up: {reason}"
+    page = unescape(Path(tmp_path, "runs", "latest", "report.html").read_text("utf-8"))
+    assert f"The job had been started again 1 time before. Given up: {reason}" in page
     assert failed.value.files.keys() == {0, 1}
     assert log_of(failed.value.files, 1).count("Training begins") == 2  # one log holds both attempts
     assert run(agents, tmp_path / "next", "kill", 0).restarts == 0
@@ -222,6 +226,9 @@ def test_the_others_go_on(agents: LocalNodes, tmp_path: Path, caplog: pytest.Log
     assert (undisturbed.ledger.problems, result.ledger.problems) == ((), ())
     assert only_weights(result) == only_weights(undisturbed)
     assert result.restarts == 1
+    page = Path(result.report or "").read_text("utf-8")
+    assert f"Worker 1 {'died, killed by signal 9 (SIGKILL)' if fault == 'SIGKILL' else 'hung'}, in epoch" in page
+    assert " later with epoch 2, batch 2, with workers 0 and 1." in page and "All were started again after a failure" in page
     told = "\n".join(said(caplog.records))
     assert "2 nodes, numbered anew, start again from the newest state that any of them has" in told
     assert "Training goes on after 1 epoch and 1 batch, with epoch 2, batch 2." in log_of(result.files, 0)
