@@ -18,13 +18,14 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
+	@$(INSTALL) --require-hashes -r requirements/pip.txt || echo "installing with the pip of $(PYTHON)"
 	@touch $@
 
 # under Python 3.11 on Linux the versions of the lock, each file by its hash; elsewhere, or with LOCKED=no, the ranges of pyproject.toml
 define install
 	@if [ "$(LOCKED)" = no ]; then echo "LOCKED=no: installing by the ranges of pyproject.toml" && $(INSTALL) -e '.$(2)'; \
 	elif $(BIN)/python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) or sys.platform != "linux")'; then \
-		{ $(INSTALL) --require-hashes -r $(1) && $(INSTALL) --no-deps --no-build-isolation -e .; } \
+		{ $(INSTALL) --no-deps --require-hashes -r $(1) && $(INSTALL) --no-deps --no-build-isolation -e .; } \
 		|| { echo "$(1) could not be installed; 'make $@ LOCKED=no' takes the ranges of pyproject.toml" >&2; exit 1; }; \
 	else echo "$(1) is for Python 3.11 on Linux: installing by the ranges of pyproject.toml" && $(INSTALL) -e '.$(2)'; fi
 endef

@@ -16,8 +16,6 @@ from typing import Final, NamedTuple
 from network import VERSION
 from rpc import OptionParser, program_name
 
-from .completion import SHELLS, script
-
 Task = Callable[[argparse.Namespace], int]
 Configure = Callable[[argparse.ArgumentParser], Task]
 
@@ -48,6 +46,24 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
     }
 )
 
+SHELLS: Final = ("bash", "zsh")
+# a script with all words, so no key waits for Python
+_COMPLETION = """_psgd() {{
+    local word="${{COMP_WORDS[COMP_CWORD]}}" words=""
+    COMPREPLY=()
+    if [ "$COMP_CWORD" -eq 1 ]; then
+        words="{commands} --help --version --completion"
+    else
+        case "${{COMP_WORDS[1]}}" in
+{cases}
+        esac
+        case "$word" in -*) ;; *) words="" ;; esac
+    fi
+    COMPREPLY=($(compgen -W "$words" -- "$word"))
+}}
+complete -o default -F _psgd psgd
+"""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the arguments say; returns the exit code, which each subcommand tells in its help."""
@@ -58,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return task(subparser.parse_args(given[1:]))
     options = parser.parse_args(given)
     if options.completion:
-        sys.stdout.write(script(options.completion, {name: each for name, (each, _) in make_parser(None)[1].items()}))
+        sys.stdout.write(_completion(options.completion, {name: each for name, (each, _) in make_parser(None)[1].items()}))
         return 0
     parser.print_help()
     return 2
@@ -92,3 +108,14 @@ class _Parser(OptionParser):
 
     def complain(self, message: str) -> None:
         self.exit(2, f"{self.prog}: {message} ('{self.prog} --help' tells what there is)\n")
+
+
+def _completion(shell: str, parsers: Mapping[str, argparse.ArgumentParser]) -> str:
+    """What completes commands and options in one of SHELLS: options of the `parsers`, elsewhere the names of files."""
+    cases = "\n".join(f'            {name}) words="{" ".join(_options(parser))}" ;;' for name, parser in parsers.items())
+    start = "autoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n" if shell == "zsh" else ""
+    return start + _COMPLETION.format(commands=" ".join(parsers), cases=cases)
+
+
+def _options(parser: argparse.ArgumentParser) -> list[str]:
+    return [text for action in parser._actions for text in action.option_strings if text.startswith("--")]

@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,8 +14,13 @@ from hypothesis import HealthCheck, settings
 from tests.leaks import adopt_orphans, no_leaks
 from tests.wall import in_the_wall
 
+MEMORY = Path("/dev/shm")
+ROOM = 2 << 30  # bytes; tests leave nothing behind that passes
+
 
 def pytest_configure() -> None:
+    if _is_fit_for_files(MEMORY):  # thousands of checkpoints are made certain there, and no disk waits
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
     os.environ["PSGD_KERNEL_PROBE"] = "off"  # what was measured on this machine must not decide about bits
     adopt_orphans()
     # how long an example takes says how busy the machine is; what never ends meets the time-out of its test
@@ -22,6 +28,14 @@ def pytest_configure() -> None:
     settings.load_profile("any load")
     # a shell that runs the suite in the background makes it ignore Ctrl-C, and its children inherit that
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _is_fit_for_files(folder: Path) -> bool:
+    """Whether programs may be written there and run, and it has room for all tests."""
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return False
+    found = os.statvfs(folder)
+    return not found.f_flag & os.ST_NOEXEC and found.f_bavail * found.f_frsize > ROOM
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

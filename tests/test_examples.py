@@ -111,14 +111,14 @@ def test_the_character_transformer_writes(tmp_path: Path) -> None:
     assert len(written) == 201 and "two step. round" in written
 
 
-@pytest.mark.parametrize("at", ["dropout_1", "dense_2"])
+@pytest.mark.parametrize("at", [pytest.param("dropout_1", marks=pytest.mark.long), "dense_2"])
 def test_split_learning_equals_the_whole(tmp_path: Path, at: str) -> None:
     finished = run(tmp_path, "training/split_learning.py", "--local", "2", "--epochs", "2", "--at", at)
     assert finished.returncode == 0, finished.stderr
     assert finished.stdout.endswith("The weights equal those of the undivided network, trained in one process.\n")
 
 
-@pytest.mark.parametrize("name", ["hello_world", "dc_asgd"])
+@pytest.mark.parametrize("name", [pytest.param("hello_world", marks=pytest.mark.long), "dc_asgd"])
 def test_codecs_train_on_local_workers(tmp_path: Path, name: str) -> None:
     """A codec of the program's own, and one with a server and without batches in common; `compare.py` runs them all."""
     finished = run(tmp_path, f"codecs/{name}.py", "--local", "2", "--epochs", "5")
@@ -206,7 +206,9 @@ def test_every_codec_of_the_folder_is_compared(tmp_path: Path) -> None:
     ("program", "options", "sign"),
     [
         ("nn/character_transformer.py", [], "Activations per sample"),
-        ("training/split_learning.py", ["--local", "2", "--epochs", "500"], "Two workers train"),
+        pytest.param(
+            "training/split_learning.py", ["--local", "2", "--epochs", "500"], "Two workers train", marks=pytest.mark.long
+        ),
         ("codecs/top_k.py", ["--local", "2", "--epochs", "500"], "Current progress"),
     ],
 )

@@ -73,10 +73,15 @@ CASES: dict[str, dict[str, Any]] = {
     "alone": {"codec": codec.DummyCodec},
     "parameters at the server, in step": {**SERVED, **SGD},
 }
+#: What these keep is kept by others that `make test` throws back, too.
+LIKE_OTHERS = {
+    *("plain, momentum", "a tail of 4 samples for 11 blocks", "terngrad", "error feedback at the server"),
+    *("federated optimizer", "diloco", "gossip", "deep gradient compression"),
+}
 
 
 @covers("FD-8", "FD-10", "SUB-45")
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [pytest.param(case, marks=pytest.mark.long if case in LIKE_OTHERS else ()) for case in CASES])
 def test_continued_is_never_stopped(tmp_path: Path, case: str) -> None:
     """Thrown back into the middle of an epoch; the tables too are those of an undisturbed run, each row once."""
     settings = {**CASES[case], "epoch": 2}

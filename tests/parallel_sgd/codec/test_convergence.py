@@ -133,6 +133,7 @@ def test_it_learns_like_the_dense_exchange(row: Row, dense: Reference) -> None:
     assert np.mean(lost) <= row.loses
 
 
+@pytest.mark.long  # on digits it trains in test_named_codecs.py
 def test_the_majority_of_signs_learns() -> None:
     assert learn(VOTE, codecs.Signum).accuracy >= 91.0
 

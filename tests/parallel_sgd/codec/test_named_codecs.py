@@ -53,9 +53,19 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 WORKERS = {"Krum": 5, "TrimmedMean": 3}
 KNOWN = sorted(known_classes(parallel_sgd.codec, Codec).values(), key=lambda kind: kind.__name__)
+#: Made of the parts of others that train in `make test`, too.
+LIKE_OTHERS = {
+    *("BF16", "DiLoCoPS", "EFSignBothWays", "FedAdam", "FirstCopyInt8", "GradCodePeers", "LevelQuantizer", "Natural"),
+    *("RandomPair", "ServerAdam", "ShardedLevels", "ShardedPS", "ShardedTopK", "SignSGDPS", "Signum", "TopKInt8"),
+}
+TRAINED = [
+    pytest.param(kind, id=kind.__name__, marks=pytest.mark.long if kind.__name__ in LIKE_OTHERS else ())
+    for kind in KNOWN
+    if kind.__name__ != "DummyCodec"
+]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KNOWN if kind.__name__ != "DummyCodec"], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", TRAINED)
 def test_it_trains(kind: type[Codec], tmp_path: Path) -> None:
     """Two or three epochs of 31 batches of 48 samples and one of 12: above 80 % of the test images."""
     settings = {"op_type": PSGDOptimizer, "epoch": 2, **(SETTINGS.get(kind.__name__) or ADAM)}

@@ -157,7 +157,10 @@ CASES: dict[str, tuple[Make, Array, float]] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+LIKE_OTHERS = ("qsgd-4", "qsgd-8", "levels-4")  # with another number of levels; `make test` has one of each
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.long if name in LIKE_OTHERS else ()) for name in CASES])
 def test_unbiased_with_the_variance_of_the_formula(name: str) -> None:
     """codecs.md law 3."""
     make, levels, bias = CASES[name]

@@ -159,7 +159,7 @@ def along(draw: random.Random, asks: tuple[int, ...]) -> list[bytes]:
 
 
 @covers("SUB-8", "SUB-9", "INV-1", "INV-6", "FLT-20")
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 6))])
 def test_every_loss_at_every_message_of_three_nodes(seed: int) -> None:
     """Each single loss after each message of a random order, then another one."""
     draw, runs = random.Random(seed), 0
