@@ -7,8 +7,10 @@ link, variable and transport sent = received + in flight, which `check_conserved
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from operator import add
 from typing import NamedTuple
 
@@ -73,6 +75,25 @@ def _belongs(entry: Entry, whose: str) -> bool:
     return whose in ("", entry.codec, f"By {entry.transport}")
 
 
+class Joined(NamedTuple):
+    """Neighbouring variables that travel as one vector, and how many numbers each has: by these bytes are shared out, and
+    their parts add up. A packet is one of each."""
+
+    variables: range
+    sizes: tuple[int, ...]
+
+    def shares(self, *sums: int) -> Iterator[tuple[int, list[int]]]:
+        """Each variable with its parts of whole numbers."""
+        end, total = 0, sum(self.sizes) or 1
+        for variable, size in zip(self.variables, self.sizes, strict=True):
+            start, end = end, end + size
+            yield variable, [each * end // total - each * start // total for each in sums]
+
+    def at(self, place: int) -> int:
+        """The variable that holds the number at a place of the vector."""
+        return self.variables[bisect_right(list(accumulate(self.sizes)), place)]
+
+
 class AccountError(Exception):
     """Bytes or packets are missing or came from nowhere."""
 
@@ -82,12 +103,15 @@ class Accounts:
 
     `transport` names the socket to a peer. `rows` holds packets, raw bytes and overhead, and the packets and raw bytes of them
     that lay in memory, by (direction, variable, peer): who enters many packets adds to them there; `encoding` and `merging`
-    the seconds of the codec of each variable.
+    the seconds of the codec of each variable. Where variables are `joined`, all are by the place among these vectors; results
+    are by variable nevertheless.
     """
 
-    def __init__(self, node_id: int, codecs: Sequence[str], transport: Callable[[int], str]) -> None:
+    def __init__(
+        self, node_id: int, codecs: Sequence[str], transport: Callable[[int], str], joined: Sequence[Joined] = ()
+    ) -> None:
         self.node_id = node_id
-        self._codecs, self._transport = tuple(codecs), transport
+        self._codecs, self._transport, self._joined = tuple(codecs), transport, joined
         self.rows: defaultdict[tuple[str, int, int], list[int]] = defaultdict(lambda: [0, 0, 0, 0, 0])
         self.encoding, self.merging = [0.0] * len(codecs), [0.0] * len(codecs)
         self.watch = Stopwatch()
@@ -101,21 +125,35 @@ class Accounts:
     def entries(self) -> list[Entry]:
         """All lines, ordered by direction, variable and peer, the socket before the memory."""
         found = []
-        for (direction, variable, peer), (packets, raw, overhead, shared, in_memory) in sorted(self.rows.items()):
-            link = (self._codecs[variable], variable, peer, direction)
-            raw -= in_memory
-            found.append(Entry(*link, self._transport(peer), packets - shared, raw, raw + overhead, overhead))
-            if shared:
-                found.append(Entry(*link, MEMORY, shared, in_memory, in_memory, 0))
-        return found
+        for (direction, place, peer), (packets, raw, overhead, shared, in_memory) in self.rows.items():
+            transport = self._transport(peer)
+            for variable, (own, added, left) in self.joined(place).shares(raw - in_memory, overhead, in_memory):
+                link = (self._codecs[place], variable, peer, direction)
+                found.append(Entry(*link, transport, packets - shared, own, own + added, added))
+                if shared:
+                    found.append(Entry(*link, MEMORY, shared, left, left, 0))
+        return sorted(found, key=lambda entry: (entry.direction, entry.variable, entry.peer))
+
+    def joined(self, place: int) -> Joined:
+        """The variables at a place; behind the last one, and before the first, is what is none."""
+        if 0 <= place < len(self._joined):
+            return self._joined[place]
+        if self._joined and place > 0:
+            place += self._joined[-1].variables.stop - len(self._joined)
+        return Joined(range(place, place + 1), (1,))
 
     def close(self, staleness: Mapping[int, int]) -> NodeAccounts:
         return NodeAccounts(self.entries(), self.watch.times(), staleness)
 
     def costs(self) -> list[tuple[str, int, float, float]]:
         """Class, variable, and the seconds of its codec with own blocks and with received packets, of codecs that took any."""
-        seconds = enumerate(zip(self._codecs, self.encoding, self.merging, strict=True))
-        return [(codec, variable, encode, merge) for variable, (codec, encode, merge) in seconds if encode or merge]
+        costs = []
+        for place, (codec, encode, merge) in enumerate(zip(self._codecs, self.encoding, self.merging, strict=True)):
+            joined = self.joined(place)
+            for variable, size in zip(*joined, strict=True) if encode or merge else ():
+                share = size / (sum(joined.sizes) or 1)
+                costs.append((codec, variable, encode * share, merge * share))
+        return costs
 
     def total(self, direction: str) -> Sent:
         """The bytes of one direction over all variables and links."""

@@ -28,11 +28,19 @@ class BlockExchange:
 
     A value is known by (attempt, epoch, batch, block, variable); messages of another attempt are refused and counted.
     `replaced` looks at the first results where they replace parameters. `ready` and `wait` are those of the sync type,
-    `deliver(sender, message)` is the bank's.
+    `deliver(sender, message)` is the bank's. `names` are those of the variables, which may be `joined`.
     """
 
-    def __init__(self, bank: CodecBank, sync: ISyncType, replaced: ReplacementCheck | None = None) -> None:
+    def __init__(
+        self,
+        bank: CodecBank,
+        sync: ISyncType,
+        replaced: ReplacementCheck | None = None,
+        names: Sequence[str] | None = None,
+        joined: Sequence[range] = (),
+    ) -> None:
         self.bank = bank
+        self.joined = joined
         self.accounts = bank.accounts
         self.sync = sync  # decides when a result is ready; counts what came late
         self._put = bank.update if type(sync).put is ISyncType.put else sync.put
@@ -40,7 +48,8 @@ class BlockExchange:
         self.ready: Callable[[int], bool] = sync.ready
         self.wait: Callable[[int], Iterator[Wait]] = sync.wait
         self.deliver: Callable[[int, Message], None] = bank.accept
-        bank.variable_names, bank.keep = sync.names, sync.receive
+        self.names: Sequence[str] = sync.names if names is None else names
+        bank.variable_names, bank.keep = self.names, sync.receive
         self._last_block = bank.assignment.node_2_block[bank.node_id][-1]
         self._views: dict[int, tuple[Array, Array]] = {}
         self._copies: dict[tuple[int, int], Array] = {}
@@ -93,8 +102,8 @@ class BlockExchange:
             shape = f" of shape {known[1].shape}" if known else ""
             what = f"{result.dtype} {result.shape}" if isinstance(result, np.ndarray) else type(result).__name__
             raise TypeError(
-                f"{type(self.bank.codecs[variable_id]).__name__} must give variable {variable_id} "
-                f"({self.sync.names[variable_id]}) an array of floats{shape}, got {what}"
+                f"{type(self.bank.codecs[variable_id]).__name__} must give {self.bank.describe(variable_id)} an array of "
+                f"floats{shape}, got {what}"
             )
         if self.bank.merged[variable_id]:
             self.bank.merged[variable_id] = False

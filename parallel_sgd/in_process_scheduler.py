@@ -207,9 +207,13 @@ def run_in_process(
             scheduled.context.run(scheduled.participant.process.close)
     for scheduled in schedule:
         _deliver(scheduled, fabric)
-    check_conserved(
-        {scheduled.node: scheduled.participant.exchange.bank.accounts.entries() for scheduled in schedule}, fabric.in_flight()
-    )
+    books = {scheduled.node: scheduled.participant.exchange.bank.accounts for scheduled in schedule}
+    flying = {
+        (sender, receiver, variable): count
+        for (sender, receiver, place), count in fabric.in_flight().items()
+        for variable in books[sender].joined(place).variables
+    }
+    check_conserved({node: accounts.entries() for node, accounts in books.items()}, flying)
     return {scheduled.node: scheduled.result for scheduled in schedule if scheduled.result is not None}
 
 

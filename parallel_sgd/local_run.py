@@ -125,8 +125,8 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str) -> JobR
     for node, worker in workers.items():
         path = folders[node] / model_name(title, node)
         worker.model.save(path)
-        reports[node].accounts(accounts[node], worker.exchange.sync.names)
-        reports[node].costs(worker.exchange.accounts.costs(), worker.exchange.sync.names)
+        reports[node].accounts(accounts[node], worker.exchange.names)
+        reports[node].costs(worker.exchange.accounts.costs(), worker.exchange.names)
         reports[node].close()
         files[node] = [*reports[node].paths, path]
         if worker.callbacks is not None:

@@ -115,10 +115,13 @@ def reassigned(assignment: ISetting, workers: int) -> ISetting:
     return FixedBlockAssignment(workers, max(fitting), blocks)
 
 
-def likes_of(store: VariableStore) -> list[Like]:
-    """What is put for each variable of a model, and for its buffers, if it has any, last."""
-    buffers = [store.buffer_values] if store.buffers else []
-    return [Like.of(value) for value in (*(variable.value for variable in store.variables), *buffers)]
+def likes_of(store: VariableStore, joined: Sequence[range] = ()) -> list[Like]:
+    """What is put for each variable of a model, or for those that are joined, and for its buffers, if it has any, last."""
+    likes = [Like.of(variable.value) for variable in store.variables]
+    if joined:
+        vectors = [likes[each.start : each.stop] for each in joined]
+        likes = [each[0] if len(each) == 1 else Like((sum(like.size for like in each),), each[0].dtype) for each in vectors]
+    return [*likes, Like.of(store.buffer_values)] if store.buffers else likes
 
 
 #: Stands for a variable's name in accounts and messages.

@@ -11,7 +11,7 @@ from nn.model import Model
 from nn.optimizer import IOptimizer
 from rpc.logs import get_logger
 
-from .accounts import Accounts
+from .accounts import Accounts, Joined
 from .batch_sync.sync.interface import ISyncType
 from .batches import Batches
 from .block_history import Recorder
@@ -33,6 +33,7 @@ from .codec.bank import CodecBank
 from .codec.choice import choose_codecs
 from .exchange import BlockExchange, ReplacementCheck, is_doubtful
 from .job_callbacks import JobCallbacks
+from .joined import join
 from .plan import BUFFERS, WorkerPlan, buffers_codec, likes_of
 from .progress import Position, Progress
 from .sharded_exchange import shard_codecs
@@ -85,22 +86,28 @@ def build_worker(
             _log.warning("%s", remark)
     names = tuple(variable.name for variable in model.store.variables)
     kinds = choose_codecs(plan.codec, plan.default_codec, len(names))
+    values, joined = [variable.value for variable in model.store.variables], list[range]()
     if options.op_type.by_shard:
         kinds, names = shard_codecs(plan.assignment)
+    else:
+        has_server = plan.default_codec.needs_server
+        joined = join(kinds, [value.nbytes for value in values], options.op_type, options.sync_type, has_server)
+        kinds = [kinds[variables.start] for variables in joined]
+    vectors = [Joined(variables, tuple(values[each].size for each in variables)) for variables in joined]
     if model.store.buffers:
         kinds.append(buffers_codec(kinds, plan.default_codec, options.sync_type))
         names += (BUFFERS,)
-    settings = plan.settings([variable.value for variable in model.store.variables])
-    bank = CodecBank(kinds, settings, channel, plan.attempt)
+    bank = CodecBank(kinds, plan.settings(values), channel, plan.attempt, joined=vectors)
     if not options.op_type.by_shard:
-        bank.expect(likes_of(model.store))
-    sync = options.sync_type(bank, plan.timeout, clock, names)
+        bank.expect(likes_of(model.store, joined))
+    spoken = [" to ".join(dict.fromkeys((names[each[0]], names[each[-1]]))) for each in joined]
+    sync = options.sync_type(bank, plan.timeout, clock, (*spoken, *names[sum(map(len, joined)) :]))
     op_type, replaced = options.op_type, None
-    shown = zip(kinds, settings.values, strict=False)  # there are fewer kinds under a sharded rule, and one more for buffers
+    shown = zip(kinds, values, strict=False)  # there are fewer kinds under a sharded rule, and one more for buffers
     doubtful = [variable for variable, (kind, _) in enumerate(shown) if is_doubtful(op_type, kind)]
     if doubtful and channel.node_id == plan.assignment.nodes[0]:  # one worker tells it
-        replaced = ReplacementCheck(doubtful, settings.values, [kind.__name__ for kind in kinds], op_type.__name__)
-    exchange = BlockExchange(bank, sync, replaced)
+        replaced = ReplacementCheck(doubtful, values, [kind.__name__ for kind in kinds], op_type.__name__)
+    exchange = BlockExchange(bank, sync, replaced, names, joined)
     optimizer = plan.optimizer.build(model.store, exchange)
     if resumption is not None:
         _restore(optimizer, bank, resumption)

@@ -115,8 +115,8 @@ class WorkerExecutor(JobExecutor):
         self.logger.info("Training begins: %s epochs, %s.", plan.options.epoch, self._describe(plan))
         result = self._run(com, plan, worker)
         self._result |= {"batches": batches.count, "epochs": worker.epochs, "remark": worker.exchange.remark}
-        report.accounts(self._accounts, worker.exchange.sync.names)
-        report.costs(worker.exchange.accounts.costs(), worker.exchange.sync.names)
+        report.accounts(self._accounts, worker.exchange.names)
+        report.costs(worker.exchange.accounts.costs(), worker.exchange.names)
         when_there_is_room(report.close, "The tables of the job", self.logger)
         path = self._model_path(com)
         when_there_is_room(partial(self._model.save, path), path.name, self.logger)

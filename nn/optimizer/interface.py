@@ -5,7 +5,7 @@ connects workers; and the one that trains in one process.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -47,6 +47,12 @@ class IOptimizer(ABC):
     def begin_batch(self) -> None:
         """Do what can be done before the first block of a batch is computed; a caller may leave this out."""
         return
+
+    @classmethod
+    def joins(cls) -> bool:
+        """Whether it puts neighbouring variables as one vector where its exchange wants that (`JoiningExchange`). What a class
+        says does not count for subclasses: one whose methods can do with vectors defines this again."""
+        return False
 
     @abstractmethod
     def gradient_ready(self, variable: Variable, block_id: int) -> None:
@@ -115,6 +121,14 @@ class Exchange(Protocol):
 
     def get(self, variable_id: int) -> Array:
         """Return the merged result of a variable that is ready; read it before the next batch."""
+
+
+class JoiningExchange(Exchange, Protocol):
+    """An exchange for which neighbouring variables are one vector, so that small ones do not cost a packet each."""
+
+    @property
+    def joined(self) -> Sequence[range]:
+        """The variables that each id stands for, all in their order; empty where each stands for itself."""
 
 
 class GDOptimizer(IOptimizer):

@@ -54,9 +54,9 @@ class ExchangingOptimizer(IOptimizer):
 
     def wait(self) -> Iterator[int]:
         """Yield ids until the result of every variable is ready, last layer first, as they were put; then merge the buffers."""
-        for variable in reversed(self.store.variables):
-            while not self.partners.ready(variable.id):
-                yield variable.id
+        for place in reversed(range(self.buffers_id)):
+            while not self.partners.ready(place):
+                yield place
         yield from self.merge_buffers()
 
     def merge_buffers(self) -> Iterator[int]:
@@ -67,10 +67,9 @@ class ExchangingOptimizer(IOptimizer):
             np.copyto(self.exchanged_buffers, self.partners.get(self.buffers_id))
 
     def take(self, targets: Sequence[Array]) -> None:
-        """Copy the results into arrays, one per variable."""
-        get = self.partners.get
-        for variable, target in zip(self.store.variables, targets, strict=True):
-            target[...] = get(variable.id)
+        """Copy the results into arrays, one per id."""
+        for place, target in enumerate(targets):
+            np.copyto(target, self.partners.get(place))
 
 
 class PSGDOptimizer(ExchangingOptimizer):
@@ -87,10 +86,26 @@ class PSGDOptimizer(ExchangingOptimizer):
 
     def __init__(self, rule: IGradientDescent, store: VariableStore, exchange: Exchange | None = None) -> None:
         super().__init__(rule, store, exchange)
-        self._gradients = [variable.gradient for variable in store.variables]
+        joined: Sequence[range] = getattr(exchange, "joined", ()) or [range(n, n + 1) for n in range(len(store.variables))]
+        self._gradients = [_vector(store, variables) for variables in joined]
+        self._places = [place for place, variables in enumerate(joined) for _ in variables]
+        self._counts = [len(variables) for variables in joined]
+        self._missing = list(self._counts)  # variables whose gradients a vector of the running block still lacks
+
+    @classmethod
+    def joins(cls) -> bool:
+        return True
+
+    @property
+    def buffers_id(self) -> int:
+        return len(self._gradients)
 
     def gradient_ready(self, variable: Variable, block_id: int) -> None:
-        self.partners.put(variable.id, block_id, self._gradients[variable.id])
+        place = self._places[variable.id]
+        self._missing[place] -= 1
+        if not self._missing[place]:
+            self._missing[place] = self._counts[place]
+            self.partners.put(place, block_id, self._gradients[place])
 
     def finish_batch(self) -> Iterator[int]:
         """Wait for every merged gradient in the order in which they were put, then apply the rule to all of them."""
@@ -98,6 +113,14 @@ class PSGDOptimizer(ExchangingOptimizer):
         self.take(self._gradients)
         self.rule.update(self.store.values, self.store.gradients)
         self.store.apply_changes()
+
+
+def _vector(store: VariableStore, variables: range) -> Array:
+    """Where the gradients of neighbouring variables lie: one in its shape, several as a vector."""
+    if len(variables) == 1:
+        return store.variables[variables.start].gradient
+    ends = np.cumsum([0, *(variable.value.size for variable in store.variables)])
+    return store.gradients[ends[variables.start] : ends[variables.stop]]
 
 
 class GradientAveragingOptimizer(ExchangingOptimizer):
@@ -140,11 +163,15 @@ class GAOptimizer(PSGDOptimizer):
     def __init__(self, rule: IGradientDescent, store: VariableStore, exchange: Exchange | None = None) -> None:
         super().__init__(rule, store, _OwnGradients(store) if exchange is None else exchange)
 
+    @classmethod
+    def joins(cls) -> bool:
+        return True
+
     def finish_batch(self) -> Iterator[int]:
         """Apply the rule to the negative of the merged gradients; the store has them as they were merged afterwards."""
         yield from self.wait()
         gradients = self.store.gradients
-        self.take([variable.gradient for variable in self.store.variables])
+        self.take(self._gradients)
         np.negative(gradients, out=gradients)
         self.rule.update(self.store.values, gradients)
         np.negative(gradients, out=gradients)

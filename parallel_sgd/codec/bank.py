@@ -11,7 +11,7 @@ import numpy as np
 
 from network.errors import BadContent, ProtocolError
 from network.message import Message, Undecoded, own
-from parallel_sgd.accounts import RECEIVED, SENT, Accounts
+from parallel_sgd.accounts import RECEIVED, SENT, Accounts, Joined
 from parallel_sgd.channel import Channel
 from parallel_sgd.profiles.interface import ISetting
 from parallel_sgd.unusable import Like, Unusable, is_finite, not_finite
@@ -29,12 +29,20 @@ class CodecBank:
 
     Packets are corked: they leave with the last block of a batch, when `flush` is called or more than `cork` bytes wait for one
     peer, so that what a batch has for it leaves as one train, however many peers there are.
+    Where variables are `joined`, each vector of them has a codec; here and in the keys of packets a variable is then the place
+    of its vector. Codecs know that by its first variable, people and the accounts by all.
     What arrives in the batch that runs goes straight to the codec of a variable that is `open`; anything else to `keep`, which
     is `ISyncType.receive`.
     """
 
     def __init__(
-        self, kinds: Sequence[type[Codec]], settings: JobSettings, channel: Channel, attempt: int, cork: int = 1 << 16
+        self,
+        kinds: Sequence[type[Codec]],
+        settings: JobSettings,
+        channel: Channel,
+        attempt: int,
+        cork: int = 1 << 16,
+        joined: Sequence[Joined] = (),
     ) -> None:
         GlobalSettings.install(settings)
         self._settings = settings
@@ -42,7 +50,9 @@ class CodecBank:
         self.node_id = channel.node_id
         self.assignment: ISetting = settings.assignment
         self._names = [kind.__name__ for kind in kinds]
-        self.accounts = Accounts(channel.node_id, [*self._names, "sync type", "checkpoint"], channel.transport)
+        self.accounts = Accounts(channel.node_id, [*self._names, "sync type", "checkpoint"], channel.transport, joined)
+        self._joined = [self.accounts.joined(place) for place in range(len(kinds))]
+        self._ids = [each.variables.start for each in self._joined]
         self._watch = self.accounts.watch
         self._attempt = attempt
         self.refused = 0  # packets of another attempt
@@ -53,7 +63,7 @@ class CodecBank:
         self.settled = False  # whether `flushed` has been true since the batch began and something was posted last
         self.hears_peers = False  # whether the sync types of the workers talk to each other: `tell_peers`
         self.closed = False
-        self.variable_names: Sequence[str] = ()  # for messages
+        self.variable_names: Sequence[str] = ()  # of each variable, for messages
         self._blocks = 0  # that have been put in this batch, of all variables
         self._all_blocks = len(kinds) * len(self.assignment.node_2_block[self.node_id]) if self.node_id >= 0 else 0
         self.codecs: list[Codec] = []
@@ -119,7 +129,7 @@ class CodecBank:
         """Give a computed block to its codec."""
         watch, settings = self._watch, self._settings
         start, sent = watch.clock(), watch.send
-        settings.codec, settings.variable = self._names[variable], variable
+        settings.codec, settings.variable = self._names[variable], self._ids[variable]
         if self._likes[variable] is None:
             self._likes[variable] = Like.of(content)
         packets = self.codecs[variable].update_blocks(BlockWeight(content, block_id))
@@ -139,7 +149,7 @@ class CodecBank:
         """
         watch, settings, codec = self._watch, self._settings, self.codecs[variable]
         start, sent = watch.clock(), watch.send
-        settings.codec, settings.variable, settings.sender = self._names[variable], variable, sender
+        settings.codec, settings.variable, settings.sender = self._names[variable], self._ids[variable], sender
         try:  # the one gate before anything is merged; what a codec says about content that nobody checks counts, too
             if not codec.reads_in_place:
                 content = own(content)
@@ -152,9 +162,9 @@ class CodecBank:
             if packets is not None and isinstance(packets, Iterator):
                 packets = list(packets)
         except (ProtocolError, Unusable) as error:
-            raise self._bad_content(variable, sender, str(error)) from error
+            raise self._bad_content(variable, sender, str(error), content) from error
         except (AttributeError, LookupError, TypeError, ValueError) as error:
-            raise self._bad_content(variable, sender, f"{type(error).__name__}: {error}") from error
+            raise self._bad_content(variable, sender, f"{type(error).__name__}: {error}", content) from error
         except ArithmeticError:
             _log.error("What follows went wrong with what node(%s) had sent for %s.", sender, self._where(variable))
             raise
@@ -163,13 +173,14 @@ class CodecBank:
             try:
                 self._post(variable, packets)
             except ValueError as error:  # an answer to whom there is not
-                raise self._bad_content(variable, sender, f"ValueError: {error}") from error
+                raise self._bad_content(variable, sender, f"ValueError: {error}", content) from error
         spent = watch.clock() - start - (watch.send - sent)
         watch.merge += spent
         self.accounts.merging[variable] += spent
 
-    def _bad_content(self, variable: int, sender: int | None, reason: str) -> BadContent:
-        return BadContent(-1 if sender is None else sender, self._where(variable), reason.rstrip("."))
+    def _bad_content(self, variable: int, sender: int | None, reason: str, content: object) -> BadContent:
+        array = content[-1] if type(content) is tuple and content else content
+        return BadContent(-1 if sender is None else sender, self._where(variable, array), reason.rstrip("."))
 
     def check_result(self, variable: int, result: Array) -> None:
         """See that a result that others had a part in holds finite numbers: sums of large ones may not.
@@ -179,14 +190,26 @@ class CodecBank:
         if self.codecs[variable].sends_finite and not is_finite(result):
             raise FloatingPointError(
                 f"The result cannot be used: {not_finite(result)}, though what came in was; somebody's are too large. It "
-                f"is for {self._where(variable)}."
+                f"is for {self._where(variable, result)}."
             )
 
-    def _where(self, variable: int) -> str:
+    def describe(self, variable: int, array: object = None) -> str:
+        """The number and the name of a variable, or of all that are one vector; of that alone where the first number in `array`
+        is that is not finite."""
+        joined = self._joined[variable]
+        first, last = joined.variables[0], joined.variables[-1]
+        if first != last and isinstance(array, np.ndarray) and array.shape == (sum(joined.sizes),):
+            wrong = np.flatnonzero(~np.isfinite(array))
+            first, last = (joined.at(int(wrong[0])),) * 2 if wrong.size else (first, last)
+        names = self.variable_names
+        if first == last:
+            return f"variable {first}" + (f" ({names[first]})" if names else "")
+        return f"variables {first} to {last}" + (f" ({names[first]} to {names[last]})" if names else "")
+
+    def _where(self, variable: int, array: object = None) -> str:
         """Codec, variable and batch, for messages; people count from 1."""
-        name = f" ({self.variable_names[variable]})" if self.variable_names else ""
         epoch, batch = self._step
-        return f"{self._names[variable]}, variable {variable}{name}, epoch {epoch + 1}, batch {batch + 1}"
+        return f"{self._names[variable]}, {self.describe(variable, array)}, epoch {epoch + 1}, batch {batch + 1}"
 
     def answer(self, variable: int, node: int, step: tuple[int, int]) -> None:
         """Let the codec of a server answer what `node` sent in `step`."""
@@ -268,20 +291,21 @@ class CodecBank:
 
     def state_dict(self) -> dict[str, Any]:
         """What the codecs remember, as `<variable>.<name>`."""
-        return {f"{i}.{name}": value for i, codec in enumerate(self.codecs) for name, value in codec.state_dict().items()}
+        found = zip(self._ids, self.codecs, strict=True)
+        return {f"{i}.{name}": value for i, codec in found for name, value in codec.state_dict().items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a copy of what `state_dict` returned.
 
         Raises: ValueError for a variable that there is not; whatever a codec raises.
         """
-        own: list[dict[str, Any]] = [{} for _ in self.codecs]
+        own: dict[int, dict[str, Any]] = {variable: {} for variable in self._ids}
         for key, value in state.items():
             variable, _, name = key.partition(".")
-            if not variable.isdecimal() or int(variable) >= len(own):
+            if not variable.isdecimal() or int(variable) not in own:
                 raise ValueError(f"A state of codecs must hold '<variable>.<name>' for {len(own)} variables, got {key!r}")
             own[int(variable)][name] = value
-        for codec, part in zip(self.codecs, own, strict=True):
+        for codec, part in zip(self.codecs, own.values(), strict=True):
             codec.load_state_dict(part)
 
     @property
@@ -297,7 +321,7 @@ class CodecBank:
 
     def _enter(self, variable: int) -> None:
         """The code of this variable's codec runs now."""
-        self._settings.codec, self._settings.variable = self._names[variable], variable
+        self._settings.codec, self._settings.variable = self._names[variable], self._ids[variable]
 
     def _no_packet(self, variable: int, got: object) -> TypeError:
         return TypeError(
@@ -321,7 +345,7 @@ class CodecBank:
             for target in packet.targets:
                 if target == self.node_id:
                     raise ValueError(
-                        f"{self._names[variable]} sends variable {variable} to its own node {target}: "
+                        f"{self._names[variable]} sends variable {self._ids[variable]} to its own node {target}: "
                         f"use set_result for what stays here"
                     )
                 size = self.channel.post(target, key, packet.content)

@@ -134,6 +134,12 @@ class Codec(ABC):
         """The node that this codec runs on."""
         return self._node_id
 
+    @classmethod
+    def joins(cls) -> bool:
+        """Whether it treats every number by itself, so that it may be given neighbouring variables as one vector, with the
+        number of the first. What a class says does not count for subclasses: who can do with vectors defines this again."""
+        return False
+
     @abstractmethod
     def update_blocks(self, block_weight: BlockWeight) -> Packets:
         """Take what this worker computed for one of its blocks; called in the order of `node_2_block`."""

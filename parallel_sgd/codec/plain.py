@@ -53,6 +53,10 @@ class Plain(Codec):
         self._mean: Array | None = None
         self._complete = False  # until the first block of the next batch, which comes after the result was taken
 
+    @classmethod
+    def joins(cls) -> bool:
+        return True
+
     @property
     def duplicates(self) -> int:
         return self._all.duplicates

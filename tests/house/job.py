@@ -38,7 +38,7 @@ sys.exit(psgd.worker())
 class Probe(Plain):
     """`Plain`, which tells of worker 0 what it has imported when its first gradient is there, and what 40 batches call.
 
-    The worker waits for the other one at the first gradient of every batch, so that nothing hangs on their pace: what the
+    The worker waits for the other one at the first vector of every batch, so that nothing hangs on their pace: what the
     other one sends is there when this one looks for it, or has been read already.
     """
 
@@ -47,9 +47,14 @@ class Probe(Plain):
         self._batches = 0
         self._events: list[tuple[str, str, str, str]] = []
 
+    @classmethod
+    def joins(cls) -> bool:
+        """As Plain."""
+        return True
+
     def update_blocks(self, block_weight: Any) -> Any:
         """Begin, go on or end with writing down."""
-        if self._node_id == 0 and block_weight.content.size == LABELS:  # the bias of the last layer, with which backward begins
+        if self._node_id == 0:
             self._look()
         return super().update_blocks(block_weight)
 

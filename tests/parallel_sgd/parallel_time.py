@@ -81,7 +81,7 @@ class Cluster:
         assert not any(self._waits.values()), "somebody waits for ever"
         for node, report in self._reports.items():
             exchange = self._workers[node].exchange
-            report.costs(exchange.accounts.costs(), exchange.sync.names)
+            report.costs(exchange.accounts.costs(), exchange.names)
             report.close()
 
     def post(self, sender: int, receiver: int, key: Key, content: object) -> Sent:

@@ -87,7 +87,7 @@ class RescuingSync(ISyncType):
     def _describe(self, variable: int) -> str:
         """People count epochs and batches from 1."""
         epoch, batch = self._step
-        what = f"variable {variable} ({self.names[variable]}) of epoch {epoch + 1}, batch {batch + 1}"
+        what = f"{self.codecs.describe(variable)} of epoch {epoch + 1}, batch {batch + 1}"
         codec, assignment = self.codecs.codecs[variable], self.codecs.assignment
         blocks = sorted(codec.missing_blocks())
         if blocks:
