@@ -6,7 +6,7 @@ import inspect
 import textwrap
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from .remote_run import run_on_agents
 from .run import JobResult
 from .spec import JobSpec, make_spec
 from .training import Samples
+
+if TYPE_CHECKING:
+    from .writers.live import Followers
 
 P = ParamSpec("P")
 Job = TypeVar("Job")
@@ -132,13 +135,15 @@ class ParallelSGD:
                 _log.info("%s", spec.remark)
             if not spec.options.writers:
                 return _train(spec, arrays)
-            from .writers.interface import following  # noqa: PLC0415 - for who follows a job
+            from .writers.live import following  # noqa: PLC0415 - for who follows a job
 
-            with following(spec.options.writers, spec.config) as follow:
-                return follow(_train(spec, arrays))
+            with following(spec.options.writers, spec.config) as followers:
+                result = _train(spec, arrays, followers)
+                followers.done(lambda: result.history)
+                return result
 
 
-def _train(spec: JobSpec, arrays: Samples) -> JobResult:
+def _train(spec: JobSpec, arrays: Samples, followers: Followers | None = None) -> JobResult:
     if isinstance(spec.options.nodes, InProcessNodes):
-        return run_here(spec, arrays)
-    return Retry(spec.options.wait, NodeBusy).call(lambda: run_on_agents(spec, arrays))
+        return run_here(spec, arrays, followers)
+    return Retry(spec.options.wait, NodeBusy).call(lambda: run_on_agents(spec, arrays, followers))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nn.model import Model
 from nn.threads import limited_to_one_thread
@@ -36,20 +37,24 @@ from .training import Hooks, Samples
 from .worker import Worker, build_worker
 
 START_SECONDS = 1.0  # for nodes that are here already
+
+if TYPE_CHECKING:
+    from .writers.live import Followers
+
 _log = get_logger(SUBMIT_LOGGER)
 
 
-def run_here(spec: JobSpec, arrays: Samples) -> JobResult:
+def run_here(spec: JobSpec, arrays: Samples, followers: Followers | None = None) -> JobResult:
     job_id = new_job_id()
     with contextlib.closing(new_run(spec, job_id, IN_PROCESS)) as run:
         with reported(run, spec, (len(arrays[0]), len(arrays[2])), job_id) as outcome:
-            result = _run_in(run, spec, arrays, job_id)
+            result = _run_in(run, spec, arrays, job_id, followers)
             outcome.done(result, {}, result.ledger.problems if result.ledger else ())
         result.report = outcome.page
         return result
 
 
-def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str) -> JobResult:
+def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followers: Followers | None) -> JobResult:
     shipped = spec.shipped()
     classes = pack({"objects": shipped}).classes  # and a job that could not travel is refused here too
     samples = arrays if spec.transform is None else spec.transform(*arrays, seed=spec.options.seed)
@@ -61,6 +66,7 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str) -> JobR
     server_keeps = spec.server_keeps
     reports: dict[int, TrainingReport] = {}
     resumptions = _resumptions(spec)
+    tables = None if followers is None else followers.tables(run, job_id)
 
     def build(node: int, channel: MemoryChannel) -> Worker:
         model = Model.from_bytes(content, shipped["custom_objects"])
@@ -74,7 +80,7 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str) -> JobR
             samples,
             channel,
             clock.monotonic,
-            Hooks(report, folder=folder),
+            Hooks(report, progress=None if tables is None else lambda *_: tables.read(node, report.paths), folder=folder),
             Checkpointing(resumption, keeper(node, folder), server_keeps, job_id),
         )
         return workers[node]
@@ -108,6 +114,8 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str) -> JobR
         participants[Parameter_Server] = server
         return server
 
+    if tables is not None:
+        tables.begin(spec.plan.assignment.nodes)
     builds: dict[int, Build] = {node: partial(build, node) for node in spec.plan.assignment.nodes}
     if spec.options.nodes.has_parameter_server:
         builds[Parameter_Server] = build_ps

@@ -353,7 +353,7 @@ class JobOptions:
         (),
         "those of `parallel_sgd.writers` (`TensorBoardWriter`, `MLflowWriter`), others with `start(config)`, "
         "`log(step, values)` and `finish(status)`, or modules of the shape of `wandb`. They stay with the submitter, and get "
-        "the figures of every batch and epoch when the job has ended, well or not. One that fails is told once.",
+        "the figures of every batch and epoch while the job runs. One that fails is told once.",
         check.writers,
         flag(
             "--writer",

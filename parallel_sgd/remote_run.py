@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from network.request import Request
 from nn.model import Model
@@ -33,10 +33,13 @@ from .run_page.outcome import reported
 from .spec import JobSpec
 from .training import Samples
 
+if TYPE_CHECKING:
+    from .writers.live import Followers
+
 _log = get_logger(SUBMIT_LOGGER)
 
 
-def run_on_agents(spec: JobSpec, arrays: Samples) -> JobResult:
+def run_on_agents(spec: JobSpec, arrays: Samples, followers: Followers | None = None) -> JobResult:
     """Submit the job, wait for its end, bring the files home; after a failure do as `on_failure` says.
 
     Agents that this process has started end with it; all others are given what they need to go on with the job without it.
@@ -71,6 +74,7 @@ def run_on_agents(spec: JobSpec, arrays: Samples) -> JobResult:
             driver="" if is_local else new_driver("The submitter"),
         )
         loop.on_failure = outcome.attempt_failed
+        loop.tables = None if followers is None else followers.tables(run, job)
         try:
             coordinator, results = loop.drive(stop_on_interrupt=is_local)
         except JobFailed as failed:

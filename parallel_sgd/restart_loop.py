@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from network.controller import Controller
 from network.errors import NetworkError
@@ -28,6 +28,9 @@ from .manifest import STANDBY, AttemptState, JobManifest, attempt_resources, pac
 from .membership import Membership
 from .socket_channel import can_do_without
 from .training import Samples
+
+if TYPE_CHECKING:
+    from rpc.submit import TableReader
 
 Result = TypeVar("Result")
 _log = get_logger(SUBMIT_LOGGER)
@@ -56,7 +59,7 @@ class RestartLoop:
 
     `samples` loads the data set for nodes that lack it. Files go to `run`; None where none are fetched. `driver` is the name by
     which agents know us, "" for a job that ends with us. Attributes: `recovery`; `on_failure`, told of each attempt after
-    which the job goes on; `left`, whether Ctrl-C has left the job to its nodes.
+    which the job goes on; `left`, whether Ctrl-C has left the job to its nodes; `tables`, who reads them while it runs.
     """
 
     def __init__(
@@ -75,6 +78,7 @@ class RestartLoop:
         self._request, self._samples, self._run = request, samples, run
         self.on_failure: Callable[[int, JobFailed], None] | None = None
         self.left = False
+        self.tables: TableReader | None = None
         self._driver, self._collects = driver, run is not None
         self._attempt, self._term, self._kernels = begin
         self._content = manifest.to_bytes() if driver else b""
@@ -176,6 +180,7 @@ class RestartLoop:
             kernels=self._kernels,
             collects=self._collects,
             display=self._display,
+            tables=self.tables,
         )
 
     def _submit(self, coordinator: Coordinator, nodes: NodeAssignment) -> None:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Protocol, TypeAlias
 
 from nn.callback import Callback
 from rpc.logs import get_logger
 
-from ..errors import JobFailed
-from ..history import JobHistory
-
 _log = get_logger("parallel_sgd.writers")
 DONE: Final = "done"
 FAILED: Final = "failed"
-Result = TypeVar("Result", bound="HasHistory")
 Config: TypeAlias = Mapping[str, bool | int | float | str]
 
 
@@ -23,10 +18,11 @@ class Writer(Protocol):
     """Follows one run: `start` once, `log` as often as there is something, `finish` once, however the run ends."""
 
     def start(self, config: Config) -> None:
-        """A run begins; `config` are its settings, by name."""
+        """A run begins; `config` are its settings, by name, of a job with `run`, the path of its folder, and `job`, its id."""
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """These figures belong to this step; steps only grow. Of a job a step is a batch, counted from 1, in `fit` an epoch.
+        """These figures belong to this step; steps only grow, and each comes once, however often a job starts again. Of a job
+        a step is a batch, counted from 1, which comes a second or two after all workers have done it; in `fit` it is an epoch.
 
         Of a job `Loss` and the metrics are those in training, the mean over all blocks of the batch, and `time` the seconds
         since training began; with the last batch of an epoch come `epoch` and the results on test data, `val_...`.
@@ -34,14 +30,6 @@ class Writer(Protocol):
 
     def finish(self, status: str) -> None:
         """The run has ended: "done", or "failed"."""
-
-
-class HasHistory(Protocol):
-    """The result of a job."""
-
-    @property
-    def history(self) -> JobHistory:
-        """Its figures, step by step."""
 
 
 class _Tracker:
@@ -98,22 +86,6 @@ class Writers:
     def log(self, step: int, values: Mapping[str, float]) -> None:
         self._each(lambda writer: writer.log(step, values))
 
-    def log_history(self, read: Callable[[], JobHistory]) -> None:
-        """All steps of a job, in order; where its tables cannot be read, that is told."""
-        if not self._writers:
-            return
-        try:
-            history = read()
-        except Exception as error:  # noqa: BLE001  the job itself went as it went
-            _log.warning("The writers get no figures, as the tables of the job cannot be read: %s", error)
-            return
-        tests = {row["epoch"]: {name: row[name] for name in row if name.startswith("val_")} for row in history.rows}
-        last = {row["epoch"]: step for step, row in enumerate(history.steps, 1)}
-        for step, row in enumerate(history.steps, 1):
-            values = {name: value for name, value in row.items() if name not in ("epoch", "batch")}
-            ends = {"epoch": row["epoch"], **tests.get(row["epoch"], {})} if last[row["epoch"]] == step else {}
-            self.log(step, {**values, **ends})
-
     def finish(self, status: str) -> None:
         self._each(lambda writer: writer.finish(status))
 
@@ -124,31 +96,6 @@ class Writers:
             except Exception as error:  # noqa: BLE001  whatever somebody else's library raises, the run goes on
                 self._writers.remove(writer)
                 _log.warning("%s fails and is left out: %s: %s", type(writer).__name__, type(error).__name__, error)
-
-
-@contextmanager
-def following(writers: Sequence[Writer], config: Callable[[], Config]) -> Iterator[Callable[[Result], Result]]:
-    """Have writers follow a job: what the context gives takes its result, and returns it.
-
-    Of a job that fails they get what came home.
-    """
-    followers = Writers(writers)
-    if writers:
-        followers.start(config())
-
-    def follow(result: Result) -> Result:
-        followers.log_history(lambda: result.history)
-        followers.finish(DONE)
-        return result
-
-    try:
-        yield follow
-    except BaseException as error:
-        if isinstance(error, JobFailed):
-            files = error.files
-            followers.log_history(lambda: JobHistory.read(files))
-        followers.finish(FAILED)
-        raise
 
 
 class WriterCallback(Callback):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from .interface import DONE, Config
@@ -11,14 +12,16 @@ from .interface import DONE, Config
 __all__ = ["MLflowWriter"]
 _MOST = 500
 """Figures of one call to the store, half of what it takes."""
+_SECONDS = 2.0
+"""After which those that wait are sent, even if they are fewer."""
 
 
 class MLflowWriter:
     """Writes a run into a store of MLflow: the settings as its parameters, every figure with its step.
 
     `tracking_uri` is the address of a server or a database, or a folder, by default where MLflow looks: `$MLFLOW_TRACKING_URI`,
-    else its own choice. Newer releases take a folder with `MLFLOW_ALLOW_FILE_STORE=true` only. Needs MLflow, the extra
-    `mlflow`; raises ImportError where it is missing.
+    else its own choice. Newer releases take a folder with `MLFLOW_ALLOW_FILE_STORE=true` only. `run_name` is by default that of
+    the folder of the run. Needs MLflow, the extra `mlflow`; raises ImportError where it is missing.
 
     >>> job.parallel(nodes, writers=[MLflowWriter("digits", tracking_uri="sqlite:///runs.db")])  # doctest: +SKIP
     """
@@ -29,6 +32,7 @@ class MLflowWriter:
         self._run = ""
         self._began = 0.0
         self._waiting: list[Any] = []
+        self._sent = 0.0
         _library()
 
     def start(self, config: Config) -> None:
@@ -36,7 +40,8 @@ class MLflowWriter:
         self._client = _library().MlflowClient(tracking_uri=self.tracking_uri)
         found = self._client.get_experiment_by_name(self.experiment)
         experiment = self._client.create_experiment(self.experiment) if found is None else found.experiment_id
-        self._run = self._client.create_run(experiment, run_name=self.run_name).info.run_id
+        name = self.run_name or Path(str(config.get("run", ""))).name or None
+        self._run = self._client.create_run(experiment, run_name=name).info.run_id
         for name, value in config.items():
             self._client.log_param(self._run, name, value)
 
@@ -45,7 +50,7 @@ class MLflowWriter:
         moment = round(1000 * (self._began + values["time"] if "time" in values else time.time()))
         metric = _library().entities.Metric
         self._waiting += [metric(name, value, moment, step) for name, value in values.items() if name != "time"]
-        if len(self._waiting) >= _MOST:
+        if len(self._waiting) >= _MOST or time.monotonic() - self._sent > _SECONDS:
             self._send()
 
     def finish(self, status: str) -> None:
@@ -53,7 +58,7 @@ class MLflowWriter:
         self._client.set_terminated(self._run, "FINISHED" if status == DONE else "FAILED")
 
     def _send(self) -> None:
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting, self._sent = self._waiting, [], time.monotonic()
         if waiting:
             self._client.log_batch(self._run, metrics=waiting)
 

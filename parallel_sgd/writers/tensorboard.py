@@ -7,35 +7,49 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from .interface import Config
 
 __all__ = ["TensorBoardWriter"]
+FOLDER: Final = "tensorboard"
+_FLUSH_SECONDS: Final = 2
 
 
 class TensorBoardWriter:
     """Writes what `tensorboard --logdir <directory>` shows: a curve for each figure, and the settings as a text.
 
-    Every run goes into a folder of its own in `directory`, `<name>`, by default the title of the job with the time. Event files
-    are written by tensorboardX, the extra `tensorboard`; raises ImportError where it is missing.
+    Every run goes into a folder of its own: of a job the folder `tensorboard` in that of its run, so that
+    `tensorboard --logdir runs` shows all runs of a project by their names, or `<name>` in `directory`, by default with the name
+    of the run. Where that is taken the time is added, so that no run is drawn over another; a `name` that is given again begins
+    again. Curves are there a few seconds after their batches. Event files are written by tensorboardX, the extra
+    `tensorboard`; raises ImportError where it is missing.
 
-    >>> job.parallel(nodes, writers=[TensorBoardWriter("tb")])  # doctest: +SKIP
+    >>> job.parallel(nodes, writers=[TensorBoardWriter()])  # doctest: +SKIP
     """
 
-    def __init__(self, directory: str | os.PathLike[str] = "tensorboard", name: str | None = None) -> None:
-        self.directory, self.name = Path(directory), name
+    def __init__(self, directory: str | os.PathLike[str] | None = None, name: str | None = None) -> None:
+        self.directory, self.name = None if directory is None else Path(directory), name
         self._events: Any = None
         self._began = 0.0
         _library()
 
     def start(self, config: Config) -> None:
         self._began = time.time()
-        began = time.strftime("%Y%m%d-%H%M%S", time.localtime(self._began))
-        name = self.name or f"{config.get('mission_title', 'run')}-{began}-{os.getpid()}"
-        self._events = _library().SummaryWriter(str(self.directory / name))
+        folder = self._folder(str(config.get("run", "")))
+        self._events = _library().SummaryWriter(str(folder), purge_step=0, flush_secs=_FLUSH_SECONDS)
         lines = [f"| {key} | {json.dumps(value)} |" for key, value in config.items()]
         self._events.add_text("settings", "\n".join(["| setting | value |", "| --- | --- |", *lines]), 0)
+
+    def _folder(self, run: str) -> Path:
+        if run and self.directory is None:
+            return Path(run, FOLDER, self.name or "")
+        directory = Path(FOLDER) if self.directory is None else self.directory
+        if self.name:
+            return directory / self.name
+        began = time.strftime("%Y%m%d-%H%M%S", time.localtime(self._began))
+        folder = directory / (Path(run).name or f"run-{began}-{os.getpid()}")
+        return folder.with_name(f"{folder.name}-{began}") if folder.exists() else folder
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Each figure at the moment that `time` tells, where it is given."""

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .run_folder import node_folder as node_folder
     from .run_folder import run_name as run_name
     from .run_folder import runs_in as runs_in
+    from .tailing import TableReader as TableReader
     from .terminal import ProgressDisplay as ProgressDisplay
     from .terminal import telling as telling
 
@@ -44,6 +45,7 @@ __getattr__, __dir__ = lazily(
         "recovery": "AGAIN FAIL POLICIES REDUNDANT RESTART SHRINK WAIT Place Policy Recovery checked_policy places_of",
         "restarts": "Retry",
         "run_folder": "RUNS Run RunFolder find_run node_folder run_name runs_in",
+        "tailing": "TableReader",
         "terminal": "ProgressDisplay telling",
     },
 )

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from network import VERSION
 from network.clock import SystemClock
@@ -32,6 +32,9 @@ from .recovery import FAIL
 from .restarts import Group, Restarts, Retry, reconnect
 from .run_folder import RunFolder, run_name
 from .terminal import Interrupts, ProgressDisplay
+
+if TYPE_CHECKING:
+    from .tailing import TableReader
 
 
 class _StoppedError(NetworkError):
@@ -65,6 +68,7 @@ class Coordinator(JobOutcome):
         standstill: seconds for which SIGSTOP may stop a process of the job until it counts as stuck, also one that does not
             signal its progress; 0: for ever.
         display: shows the progress of several attempts as that of one job; whoever gives it closes it.
+        tables: reads the tables that the nodes write while they run (`submit.tailing`).
 
     Raises: ValueError for a title that cannot be a file name.
 
@@ -94,6 +98,7 @@ class Coordinator(JobOutcome):
         standstill: float = 0.0,
         kernels: str | None = None,
         display: ProgressDisplay | None = None,
+        tables: TableReader | None = None,
     ) -> None:
         if com.key is None:
             raise ValueError(
@@ -139,6 +144,10 @@ class Coordinator(JobOutcome):
         self._loop = loop = EventLoop(
             com, self._messages, self._logger, clock, run=run, start_limit=start_limit, collects=collects, display=self._display
         )
+        if tables is not None:
+            from .tailing import TableTail  # noqa: PLC0415 - for who reads them
+
+            loop.tables = TableTail(self.job, tables, loop.connections.tell_agent, clock)
         self._groups, self._connections, self._handoffs = loop.groups, loop.connections, loop.handoffs
         self._end = EndOfJob(self.job, loop, self._logger)
         self._early: list[tuple[int, Operation]] = []  # of an attempt that was taken over
@@ -147,7 +156,7 @@ class Coordinator(JobOutcome):
         self._stopped = ""  # why nothing follows the end
         again: dict[str, Any] = {"title": title, "blas_threads": blas_threads, "start_limit": start_limit, "stall": stall}
         again |= {"directory": run, "job": self.job, "collects": collects, "standstill": standstill, "kernels": self.kernels}
-        again |= {"display": self._display}
+        again |= {"display": self._display, "tables": tables}
         self._next = partial(Coordinator, com, estimate_bandwidth, logger, **again)
 
     # ---- submission

@@ -6,7 +6,7 @@ import errno
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from network.clock import Clock
 from network.controller import Controller
@@ -18,13 +18,16 @@ from ..lease.handoff import HandoffTracker
 from ..liveness.cluster_monitor import LIVENESS_MESSAGES, ClusterMonitor
 from ..liveness.limits import AWAKE_SECONDS
 from ..logs import clean
-from ..messages import CODE_FROM_JOB, Fetch, Halted, Lose, Notice, Operation, Progress, State, Stop, Suspect
+from ..messages import CODE_FROM_JOB, Fetch, Halted, Lose, Notice, Operation, Progress, State, Stop, Suspect, Tailed
 from .connections import Connections, Gone, Heard, JobMessages
 from .downloads import FILE_OPERATIONS, Downloads
 from .groups import GroupSubmission
 from .run_folder import RunFolder
 from .submission import HasEnded, IsRunning, Phase, Submission
 from .terminal import Interrupts, ProgressDisplay
+
+if TYPE_CHECKING:
+    from .tailing import TableTail
 
 _UNFINISHED = ("starting", "running", "unknown")
 _BY_ITSELF = {"it has left", "the connection was closed", os.strerror(errno.ECONNRESET), os.strerror(errno.EPIPE)}
@@ -36,7 +39,7 @@ class EventLoop:
     Attributes: `failures`, {node: (state, detail)} of nodes that did not end well; `results` of the others, by node; what it
     asks and tells: `connections`, `monitor`, `groups`, `downloads`, `handoffs`; while somebody waits, `interrupts` and, from
     `show` to `hide`, the display; `end_together`, whether the first node that does not end well ends the job on all others;
-    `known_dead`, the nodes whose agents have ended while we were connected with them.
+    `known_dead`, the nodes whose agents have ended while we were connected with them; `tables`, where somebody reads them.
     """
 
     def __init__(
@@ -70,6 +73,7 @@ class EventLoop:
         self._logger, self._clock = logger, clock
         self._progress: dict[int, Progress] = {}  # a fast worker reports before anyone looks
         self._display, self._shows = display, False
+        self.tables: TableTail | None = None
 
     @property
     def machines(self) -> list[Submission]:
@@ -92,6 +96,8 @@ class EventLoop:
         self._display.begin(node for node in self.nodes if node >= 0)
         for node, told in self._progress.items():
             self._display.update(node, told.percent, told.note)
+        if self.tables is not None:
+            self.tables.begin(node for node in self.nodes if node >= 0)
 
     def let_end_together(self, end_together: bool) -> None:
         """Whether the first node that does not end well ends the job on all others; it may have ended before anyone waited."""
@@ -135,6 +141,8 @@ class EventLoop:
         """Wait for bytes or the next deadline, and handle what has happened."""
         now = self._clock.monotonic()
         self.handoffs.send()
+        if self.tables is not None and self._shows:
+            self.tables.ask(self.failures)
         deadlines = [self.downloads.deadline, self.monitor.deadline, *self.groups.deadlines]
         waits = [deadline - now for deadline in deadlines if deadline is not None]
         timeout = min([*waits, limit] if limit is not None else waits, default=None)
@@ -207,6 +215,9 @@ class EventLoop:
             self._progress[node] = operation
             if self._shows:
                 self._display.update(node, operation.percent, operation.note)
+        elif isinstance(operation, Tailed):
+            if self.tables is not None:
+                self.tables.take(node, operation)
         elif isinstance(operation, State):
             self._on_state(machine, node, operation)
         elif isinstance(operation, LIVENESS_MESSAGES):

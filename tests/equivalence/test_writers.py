@@ -13,7 +13,9 @@ import pytest
 import nn
 from nn.model import SequentialModel
 from parallel_sgd import JobResult, in_process
+from parallel_sgd.history import JobHistory
 from parallel_sgd.writers import MLflowWriter, TensorBoardWriter, WriterCallback
+from parallel_sgd.writers.live import LiveFigures
 from tests.processes.training.jobs import line_job
 
 
@@ -87,6 +89,44 @@ def test_a_job_tells_all_its_figures_and_a_failing_writer_harms_nothing(
     ] * 3
 
 
+HEAD = b"Time,Epochs,Batches,in,Total,Loss\n"
+
+
+def test_figures_come_once_and_when_all_workers_have_them(caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever pieces the tables come in: a batch when each worker has one behind it, the last of an epoch with the evaluation;
+    after a restart what is new; without a worker that is lost."""
+    told: list[tuple[int, int, float, float]] = []
+    begun: list[None] = []
+
+    def keep(history: JobHistory) -> None:
+        tests = {row["epoch"]: row.get("val_Loss", 0.0) for row in history.rows}
+        told.extend((int(row["epoch"]), int(row["batch"]), row["Loss"], tests[row["epoch"]]) for row in history.steps)
+
+    figures = LiveFigures(lambda: begun.append(None), keep)
+    figures.begin([0, 1])
+    figures.take(0, "TR-x-N(0).csv", 0, HEAD + b"1,1,1,2,1,4\n2,1,2,2,2,3\n3,2,1,2,3,1\n")
+    figures.take(0, "EV-x-N(0).csv", 0, b"Loss,Epoch\n8,1\n")
+    figures.take(1, "TR-x-N(1).csv", 0, HEAD + b"1,1,1,2,1,")
+    assert told == []
+    figures.take(1, "TR-x-N(1).csv", len(HEAD) + 10, b"2\n2,1,2,2,2,1\n")
+    figures.take(1, "BA-x-N(1).csv", 0, b"something else")
+    assert told == [(1, 1, 3.0, 0.0)]
+    figures.take(1, "EV-x-N(1).csv", 0, b"Loss,Epoch\n6,1\n")
+    assert told[1:] == [(1, 2, 2.0, 7.0)]
+    figures.begin([0, 1, 2])
+    for worker in range(3):
+        figures.take(worker, f"TR-x-N({worker}).csv", 0, HEAD + b"1,1,1,2,1,4\n2,1,2,2,2,3\n3,2,1,2,3,5\n")
+        figures.take(worker, f"EV-x-N({worker}).csv", 0, b"Loss,Epoch\n8,1\n")
+    for worker in (0, 1):
+        figures.take(worker, f"TR-x-N({worker}).csv", 99, b"4,2,2,2,4,6\n")
+    assert len(told) == 2
+    figures.lose(2)
+    assert told[2:] == [(2, 1, 5.0, 0.0)] and len(begun) == 2
+    figures.take(0, "TR-x-N(0).csv", 0, HEAD + b"1,a,b,c,d,e\n")
+    figures.take(1, "TR-x-N(1).csv", 0, HEAD)
+    assert len(told) == 3 and "get the figures when the job has ended" in caplog.text
+
+
 def test_a_job_that_fails_is_told(tmp_path: Path) -> None:
     kept = Kept()
     with pytest.raises(FloatingPointError):
@@ -115,7 +155,8 @@ def test_event_files_are_read_by_tensorboard(tmp_path: Path) -> None:
     reading = pytest.importorskip(
         "tensorboard.backend.event_processing.event_accumulator", reason="TensorBoard is not installed (make extras)"
     )
-    result = run(tmp_path, TensorBoardWriter(tmp_path / "tb", "mine"))
+    result = run(tmp_path, TensorBoardWriter(tmp_path / "tb", "mine"), TensorBoardWriter())
+    assert list((tmp_path / "runs" / "P-SGD-1" / "tensorboard").iterdir())
     events = reading.EventAccumulator(str(tmp_path / "tb" / "mine")).Reload()
     assert set(events.Tags()["scalars"]) == {"Loss/training", "Loss/test", "mse/training", "mse/test", "epoch"}
     read = [(point.step, point.value) for point in events.Scalars("Loss/training")]

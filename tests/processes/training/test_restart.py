@@ -8,6 +8,7 @@ import os
 import resource
 import signal
 import sys
+from collections.abc import Mapping
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -192,6 +193,45 @@ def test_no_more_than_max_restarts(agents: LocalNodes, tmp_path: Path, caplog: p
     assert failed.value.files.keys() == {0, 1}
     assert log_of(failed.value.files, 1).count("Training begins") == 2  # one log holds both attempts
     assert run(agents, tmp_path / "next", "kill", 0).restarts == 0
+
+
+class Told:
+    """A writer that keeps what it is told, and makes `file` when the second epoch is."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.rows: list[tuple[int, dict[str, float]]] = []
+        self.told: list[str] = []
+
+    def start(self, config: Mapping[str, Any]) -> None:
+        self.told.append(Path(config["run"]).name)
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        self.rows.append((step, dict(values)))
+        if values.get("epoch") == 2:
+            self.file.touch()
+
+    def finish(self, status: str) -> None:
+        self.told.append(status)
+
+
+class UntilTold(Unlucky):
+    """Worker 1 is killed in the third epoch, when a writer knows of the second."""
+
+    def fail(self) -> None:
+        wait_for(Path(f"{self.notes}.told").exists, "the writer")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_writers_are_told_while_the_job_runs(agents: LocalNodes, tmp_path: Path) -> None:
+    """Each batch once, with the figures of the history, although the job starts again."""
+    writer = Told(tmp_path / "notes.told")
+    result = run(agents, tmp_path, "", 1, codec={0: UntilTold}, epoch=4, when=12, writers=[writer], stall_timeout=60.0)
+    assert (result.restarts, writer.told) == (1, ["P-SGD-1", "done"])
+    steps = result.history.steps
+    assert [(step, values["Loss"]) for step, values in writer.rows] == [(n, row["Loss"]) for n, row in enumerate(steps, 1)]
+    tests = [(values["epoch"], values["val_Loss"]) for _, values in writer.rows if "epoch" in values]
+    assert tests == [(row["epoch"], row["val_Loss"]) for row in result.history.rows]
 
 
 class Together(Unlucky):

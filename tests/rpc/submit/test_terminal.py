@@ -254,7 +254,7 @@ def test_where_it_comes_unexpectedly_a_line_tells_what_it_has_ended(caplog: pyte
 
 @covers("SUB-44")
 @pytest.mark.processes
-def test_ctrl_c_while_local_workers_start(tmp_path: Path) -> None:
+def test_ctrl_c_during_the_start(tmp_path: Path) -> None:
     """They end, and the program ends without a traceback."""
     lines = (
         "from rpc.launch.local import local_agents\nprint('now', flush=True)\nwith local_agents(8): print('here', flush=True)"

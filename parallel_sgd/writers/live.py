@@ -1,0 +1,200 @@
+"""What writers get of a job while it runs: every batch once, in order, as soon as all workers have written it down."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
+
+from nn.model.history import VALIDATION
+from rpc.logs import get_logger
+from rpc.submit import RunFolder
+
+from ..errors import JobFailed
+from ..history import JobHistory
+from ..table import Column, values_of
+from .interface import DONE, FAILED, Config, Writer, Writers
+
+__all__ = ["Followers", "LiveFigures", "following"]
+_log = get_logger("parallel_sgd.writers")
+Table = dict[str, Column]
+Place = tuple[int, int]  # epoch and batch, from 1
+_START: Place = (0, 0)
+
+
+class _Lines:
+    """A table that grows: its whole rows, behind those that are not needed any more."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self.head: list[str] = []
+        self.rows: list[list[str]] = []
+
+    def add(self, data: bytes) -> None:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        rows = list(csv.reader(line.decode("utf-8", "replace") for line in lines))
+        if rows and not self.head:
+            self.head = rows.pop(0)
+        self.rows += [row for row in rows if len(row) == len(self.head)]
+
+    def columns(self, rows: Iterable[list[str]]) -> Table:
+        return dict(zip(self.head, values_of(rows, len(self.head)), strict=True))
+
+
+class _Worker:
+    """The tables `TR` and `EV` of a worker, as far as they are there."""
+
+    def __init__(self) -> None:
+        self._tables = {"TR": _Lines(), "EV": _Lines()}
+
+    def add(self, kind: str, at: int, data: bytes) -> None:
+        if at == 0:
+            self._tables[kind] = _Lines()
+        self._tables[kind].add(data)
+
+    @property
+    def next(self) -> Place:
+        """All before this place is complete: the rows of its batches, and with the last one of an epoch the evaluation."""
+        steps = self._tables["TR"].rows
+        if not steps:
+            return _START
+        epoch, batch, each, total = map(int, steps[-1][1:5])
+        tested = max((int(row[-1]) for row in self._tables["EV"].rows), default=0)
+        if total == each * epoch and tested >= epoch:
+            return epoch + 1, 0
+        untested = [_place(row) for row in steps if int(row[1]) == tested + 1 < epoch]
+        return untested[-1] if untested else (epoch, batch)
+
+    def between(self, begin: Place, end: Place) -> tuple[Table, Table]:
+        """The columns of both tables from one place up to before another; what is before the first is forgotten."""
+        steps, tests = self._tables.values()
+        steps.rows = [row for row in steps.rows if _place(row) >= begin]
+        return (
+            steps.columns(row for row in steps.rows if _place(row) < end),
+            tests.columns(row for row in tests.rows if begin[0] <= int(row[-1]) < end[0]),
+        )
+
+
+def _place(row: list[str]) -> Place:
+    return int(row[1]), int(row[2])
+
+
+class LiveFigures:
+    """A `rpc.submit.TableReader` that gives `log` the history of a job piece by piece."""
+
+    def __init__(self, begin: Callable[[], None], log: Callable[[JobHistory], None]) -> None:
+        self._begin, self._log = begin, log
+        self._workers: dict[int, _Worker] = {}
+        self._next = _START
+        self._read: dict[Path, int] = {}
+
+    def begin(self, workers: Iterable[int]) -> None:
+        self._workers = {worker: _Worker() for worker in workers}
+        self._begin()
+
+    def read(self, worker: int, files: Iterable[Path]) -> None:
+        """Take what the files of a worker of this process have gained."""
+        for file in files:
+            with file.open("rb") as opened:
+                at = opened.seek(self._read.get(file, 0))
+                data = opened.read()
+            self._read[file] = at + len(data)
+            self.take(worker, file.name, at, data)
+
+    def take(self, worker: int, name: str, at: int, data: bytes) -> None:
+        kind = name.partition("-")[0]
+        if kind in ("TR", "EV") and worker in self._workers:
+            self._workers[worker].add(kind, at, data)
+            self._tell()
+
+    def lose(self, worker: int) -> None:
+        self._workers.pop(worker, None)
+        self._tell()
+
+    def _tell(self) -> None:
+        try:
+            end = min((worker.next for worker in self._workers.values()), default=_START)
+            if end > self._next:
+                found = {node: worker.between(self._next, end) for node, worker in self._workers.items()}
+                self._log(JobHistory.of(found))
+                self._next = end
+        except (ValueError, IndexError) as error:  # what workers send is checked when their files come
+            self._workers.clear()
+            _log.warning("The writers get the figures when the job has ended, as its tables cannot be read: %s", error)
+
+
+class Followers:
+    """The writers of a job: they begin when it does, and are told in a thread of their own, so that none holds it up."""
+
+    def __init__(self, writers: Writers, config: Callable[[], Config]) -> None:
+        self._writers, self._config = writers, config
+        self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread: Thread | None = None
+        self._step = 0
+        self._last = _START
+
+    def tables(self, run: RunFolder, job: str) -> LiveFigures:
+        """What reads the tables of the job that is to begin, in this folder and with this id."""
+
+        def begin() -> None:
+            if self._thread is None:
+                config = {**self._config(), "run": str(run.path.absolute()), "job": job}
+                self._calls.put(lambda: self._writers.start(config))
+                self._thread = Thread(target=self._run, name="writers", daemon=True)
+                self._thread.start()
+
+        return LiveFigures(begin, self._log_steps)
+
+    def done(self, read: Callable[[], JobHistory]) -> None:
+        """The job has ended well, with this history: tell what was not told yet, and wait for the writers."""
+        self._end(DONE, read)
+
+    def failed(self, read: Callable[[], JobHistory] | None) -> None:
+        """It has not; nothing if it had not begun."""
+        self._end(FAILED, read)
+
+    def _end(self, status: str, read: Callable[[], JobHistory] | None) -> None:
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        if read is not None:
+            try:
+                self._log_steps(read())
+            except Exception as error:  # noqa: BLE001  the job itself went as it went
+                _log.warning("The writers get no more figures, as the tables of the job cannot be read: %s", error)
+        self._calls.put(lambda: self._writers.finish(status))
+        self._calls.put(None)
+        thread.join()
+
+    def _run(self) -> None:
+        for call in iter(self._calls.get, None):
+            call()
+
+    def _log_steps(self, history: JobHistory) -> None:
+        """The steps of a history that were not told before; with the last one of an epoch its results on test data."""
+        tests = {row["epoch"]: {name: row[name] for name in row if name.startswith(VALIDATION)} for row in history.rows}
+        last = {row["epoch"]: row["batch"] for row in history.steps}
+        for row in history.steps:
+            place = int(row["epoch"]), int(row["batch"])
+            if place > self._last:
+                self._last, self._step = place, self._step + 1
+                values = {name: value for name, value in row.items() if name not in ("epoch", "batch")}
+                if last[place[0]] == place[1] and tests[place[0]]:
+                    values |= {"epoch": place[0], **tests[place[0]]}
+                self._calls.put(partial(self._writers.log, self._step, values))
+
+
+@contextmanager
+def following(writers: Sequence[Writer], config: Callable[[], Config]) -> Iterator[Followers]:
+    """Have writers follow a job, which whoever runs it ends; of one that fails they get what came home."""
+    followers = Followers(Writers(writers), config)
+    try:
+        yield followers
+    except BaseException as error:
+        files = error.files if isinstance(error, JobFailed) else None
+        followers.failed(None if files is None else lambda: JobHistory.read(files))
+        raise
