@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nn.model import Model
 from nn.model.diagram import Diagram, summarize
 from nn.model.picture import draw
 from nn.threads import describe_blas
@@ -122,7 +121,7 @@ def _live(run: RunFolder, spec: JobSpec, job: str, shown: contextlib.ExitStack) 
 
 
 def _described(spec: JobSpec, samples: Sequence[int]) -> dict[str, Any]:
-    given = spec.options
+    given, model, name = spec.options, spec.model, type(spec.model).__name__
     settings = {name: _text(getattr(given, name)) for name, _ in options()}
     nodes = ", ".join(f"{node}: {address}" for node, address in sorted(given.nodes.items()))
     train, test = samples
@@ -130,7 +129,7 @@ def _described(spec: JobSpec, samples: Sequence[int]) -> dict[str, Any]:
         "format": 1,
         "settings": {"data": f"{spec.data.name}, {train} training and {test} test samples", **settings, "nodes": _short(nodes)},
         "fault": str(given.fault),
-        "model": {"name": type(spec.model).__name__, "summary": _table(spec.model), "svg": _picture(spec.model)},
+        "model": {"name": name, "summary": summarize(name, model.graph, model.store), "svg": draw(name, Diagram(model.graph))},
         "environment": {
             **versions(),
             "computes with": describe_blas(),
@@ -139,14 +138,6 @@ def _described(spec: JobSpec, samples: Sequence[int]) -> dict[str, Any]:
             "cores": str(os.cpu_count()),
         },
     }
-
-
-def _picture(model: Model) -> str:
-    return draw(type(model).__name__, Diagram(model.graph))
-
-
-def _table(model: Model) -> str:
-    return summarize(type(model).__name__, model.graph, model.store)
 
 
 def _text(value: object) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,7 @@ from .records import Runs
 TIMELINE: Final = "timeline.json.gz"
 ORDER: Final = ("data", "compute", "encode", "send", "wait", "merge", "rule")
 """The phases of a batch in the order in which they are drawn; in truth packets are encoded and merged in between."""
+_WITHIN: Final = 0.2  # microseconds before its end an arrow enters the wait that it ends, else it would enter what follows
 
 
 def trace(runs: Runs) -> str:
@@ -26,24 +28,27 @@ def _events(runs: Runs) -> Iterator[str]:
     """Each as JSON, made by hand: there are many; times in microseconds."""
     zero = min((rows[0].begin for rows in runs.values() if rows), default=0.0)
     sent = {(node, row.epoch, row.batch): row.begin + row.sent for node, rows in runs.items() for row in rows}
+    numbers = count(1)  # Perfetto leaves out arrows whose id is no number
     for node, rows in sorted(runs.items()):
         yield json.dumps({"ph": "M", "name": "process_name", "pid": node, "args": {"name": worker(node)}})
-        place = f'"pid":{node},"tid":{node}'
+        yield json.dumps({"ph": "M", "name": "thread_name", "pid": node, "tid": node, "args": {"name": "batches"}})
+        own = f'"pid":{node},"tid":{node}'
         for row in rows:
             peer = "" if row.peer is None else f',"waited for":{row.peer}'
             where = f'"args":{{"epoch":{row.epoch},"batch":{row.batch}{peer}}}'
-            now = (row.begin - zero) * 1e6
+            now = got = (row.begin - zero) * 1e6
             for name, seconds in zip(ORDER, row.phases, strict=True):
                 if seconds:
                     took = seconds * 1e6
-                    yield f'{{"ph":"X","name":"{name}",{place},"ts":{now:.1f},"dur":{took:.1f},{where}}}'
+                    yield f'{{"ph":"X","name":"{name}",{own},"ts":{now:.1f},"dur":{took:.1f},{where}}}'
                     now += took
+                if name == "wait":
+                    got = now - _WITHIN
             left = None if row.peer is None else sent.get((row.peer, row.epoch, row.batch))
-            if left is not None:
-                arrow = f'"name":"packet","cat":"packet","id":"{node}.{row.epoch}.{row.batch}"'
-                got = (row.begin + row.put + row.wait - zero) * 1e6
+            if left is not None and row.wait:
+                arrow = f'"name":"packet","cat":"packet","id":{next(numbers)}'
                 yield f'{{"ph":"s",{arrow},"pid":{row.peer},"tid":{row.peer},"ts":{(left - zero) * 1e6:.1f}}}'
-                yield f'{{"ph":"f","bp":"e",{arrow},{place},"ts":{got:.1f}}}'
+                yield f'{{"ph":"f","bp":"e",{arrow},{own},"ts":{got:.1f}}}'
 
 
 def write_timeline(runs: Runs, folder: Path) -> Path:

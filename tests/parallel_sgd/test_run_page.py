@@ -105,7 +105,10 @@ def test_a_run_has_a_page_that_needs_nothing_else(tmp_path: Path, capsys: pytest
     took = sum(event["dur"] for event in events if event["ph"] == "X") / 1e6
     assert took == pytest.approx(sum(sum(data["phases"]["seconds"][name]) for name in PHASES), rel=0.01)
     arrows = [[event["id"] for event in events if event["ph"] == kind] for kind in "sf"]
-    assert arrows[0] == arrows[1] and len(set(arrows[0])) == len(arrows[0])
+    assert arrows[0] == arrows[1] == list(range(1, 1 + len(arrows[0]))) and arrows[0]  # Perfetto takes numbers only
+    waits = [event for event in events if event["name"] == "wait"]
+    for end in (event for event in events if event["ph"] == "f"):
+        assert [one for one in waits if one["pid"] == end["pid"] and one["ts"] <= end["ts"] < one["ts"] + one["dur"]]
 
 
 class Spoils(AbsTransformer):
