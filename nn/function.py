@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from nn import arguments
 from nn.arrays import BATCH
-from nn.operation.comparison import Compare, Maximum, Minimum, Where
+from nn.operation.arithmetic import Compare, Maximum, Minimum, Where
 from nn.operation.convolution import window
 from nn.operation.convolution.operation import Convolution
 from nn.operation.convolution.window import Padding

@@ -7,8 +7,7 @@ from nn.lazy import lazily
 if TYPE_CHECKING:
     from nn.layer.attention import MultiHeadAttention
     from nn.layer.convolution import Conv1D, Conv2D
-    from nn.layer.core import Dense, Embedding, Flatten, Reshape
-    from nn.layer.dropout import Dropout
+    from nn.layer.core import Dense, Dropout, Embedding, Flatten, Reshape
     from nn.layer.layer import Layer
     from nn.layer.merging import Add, Concatenate
     from nn.layer.normalization import BatchNorm, LayerNorm
@@ -21,7 +20,7 @@ __all__ = [
     "SimpleRNN",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
-    "attention": "MultiHeadAttention", "convolution": "Conv1D Conv2D", "core": "Dense Embedding Flatten Reshape",
-    "dropout": "Dropout", "layer": "Layer", "merging": "Add Concatenate", "normalization": "BatchNorm LayerNorm",
+    "attention": "MultiHeadAttention", "convolution": "Conv1D Conv2D", "core": "Dense Dropout Embedding Flatten Reshape",
+    "layer": "Layer", "merging": "Add Concatenate", "normalization": "BatchNorm LayerNorm",
     "pooling": "AveragePool GlobalAveragePool MaxPool", "recurrent": "GRU LSTM Recurrent SimpleRNN",
 })  # fmt: skip

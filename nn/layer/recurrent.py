@@ -13,9 +13,8 @@ from nn.arrays import BATCH, Array, Shape
 from nn.initializer import GlorotUniform, Initializer, Orthogonal, Zeros
 from nn.layer.layer import Layer, chosen, direct
 from nn.names import ActivationName, InitializerName
-from nn.operation.recurrent.gated import GRUOperation, LSTMOperation
+from nn.operation.recurrent.cells import GRUOperation, LSTMOperation, SimpleRNNOperation
 from nn.operation.recurrent.recurrence import Recurrence
-from nn.operation.recurrent.simple_rnn import SimpleRNNOperation
 from nn.value.value import Value
 
 

@@ -14,8 +14,7 @@ from nn.activation.sigmoids import Softmax, Tanh
 from nn.arrays import DType
 from nn.initializer import HeUniform
 from nn.layer.convolution import Conv2D
-from nn.layer.core import Dense, Flatten
-from nn.layer.dropout import Dropout
+from nn.layer.core import Dense, Dropout, Flatten
 from nn.layer.layer import chosen
 from nn.layer.merging import Add
 from nn.layer.normalization import BatchNorm

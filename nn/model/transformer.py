@@ -9,8 +9,7 @@ from nn.activation.gelu import GELU
 from nn.arrays import Array, DType, Shape
 from nn.initializer import Initializer, Uniform
 from nn.layer.attention import MultiHeadAttention
-from nn.layer.core import Dense, Embedding
-from nn.layer.dropout import Dropout
+from nn.layer.core import Dense, Dropout, Embedding
 from nn.layer.merging import Add
 from nn.layer.normalization import LayerNorm
 from nn.model.model import Model

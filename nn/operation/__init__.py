@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from nn.lazy import lazily
 
 if TYPE_CHECKING:
-    from nn.operation.arithmetic import Add, Divide, Multiply, Power, Subtract
+    from nn.operation.arithmetic import Add, Compare, Divide, Maximum, Minimum, Multiply, Power, Subtract, Where
     from nn.operation.attention import Attention
     from nn.operation.broadcasting import Broadcasting
-    from nn.operation.comparison import Compare, Maximum, Minimum, Where
     from nn.operation.elementwise import Absolute, DropoutOperation, Elementwise, Exp, Log, Negative, Sqrt, Square
     from nn.operation.index import Entry, Index
     from nn.operation.lookup import Lookup
@@ -29,8 +28,8 @@ __all__ = [
     "Power", "Reduction", "Reshape", "Sqrt", "Square", "Subtract", "Sum", "TensorDot", "Transpose", "Where", "batch_leads",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
-    "arithmetic": "Add Divide Multiply Power Subtract", "attention": "Attention", "broadcasting": "Broadcasting",
-    "comparison": "Compare Maximum Minimum Where",
+    "arithmetic": "Add Compare Divide Maximum Minimum Multiply Power Subtract Where", "attention": "Attention",
+    "broadcasting": "Broadcasting",
     "elementwise": "Absolute DropoutOperation Elementwise Exp Log Negative Sqrt Square", "index": "Entry Index",
     "lookup": "Lookup", "matmul": "MatMul TensorDot", "normalization": "BatchNormalize LayerNormalize",
     "operation": "Mode Operation batch_leads", "pooling": "PoolAverage PoolMax",

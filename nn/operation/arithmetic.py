@@ -1,12 +1,14 @@
-"""Arithmetic of two arrays, element by element."""
+"""Arithmetic of two arrays, masks by comparison, and choices between arrays, element by element."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
 
+from nn import arguments
 from nn.arrays import Array, Shape
 from nn.operation.broadcasting import Broadcasting
 
@@ -99,3 +101,98 @@ class Power(Arithmetic):
             np.log(self._factor, out=self._factor)
             np.multiply(self._factor, output, out=self._factor)
         return np.multiply(gradient, self._factor, out=out)
+
+
+class Compare(Broadcasting):
+    """1 where a stands in the relation to b, else 0. A mask has no gradient: it is 0 almost everywhere.
+
+    `relation` is one of >, >=, <, <=, == and !=.
+    """
+
+    in_place: ClassVar[bool] = False
+    reads_inputs: ClassVar[bool] = False
+    differentiable: ClassVar[bool] = False
+    computes: ClassVar[bool] = False
+
+    relations: ClassVar[Mapping[str, np.ufunc]] = MappingProxyType(
+        {
+            ">": np.greater, ">=": np.greater_equal, "<": np.less, "<=": np.less_equal, "==": np.equal, "!=": np.not_equal,
+        }
+    )  # fmt: skip
+
+    def __init__(self, relation: str) -> None:
+        arguments.one_of(self, "relation", relation, self.relations)
+        self.relation = relation
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        self.relations[self.relation](inputs[0], inputs[1], out=out)
+
+    def partial(self, side: int, inputs: Sequence[Array], output: Array, gradient: Array, out: Array) -> Array:
+        out.fill(0)
+        return out
+
+
+class Where(Broadcasting):
+    """a where the condition is not 0, else b; inputs (a, b, condition), which has no gradient.
+
+    What is not chosen may be infinite or NaN: neither value nor gradient looks at it.
+    """
+
+    reads_inputs: ClassVar[bool] = False
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        super().allocate(shapes, output, dtype)
+        self._chosen = np.empty(shapes[2], bool)
+        self._other = np.empty(shapes[2], bool)
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        a, b, condition = inputs
+        np.not_equal(condition, 0, out=self._chosen)
+        np.logical_not(self._chosen, out=self._other)
+        if not np.may_share_memory(a, out):
+            np.copyto(out, a)
+        np.copyto(out, b, where=self._other)
+
+    def partial(self, side: int, inputs: Sequence[Array], output: Array, gradient: Array, out: Array) -> Array:
+        if side == 2:
+            out.fill(0)
+            return out
+        left_out = self._other if side == 0 else self._chosen
+        if not np.may_share_memory(gradient, out):
+            np.copyto(out, gradient)
+        np.copyto(out, 0, where=left_out)
+        return out
+
+
+class Maximum(Arithmetic):
+    """The greater of a and b, element by element; the gradient goes to the one that was taken.
+
+    Where they are equal each gets half of it, as in torch, and as `Max` and `Min` share theirs.
+    """
+
+    function: ClassVar[np.ufunc] = np.maximum
+
+    loses: ClassVar[np.ufunc] = np.less
+    """Where its first argument is not taken because the second one is."""
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        super().allocate(shapes, output, dtype)
+        self._taken = self.scratch.empty(output, np.dtype(bool))
+        self._tied = self.scratch.empty(output, np.dtype(bool))
+
+    def partial(self, side: int, inputs: Sequence[Array], output: Array, gradient: Array, out: Array) -> Array:
+        a, b = inputs
+        self.loses(inputs[side], inputs[1 - side], out=self._taken)
+        np.logical_not(self._taken, out=self._taken)
+        np.multiply(gradient, self._taken, out=out)
+        np.equal(a, b, out=self._tied)
+        if self._tied.any():
+            np.multiply(out, 0.5, out=out, where=self._tied)
+        return out
+
+
+class Minimum(Maximum):
+    """The lesser of a and b, element by element; where they are equal each gets half of the gradient."""
+
+    function: ClassVar[np.ufunc] = np.minimum
+    loses: ClassVar[np.ufunc] = np.greater

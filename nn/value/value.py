@@ -15,8 +15,7 @@ import numpy as np
 from nn import arguments
 from nn.arrays import Array, Shape, as_array, refuse_masked
 from nn.initializer import GlorotUniform, Initializer
-from nn.operation.arithmetic import Add, Divide, Multiply, Power, Subtract
-from nn.operation.comparison import Compare
+from nn.operation.arithmetic import Add, Compare, Divide, Multiply, Power, Subtract
 from nn.operation.elementwise import Absolute, Exp, Log, Negative, Sqrt, Square
 from nn.operation.index import Entry, Index
 from nn.operation.matmul import MatMul

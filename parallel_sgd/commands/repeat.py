@@ -14,9 +14,7 @@ from typing import Any, Final
 from nn.dataset.interface import AbsDataset
 from rpc.logs import QUIET, clean_text
 
-from ..checkpoint.nearest import nearest
 from ..checkpoint.snapshot import differences
-from ..damages import changed_settings, damages
 from ..job import ParallelSGD
 from ..job_file import JobFile
 from ..job_record import identity
@@ -24,6 +22,7 @@ from ..nodes import in_process
 from ..options import options as known_options
 from ..profiles import FixedBlocks
 from ..run_manifest import RunManifest
+from ..verification import changed_settings, damages, nearest
 from ..weight_hashes import Epochs, first_difference, read_hashes
 from .nodes import launcher_from
 from .options import load_model, make_dataset, make_transform, settings_of

@@ -209,7 +209,7 @@ def examine(given: argparse.Namespace) -> int:
     options = {name: value for name, value in vars(given).items() if name in ("listen", "port", "key_file")}
     try:
         settings = _settings(options, {}, given.key_stdin)
-        doctor = import_module("rpc.doctor.command")  # an agent needs none of it
+        doctor = import_module("rpc.doctor.examine")  # an agent needs none of it
         return int(doctor.run(settings, given.hosts, given.rendezvous, given.json))
     except (NetworkError, SettingsError) as error:
         return _explain(error)

@@ -98,15 +98,15 @@ def assignment_of(kind: type[Codec]) -> Any:
 
 @pytest.mark.parametrize("kind", [kind for kind, row in ROWS.items() if kind.__name__ != "DummyCodec"])
 def test_no_altered_array_is_merged_in_silence(kind: type[Codec]) -> None:
-    """Every slot of arrays, sent by a worker and by the server, with another shape or type."""
+    """Every slot of arrays, sent by a worker and by the server, with another shape or type: half of these by each of two."""
     honest = bits(job_of(kind, assignment_of(kind), batches=2))
     refused = tried = 0
     for node in (0, 1, Parameter_Server) if ROWS[kind].server else (0, 1):
         for slot in (0, 1):
-            for name, alter in ALTERED.items():
+            for name in list(ALTERED)[max(node, 0) :: 1 if node < 0 else 2]:
                 if kind is LAQ and name == "nothing":
                     continue  # so a worker says that it has nothing new
-                hostile = Hostile(node, slot, alter)
+                hostile = Hostile(node, slot, ALTERED[name])
                 job = job_with(kind, hostile)
                 try:
                     job.run()

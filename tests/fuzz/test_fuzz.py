@@ -65,7 +65,7 @@ def test_what_once_crashed_a_reader(name: str, data: bytes) -> None:
 
 def test_a_reader_with_a_fault_is_found_and_the_rest_goes_on() -> None:
     """The counterpart of it all: every kind of fault is seen, and the input that does it is told, once."""
-    with Worker(hangs=4.0, module="tests.fuzz.planted") as worker:
+    with Worker(hangs=2.0, module="tests.fuzz.planted") as worker:
         for what, target in PLANTED.items():
             first, second = itertools.islice((number for number in itertools.count() if is_bad(target.hostile(5, number))), 2)
             tally, found = worker.attempts(target, 5, 0, second)

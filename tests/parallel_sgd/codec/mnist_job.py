@@ -94,14 +94,16 @@ def tutorial(seed: int) -> Model:
     return model
 
 
-def learn(setting: Setting, codec: type[Codec], parameters: Mapping[Hashable, Any] | None = None, seed: int = 0) -> Outcome:
+def learn(
+    setting: Setting, codec: type[Codec], parameters: Mapping[Hashable, Any] | None = None, seed: int = 0, epochs: int = EPOCHS
+) -> Outcome:
     """Train as `run` does, biases dense, with codecs that hand each other their packets."""
     x, y, test_x, test_y = _samples()
     container = OpContainer(setting.op_type, setting.gd_type, setting.gd_params)
     with limited_to_one_thread():
         models = [tutorial(seed) for _ in range(WORKERS)]
         fleet = Fleet(models, codec, container, parameters or {}, seed)
-        for batch in range(EPOCHS * BATCHES):
+        for batch in range(epochs * BATCHES):
             first = batch % BATCHES * WORKERS
             blocks = [slice(block * BLOCK, (block + 1) * BLOCK) for block in range(first, first + WORKERS)]
             fleet.step(*divmod(batch, BATCHES), [(x[block], y[block]) for block in blocks])
@@ -117,7 +119,7 @@ def warnings_of(setting: Setting, codec: type[Codec], parameters: Mapping[Hashab
 
 
 def run(
-    setting: Setting, directory: Path, codec: type[Codec], parameters: Mapping[Hashable, Any] | None = None, seed: int = 0
+    setting: Setting, directory: Path, codec: type[Codec], epochs: int, seed: int = 0
 ) -> Outcome:
     """Train a whole job, biases dense, and judge the mean model of the workers; the files of the job go to `directory`."""
     with in_process(WORKERS) as nodes, limited_to_one_thread(), warnings.catch_warnings(record=True) as caught:
@@ -125,12 +127,11 @@ def run(
         result = ParallelSGD(tutorial(seed), images(), ImageCls()).parallel(
             nodes,
             block_size=BLOCK,
-            epoch=EPOCHS,
+            epoch=epochs,
             op_type=setting.op_type,
             gd_type=setting.gd_type,
             gd_params=setting.gd_params,
             codec=SizeAdaptive(big=codec, small=Dense, min=SMALL),
-            codec_extra_parameters=parameters,
             seed=seed,
             shuffle=False,
             directory=directory,

@@ -1,0 +1,136 @@
+"""What `psgd verify` finds: what of a run is not as its manifest says, by file, of a model by epoch and variable, of the
+settings by option; and from which checkpoint that the run has kept an epoch can be computed again.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nn.tensor_files import ModelFileError, parse, read_file
+from rpc.files import read_toml
+from rpc.logs import SUBMIT_LOGGER, get_logger
+from rpc.submit import Run, node_folder
+
+from .channel import Parameter_Server
+from .checkpoint.choose import Choice, choose
+from .checkpoint.locate import FOLDER, HeldCheckpoints, stores_of_run
+from .checkpoint.snapshot import VALUE, CheckpointError
+from .job_record import NAME
+from .run_manifest import RunManifest, sha256_of
+from .weight_hashes import Epochs, chain_of, hash_of, read_hashes
+
+_log = get_logger(SUBMIT_LOGGER)
+
+
+def damages(run: Path, manifest: RunManifest) -> Iterator[str]:
+    """What is not as the manifest says, by file, and where it can be told by setting, epoch and variable."""
+    epochs = read_hashes(run)
+    for name, expected in manifest.files.items():
+        path = run / name
+        try:
+            found = sha256_of(path)
+        except OSError as error:
+            yield f"{name} cannot be read: {error.strerror}"
+            continue
+        if found != expected:
+            yield f"{name} was changed{_where(path, manifest, epochs)}"
+    for (epoch, expected), (_, found) in zip(manifest.chain, chain_of(epochs), strict=False):
+        if expected != found:
+            yield f"the tables of the weights (WH-*.csv) were changed in epoch {epoch}"
+            return
+
+
+def _where(path: Path, manifest: RunManifest, epochs: Epochs) -> str:
+    if path.name == NAME:
+        return f": {'; '.join(changed_settings(path, manifest)) or 'in its layout'}"
+    if path.name.startswith("MODEL-") and epochs:
+        last = max(epochs)
+        try:
+            arrays, _ = parse(read_file(path), sealed=False)
+        except (ModelFileError, OSError) as error:
+            return f": {error}"
+        known = {name: set(values.values()) for name, values in epochs[last].items()}
+        wrong = [name for name, array in arrays.items() if name in known and hash_of(array) not in known[name]]
+        return f": after epoch {last} the variable {', '.join(wrong)} was another" if wrong else ", outside of the variables"
+    return ""
+
+
+def changed_settings(path: Path, manifest: RunManifest) -> list[str]:
+    """What a job file says otherwise than the one of the run did."""
+    try:
+        now = read_toml(path)
+    except (OSError, ValueError) as error:
+        return [str(error)]
+    was, is_now = _flat(manifest.settings), _flat(now)
+    changed = [name for name in {**was, **is_now} if was.get(name) != is_now.get(name)]
+    return [f"'{name}' was {was.get(name)!r}, it is {is_now.get(name)!r}" for name in changed]
+
+
+def _flat(tables: Mapping[str, Any]) -> dict[str, Any]:
+    single = {name: value for name, value in tables.items() if not isinstance(value, dict)}
+    return single | {f"{t}.{name}": v for t, values in tables.items() if isinstance(values, dict) for name, v in values.items()}
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """What all workers go on from."""
+
+    held: HeldCheckpoints
+    choice: Choice
+
+    @property
+    def epoch(self) -> int:
+        return self.choice.position.epoch
+
+    def copy(self, place: Path) -> Path:
+        """Make a folder with these files, and no others, for `resume`; returns it."""
+        for owner in {source.owner for source in self.choice.sources.values()}:
+            file = self.held.file(owner, self.choice.position)
+            if file is not None:
+                folder = place / node_folder(owner) / FOLDER
+                folder.mkdir(parents=True)
+                shutil.copyfile(file, folder / file.name)
+        return place
+
+
+def nearest(folder: Path, epochs: Epochs, before: int, workers: int, server_keeps: bool) -> Nearest | None:
+    """The newest checkpoint of a run after an earlier epoch than `before`, from which so many workers get the same bits.
+
+    One that is damaged, or whose weights are not those in the tables of the run, is told of, and an earlier one is taken; None
+    where there is none.
+    """
+    run = Run.read(folder)
+    held = HeldCheckpoints([] if run is None else stores_of_run(run))
+    offers = [offer for offer in held.offers if offer.batch == 0 and 0 < offer.epoch < before]
+    while offers:
+        choice = choose({0: offers}, range(workers), Parameter_Server if server_keeps else None)
+        if choice is None or not choice.whole:
+            return None
+        found = Nearest(held, choice)
+        wrong = _differs(found, epochs)
+        if not wrong:
+            return found
+        _log.warning("%s It is skipped.", wrong)
+        offers = [offer for offer in offers if offer.position < choice.position]
+    return None
+
+
+def _differs(found: Nearest, epochs: Epochs) -> str:
+    """What is wrong with the weights of a checkpoint, "" if nothing is."""
+    known = epochs.get(found.epoch, {})
+    for owner in sorted({source.owner for source in found.choice.sources.values() if source.owner >= 0}):
+        try:
+            values = found.held.load(owner, found.choice.position).part(VALUE)
+        except CheckpointError as error:
+            return str(error)
+        for name, hashes in known.items():
+            if name not in values or hash_of(values[name]) not in hashes.values():
+                file = found.held.file(owner, found.choice.position)
+                return (
+                    f"The checkpoint {file} is not of this run: after epoch {found.epoch} its variable {name} was another one."
+                )
+    return ""
