@@ -7,12 +7,12 @@ from nn.lazy import lazily
 if TYPE_CHECKING:
     from nn.layer.attention import MultiHeadAttention
     from nn.layer.convolution import Conv1D, Conv2D
-    from nn.layer.core import Dense, Dropout, Embedding, Flatten, Reshape
+    from nn.layer.core import Dense, Embedding, Flatten, Reshape
     from nn.layer.layer import Layer
     from nn.layer.merging import Add, Concatenate
-    from nn.layer.normalization import BatchNorm, LayerNorm
     from nn.layer.pooling import AveragePool, GlobalAveragePool, MaxPool
     from nn.layer.recurrent import GRU, LSTM, Recurrent, SimpleRNN
+    from nn.layer.regularization import BatchNorm, Dropout, LayerNorm
 
 __all__ = [
     "GRU", "LSTM", "Add", "AveragePool", "BatchNorm", "Concatenate", "Conv1D", "Conv2D", "Dense", "Dropout", "Embedding",
@@ -20,7 +20,7 @@ __all__ = [
     "SimpleRNN",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
-    "attention": "MultiHeadAttention", "convolution": "Conv1D Conv2D", "core": "Dense Dropout Embedding Flatten Reshape",
-    "layer": "Layer", "merging": "Add Concatenate", "normalization": "BatchNorm LayerNorm",
+    "attention": "MultiHeadAttention", "convolution": "Conv1D Conv2D", "core": "Dense Embedding Flatten Reshape",
+    "layer": "Layer", "merging": "Add Concatenate", "regularization": "BatchNorm Dropout LayerNorm",
     "pooling": "AveragePool GlobalAveragePool MaxPool", "recurrent": "GRU LSTM Recurrent SimpleRNN",
 })  # fmt: skip

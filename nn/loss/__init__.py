@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from nn.lazy import lazily
 
 if TYPE_CHECKING:
-    from nn.loss.cross_entropy import Binary_Cross_Entropy, Cross_Entropy, Cross_Entropy_With_Softmax
-    from nn.loss.hinge import Hinge
+    from nn.loss.cross_entropy import Cross_Entropy, Cross_Entropy_With_Softmax
+    from nn.loss.decisions import Binary_Cross_Entropy, Hinge
     from nn.loss.loss import Loss
     from nn.loss.regression import DifferenceLoss, HuberLoss, MAELoss, MSELoss, TanhLoss
 
@@ -15,6 +15,6 @@ __all__ = [
     "MAELoss", "MSELoss", "TanhLoss",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
-    "cross_entropy": "Binary_Cross_Entropy Cross_Entropy Cross_Entropy_With_Softmax",
-    "hinge": "Hinge", "loss": "Loss", "regression": "DifferenceLoss HuberLoss MAELoss MSELoss TanhLoss",
+    "cross_entropy": "Cross_Entropy Cross_Entropy_With_Softmax", "decisions": "Binary_Cross_Entropy Hinge",
+    "loss": "Loss", "regression": "DifferenceLoss HuberLoss MAELoss MSELoss TanhLoss",
 })  # fmt: skip

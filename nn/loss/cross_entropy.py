@@ -1,4 +1,4 @@
-"""Cross-entropy, categorical and binary, of probabilities or of scores."""
+"""Categorical cross-entropy, of probabilities or of scores."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nn import arguments
-from nn.activation.sigmoids import Sigmoid, Softmax
+from nn.activation.sigmoids import Softmax
 from nn.arrays import Array, Shape
-from nn.loss.loss import Loss, classes, targets
+from nn.loss.loss import Loss, classes
 from nn.operation.operation import Operation
 
 _ROUNDING = 1e-2
@@ -221,74 +221,3 @@ class Cross_Entropy_With_Softmax(Loss, configured=True):
 def _unmasked(z: Array, label: Array) -> Array:
     """Return scores with 0 for those that the label does not look at: -inf among them would give NaN, 0 times infinity."""
     return np.where(label == 0, z.dtype.type(0), z)
-
-
-class Binary_Cross_Entropy(Loss):
-    """Mean over the batch and all outputs of -y log s(z) - (1 - y) log(1 - s(z)), with z the scores, s the logistic function.
-
-    Computed as max(z, 0) - y z + log(1 + exp(-|z|)), which never overflows; an infinite score costs nothing where it is right,
-    else infinitely much. Labels y in 0..1 have the shape (batch, ...) of the output, or lack its last axis where that has
-    length 1.
-
-    The logistic function belongs to the loss. A model may end in the scores (a `Dense(1)` without activation), whose
-    predictions then are scores; or in `Sigmoid`, whose predictions are probabilities: it is not computed twice, the loss takes
-    what stands before it. In both cases its gradient for the scores is (s(z) - y) / (number of elements). A model that makes
-    probabilities in another way, such as `1 / (1 + nn.function.exp(-z))`, must not end in them: they would count as scores.
-    Raises ValueError for labels that are out of range or of another shape.
-
-    >>> loss, output = nn.loss.Binary_Cross_Entropy(), np.array([[0.0], [0.0]])
-    >>> loss.allocate(output.shape, output.dtype)
-    >>> round(loss.value(np.array([[0.0], [1.0]]), output), 4)
-    0.6931
-    """
-
-    absorbs: ClassVar[type[Operation] | None] = Sigmoid
-
-    def prepare(self, label: Array, shape: Shape, dtype: np.dtype[Any]) -> Array:
-        numbers = targets(self, label, shape, dtype)
-        low, high = numbers.min(), numbers.max()
-        if low < 0 or high > 1:
-            raise ValueError(f"{type(self).__name__} labels must lie in 0..1, got {low:g}..{high:g}")
-        return numbers
-
-    def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
-        super().allocate(shape, dtype)
-        self._outputs = math.prod(shape[1:])
-        self._probabilities, self._rest, self._log = (np.empty(shape, dtype) for _ in range(3))
-        self._losses = np.empty(shape[0], dtype)
-
-    def each(self, label: Array, output: Array) -> Array:
-        z, probabilities, rest, log = output, self._probabilities, self._rest, self._log
-        np.abs(z, out=log)
-        np.negative(log, out=log)
-        np.exp(log, out=log)
-        np.log1p(log, out=log)
-        np.minimum(z, 0, out=probabilities)
-        if math.isinf(z.item(z.argmax())) or math.isinf(z.item(z.argmin())):
-            np.copyto(rest, _costs(z, label))
-        else:
-            # max(z, 0) - y z = (1 - y) z - min(z, 0), of which a sure and right score leaves exactly 0
-            np.subtract(1, label, out=rest)
-            np.multiply(rest, z, out=rest)
-            np.subtract(rest, probabilities, out=rest)
-        np.add(rest, log, out=rest)
-        # s(z) = exp(min(z, 0) - log(1 + exp(-|z|))), exact where it is close to 0 too
-        np.subtract(probabilities, log, out=probabilities)
-        np.exp(probabilities, out=probabilities)
-        np.add.reduce(rest.reshape(len(rest), -1), axis=1, out=self._losses)
-        return np.divide(self._losses, self._outputs, out=self._losses)
-
-    def derive(self, label: Array, output: Array, share: float | Array, out: Array) -> None:
-        share /= self._outputs
-        np.subtract(self._probabilities, label, out=out)
-        np.multiply(out, share, out=out)
-
-    def prediction(self, output: Array) -> Array:
-        return self._probabilities
-
-
-def _costs(z: Array, label: Array) -> Array:
-    """Return (1 - y) max(z, 0) + y max(-z, 0), with 0 times infinity as 0."""
-    with np.errstate(invalid="ignore"):
-        above, below = (1 - label) * np.maximum(z, 0), label * np.maximum(-z, 0)
-    return np.where(label == 1, 0, above) + np.where(label == 0, 0, below)

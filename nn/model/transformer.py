@@ -9,9 +9,9 @@ from nn.activation.gelu import GELU
 from nn.arrays import Array, DType, Shape
 from nn.initializer import Initializer, Uniform
 from nn.layer.attention import MultiHeadAttention
-from nn.layer.core import Dense, Dropout, Embedding
+from nn.layer.core import Dense, Embedding
 from nn.layer.merging import Add
-from nn.layer.normalization import LayerNorm
+from nn.layer.regularization import Dropout, LayerNorm
 from nn.model.model import Model
 from nn.value.value import Value, Variable
 

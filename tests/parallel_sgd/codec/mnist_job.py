@@ -118,9 +118,7 @@ def warnings_of(setting: Setting, codec: type[Codec], parameters: Mapping[Hashab
     return tuple(check(codec, rule, setting.op_type, parameters))
 
 
-def run(
-    setting: Setting, directory: Path, codec: type[Codec], epochs: int, seed: int = 0
-) -> Outcome:
+def run(setting: Setting, directory: Path, codec: type[Codec], epochs: int, seed: int = 0) -> Outcome:
     """Train a whole job, biases dense, and judge the mean model of the workers; the files of the job go to `directory`."""
     with in_process(WORKERS) as nodes, limited_to_one_thread(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CodecWarning)

@@ -91,17 +91,23 @@ def test_a_peer_that_left_is_not_waited_for(agents: LocalNodes, tmp_path: Path) 
 
 
 class Mute(Plain):
-    """Worker 1 listens and never speaks."""
+    """Worker 1 needs nobody and never speaks, not even for a rescue."""
 
     def update_blocks(self, block_weight: BlockWeight) -> Any:
-        packets = super().update_blocks(block_weight)
-        return None if self.node_id == 1 else packets
+        if self.node_id == 0:
+            return super().update_blocks(block_weight)
+        self.set_result(block_weight.content)
+        return None
 
     def receive_blocks(self, content: Any) -> None:
-        super().receive_blocks(content)
+        if self.node_id == 0:
+            super().receive_blocks(content)
 
     def receive_late(self, content: Any) -> None:
         pass
+
+    def do_something_to_save_yourself(self) -> Any:
+        return super().do_something_to_save_yourself() if self.node_id == 0 else None
 
 
 @covers("SUB-26")

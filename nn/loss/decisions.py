@@ -1,0 +1,155 @@
+"""Losses of decisions, yes or no for each output: binary cross-entropy, and that of support vector machines."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+
+from nn.activation.sigmoids import Sigmoid
+from nn.arrays import Array, Shape
+from nn.loss.loss import Loss, classes, targets
+from nn.operation.operation import Operation
+
+
+class Binary_Cross_Entropy(Loss):
+    """Mean over the batch and all outputs of -y log s(z) - (1 - y) log(1 - s(z)), with z the scores, s the logistic function.
+
+    Computed as max(z, 0) - y z + log(1 + exp(-|z|)), which never overflows; an infinite score costs nothing where it is right,
+    else infinitely much. Labels y in 0..1 have the shape (batch, ...) of the output, or lack its last axis where that has
+    length 1.
+
+    The logistic function belongs to the loss. A model may end in the scores (a `Dense(1)` without activation), whose
+    predictions then are scores; or in `Sigmoid`, whose predictions are probabilities: it is not computed twice, the loss takes
+    what stands before it. In both cases its gradient for the scores is (s(z) - y) / (number of elements). A model that makes
+    probabilities in another way, such as `1 / (1 + nn.function.exp(-z))`, must not end in them: they would count as scores.
+    Raises ValueError for labels that are out of range or of another shape.
+
+    >>> loss, output = nn.loss.Binary_Cross_Entropy(), np.array([[0.0], [0.0]])
+    >>> loss.allocate(output.shape, output.dtype)
+    >>> round(loss.value(np.array([[0.0], [1.0]]), output), 4)
+    0.6931
+    """
+
+    absorbs: ClassVar[type[Operation] | None] = Sigmoid
+
+    def prepare(self, label: Array, shape: Shape, dtype: np.dtype[Any]) -> Array:
+        numbers = targets(self, label, shape, dtype)
+        low, high = numbers.min(), numbers.max()
+        if low < 0 or high > 1:
+            raise ValueError(f"{type(self).__name__} labels must lie in 0..1, got {low:g}..{high:g}")
+        return numbers
+
+    def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
+        super().allocate(shape, dtype)
+        self._outputs = math.prod(shape[1:])
+        self._probabilities, self._rest, self._log = (np.empty(shape, dtype) for _ in range(3))
+        self._losses = np.empty(shape[0], dtype)
+
+    def each(self, label: Array, output: Array) -> Array:
+        z, probabilities, rest, log = output, self._probabilities, self._rest, self._log
+        np.abs(z, out=log)
+        np.negative(log, out=log)
+        np.exp(log, out=log)
+        np.log1p(log, out=log)
+        np.minimum(z, 0, out=probabilities)
+        if math.isinf(z.item(z.argmax())) or math.isinf(z.item(z.argmin())):
+            np.copyto(rest, _costs(z, label))
+        else:
+            # max(z, 0) - y z = (1 - y) z - min(z, 0), of which a sure and right score leaves exactly 0
+            np.subtract(1, label, out=rest)
+            np.multiply(rest, z, out=rest)
+            np.subtract(rest, probabilities, out=rest)
+        np.add(rest, log, out=rest)
+        # s(z) = exp(min(z, 0) - log(1 + exp(-|z|))), exact where it is close to 0 too
+        np.subtract(probabilities, log, out=probabilities)
+        np.exp(probabilities, out=probabilities)
+        np.add.reduce(rest.reshape(len(rest), -1), axis=1, out=self._losses)
+        return np.divide(self._losses, self._outputs, out=self._losses)
+
+    def derive(self, label: Array, output: Array, share: float | Array, out: Array) -> None:
+        share /= self._outputs
+        np.subtract(self._probabilities, label, out=out)
+        np.multiply(out, share, out=out)
+
+    def prediction(self, output: Array) -> Array:
+        return self._probabilities
+
+
+def _costs(z: Array, label: Array) -> Array:
+    """Return (1 - y) max(z, 0) + y max(-z, 0), with 0 times infinity as 0."""
+    with np.errstate(invalid="ignore"):
+        above, below = (1 - label) * np.maximum(z, 0), label * np.maximum(-z, 0)
+    return np.where(label == 1, 0, above) + np.where(label == 0, 0, below)
+
+
+class Hinge(Loss):
+    """Mean of max(0, 1 - t z) with t = 1 or -1 for decisions z, or of max(0, 1 + max_{k != y} z_k - z_y) for classes.
+
+    Which of the two is said by the labels:
+
+    * of the shape of the output (or without its last axis where that has length 1), all 0 or 1, or all -1 or 1: every output
+      is a decision of its own, t = 2 y - 1. One-hot rows are decisions of one class against the rest. Prepared labels, as
+      metrics see them, are 0 and 1. Cortes and Vapnik, Support-vector networks, Machine Learning 20, 1995.
+    * class numbers (batch,) for outputs (batch, classes), two classes or more. Crammer and Singer, On the algorithmic
+      implementation of multiclass kernel-based vector machines, JMLR 2, 2001.
+
+    The derivative where a margin is exactly 1 is taken as 0. Raises ValueError for other labels.
+
+    >>> loss, output = nn.loss.Hinge(), np.array([[-3.0], [0.5]])
+    >>> loss.allocate(output.shape, output.dtype)
+    >>> round(loss.value(np.array([[0.0], [1.0]]), output), 4)
+    0.25
+    """
+
+    def prepare(self, label: Array, shape: Shape, dtype: np.dtype[Any]) -> Array:
+        if len(shape) == 2 and shape[1] > 1 and label.shape != shape:
+            return classes(self, label, shape, dtype)
+        numbers = targets(self, label, shape, dtype)
+        one = numbers == 1
+        if not (one | (numbers == 0)).all() and not (one | (numbers == -1)).all():
+            raise ValueError(
+                f"{type(self).__name__} labels of decisions must be 0 and 1, or -1 and 1, "
+                f"got numbers in {numbers.min():g}..{numbers.max():g}"
+            )
+        return np.maximum(numbers, 0)
+
+    def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
+        """Make room for margins, and for what depends on the labels."""
+        super().allocate(shape, dtype)
+        self._outputs = math.prod(shape[1:])
+        self._margin, self._sign = np.empty(shape, dtype), np.empty(shape, dtype)
+        self._losses = np.empty(shape[0], dtype)
+        self._samples = np.arange(shape[0])
+        self._rival = np.empty(shape[0], np.intp)
+
+    def each(self, label: Array, output: Array) -> Array:
+        margin, sign, losses = self._margin, self._sign, self._losses
+        if label.ndim < output.ndim:
+            np.copyto(margin, output)
+            margin[self._samples, label] = -np.inf
+            margin.argmax(axis=1, out=self._rival)
+            np.subtract(output[self._samples, self._rival], output[self._samples, label], out=losses)
+            np.add(losses, 1, out=losses)
+            return np.maximum(losses, 0, out=losses)
+        np.multiply(label, -2, out=sign)
+        np.add(sign, 1, out=sign)
+        np.multiply(sign, output, out=margin)
+        np.add(margin, 1, out=margin)
+        np.maximum(margin, 0, out=margin)
+        np.add.reduce(margin.reshape(len(margin), -1), axis=1, out=losses)
+        return np.divide(losses, self._outputs, out=losses)
+
+    def derive(self, label: Array, output: Array, share: float | Array, out: Array) -> None:
+        if label.ndim < output.ndim:
+            pull = np.sign(self._losses)
+            out.fill(0)
+            out[self._samples, self._rival] = pull
+            out[self._samples, label] = -pull
+            np.multiply(out, share, out=out)
+        else:
+            share /= self._outputs
+            np.sign(self._margin, out=out)
+            np.multiply(out, self._sign, out=out)
+            np.multiply(out, share, out=out)
