@@ -10,6 +10,7 @@ from typing import Final
 
 from .accounts import Entry, Times
 from .batch_times import COLUMNS as BATCH_COLUMNS
+from .batch_times import LINE as BATCH_LINE
 from .batch_times import Row
 from .block_history import LedgerTable
 from .progress import COLUMNS, History
@@ -157,11 +158,7 @@ class TrainingReport:
     def _tables(self) -> list[Table]:
         self._steps.add(self._rows)
         self._rows.clear()
-        self._batches.add(_rounded(self._batch_rows))
+        self._batches.add_text("".join([BATCH_LINE % row for row in self._batch_rows]))
         self._batch_rows.clear()
         tables = [self._steps, self._evaluations, self._epochs, self._packets, self._batches, self._costs, self._hashes]
         return tables if self._ledger is None else [*tables, self._ledger.table()]
-
-
-def _rounded(rows: Iterable[Row]) -> list[list[float | int | str]]:
-    return [[round(value, 6) if isinstance(value, float) else value for value in row] for row in rows]

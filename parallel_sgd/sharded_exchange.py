@@ -17,29 +17,36 @@ from nn.optimizer.sharded import shard_bounds
 from .batch_sync.sync.synchronized import SynchronizedSGD
 from .codec.interfaces import Array, BlockWeight, Codec, netEncapsulation
 from .codec.plain import Plain
-from .codec.settings import GlobalSettings
+from .codec.settings import GlobalSettings, JobSettings
 from .merge import BlockMean, Span, TreeSum, block_tree
 from .profiles.interface import ISetting
-from .unusable import Like, Unusable, check_finite, check_form
+from .unusable import Like, Unusable, check_form, is_finite, not_finite
 
 
-def check_shard(content: object, shard: int, several: bool = False) -> None:
-    """See that the arrays in `content` are vectors as long as a shard of the model, or `several` times as long.
+def like_shard(settings: JobSettings, shard: int) -> Like | None:
+    """What a shard of the model is; None where the settings have no model."""
+    values = settings.values
+    if not values:
+        return None
+    bounds = shard_bounds(sum(value.size for value in values), settings.assignment.node_count)
+    return Like((bounds[shard + 1] - bounds[shard],), values[0].dtype)
+
+
+def check_shard(content: object, like: Like | None, several: bool = False) -> None:
+    """See that the array with which `content` ends, if it does, is such a shard of finite numbers, or `several` of them.
 
     Raises: Unusable saying what is wrong.
     """
-    settings = GlobalSettings.current()
-    values, count = settings.values, settings.assignment.node_count
-    check_finite(content)
-    if not values:
+    part = content[-1] if isinstance(content, tuple) else content
+    if not isinstance(part, np.ndarray):
         return
-    bounds = shard_bounds(sum(value.size for value in values), count)
-    size, dtype = bounds[shard + 1] - bounds[shard], values[0].dtype
-    for part in content if isinstance(content, tuple) else (content,):
-        if isinstance(part, np.ndarray):
-            times = part.size // size if several and size else 1
-            if part.ndim != 1 or part.dtype != dtype or not part.size or part.size != times * size:
-                raise Unusable(f"it is {Like(part.shape, part.dtype)}, and must be {Like((size,), dtype)}")
+    if not is_finite(part):
+        raise Unusable(not_finite(part))
+    if like is not None:
+        size = like.shape[0]
+        times = part.size // size if several and size else 1
+        if part.ndim != 1 or part.dtype != like.dtype or not part.size or part.size != times * size:
+            raise Unusable(f"it is {Like(part.shape, part.dtype)}, and must be {like}")
 
 
 class GradientShard(Codec):
@@ -58,8 +65,8 @@ class GradientShard(Codec):
         assignment = settings.assignment
         mine = assignment.node_2_block[node_id]
         tree = block_tree(assignment.block_count)
-        self._owner_place = settings.variable
-        self._owner = assignment.nodes[self._owner_place]
+        self._owner = assignment.nodes[settings.variable]
+        self._like = like_shard(settings, settings.variable)
         self._first, self._last = mine[0], mine[-1]
         self._holders = assignment.block_2_node
         self._tops = tree.cover(mine)
@@ -89,7 +96,7 @@ class GradientShard(Codec):
     def check(self, content: object, like: Like | None) -> None:
         """Refuse what is no part of this shard."""
         check_form(content, (int, (int, int, np.ndarray)))
-        check_shard(content, self._owner_place)
+        check_shard(content, self._like)
         settings = self._settings
         if isinstance(content, tuple) and self.node_id == self._owner:
             if settings.sender is not None:
@@ -148,8 +155,8 @@ class ParameterShard(Codec):
         super().__init__(node_id)
         settings = self._settings = GlobalSettings.current()
         nodes = settings.assignment.nodes
-        self._owner_place = settings.variable - len(nodes)
-        self._owner = nodes[self._owner_place]
+        self._owner = nodes[settings.variable - len(nodes)]
+        self._like = like_shard(settings, settings.variable - len(nodes))
         self._others = [node for node in nodes if node != node_id]
         self._rounds = 0  # the owner: what it has sent so far; the others: what they have taken
         self._sent: Array | None = None
@@ -163,7 +170,7 @@ class ParameterShard(Codec):
     def check(self, content: object, like: Like | None) -> None:
         """Refuse what is not this shard; when states are gathered its slots come as one vector."""
         check_form(content, (np.ndarray, (int, int)))
-        check_shard(content, self._owner_place, several=True)
+        check_shard(content, self._like, several=True)
         self._settings.check_sender(content[0] if isinstance(content, tuple) else self._owner)
 
     def receive_blocks(self, content: Array | tuple[int, int]) -> netEncapsulation | None:

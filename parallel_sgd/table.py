@@ -33,6 +33,17 @@ class Table:
     def add(self, rows: Iterable[Sequence[object]]) -> None:
         self._rows.extend(rows)
 
+    def add_text(self, lines: str) -> None:
+        """Add rows that are text already."""
+        self._take_rows()
+        self._text += lines
+
+    def _take_rows(self) -> None:
+        text = io.StringIO(newline="")
+        csv.writer(text, lineterminator="\n").writerows(self._rows)
+        self._rows.clear()
+        self._text += text.getvalue()
+
     def save(self) -> None:
         """Bring the rows into the file, or keep them for the next time."""
         try:
@@ -49,10 +60,7 @@ class Table:
         """
         if not self._rows and not self._text:
             return
-        text = io.StringIO(newline="")
-        csv.writer(text, lineterminator="\n").writerows(self._rows)
-        self._rows.clear()
-        self._text += text.getvalue()
+        self._take_rows()
         if self._begun:
             append(self._path, self._text, _MODE)
         else:  # the one before is there until this has its place

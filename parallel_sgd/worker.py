@@ -109,6 +109,7 @@ def build_worker(
         replaced = ReplacementCheck(doubtful, values, [kind.__name__ for kind in kinds], op_type.__name__)
     exchange = BlockExchange(bank, sync, replaced, names, joined)
     optimizer = plan.optimizer.build(model.store, exchange)
+    optimizer.shows_gradients = bool(options.callbacks)
     if resumption is not None:
         _restore(optimizer, bank, resumption)
     callbacks = None

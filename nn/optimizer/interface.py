@@ -5,7 +5,7 @@ connects workers; and the one that trains in one process.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -48,10 +48,13 @@ class IOptimizer(ABC):
         """Do what can be done before the first block of a batch is computed; a caller may leave this out."""
         return
 
+    shows_gradients: bool = True
+    """Whether the gradients of the store must be those that were applied when a batch is over, as somebody looks at them."""
+
     @classmethod
     def joins(cls) -> bool:
-        """Whether it puts neighbouring variables as one vector where its exchange wants that (`JoiningExchange`). What a class
-        says does not count for subclasses: one whose methods can do with vectors defines this again."""
+        """Whether it puts neighbouring variables as one vector where its exchange has `joined` some: the range of the variables
+        that each id stands for. What a class says does not count for subclasses: who can do with vectors defines it again."""
         return False
 
     @abstractmethod
@@ -121,14 +124,6 @@ class Exchange(Protocol):
 
     def get(self, variable_id: int) -> Array:
         """Return the merged result of a variable that is ready; read it before the next batch."""
-
-
-class JoiningExchange(Exchange, Protocol):
-    """An exchange for which neighbouring variables are one vector, so that small ones do not cost a packet each."""
-
-    @property
-    def joined(self) -> Sequence[range]:
-        """The variables that each id stands for, all in their order; empty where each stands for itself."""
 
 
 class GDOptimizer(IOptimizer):

@@ -108,10 +108,15 @@ class PSGDOptimizer(ExchangingOptimizer):
             self.partners.put(place, block_id, self._gradients[place])
 
     def finish_batch(self) -> Iterator[int]:
-        """Wait for every merged gradient in the order in which they were put, then apply the rule to all of them."""
+        """Wait for every merged gradient in the order in which they were put, then apply the rule to all: where they lie, if
+        they are one vector that nobody looks at in the store."""
         yield from self.wait()
-        self.take(self._gradients)
-        self.rule.update(self.store.values, self.store.gradients)
+        gradients = self.store.gradients
+        if self.shows_gradients or len(self._gradients) > 1:
+            self.take(self._gradients)
+        else:
+            gradients = np.asarray(self.partners.get(0), self.store.dtype).reshape(-1)
+        self.rule.update(self.store.values, gradients)
         self.store.apply_changes()
 
 

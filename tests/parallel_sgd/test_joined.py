@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+import nn
 from network.errors import BadContent
 from nn.gradient_descent import ADAMOptimizer
 from nn.optimizer import GAOptimizer, OpContainer, ParameterAveragingOptimizer, PSGDOptimizer
@@ -92,6 +93,18 @@ def test_equal_bits_and_accounts(assignment: ISetting) -> None:
     exchange = one.workers[0].exchange
     assert list(exchange.names) == [variable.name for variable in one.models[0].trainable_variables()]
     assert [variable for _, variable, *_ in exchange.accounts.costs()] == list(range(len(exchange.names)))
+
+
+class Looks(nn.callback.Callback):
+    """Whoever looks at gradients."""
+
+
+def test_who_looks_at_gradients_sees_those_that_were_applied() -> None:
+    """Where there are callbacks, the gradients of the store are the merged ones, as with variables by themselves; else nobody
+    copies them there."""
+    seen = [job_of(callbacks=[Looks()], op_type=kind) for kind in (PSGDOptimizer, Own)]
+    gradients = {model.store.gradients.tobytes() for job in seen for model in job.models.values()}
+    assert len(gradients) == 1 and seen[0].weights() == job_of().weights()
 
 
 class Shy(Codec):
