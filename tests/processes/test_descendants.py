@@ -1,4 +1,4 @@
-"""What a job has started goes with it, wherever it hides; what other jobs have started stays."""
+"""What a job has started goes with it, wherever it hides, also where its agent is gone; what other jobs started stays."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from rpc.liveness.process_monitor import process_status
 from tests.proc import is_gone
 
 from ..statements import covers
+from .executors import Stepping
 from .harness import AgentProcess, Cluster, start_job, wait_for
 from .host_executors import Multiprocessing, Scatters
 
@@ -80,3 +82,16 @@ def test_a_pool_of_processes_works(own: Cluster, tmp_path: Path) -> None:
     own.start(1)
     outcome = own.run(Multiprocessing, tmp_path)
     assert not outcome.error and outcome.results == {0: ([1, 1, 2, 6, 24], 7)}
+
+
+@covers("FLT-2", "INV-7")
+def test_a_stopped_process_does_not_outlive_its_agent(own: Cluster, tmp_path: Path) -> None:
+    """SIGSTOP to a job process, then SIGKILL to its agent: the system wakes the orphan, which ends itself."""
+    (agent,) = own.start(1)
+    with own.request() as com:
+        start_job(com, Stepping, tmp_path)
+        (pid,) = agent.job_pids()
+        os.kill(pid, signal.SIGSTOP)
+        wait_for(lambda: process_status(pid).state == "T", "the process to stop")
+        agent.end(signal.SIGKILL)
+        wait_for(lambda: process_status(pid).state in ("", "Z"), "the orphan to end")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
@@ -22,7 +23,7 @@ from rpc.liveness.limits import FIRST_PHASE_SECONDS
 from rpc.submit.event_loop import EventLoop
 
 from ..statements import covers
-from .executors import Hungry, NeverReady, SlowEater, Stepping, Sum
+from .executors import Hungry, NeverReady, Reporting, SlowEater, Stepping, Sum
 from .harness import AgentProcess, Cluster, start_job, wait_for
 
 BLOCKED = 2.0  # seconds beyond a limit after which no node is taken any more
@@ -251,3 +252,17 @@ def stop(own: Cluster, agent: AgentProcess, what: str, folder: Path) -> None:
         assert time.monotonic() - stopped[0] < 10.0
     if what == "agent":
         os.kill(agent.pid, signal.SIGCONT)
+
+
+@covers("SUB-12")
+def test_plain_lines(
+    trio: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Without a terminal one line per change and no escape codes; every worker reaches 100."""
+    caplog.set_level(logging.INFO, "P-SGD Submit")
+    assert not trio.run(Reporting, tmp_path).error
+    lines = [record.getMessage() for record in caplog.records if record.getMessage().startswith("Current progress: ")]
+    assert len(lines) == len(set(lines))
+    assert lines[-1] == "Current progress: Worker(0):100% Worker(1):100% Worker(2):100% | Running"
+    assert all("\x1b" not in line and "\r" not in line for line in lines)
+    assert "\x1b" not in "".join(capfd.readouterr())
