@@ -26,10 +26,9 @@ from .errors import like
 from .functions import Function, Functions, user_classes
 from .job import TaskJob
 from .keeper import KEEP_BYTES
-from .options import NO_OPTIONS, Errors, ExecutorStatus
 from .payload import pack_payload
 from .process_setup import INITIALIZER, Broadcast, Held, checked_initargs, initializer_message, pack_broadcast
-from .tasks import OUTPUTS, Console, Output, Task, TaskFuture
+from .tasks import NO_OPTIONS, OUTPUTS, Console, Errors, ExecutorStatus, Output, Task, TaskFuture
 
 T = TypeVar("T")
 logger = get_logger("executor")
