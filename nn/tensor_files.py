@@ -34,6 +34,12 @@ _MAX_BYTES = 1 << 62  # an array with an empty axis may not claim other axes tha
 _LENGTH = struct.Struct("<Q")
 _PREFIX = b'{"__metadata__":{"sha256":"'
 _UNHASHED = "0" * 64
+_OTHERS: Mapping[bytes, str] = {
+    b"PK": "zip archives (NumPy's .npz, models of PyTorch and Keras)",
+    b"\x89HDF": "HDF5 files (models of older Keras)",
+    b"\x93NUMPY": "NumPy's .npy files",
+    b"\x80": "pickles",
+}
 _OWN_FORMAT = "psgd."
 _DTYPES = {
     name: np.dtype(code)
@@ -131,12 +137,20 @@ def parse(data: bytes | bytearray | memoryview, *, sealed: bool = True) -> tuple
     """
     view = memoryview(data).cast("B").toreadonly()
     if len(view) < _LENGTH.size:
-        raise ModelFileError(f"a tensor file has at least {_LENGTH.size} bytes, got {len(view)}")
+        raise ModelFileError(f"it is no tensor file, which has at least {_LENGTH.size} bytes: it has {len(view)}")
     (length,) = _LENGTH.unpack_from(view)
     start = _LENGTH.size + length
     if length > MAX_HEADER or start > len(view):
+        begin = bytes(view[: _LENGTH.size + 1])
+        if begin[_LENGTH.size : _LENGTH.size + 1] != b"{":
+            kind = next((f", as {kind} do" for mark, kind in _OTHERS.items() if begin.startswith(mark)), "")
+            raise ModelFileError(
+                "it is no tensor file: what Model.save() writes begins with the length of its header and a brace, this with "
+                f"{begin[: _LENGTH.size]!r}{kind}"
+            )
         raise ModelFileError(
             f"the header must fit in the file ({len(view)} bytes) and in {MAX_HEADER} bytes, it claims {length}"
+            f"{'' if length > MAX_HEADER else '; the file is cut off'}"
         )
     header = _read_header(bytes(view[_LENGTH.size : start]))
     metadata = _read_metadata(header.pop("__metadata__", {}))

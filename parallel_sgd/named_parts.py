@@ -131,9 +131,9 @@ def _part(name: str, given: Any) -> Any:
     return _OF_OPTIONS[name](f"'{name}'", given) if isinstance(given, str) else given
 
 
-def integer(option: str, text: str) -> int:
-    """The integer that a text holds; raise UnknownName naming the option where it is none."""
+def integer(option: str, text: str, others: str = "") -> int:
+    """The integer that a text holds; raise UnknownName naming the option, and what else it takes, where it is none."""
     try:
         return int(text)
     except ValueError:
-        raise UnknownName(f"{option} must be an integer, got {text!r}.") from None
+        raise UnknownName(f"{option} must be an integer{others}, got {text!r}.") from None

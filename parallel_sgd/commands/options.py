@@ -244,7 +244,7 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "gd_params": _rule_parameters,
     "ps_codec": partial(_codec, "--server-codec"),
     "codec_extra_parameters": lambda pairs: dict(map(_pair, pairs)),
-    "blas_threads": lambda text: text if text == "auto" else integer("--blas-threads", text),
+    "blas_threads": lambda text: text if text == "auto" else integer("--blas-threads", text, " or auto"),
     "checkpoint_every": lambda text: int(text) if text.isdecimal() else text,
     "class_weight": _class_weight,
     "callbacks": partial(_each, callback, "--callback"),

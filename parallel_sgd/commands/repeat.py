@@ -7,7 +7,7 @@ import contextlib
 import hashlib
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -50,12 +50,14 @@ def run(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     """
     file = JobFile.read(Path(given.job_file))
     options = _merged(file, vars(given), defaults)
-    data = _same_inputs(file, options, vars(given))
+    with _told_of_file(file, vars(given)):
+        data = _same_inputs(file, options, vars(given))
     dealt = {} if {"assignment_type", "redundancy"} & vars(given).keys() else _dealt(file, _count(file, options))
     others = differences(file.identity, identity(options.bits))
     if others:
         sys.stderr.write(f"The run was made with {', '.join(others)}: the last bits may differ.\n")
-    result = train(options, data, **dealt)
+    with _told_of_file(file, vars(given)):
+        result = train(options, data, **dealt)
     made = next((Path(path) for paths in result.files.values() for path in paths), None)
     overridden = [_flag(name) for name in vars(given) if name in _decisive()]
     with contextlib.suppress(ValueError):  # one that has not ended well has none
@@ -83,6 +85,21 @@ def _merged(file: JobFile, given: Mapping[str, Any], defaults: Mapping[str, Any]
         options.local = file.workers
     options.ps = options.ps or file.server
     return options
+
+
+@contextlib.contextmanager
+def _told_of_file(file: JobFile, given: Mapping[str, Any]) -> Iterator[None]:
+    """What is wrong with an option that stands in the file is told by its name there."""
+    places = {**{name: f"options.{name}" for name in file.options}, "dataset": "data.dataset", "transform": "data.transform"}
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        for name in places.keys() - given.keys():
+            for called in (f"{_flag(name)} ", f"'{name}' "):
+                if str(error).startswith(called):
+                    text = str(error).removeprefix(called)
+                    raise ValueError(f"The job file {file.path} cannot be used: '{places[name]}' {text}") from error
+        raise
 
 
 def _decisive() -> set[str]:
