@@ -1,4 +1,4 @@
-"""`make gallery`: the pictures of docs/gallery.md, by its own programs; those of pages by Chromium, as in `make browser`."""
+"""`make gallery`: the pictures of docs/gallery.md and README.md, by the programs there; those of pages by Chromium."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 PICTURES = Path(__file__).resolve().parent
 ROOT = PICTURES.parents[1]
 # as they are called in the page, and what they show of it
 SHOTS = {"causes": "#time .pair", "batches": "#each figure"}
+REPORT = {"report": "#result,#curves,#each"}
 
 
 def main() -> int:
@@ -25,15 +27,25 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as place:
         subprocess.run([sys.executable, "-c", program], cwd=place, env=environ, check=True)
         subprocess.run([sys.executable, ROOT / compare[0], *compare[1].split()], cwd=place, env=environ, check=True)
-        page = Path(place, "runs", "latest", "report.html")
-        shoot = ["node", ROOT / "tests" / "browser" / "shoot.mjs", page, place, "shot", *SHOTS.values()]
-        subprocess.run(shoot, env=environ, check=True, stdout=subprocess.DEVNULL)
-        for number, name in enumerate(SHOTS, 1):
-            Path(place, f"shot-{number}.png").rename(Path(place, f"{name}.png"))
+        shoot(Path(place), SHOTS, environ)
         for name in re.findall(r"\]\(gallery/(\S+)\)", text):
             (PICTURES / name).write_bytes(Path(place, name).read_bytes())
+    (program, *_) = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    with tempfile.TemporaryDirectory() as place:
+        subprocess.run([sys.executable, "-c", program], cwd=place, env=environ, check=True)
+        shoot(Path(place), REPORT, environ)
+        (PICTURES / "report.png").write_bytes(Path(place, "report.png").read_bytes())
     print(f"The pictures are in {PICTURES}: look at them.")
     return 0
+
+
+def shoot(place: Path, shots: Mapping[str, str], environ: Mapping[str, str]) -> None:
+    """Pictures of the page of the newest run there, by name."""
+    page = place / "runs" / "latest" / "report.html"
+    command = ["node", ROOT / "tests" / "browser" / "shoot.mjs", page, place, "shot", *shots.values()]
+    subprocess.run(command, env=environ, check=True, stdout=subprocess.DEVNULL)
+    for number, name in enumerate(shots, 1):
+        (place / f"shot-{number}.png").rename(place / f"{name}.png")
 
 
 if __name__ == "__main__":

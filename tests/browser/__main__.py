@@ -7,6 +7,7 @@ node, playwright-core in $PLAYWRIGHT, and the site that `make docs` builds.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import subprocess
@@ -19,7 +20,7 @@ import numpy as np
 
 import nn
 from nn.dataset import ArrayDataset
-from parallel_sgd import ParallelSGD, in_process, local_workers
+from parallel_sgd import JobFailed, ParallelSGD, in_process, local_workers
 from tests.sources import ROOT
 
 SHOOT = Path(__file__).with_name("shoot.mjs")
@@ -47,6 +48,13 @@ def killed(folder: Path) -> Path | None:
         return job().parallel(nodes, epoch=3, block_size=64, mission_title="Killed", **options).report
 
 
+def failed(folder: Path) -> Path | None:
+    """Its page begins with the story of its end."""
+    with local_workers(3) as nodes, contextlib.suppress(JobFailed):
+        job().parallel(nodes, epoch=3, block_size=64, mission_title="Failed", fault="kill 1@e2.b3", directory=folder)
+    return folder / "runs" / "Failed-1" / "report.html"
+
+
 def many(folder: Path) -> Path | None:
     with in_process(64) as nodes:
         return job().parallel(nodes, epoch=3, block_size=8, mission_title="64 workers", directory=folder).report
@@ -68,7 +76,7 @@ def main(folder: str = "") -> int:
     pictures = Path(folder or tempfile.mkdtemp(prefix="pages-"))
     pictures.mkdir(parents=True, exist_ok=True)
     failed = 0
-    for make, *more in ((slow, "dark"), (killed,), (many,)):
+    for make, *more in ((slow, "dark"), (killed,), (failed,), (many,)):
         name = make.__name__
         page = make(pictures / f"run-{name}")
         found = ["it was not written"] if page is None else problems(page, pictures, name, *more)

@@ -1,5 +1,6 @@
 // node shoot.mjs PAGE.html|URL FOLDER NAME [dark] [SELECTOR ..]: opens it in Chromium at 1280 and at 400 pixels; prints as JSON
-// what it found. Of each selector it makes a picture NAME-<number>.png, at 1280 pixels.
+// what it found. Of each selector it makes a picture NAME-<number>.png, at 1280 pixels; of several sections of a page, as in
+// "#result,#curves", one with these alone below its head.
 import {createRequire} from "node:module";
 import {pathToFileURL} from "node:url";
 import {join} from "node:path";
@@ -30,8 +31,10 @@ for (const width of [1280, 400]) {
 const wanted = more.filter(word => word !== "dark");
 if (wanted.length) await tab.setViewportSize({width: 1280, height: 900});
 for (const [number, selector] of wanted.entries()) {
+  const sections = selector.includes(",#"), path = join(folder, `${name}-${number + 1}.png`);
+  if (sections) await tab.addStyleTag({content: `section:not(${selector}), nav { display: none; }`});
   await tab.waitForTimeout(500);
-  await tab.locator(selector).first().screenshot({path: join(folder, `${name}-${number + 1}.png`)});
+  await tab.locator(sections ? "body" : selector).first().screenshot({path});
 }
 found.charts = await tab.evaluate(() => Object.fromEntries([...document.querySelectorAll(".chart")].map(place => {
   const chart = echarts.getInstanceByDom(place);
