@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -21,6 +22,9 @@ from .blame import worker
 from .records import RunRecords
 
 _MOST_ROWS: Final = 2_000
+_FEWEST_ROWS: Final = 60
+_ROWS_OF_ALL: Final = 4_000
+"""Of all tables of a kind together, so that a state of many workers costs no more than one of a few with long tables."""
 _LOG_LINES: Final = 80
 Row = Mapping[str, str]
 
@@ -55,12 +59,13 @@ class Source(Protocol):
 class GrowingTables:
     """Reads tables that go on being written, each from where it ended last time.
 
-    Of a long one so many rows are kept that a page of it does not become slow: the last ones and, of table `TR`, every second,
-    fourth and so on of those before.
+    Of a long one, or of many, so many rows are kept that a page of them does not become slow: the last ones and, of table `TR`,
+    every second, fourth and so on of those before.
     """
 
     def __init__(self) -> None:
         self._known: dict[Path, _Growing] = {}
+        self._kinds: defaultdict[str, set[Path]] = defaultdict(set)
 
     def read(self, path: Path) -> Mapping[str, Column]:
         """The columns of the table; none where it cannot be read."""
@@ -70,7 +75,10 @@ class GrowingTables:
                 if known is None or known.number != number or path.stat().st_size < known.at:
                     known = self._known[path] = _Growing(number)
                 file.seek(known.at)
-                known.take(file.read(), thinned=path.name.startswith("TR-"))
+                kind = path.name[:2]
+                self._kinds[kind].add(path)
+                most = min(_MOST_ROWS, max(_FEWEST_ROWS, _ROWS_OF_ALL // len(self._kinds[kind])))
+                known.take(file.read(), most, thinned=kind == "TR")
                 return known.columns
         except (OSError, ValueError, csv.Error):
             self._known.pop(path, None)
@@ -83,8 +91,8 @@ class _Growing:
         self.at = 0
         self.columns: dict[str, Column] = {}
 
-    def take(self, data: bytes, thinned: bool) -> None:
-        """Add the rows that are whole by now."""
+    def take(self, data: bytes, most: int, thinned: bool) -> None:
+        """Add the rows that are whole by now, and keep up to twice `most`."""
         whole = data[: data.rfind(b"\n") + 1]
         self.at += len(whole)
         rows = list(csv.reader(whole.decode("utf-8", "replace").splitlines()))
@@ -93,7 +101,7 @@ class _Growing:
         for name, values in zip(self.columns, values_of(rows, len(self.columns)), strict=True):
             column = self.columns[name]
             column += values
-            while len(column) > 2 * _MOST_ROWS:
+            while len(column) > 2 * most:
                 half = len(column) // 2
                 self.columns[name] = column = [*(column[:half:2] if thinned else ()), *column[half:]]
 

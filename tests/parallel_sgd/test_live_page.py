@@ -143,6 +143,11 @@ def test_a_table_that_grows_is_read_as_a_whole_one_is(tmp_path: Path) -> None:
         file.writelines(f"{number},v\n" for number in range(100_000))
     (last, length) = tables.read(path)["A"][-1], len(tables.read(path)["A"])
     assert last == 99_999 and length <= 4_000
+    for node in range(1, 40):  # of many tables less of each, or a state of many workers would take long
+        other = path.with_name(f"BA-T-N({node}).csv")
+        other.write_text(text)
+        assert tables.read(other) == read_columns(other)
+    assert len(tables.read(path)["A"]) <= 200
 
 
 TOLD: list[str] = []
