@@ -15,7 +15,7 @@ from .errors import ClosedByUs, NetworkError, PeerLost, ProtocolError
 from .frames import FrameReader, Place
 from .keys import SessionKeys
 from .message import Message
-from .records import LARGE_BUFFERS, Confirmation, Opener, Sealer
+from .records import LARGE_BUFFERS, Confirmation, Opener, Sealer, TagSpace
 from .shared_memory import Outbox, PeerMemory, PeerTable
 from .transport import Link, Waiter
 from .values import Array
@@ -85,7 +85,7 @@ class Session:
         self._clock = clock or SystemClock()
         self._looked = self._seconds = 0.0  # at a frame that does not go on: when, and for how long
         self._had = 0  # bytes read when that began
-        self._sealer: Sealer | Confirmation = Confirmation(keys.server_key)
+        self._sealer: Sealer | Confirmation | TagSpace = Confirmation(keys.server_key)
         opener: Opener | Confirmation | None = None if is_server else self._sealer
         if self.sealed:
             send_key, receive_key = keys.server_key, keys.client_key
@@ -161,6 +161,13 @@ class Session:
             self.bytes_shared += shared
         self.messages_sent += 1
         return Sent(raw, overhead, shared > 0)
+
+    def let_seal(self) -> Sealer | None:
+        """The sealer, None without, for who from now on seals what leaves here with room for tags; nothing may be in line."""
+        sealer = self._sealer if isinstance(self._sealer, Sealer) else None
+        if sealer is not None:
+            self._sealer = TagSpace()
+        return sealer
 
     def share_memory(self, outbox: Outbox) -> None:
         """Leave arrays for the peer in `outbox`, once it has agreed, and read there what it leaves: where both are processes of

@@ -38,6 +38,13 @@ class FaultInjector:
         self._spoiled = True
 
 
+def disturbed(text: str, node: int) -> set[int]:
+    """The nodes whose connection with `node` has faults in the plan, in whichever direction."""
+    planned = faults.FaultPlan.parse(text).faults if text else ()
+    links = ({fault.sender, fault.receiver} for fault in planned if isinstance(fault, faults.LinkFault))
+    return set[int]().union(*(ends for ends in links if node in ends)) - {node}
+
+
 @contextlib.contextmanager
 def injected(text: str, seed: int, com: Communication) -> Iterator[FaultInjector | None]:
     """The injector of this node for the plan in `text`, while the block runs; None where nothing is planned."""
@@ -54,6 +61,7 @@ def injected(text: str, seed: int, com: Communication) -> Iterator[FaultInjector
     if not peers:
         yield FaultInjector(plan, node, com.attempt, {})
         return
+    com.controller.flush(timeout=60.0)  # what is in line goes as it is
     with faults.Proxy(plan.seed) as proxy:
         routes = {peer: _interpose(proxy, com, peer) for peer in sorted(peers) if peer in com.controller.sessions}
         yield FaultInjector(plan, node, com.attempt, routes)
@@ -66,6 +74,7 @@ def _interpose(proxy: Proxy, com: Communication, peer: int) -> Route:
     if not isinstance(link, SocketLink):
         raise TypeError(f"Faults of links need sockets, got {type(link).__name__}.")
     name = link.peer
-    ours, route = proxy.interpose(link.detach(), frames=True, sealed=session.sealed)
+    ours, route = proxy.interpose(link.detach(), frames=True, sealed=session.sealed, sealer=session.let_seal())
     session.link = SocketLink(ours, name)
+    session.link.transport = link.transport
     return route

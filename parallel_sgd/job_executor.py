@@ -29,7 +29,7 @@ from .checkpoint.keeper import Keeper
 from .checkpoint.snapshot import versions
 from .checkpoint.state import ModelFile, Resumption
 from .exchange import Participant
-from .fault_injection import FaultInjector, injected
+from .fault_injection import FaultInjector, disturbed, injected
 from .option_fields import CODE
 from .options import JobOptions, options
 from .plan import WorkerPlan, reassigned
@@ -73,6 +73,10 @@ class JobExecutor(AbsExecutable):
 
     def ready(self) -> bool:
         return TRANSFER in self._parts
+
+    def over_tcp(self) -> Collection[int]:
+        """Those to whom a link has faults: what lies in memory would meet none."""
+        return disturbed(str(self._options.fault), self.node_id)
 
     @cached_property
     def _options(self) -> JobOptions:

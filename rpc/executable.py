@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -83,6 +83,11 @@ class AbsExecutable(ABC):
     @abstractmethod
     def ready(self) -> bool:
         """Whether it has all it needs to start."""
+
+    def over_tcp(self) -> Collection[int]:
+        """Nodes that it shall meet over TCP though they may be on its host, where sockets and memory are nearer. Asked once it
+        is ready; the other end names this one, too."""
+        return ()
 
     def prepare(self) -> None:
         """Do what takes time before the start, once everything is there; nobody has started when this runs."""

@@ -152,11 +152,13 @@ class Suspect(Operation):
 
 
 class Accepted(Operation):
-    """The agent has started the job process. `host` and `unix_path` let peers on the same host take the short way."""
+    """The agent, which listens on `port`, has started the job process. `host` and `unix_path` let peers on the same host take
+    the short way, if nobody stands between: if that is the port that is called."""
 
     job: str
     node: Node
     host: str
+    port: int
     unix_path: str
     version: str
 

@@ -9,11 +9,13 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 from network.errors import ProtocolError
 from network.hello import Hello, HelloReader
+from network.records import Sealer
 
-from .stream import MessageSplitter, Place, Shape, Stream
+from .stream import MessageSplitter, Place, Shape, Stream, seal_later
 
 _CHUNK = 1 << 16
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: on, for no time at all, so that closing resets the connection
@@ -55,6 +57,10 @@ class ProxiedConnection:
             sock.setblocking(False)
             if sock.family != socket.AF_UNIX:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def seal(self, sealer: Sealer) -> None:
+        """What comes from `near` is sealed here, when it has met its faults: its sender has left room for the tags."""
+        self._ways[0].stream.seal = partial(seal_later, sealer)
 
     @property
     def reading(self) -> list[socket.socket]:

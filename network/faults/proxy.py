@@ -24,6 +24,7 @@ from types import TracebackType
 from network.clock import Clock, SystemClock
 from network.hello import Hello
 from network.nodes import Address
+from network.records import Sealer
 from network.transport import Waker, wait_sockets
 
 from .connection import ProxiedConnection
@@ -73,17 +74,24 @@ class Proxy:
             self._routes.append(route)
         return route
 
-    def interpose(self, sock: socket.socket, *, frames: bool = False, sealed: bool = False) -> tuple[socket.socket, Route]:
+    def interpose(
+        self, sock: socket.socket, *, frames: bool = False, sealed: bool = False, sealer: Sealer | None = None
+    ) -> tuple[socket.socket, Route]:
         """Put faults between this process and the peer of `sock`, which the proxy owns from now on.
 
         Returns the socket to use in its place, and the route. The connection is past its handshake; `sealed` says whether its
-        frames are records, which matters for `frames`.
+        frames are records, which matters for `frames`. Messages that are lost, repeated or swapped before `sealer` has made
+        records of them (`Session.let_seal`) are to the peer as their sender might have sent them; of records it would take
+        that for an attack.
         """
         ours, near = socket.socketpair()
         route = Route(self, None, frames, None)
         places = (Place.FRAMES, Place.FRAMES) if frames else None
         with self.changing():
-            route.connections.append(ProxiedConnection(near, sock, (route.there, route.back), self._random, places, sealed))
+            connection = ProxiedConnection(near, sock, (route.there, route.back), self._random, places, sealed)
+            if sealer is not None:
+                connection.seal(sealer)
+            route.connections.append(connection)
             self._routes.append(route)
         return ours, route
 

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from network.errors import ProtocolError
 from network.hello import HEAD, LENGTH, hello_length, reply_length
 from network.keys import PROOF_SIZE
+from network.records import Sealer
 from network.wire import CONTINUES, HEADER, KINDS, TAG_SIZE, Kind
 
 
@@ -105,6 +106,18 @@ def _checked(method: str, name: str, value: float) -> float:
     return value
 
 
+def seal_later(sealer: Sealer, frames: bytes) -> bytes:
+    """The records of frames that have left their session with room for the tags (`Session.let_seal`)."""
+    records = memoryview(bytearray(len(frames)))
+    at = 0
+    while at < len(frames):
+        meta_bytes, data_bytes = HEADER.unpack_from(frames, at)[3:]
+        end = at + HEADER.size + meta_bytes + data_bytes
+        sealer.seal([frames[at:end]], records[at : end + TAG_SIZE])
+        at = end + TAG_SIZE
+    return bytes(records)
+
+
 CAPACITY = 1 << 18
 """Bytes that wait inside at most; whoever sends more has to wait, as for any slow reader."""
 
@@ -118,6 +131,7 @@ class Stream:
 
     def __init__(self, shape: Shape, generator: random.Random, splitter: MessageSplitter | None = None) -> None:
         self.shape = shape
+        self.seal: Callable[[bytes], bytes] | None = None  # makes records of a message, behind all faults that messages meet
         self.ended = False  # the sender has ended, and its bytes are out
         self._random = generator
         self._splitter = splitter
@@ -152,7 +166,7 @@ class Stream:
         """The sender ends; so does the other side, unless the link swallows."""
         self._finished = True
         self._release(now)
-        if self._splitter is not None:
+        if self._splitter is not None and self.seal is None:
             self._put(self._splitter.rest(), now)
 
     def due(self, now: float) -> list[bytes]:
@@ -244,6 +258,8 @@ class Stream:
     def _put(self, data: bytes, now: float) -> None:
         if not data:
             return
+        if self.seal is not None:
+            data = self.seal(data)
         shape, moment = self.shape, now
         if shape.lag or shape.jitter:
             moment += shape.lag + shape.jitter * self._random.random()

@@ -79,7 +79,14 @@ class Agent:
             self._kernels = Kernels(os.environ, probes=settings.kernel_probe)
             held.callback(self._kernels.close)
             surroundings = Surroundings(
-                settings.slots, work.cache, settings.code_policy, settings.output_mib << 20, unix_path, children, self._kernels
+                settings.slots,
+                work.cache,
+                settings.code_policy,
+                settings.output_mib << 20,
+                self.address.port,
+                unix_path,
+                children,
+                self._kernels,
             )
             self._processes = ProcessTable(
                 surroundings, folders, self._leases, subscribers, self._audit, self.logger, self._clock

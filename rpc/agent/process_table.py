@@ -109,7 +109,7 @@ class ProcessTable:
             "Job %s (%s) accepted as node %s, process %s.", order.job, clean(order.title), order.node, supervisor.pid
         )
         self._audit.write("accepted", f"job {supervisor.name} from {submitter.link.peer}")
-        return Accepted(order.job, order.node, host_name(), self._surroundings.unix_path, VERSION)
+        return Accepted(order.job, order.node, host_name(), self._surroundings.port, self._surroundings.unix_path, VERSION)
 
     def _start(self, order: CanCommit, submitter: Session, cluster: Key) -> Supervisor:
         record = self._folders.create(order.job, order.node, order.title, order.attempt)

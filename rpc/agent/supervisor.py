@@ -60,13 +60,14 @@ logger = get_logger(__name__)
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the job processes of an agent share. `slots` are how many there may be; `unix_path` is where peers on this host may
-    call the agent, "" for nowhere; `output_limit` are bytes of what one prints that its log keeps."""
+    """What the job processes of an agent share. `slots` are how many there may be; `port` and, for peers on this host,
+    `unix_path` are where one calls the agent, "" for nowhere; `output_limit` are bytes of what one prints that a log keeps."""
 
     slots: int
     cache: Path
     code_policy: str
     output_limit: int
+    port: int
     unix_path: str
     children: ChildProcesses
     kernels: Kernels

@@ -22,7 +22,9 @@ from ..liveness.limits import CALL_SECONDS, MEET_SECONDS, SUSPECT_SECONDS
 _LOOK_SECONDS = 0.05
 
 
-def peer_target(job: str, key: bytes, caller: int, attempt: int, node: int, place: Sequence[str]) -> Target:
+def peer_target(
+    job: str, key: bytes, caller: int, attempt: int, node: int, place: Sequence[str], over_tcp: bool = False
+) -> Target:
     """How node `caller` calls the process of `node`; `place` is its agent's address, its host, and a path there."""
     address, host, unix_path = place
     return Target(
@@ -33,7 +35,7 @@ def peer_target(job: str, key: bytes, caller: int, attempt: int, node: int, plac
         process_name(job, node),
         node,
         {"node": caller, "attempt": attempt},
-        unix_path if host == host_name() else "",
+        unix_path if host == host_name() and not over_tcp else "",
     )
 
 

@@ -108,7 +108,7 @@ class JobProcess:
         self._satisfy(executable, code)
         code.send(Prepared())
         executable.prepare()
-        self._meet(load, code.check)
+        self._meet(load, executable, code.check)
         code.close()
         com = self._communication(load)
         gc.collect()
@@ -173,7 +173,7 @@ class JobProcess:
 
     # ---- the peers
 
-    def _meet(self, load: Load, check_submitter: Callable[[], None]) -> None:
+    def _meet(self, load: Load, executable: AbsExecutable, check_submitter: Callable[[], None]) -> None:
         """Connect with everybody, and wait until all of the group are READY.
 
         Raises: Rejected when the start is rolled back, JobAborted when the submitter gives up.
@@ -184,7 +184,7 @@ class JobProcess:
         events: list[object] = [rendezvous.Satisfied()]
         met: set[int] = set()
         ready: set[int] = set()
-        self._dial_peers(load, companions)
+        self._dial_peers(load, companions, executable)
         while True:
             # a peer that has done its short work already was met, too
             events += [rendezvous.Met(peer) for peer in controller.sessions if peer not in met]
@@ -224,11 +224,12 @@ class JobProcess:
                 ready.append(peer)
         return ready
 
-    def _dial_peers(self, load: Load, companions: list[int]) -> None:
+    def _dial_peers(self, load: Load, companions: list[int], executable: AbsExecutable) -> None:
         """Within the group the higher id calls the lower one; a group calls those that were submitted before it."""
         begin = self.begin
+        far = executable.over_tcp()
         targets = {
-            node: peer_target(begin.job, begin.peer_keys[node], begin.node, begin.attempt, node, load.roster[node])
+            node: peer_target(begin.job, begin.peer_keys[node], begin.node, begin.attempt, node, load.roster[node], node in far)
             for node in [*(peer for peer in begin.group if peer < begin.node), *companions]
         }
         hosts = Counter(host for _, host, _ in load.roster.values())

@@ -190,7 +190,8 @@ class JobMessages:
         """
         if accepted.node != node:
             raise ProtocolError(f"The agent of node {node} accepted in the name of node {accepted.node}.")
-        self._roster[node] = [str(self._addresses[node]), accepted.host, accepted.unix_path]
+        near = accepted.unix_path if accepted.port == self._addresses[node].port else ""  # a proxy shall see what goes there
+        self._roster[node] = [str(self._addresses[node]), accepted.host, near]
 
     def target(self, node: int) -> Target:
         """How to call the job process of `node`: where it runs on this host, straight through its agent's Unix socket."""

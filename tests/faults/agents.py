@@ -134,7 +134,7 @@ class SimAgent:
         )
         self.life.connect(self.name, self.child)
         self.life.note("listen", self.child)
-        return Accepted(order.job, order.node, "host", "", VERSION)
+        return Accepted(order.job, order.node, "host", 1, "", VERSION)
 
     def _fetch(self, job: str) -> None:
         record = self.folders.find(job, self.node)

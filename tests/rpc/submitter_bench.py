@@ -103,7 +103,7 @@ class FakeAgent:
             operation = parse(message.value, FROM_SUBMITTER)
             if isinstance(operation, CanCommit):
                 self.has_job = True
-                self.say(Accepted(JOB, self.node, "host", "", "1"), now)
+                self.say(Accepted(JOB, self.node, "host", 1, "", "1"), now)
             elif isinstance(operation, Abort):
                 self.todo = [(now, State(JOB, self.node, "aborted", operation.reason))]
                 self.has_job = False

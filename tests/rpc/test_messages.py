@@ -46,7 +46,7 @@ EXAMPLES: list[m.Operation] = [
     m.AgentStatus("0f" * 16, "host", "name", "1.0", "3.11", "/path", 2, 1),
     m.Pong("0f" * 16, 1.5, 2.5, False),
     m.Measured("10.0.0.1:15387", "why", "0f" * 16, 0.5, -1.5, 0.25, 1e9, True),
-    m.Accepted("job", -2, "host", "/path", "1.0"),
+    m.Accepted("job", -2, "host", 1, "/path", "1.0"),
     m.Refused("job", 0, "busy", 1.5),
     m.State("job", 0, "aborted", ""),
     m.Progress("job", 0, 100),

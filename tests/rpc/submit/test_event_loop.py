@@ -225,15 +225,17 @@ ADDRESSES = {0: Address("here", 1), 1: Address("here", 2), 2: Address("there", 1
 @covers("SEC-11", "SEC-21")
 def test_what_nodes_are_told() -> None:
     """All nodes: the group, those of groups that come before or after it, and those that others have submitted. An agent speaks
-    for its own node only: the id comes from the session. 'auto' divides the cores of a host by the nodes of the job there."""
+    for its own node only: the id comes from the session. Where it is called through another port than its own, all go that way.
+    'auto' divides the cores of a host by the nodes of the job there."""
     messages = JobMessages(question(), ADDRESSES, new_key(), others=[7, -2])
     order = messages.can_commit(1, [1, 2], 10.0)
     assert (order.group, order.others) == ([1, 2], [-2, 0, 7])
-    messages.note(1, Accepted("job", 1, "host", "/path", "1.0.0"))
+    messages.note(1, Accepted("job", 1, "host", 2, "/path", "1.0.0"))
     for claimed in (0, 77):
         with pytest.raises(ProtocolError, match=f"agent of node 1 accepted in the name of node {claimed}"):
-            messages.note(1, Accepted("job", claimed, "host", "/evil", "1.0.0"))
-    assert messages.load(pack({})).roster == {1: ["here:2", "host", "/path"]}
+            messages.note(1, Accepted("job", claimed, "host", 2, "/evil", "1.0.0"))
+    messages.note(2, Accepted("job", 2, "host", 7, "/path", "1.0.0"))
+    assert messages.load(pack({})).roster == {1: ["here:2", "host", "/path"], 2: [str(ADDRESSES[2]), "host", ""]}
     messages = JobMessages(question(blas_threads=0), ADDRESSES, new_key())
     assert [messages.can_commit(node, [0, 1, 2], 10.0).jobs_on_host for node in ADDRESSES] == [2, 2, 1]
 
