@@ -69,6 +69,7 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
         self.classes: Sequence[type] = ()
         self._place: Callable[[int, tuple[int, ...]], Array | None] | None = None
         self._outbox: Outbox | None = None
+        self.look_seconds = 0.0  # for which those look who wait for what no message tells
         self._closed_bytes = [0, 0]
         self._thread_inbox = ThreadInbox()
         for peer, session in sessions.items():

@@ -176,6 +176,17 @@ class Session:
             self._outbox, self._leave = outbox, self._offer
             self._agree()  # the peer may have been the first
 
+    def offer_memory(self) -> tuple[memoryview | None, bool]:
+        """Offer it now, not behind the first arrays; the board of this side, and whether the peer has agreed to read it."""
+        if self._leave == self._offer:
+            self._offer(())
+        return None if self._outbox is None else self._outbox.board, isinstance(self._leave, partial)
+
+    @property
+    def peer_board(self) -> memoryview | None:
+        """That of the peer, if this side reads it."""
+        return None if self._reader.memory is None else self._reader.memory.board
+
     def _offer(self, arrays: Sequence[Array]) -> None:
         """The first arrays travel, behind an offer of our memory."""
         self._leave = None

@@ -30,11 +30,13 @@ from .values import Array
 
 PAGE_BYTES = 1 << 12
 PAGES = 1 << 15  # of an outbox; those that nobody has written to take no memory
+BOARD_BYTES = 17 * PAGE_BYTES  # behind them, for what peers look at without being told
+OUTBOX_BYTES = PAGES * PAGE_BYTES + BOARD_BYTES
 LEAST_BYTES = 16 << 10  # less is as fast on the connection
 ALIGNMENT = 64
 _TABLE_BYTES = 4 * PAGES
 _COUNTS = 1 << 32
-_LOADS_FIRST = platform.machine() in {"x86_64", "AMD64"}  # no load is seen by others after a store that follows it
+LOADS_FIRST = platform.machine() in {"x86_64", "AMD64"}  # no load is seen by others after a store that follows it
 
 
 class MemoryHandle(NamedTuple):
@@ -139,10 +141,15 @@ class Outbox:
         """Where it is; None where the system has no such memory."""
         if self._shared is None and self._possible:
             try:
-                self._shared = SharedMemory(PAGES * PAGE_BYTES)
+                self._shared = SharedMemory(OUTBOX_BYTES)
             except OSError:
                 self._possible = False
         return None if self._shared is None else self._shared.handle
+
+    @property
+    def board(self) -> memoryview | None:
+        """What follows the pages."""
+        return None if self._shared is None else self._shared.memory[-BOARD_BYTES:]
 
     def leave(self, reader: PeerTable, arrays: Sequence[Array]) -> tuple[int, int] | None:
         """Copy arrays to memory for `reader`; the page where they begin and the bytes to their end, None without room."""
@@ -213,7 +220,8 @@ class PeerMemory:
     """
 
     def __init__(self, handle: object) -> None:
-        self._memory = attach(handle, PAGES * PAGE_BYTES)
+        whole = attach(handle, OUTBOX_BYTES)
+        self._memory, self.board = whole[:-BOARD_BYTES], whole[-BOARD_BYTES:]
         self._table = SharedMemory(_TABLE_BYTES)
         self.handle = self._table.handle
         self._counts = self._table.memory.cast("I")
@@ -236,7 +244,7 @@ class PeerMemory:
         _, page = self._held.pop(id(held))
         if os.getpid() != self.handle.process:  # a fork of the reader has let go, and not the reader
             return
-        if not _LOADS_FIRST:
+        if not LOADS_FIRST:
             for _ in range(2):  # what was read before the first is let go of cannot be seen after the second is taken
                 with self._fence:
                     pass

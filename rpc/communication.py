@@ -13,7 +13,7 @@ from network.controller import BlockHandler, Controller
 from network.errors import BadContent, ProtocolError, Rejected
 from network.message import Message
 
-from .collective.allreduce import PIECE_HEAD, WHOLE_BYTES, Pieces, check_op, combined
+from .collective.allreduce import PIECE_HEAD, WAKE, WHOLE_BYTES, Pieces, check_op, combined
 from .job.peers import PeerConnector, Suspects
 from .protocol import MOST_NOTE
 
@@ -65,12 +65,17 @@ class Communication:
         self._operation = 0
         self._arrived: dict[tuple[int, int, int], Message] = {}
         self._pieces = Pieces(controller, self.group)
+        from .collective.shared_slots import SharedSlots  # noqa: PLC0415 - a submitter, which imports this module, needs none
+
+        self._slots = SharedSlots(controller, self.group)
         controller.share_memory()
         controller.handlers = {_GROUP_HEAD: self._take_operation, PIECE_HEAD: self._take_piece}
         controller.on_block = self._keep
 
     def _take_operation(self, sender: int, message: Message) -> None:
         kind, number = message.head
+        if kind == WAKE or (kind == _GATHER and number < self._operation):  # then a slot has brought what was in it
+            return
         self._arrived[kind, number, sender] = message
 
     def _take_piece(self, sender: int, message: Message) -> None:
@@ -149,21 +154,36 @@ class Communication:
         others = [peer for peer in self.group if peer != self.node_id]
         if mine.nbytes > WHOLE_BYTES and others:
             return self._reduce_sharded(mine, op, left)
-        self._send_group(others, _GATHER, mine, left)
-        parts = [mine if peer == self.node_id else np.asarray(self._await(_GATHER, peer, left)) for peer in self.group]
+        self.controller.check()
+        near = self._slots.put(self._operation, mine)
+        if len(near) < len(others):
+            self._send_group([peer for peer in others if peer not in near], _GATHER, mine, left)
+        self._slots.look(self._operation)
+        parts = [mine if peer == self.node_id else self._part(peer, left) for peer in self.group]
         for peer, part in zip(self.group, parts, strict=True):
             if part.shape != mine.shape:
                 raise self._other_shape(peer, part.shape, mine.shape)
         return combined(parts, op)
 
+    def _part(self, peer: int, left: Callable[[], float | None]) -> np.ndarray[Any, Any]:
+        """The small array of `peer`: in its slot, or in a message."""
+        part = self._slots.find(peer, self._operation)
+        if part is None:
+            self._slots.sleep(self._operation)
+            part = np.asarray(self._await(_GATHER, peer, left))
+        return part
+
     def _reduce_sharded(self, mine: np.ndarray[Any, Any], op: str, left: Callable[[], float | None]) -> np.ndarray[Any, Any]:
         try:
             reduction = self._pieces.begin(self._operation, mine, op)
+            self._slots.sleep(self._operation)  # nobody is to leave a small array unnoticed
 
             def ready() -> bool:
                 for peer in self.group:
                     if (part := self._arrived.get((_GATHER, self._operation, peer))) is not None:
                         raise self._other_shape(peer, np.shape(part.value), mine.shape)
+                    if (small := self._slots.find(peer, self._operation)) is not None:
+                        raise self._other_shape(peer, small.shape, mine.shape)
                 return reduction.done() or any(self._culprit(peer) is not None for peer in reduction.missing())
 
             self.controller.wait_until(ready, left(), lambda: self._awaited(", ".join(map(str, reduction.missing()))))
@@ -213,13 +233,15 @@ class Communication:
 
         def ready() -> bool:
             self._pieces.check_none(self._operation, self.node_id)
-            return key in self._arrived or self._culprit(peer) is not None
+            return key in self._arrived or self._slots.has(peer, self._operation) or self._culprit(peer) is not None
 
         self.controller.wait_until(
             ready,
             left(),
             lambda: f"group operation {self._operation} of node {peer}",
         )
+        if kind == _GATHER and (part := self._slots.find(peer, self._operation)) is not None:
+            return part
         culprit = self._culprit(peer)
         if key not in self._arrived and culprit is not None:
             raise self.controller.loss_of(culprit)

@@ -27,6 +27,7 @@ AHEAD: Final = 2  # pieces that may be under way to one peer: it combines one wh
 PIECE_BYTES: Final = 1 << 20  # at most: large enough that messages cost little, and a few of them stay in the caches
 SMALL_PIECE_BYTES: Final = 256 << 10  # cutting less than that costs more than it gains
 PART, RESULT = 3, 4  # kinds of pieces
+WAKE: Final = 5  # the kind of a message for who sleeps until a slot is filled
 
 
 def check_op(op: str) -> None:

@@ -186,3 +186,4 @@ def look_if_cores_suffice(controller: Controller, places: Iterable[Sequence[str]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if here <= cores:
         controller.use_wait(busy_poll(LOOKING_SECONDS))
+        controller.look_seconds = LOOKING_SECONDS

@@ -16,10 +16,11 @@ import numpy as np
 import pytest
 
 from network.controller import Controller
-from network.errors import PeerLost, TimedOut
+from network.errors import BadContent, PeerLost, TimedOut
 from network.session import Peer, Session
 from network.transport import SocketLink
 from rpc.collective.allreduce import AHEAD, PIECE_BYTES, WHOLE_BYTES, combined
+from rpc.collective.shared_slots import FIRST
 from rpc.communication import Communication
 from tests.network.wires import keys_for
 
@@ -173,6 +174,55 @@ def test_one_operation_after_the_other_through_sealed_sessions() -> None:
         assert together(coms, work) == [True] * 3
 
 
+def warm(coms: list[Communication]) -> None:
+    """Let them do what brings small arrays into slots of memory: one offers, one agrees, and both slots have been used."""
+    for _ in range(FIRST + 3):
+        together(coms, lambda com: com.barrier(LIMIT))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere processes share no memory")
+def test_small_arrays_need_no_message() -> None:
+    """Where each looks until the others are there; the results are those of the tree, and each its own."""
+    with group(3) as coms:
+        warm(coms)
+        for com in coms:
+            com.controller.look_seconds = 100 * LIMIT
+        before = [com.controller.counts() for com in coms]
+        kept = together(
+            coms, lambda com: [com.allreduce(array_of(com.rank + turn, (7, turn)), "sum", LIMIT) for turn in range(5)]
+        )
+        for turn in range(5):
+            expected = combined([array_of(rank + turn, (7, turn)) for rank in range(3)], "sum")
+            assert all(np.array_equal(found[turn], expected) for found in kept)
+        assert before == [com.controller.counts() for com in coms]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere processes share no memory")
+@pytest.mark.parametrize(
+    ("number", "head", "said"),
+    [
+        (0, b"\xff\x01", "what it left in memory is no array"),
+        (0, b"\x05\x09", "what it left in memory is no array"),
+        (0, b"\x05\x02" + bytes(6) + (1 << 63).to_bytes(8, "little") * 2, "what it left in memory is no array"),
+        (1, b"\x05\x00", "it has given that up and begun a later one"),
+    ],
+)
+def test_what_a_slot_holds_is_looked_at_first(number: int, head: bytes, said: str) -> None:
+    """A type and a shape that there are, no more bytes than the slot has, and the operation that is under way."""
+    with group(2) as coms:
+        warm(coms)
+        board, is_read = coms[1].controller.sessions[0].offer_memory()
+        assert board is not None and is_read
+        words = board.cast("Q")
+        following = FIRST + 4
+        old = min((at for at in range(len(words) - 1) if words[at] in (following - 1, following - 2)), key=words.__getitem__)
+        board[8 * old + 8 : 8 * old + 8 + len(head)] = head
+        words[old] = following + number
+        with pytest.raises(BadContent, match=f"(?s)1.*group operation {following}.*{said}"):
+            coms[0].allreduce(np.zeros(3), "sum", LIMIT)
+
+
+@pytest.mark.parametrize("begun", [False, True], ids=["first", "in slots"])
 @pytest.mark.parametrize(
     ("one", "other", "said"),
     [
@@ -181,8 +231,10 @@ def test_one_operation_after_the_other_through_sealed_sessions() -> None:
         ((50_000, "f4"), (50_000, "f8"), "needs one shape and type; node"),
     ],
 )
-def test_arrays_that_differ_are_refused(one: tuple[int, str], other: tuple[int, str], said: str) -> None:
+def test_arrays_that_differ_are_refused(one: tuple[int, str], other: tuple[int, str], said: str, begun: bool) -> None:
     with group(2) as coms:
+        if begun:
+            warm(coms)
         errors = together(coms, lambda com: com.allreduce(np.zeros(*(one, other)[com.rank]), "sum", LIMIT))
         assert any(isinstance(error, ValueError) and said in str(error) for error in errors), errors
 
@@ -190,15 +242,21 @@ def test_arrays_that_differ_are_refused(one: tuple[int, str], other: tuple[int, 
 def test_how_an_operation_fails() -> None:
     """A node that is lost ends it, the limit names who is awaited."""
 
-    def work(com: Communication) -> object:
+    def work(com: Communication, size: int) -> object:
         if com.rank == 1:
             com.controller.close(graceful=False)
             return None
-        return com.allreduce(np.zeros(200_000, np.float32), "sum", LIMIT)
+        return com.allreduce(np.zeros(size, np.float32), "sum", LIMIT)
 
-    with group(3) as coms:
-        first, _, last = together(coms, work)
-        assert isinstance(first, PeerLost) and isinstance(last, PeerLost)
+    for size in (200_000, 3):
+        with group(3) as coms:
+            warm(coms)
+            first, _, last = together(coms, lambda com, size=size: work(com, size))
+            assert isinstance(first, PeerLost) and isinstance(last, PeerLost)
+    with group(2) as coms:
+        warm(coms)
+        with pytest.raises(TimedOut, match=rf"group operation {FIRST + 4} of node 1"):
+            coms[0].allreduce(1.0, "sum", 0.05)
     with group(2) as coms, pytest.raises(TimedOut, match=r"group operation 1 of node\(s\) 1"):
         coms[0].allreduce(np.zeros(20_000, np.float32), "sum", 0.05)
     with group(1) as (com,), pytest.raises(ValueError, match="'op' must be one of mean, sum, max, min, got 'product'"):
