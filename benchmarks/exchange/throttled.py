@@ -48,6 +48,11 @@ class Paced(Plain):
         if not paced:
             raise RuntimeError("There is no TCP connection to be paced: do the workers talk over a Unix socket?")
 
+    @classmethod
+    def joins(cls) -> bool:
+        """As `Plain`."""
+        return True
+
 
 def _pace(descriptor: int, rate: int) -> bool:
     """Pace a connected TCP socket; whether it is one."""
