@@ -108,7 +108,10 @@ class ParallelSGD:
         from nn.html import table  # noqa: PLC0415 - for who looks
 
         steps = [] if self._transform is None else self._transform.steps
-        rows = [("model", repr(self._model)), ("data set", repr(self._data)), *(("transform", repr(step)) for step in steps)]
+        model = type(self._model).__name__
+        if self._model.built:
+            model = f"{model}, {sum(each.value.size for each in self._model.store.everything):,} parameters"
+        rows = [("model", model), ("data set", repr(self._data)), *(("transform", repr(step)) for step in steps)]
         return table("ParallelSGD", ["part", ""], rows)
 
     @called_with(JobOptions)

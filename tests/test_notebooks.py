@@ -61,18 +61,23 @@ def shown(cells: Iterable[Notebook]) -> str:
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("name", SHOWN)
-def test_a_notebook(name: str, tmp_path: Path) -> None:
-    """It is kept without outputs, runs without an error, and shows what it is about."""
-    book = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
-    code = [cell for cell in book.cells if cell.cell_type == "code"]
-    assert not any(cell.outputs or cell.execution_count for cell in code), (
+@pytest.mark.timeout(300)  # one after the other
+def test_notebooks(tmp_path: Path) -> None:
+    """Each is kept without outputs, runs without an error, and shows what it is about. The kernel starts once for all of them,
+    and forgets between them what they have defined."""
+    books = {name: nbformat.read(FOLDER / f"{name}.ipynb", as_version=4).cells for name in SHOWN}
+    books = {name: [cell for cell in cells if cell.cell_type == "code"] for name, cells in books.items()}
+    assert not any(cell.outputs or cell.execution_count for cells in books.values() for cell in cells), (
         "clear it: jupyter nbconvert --clear-output --inplace"
     )
-    execute(book, tmp_path)
-    for text in SHOWN[name]:
-        assert text in shown(code), text
-    assert all(shown([cell]).count("<progress ") <= 1 for cell in code), "one bar for a job, however often it starts again"
+    cells = [cell for own in books.values() for cell in [*own, nbformat.v4.new_code_cell("%reset -f")]]
+    for number, cell in enumerate(cells):
+        cell.id = f"cell-{number}"  # they are numbered within each notebook
+    execute(nbformat.v4.new_notebook(cells=cells), tmp_path)
+    for name, own in books.items():
+        for text in SHOWN[name]:
+            assert text in shown(own), text
+        assert all(shown([cell]).count("<progress ") <= 1 for cell in own), "one bar for a job, however often it starts again"
 
 
 def test_all_notebooks_are_tried() -> None:

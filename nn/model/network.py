@@ -120,8 +120,8 @@ class Network(Configurable, ABC):
         from nn.model.picture import draw  # noqa: PLC0415
 
         name = type(self).__name__
-        text = escape(summarize(name, self.graph, self.store))
-        return f"<pre>{text}</pre><details><summary>picture</summary>{draw(name, Diagram(self.graph))}</details>"
+        text = f'<pre style="font-family:monospace">{escape(summarize(name, self.graph, self.store))}</pre>'
+        return f"{text}<details><summary>picture</summary>{draw(name, Diagram(self.graph))}</details>"
 
     def outline(self, input_shape: Shape) -> Graph:
         """Build and return the graph for this input shape, without memory: what a part of the model is cut from."""

@@ -22,12 +22,14 @@ TITLE = 34
 PORT = 14
 """Pixels between the heads of arrows into one box."""
 
-_STYLE = (
-    "text{font:12px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;text-anchor:middle;fill:#1a1a1a}"
-    ".small{fill:#555}.title{font-size:15px;font-weight:bold}"
-    "rect{stroke:#4a6fa5;fill:#eaf1fb}.input{stroke:#777;fill:#f2f2f2}.own{stroke:#a5844a;fill:#fbf4e6}"
-    ".shared{stroke-dasharray:5 3}path{fill:none;stroke:#555;stroke-width:1.3}"
-)
+_RULES = (
+    "text{font:12px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;text-anchor:middle;fill:#1a1a1a}",
+    ".small{fill:#555}", ".title{font-size:15px;font-weight:bold}",
+    "rect{stroke:#4a6fa5;fill:#eaf1fb}", ".input{stroke:#777;fill:#f2f2f2}", ".own{stroke:#a5844a;fill:#fbf4e6}",
+    ".shared{stroke-dasharray:5 3}", "path{fill:none;stroke:#555;stroke-width:1.3}",
+)  # fmt: skip
+_STYLE = "".join(f".psgd-model {rule}" for rule in _RULES)
+"""For this picture only: within a page, such as a notebook, a style holds everywhere."""
 
 
 def draw(title: str, diagram: Diagram) -> str:
@@ -40,7 +42,7 @@ def draw(title: str, diagram: Diagram) -> str:
     shift = (width - placement.width) / 2
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
-        f'width="{width:.0f}" height="{height:.0f}">',
+        f'width="{width:.0f}" height="{height:.0f}" class="psgd-model">',
         f"<title>{_clean(title)}</title><style>{_STYLE}</style>",
         '<defs><marker id="head" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
         '<polygon points="0,1 8,4 0,7" fill="#555"/></marker></defs>',

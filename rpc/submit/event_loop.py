@@ -262,7 +262,8 @@ class EventLoop:
             elif state.state in ("failed", "stopped"):
                 first = self._told.setdefault((state.state, last), node)
                 if first == node:
-                    self._logger.error("Node(%s) %s:\n%s", node, state.state, state.detail.rstrip())
+                    shown = last if self.monitor.follows(node) else state.detail.rstrip()
+                    self._logger.error("Node(%s) %s:\n%s", node, state.state, shown)
                 else:
                     self._logger.error("Node(%s) %s as node(%s) did: %s", node, state.state, first, last)
             if state.state != "done":

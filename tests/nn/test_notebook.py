@@ -70,6 +70,8 @@ def test_models_histories_and_nodes_are_tables() -> None:
     model.setup("mse")
     shown = str(model._repr_html_())
     assert "a&lt;b&gt;" in shown and "Total parameters: 15" in shown and "<svg " in shown and "a<b>" not in shown
+    style = shown.partition("<style>")[2].partition("</style>")[0]
+    assert all(rule.startswith(".psgd-model ") for rule in style.split("}") if rule)  # it stands in a page with others
     long = History()
     for epoch in range(1, 41):
         long.add(epoch, {"Loss": 1 / epoch, **({"<x>": 2.0} if epoch > 38 else {})})
