@@ -232,7 +232,9 @@ class Stream:
             return
         shape = self.shape
         for part, is_message in self._splitter.split(data):
-            if not is_message:
+            if not is_message:  # a farewell, say, which no message may follow
+                held, self._held = self._held, b""
+                yield held
                 yield part
             elif shape.loss and self._random.random() < shape.loss:
                 shape.counts["lose"] += 1
