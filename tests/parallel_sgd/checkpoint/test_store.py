@@ -243,6 +243,7 @@ from parallel_sgd.checkpoint import Position, Store
 from tests.parallel_sgd.checkpoint.states import snapshot
 
 folder, draw = Path(sys.argv[1]), random.Random(20261121)
+is_writing = lambda: any(name.endswith(".psgd-tmp") for name in os.listdir(folder))
 interrupted = 0
 last = 0
 for turn in range(50):
@@ -262,11 +263,13 @@ for turn in range(50):
         try:
             signal.setitimer(signal.ITIMER_REAL, draw.uniform(0.002, 0.06))
             signal.sigwait([signal.SIGALRM])
+            while turn % 2 and not is_writing():  # of all moments, few may be within a file
+                pass
         finally:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
         saved = [last, *map(int, told.read().split())]
-    interrupted += any(name.endswith(".psgd-tmp") for name in os.listdir(folder))
+    interrupted += is_writing()
     newest = Store(folder, "a-job").newest()
     found = newest.header.position.epoch if newest else 0
     assert found in (saved[-1], saved[-1] + 1), (turn, found, saved)
