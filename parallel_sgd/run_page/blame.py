@@ -79,8 +79,8 @@ def blame(runs: Runs, costs: Costs | None = None, failures: Sequence[float] = ()
     >>> fast = Batch(1, 1, 0.0, 0, 1.0, 0, 0, 2.0, 0, 0, 1.0, 1.0, 3.0, 1)
     >>> slow = Batch(1, 1, 0.0, 0, 3.0, 0, 0, 0.0, 0, 0, 3.0, 3.0, 3.0, None)
     >>> found = blame({0: [fast], 1: [slow]})
-    >>> found.causes, dict(found.ordinary)
-    ([Cause(kind='node', place='worker 1', seconds=2.0)], {'compute': 1.0})
+    >>> found.causes, found.ordinary["compute"]
+    ([Cause(kind='node', place='worker 1', seconds=2.0)], 1.0)
     """
     waits: Counter[tuple[int, int]] = Counter()
     for node, rows in runs.items():
@@ -135,12 +135,24 @@ def critical_path(runs: Runs, failures: Sequence[float] = ()) -> Iterator[Step]:
             now = opened
         hops = 0
         yield from _own(row, node, now)
-        if place == 0:
+        if place:
+            before, place = node, place - 1
+        elif failures and (ended := _ended_before(row.begin, runs)):  # it has come, or been numbered anew, with a restart
+            before, place = ended
+        else:
             return
-        place -= 1
-        now = min(runs[node][place].end, row.begin)
+        now = min(runs[before][place].end, row.begin)
         restarted = any(now <= moment <= row.begin for moment in failures)
+        if before != node and not restarted:
+            return
         yield Step(RESTART if restarted else "between", node, row.key, row.begin - now)
+        node = before
+
+
+def _ended_before(moment: float, runs: Runs) -> tuple[int, int] | None:
+    """The worker that was the last to end a batch by then, and the place of the batch."""
+    ended = [(row.end, node, place) for node, rows in runs.items() for place, row in enumerate(rows) if row.end <= moment]
+    return max(ended)[1:] if ended else None
 
 
 def _sender(row: Batch, node: int, runs: Runs, places: Mapping[int, Mapping[Key, int]]) -> tuple[int, float]:

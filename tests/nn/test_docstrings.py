@@ -1,9 +1,10 @@
-"""The examples in docstrings run as they stand, and every public class has one."""
+"""The examples in docstrings run as they stand, and every public class of `nn` has one."""
 
 import doctest
 import importlib
 import inspect
 import pkgutil
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -13,6 +14,13 @@ import pytest
 import nn
 
 MODULES = sorted(module.name for module in pkgutil.walk_packages(nn.__path__, "nn."))
+ROOT = Path(nn.__file__).parents[1]
+OTHERS = sorted(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for package in ("network", "rpc", "executor", "parallel_sgd", "psgd")
+    for path in (ROOT / package).rglob("*.py")
+    if ">>> " in path.read_text("utf-8")
+)
 
 PACKAGES = [
     "nn.activation", "nn.callback", "nn.dataset", "nn.dataset.transforms", "nn.gradient_descent",
@@ -38,14 +46,14 @@ def namespace(module: str) -> dict[str, Any]:
     parts = module.split(".")
     for count in range(2, len(parts) + 1):
         names.update(public_names(importlib.import_module(".".join(parts[:count]))))
-    return {**names, "nn": nn, "np": np, "__name__": "example"}
+    return {**vars(importlib.import_module(module)), **names, "nn": nn, "np": np, "__name__": "example"}
 
 
 def examples(found: Any) -> list[doctest.Example]:
     return doctest.DocTestParser().get_examples(found.__doc__ or "")
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", MODULES + OTHERS)
 def test_examples_run(name: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     module = importlib.import_module(name)

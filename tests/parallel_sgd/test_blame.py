@@ -16,6 +16,7 @@ from parallel_sgd.codec.settings import GlobalSettings
 from parallel_sgd.profiles import IIDBlockAssignment
 from parallel_sgd.run_page import RunRecords, blame
 from parallel_sgd.run_page.blame import critical_path
+from parallel_sgd.run_page.records import Batch
 from parallel_sgd.training import Samples
 
 from .digits_job import digits, plan_of
@@ -83,3 +84,16 @@ def test_the_true_cause_comes_first(case: str, place: int, tmp_path: Path, monke
     uneven = {node: rows[: len(rows) - 2 * (node % 2)] for node, rows in records.batches.items()}
     assert min(step.seconds for step in critical_path(uneven)) >= 0
     assert found.seconds == pytest.approx(sum(found.ordinary.values()) + sum(c.seconds for c in found.causes), rel=0.01)
+
+
+def test_who_came_with_a_restart_goes_on_where_others_stood() -> None:
+    """Of workers that are numbered anew one may have no batch of the attempt that failed; the pause is entered nevertheless."""
+    first = Batch(1, 1, 0.0, 0, 1.0, 0, 0, 0, 0, 0, 1.0, 1.0, 1.0, None)
+    again = Batch(1, 2, 9.0, 0, 1.0, 0, 0, 2.0, 0, 0, 1.0, 1.0, 3.0, 1)
+    last = Batch(1, 2, 9.0, 0, 3.0, 0, 0, 0, 0, 0, 3.0, 3.0, 3.0, None)
+    found = blame({0: [first, again], 1: [last]}, failures=[2.0])
+    assert [(cause.kind, cause.seconds) for cause in found.causes] == [
+        ("restart", 8.0),
+        ("node", 2.0),
+    ] and found.seconds == 12.0
+    assert blame({0: [first, again], 1: [last]}).seconds == 3.0  # without one, its own first batch is the beginning

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import doctest
 import socket
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,11 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-import nn
 from network import NodeAssignment
 from network.key_files import create_key_file
 from parallel_sgd import JobFailed, elastic, in_process
-from rpc.elastic import Host
 
 from ...statements import covers
 
@@ -35,13 +31,6 @@ def test_a_group_of_one() -> None:
         elastic.allreduce([1], "prod")
     with pytest.raises(ValueError, match="broadcast 'root' must be a rank from 0 to 0, got 1"):
         elastic.broadcast(None, 1)
-
-
-@pytest.mark.parametrize("of", [elastic.State, elastic.rank, elastic.ObjectState, elastic.ElasticSampler, Host])
-def test_the_examples_of_the_documentation_run(of: Any) -> None:
-    module = sys.modules[of.__module__]
-    failed, tried = doctest.testmod(module, globs={**vars(module), **vars(elastic), "nn": nn, "np": np})
-    assert tried and not failed
 
 
 NODES = NodeAssignment().add(0, "127.0.0.1:9").add(1, "127.0.0.1:9")

@@ -3,7 +3,6 @@ happens on the way, every block of every batch goes into the weights exactly onc
 
 from __future__ import annotations
 
-import doctest
 import logging
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import parallel_sgd.ledger as module
 from parallel_sgd.block_history import LedgerTable
 from parallel_sgd.codec import Codec, Plain, SyncPS, TopK
 from parallel_sgd.ledger import Grid, Ledger, collect
@@ -34,10 +32,6 @@ def rows(attempt: int = 0, nodes: tuple[int, ...] = (0, 1)) -> Rows:
 
 def ledger(*tables: Rows, grid: Grid = GRID) -> Ledger:
     return Ledger.of([np.array(table, np.int64).reshape(-1, 6) for table in tables], grid)
-
-
-def test_examples() -> None:
-    assert doctest.testmod(module) == (0, 3)
 
 
 @covers("INV-3")
