@@ -272,7 +272,7 @@ def test_a_node_that_could_be_spared(own: Path, capsys: pytest.CaptureFixture[st
         ("--discovery launcher", r"--discovery launcher needs --launch"),
         ("--wait -1", r": --wait must be a number >= 0, got -1"),
         ("--title a/b", r": --title must be able to stand in a file name"),
-        ("--blas-threads many", r"--blas-threads must be an integer, got 'many'"),
+        ("--blas-threads many", r"--blas-threads must be an integer or auto, got 'many'"),
         ("--redundancy 2", r"'redundancy' must not exceed the number of workers, got 2 for 1"),
         ("-m none.model", r"none\.model"),
         ("-m worker.json", r"The model file worker.json cannot be used: "),
