@@ -406,10 +406,11 @@ class SaysItIsAnother(AbsSimpleExecutor):
             com.get_one()
             com.send_one(0, "we two go on")
             return com.get_one()
-        try:
-            return com.get_one()
-        except Impostor as found:
-            received = com.get_one()
-            if received is not None:
-                com.send_one(2, received[1])
-            raise found from None
+        lost = received = None
+        while lost is None or received is None:  # node 2's message may come before the loss of node 1 is known, or after
+            try:
+                received = com.get_one()
+            except Impostor as found:
+                lost = found
+        com.send_one(2, received[1])
+        raise lost
