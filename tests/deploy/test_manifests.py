@@ -178,9 +178,11 @@ def test_the_submitter_takes_its_options(manifest: dict[str, Any]) -> None:
 
 
 def test_the_image(manifest: dict[str, Any], pod: dict[str, Any]) -> None:
-    """All packages are copied that the project has, the user is that of the manifest, the command is one of ours."""
+    """All packages are copied that the project has, the user is that of the manifest, the command is one of ours; the base is
+    named by its bytes, and of the Python that has a lock."""
     lines = (DEPLOY / "Dockerfile").read_text("utf-8").splitlines()
     steps = [line for line in lines if line and not line.startswith("#")]
+    assert re.fullmatch(r"ARG BASE=python:3\.11\.\d+-slim@sha256:[0-9a-f]{64}", steps[0]) and steps[1] == "FROM ${BASE}"
     copied = {words[1] for words in map(str.split, steps) if words[0] == "COPY" and len(words) == 3}
     project = (DEPLOY.parent / "pyproject.toml").read_text("utf-8")
     packages = re.search(r"^include = \[(.*)\]$", project, re.MULTILINE)
