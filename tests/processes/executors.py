@@ -147,6 +147,16 @@ class SlowEater(Hungry):
         return super().satisfy(replies)
 
 
+class Held(Hungry):
+    """Node 0 has not all it needs before `shipped["flag"]` is there, so until then nobody starts."""
+
+    def satisfy(self, replies: Any) -> list[str]:
+        requests = super().satisfy(replies)
+        while self.node_id == 0 and not requests and not Path(self.shipped["flag"]).exists():
+            time.sleep(0.01)
+        return requests
+
+
 class NeverReady(AbsSimpleExecutor):
     """Node 1 prepares for ever; whoever starts leaves a file."""
 

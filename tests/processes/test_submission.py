@@ -23,7 +23,7 @@ from rpc.liveness.limits import FIRST_PHASE_SECONDS
 from rpc.submit.event_loop import EventLoop
 
 from ..statements import covers
-from .executors import Hungry, NeverReady, Reporting, SlowEater, Stepping, Sum
+from .executors import Held, Hungry, NeverReady, Reporting, SlowEater, Stepping, Sum
 from .harness import AgentProcess, Cluster, start_job, wait_for
 
 BLOCKED = 2.0  # seconds beyond a limit after which no node is taken any more
@@ -152,25 +152,24 @@ def test_killed_submitter(trio: Cluster, tmp_path: Path) -> None:
     assert not trio.run(Sum, tmp_path).error
 
 
-AtFirst = Callable[[str, Callable[[], object]], list[str]]
+AtFirst = Callable[[str, Callable[[], object]], Path]
 
 
 @pytest.fixture
-def at_first(monkeypatch: pytest.MonkeyPatch) -> AtFirst:
-    """`at_first(kind, act)`: `act` when the first message of this kind comes to the submitter; what is returned tells of it."""
+def at_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AtFirst:
+    """`at_first(kind, act)`: `act` when the first message of this kind comes to the submitter; then the file is there."""
 
-    def install(kind: str, act: Callable[[], object]) -> list[str]:
-        seen: list[str] = []
-        hear = EventLoop.hear
+    def install(kind: str, act: Callable[[], object]) -> Path:
+        done, hear = tmp_path / kind, EventLoop.hear
 
         def watch(attendant: EventLoop, node: int, operation: Any) -> None:
-            if type(operation).__name__ == kind and not seen:
-                seen.append(kind)
+            if type(operation).__name__ == kind and not done.exists():
                 act()
+                done.touch()
             hear(attendant, node, operation)
 
         monkeypatch.setattr(EventLoop, "hear", watch)
-        return seen
+        return done
 
     return install
 
@@ -189,11 +188,10 @@ def test_killed_job_process(trio: Cluster, tmp_path: Path, at_first: AtFirst) ->
             killed = at_first(moment, kill)
             coordinator = Coordinator(com, directory=tmp_path)
             begin = time.monotonic()
-            with pytest.raises(SubmissionError) as caught:
-                coordinator.submit_group(Hungry)
+            with pytest.raises(SubmissionError, match=r"Node\(1\)"):
+                coordinator.submit_group(Held, objects={"flag": str(killed)})
                 coordinator.resources_dispatch(lambda node, request: request)
-            assert killed and time.monotonic() - begin < FIRST_PHASE_SECONDS + BLOCKED, moment
-            assert "Node(1) at" in str(caught.value) or "Node(1)" in str(caught.value), caught.value
+            assert killed.exists() and time.monotonic() - begin < FIRST_PHASE_SECONDS + BLOCKED, moment
             wait_for(trio.idle, f"all nodes to be free after {moment}", BLOCKED)
     assert not trio.run(Sum, tmp_path).error
 
@@ -210,9 +208,9 @@ def test_killed_agent(own: Cluster, tmp_path: Path, at_first: AtFirst) -> None:
             coordinator = Coordinator(com, directory=tmp_path)
             begin = time.monotonic()
             with pytest.raises(SubmissionError, match=r"Node\(2\)|node 2"):
-                coordinator.submit_group(Hungry)
+                coordinator.submit_group(Held, objects={"flag": str(killed)})
                 coordinator.resources_dispatch(lambda node, request: request)
-            assert killed and time.monotonic() - begin < FIRST_PHASE_SECONDS + BLOCKED, moment
+            assert killed.exists() and time.monotonic() - begin < FIRST_PHASE_SECONDS + BLOCKED, moment
         wait_for(own.idle, f"the others to be free after {moment}", BLOCKED)
         victim.process.wait(10)
     assert not own.run(Sum, tmp_path).error
