@@ -23,7 +23,6 @@ from rpc.elastic import (
     ElasticDriver,
     Fail,
     Finish,
-    FolderDiscovery,
     HostsSeen,
     Notified,
     NotifyRankZero,
@@ -155,8 +154,6 @@ class DiscoveredNodes:
         self._round: StartRound | None = None
         self._workers: tuple[Worker, ...] = ()
         self._changed = ""
-        if isinstance(discovery, FolderDiscovery):
-            discovery.use_key(nodes.key_file)
         try:
             self._members.discover(discovery)
             reason = self._await_round()

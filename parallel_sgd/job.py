@@ -19,7 +19,6 @@ from rpc.logs import SUBMIT_LOGGER, attach_console, get_logger, verbosity
 from rpc.submit import Retry, telling
 
 from .compatibility import check_data
-from .local_run import run_here
 from .nodes import InProcessNodes
 from .options import JobOptions, options
 from .remote_run import run_on_agents
@@ -148,5 +147,7 @@ class ParallelSGD:
 
 def _train(spec: JobSpec, arrays: Samples, followers: Followers | None = None) -> JobResult:
     if isinstance(spec.options.nodes, InProcessNodes):
+        from .local_run import run_here  # noqa: PLC0415 - who submits needs no worker in his process
+
         return run_here(spec, arrays, followers)
     return Retry(spec.options.wait, NodeBusy).call(lambda: run_on_agents(spec, arrays, followers))

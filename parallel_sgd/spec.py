@@ -16,7 +16,7 @@ from nn.model import Model
 from nn.optimizer import OpContainer
 from nn.registry import custom_classes
 from nn.threads import describe_blas, has_portable_bits, limited_to_one_thread
-from rpc.elastic import Discovery, discovery_of
+from rpc.elastic import Discovery
 from rpc.job import kernel_variables
 from rpc.submit import AGAIN, FAIL, REDUNDANT, SHRINK, Policy, checked_policy
 
@@ -146,7 +146,11 @@ def make_spec(model: Model, data: AbsDataset, transform: AbsTransformer | None, 
         from .callback_checks import check_callbacks  # noqa: PLC0415 - with the callbacks of nn, for who has some
 
         check_callbacks(options, model, rule, kinds)
-    found = None if options.discovery is None else discovery_of(options.discovery)
+    found = None
+    if options.discovery is not None:
+        from rpc.elastic import discovery_of  # noqa: PLC0415 - for who has hosts discovered
+
+        found = discovery_of(options.discovery, options.nodes.key_file)
     policy = _policy(SHRINK if options.on_failure is None and found is not None else options.on_failure, assignment, kinds)
     if found is not None and policy != SHRINK:
         raise ValueError(f"'discovery' finds other nodes, so 'on_failure' can only be 'shrink', got {policy!r}")

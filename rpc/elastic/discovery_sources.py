@@ -100,11 +100,13 @@ class ScriptDiscovery(Discovery):
 
 def discovery_of(value: object, key_file: str | Path | None = None) -> Discovery:
     """The discovery that a user means: a folder in which agents register, a `.json` node file, another path (a script), a
-    function, or a Discovery. Agents of a folder must hold the key in `key_file`.
+    function, or a Discovery. Agents of a folder must hold the key in `key_file`, unless it names one of its own.
 
     Raises: ValueError for a path that is none of these, TypeError for anything else.
     """
     if isinstance(value, Discovery):
+        if isinstance(value, FolderDiscovery) and value.key_file is None:
+            value.key_file = key_file
         return value
     if isinstance(value, (str, os.PathLike)):
         if os.path.isdir(value):  # Path.is_dir raises for a name that is too long
@@ -134,11 +136,6 @@ class FolderDiscovery(Discovery):
         self.folder = Path(folder)
         self.key_file = key_file
         self._living: ReachableAgents | None = None
-
-    def use_key(self, key_file: str | Path | None) -> None:
-        """Take this key, unless another one was named."""
-        if self.key_file is None:
-            self.key_file = key_file
 
     def living(self) -> list[Registration]:
         """Those that are registered and answer, by rank.

@@ -16,7 +16,7 @@ from network.key_files import create_key_file
 from network.keys import new_key
 from network.testing import VirtualClock
 from rpc.agent.registration import Registration
-from rpc.elastic import DiscoveryError, FolderDiscovery
+from rpc.elastic import DiscoveryError, FolderDiscovery, discovery_of
 from rpc.elastic.discovery_sources import ReachableAgents
 
 ONE = Registration("slurm", "7.0", 0, 2, "10.0.0.1:4000", 1, "a", 100.0)
@@ -75,8 +75,7 @@ def test_a_folder_without_a_key_or_that_cannot_be_read(tmp_path: Path) -> None:
         FolderDiscovery(tmp_path, tmp_path / "key").find()
     create_key_file(tmp_path / "key")
     (tmp_path / "file").touch()
-    broken = FolderDiscovery(tmp_path / "file")
-    broken.use_key(tmp_path / "key")
+    broken = discovery_of(FolderDiscovery(tmp_path / "file"), tmp_path / "key")
     with pytest.raises(DiscoveryError, match=r"The folder .*/file cannot be used: .*Not a directory"):
         broken.find()
     assert FolderDiscovery(tmp_path / "later", tmp_path / "key").find() == []
