@@ -1,5 +1,6 @@
 """Run every part that can be run by itself, one after the other."""
 
+import argparse
 import pkgutil
 import subprocess
 import sys
@@ -10,9 +11,15 @@ import benchmarks
 
 def main() -> int:
     folder = Path(benchmarks.__file__).parent
-    parts = [part.name for part in pkgutil.iter_modules([str(folder)]) if (folder / part.name / "__main__.py").is_file()]
+    parts = sorted(part.name for part in pkgutil.iter_modules([str(folder)]) if (folder / part.name / "__main__.py").is_file())
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=f"{__doc__} Some take minutes.")
+    about = f"which of {', '.join(parts)} (default: all); 'python -m benchmarks.PART --help' tells the options of one"
+    parser.add_argument("parts", nargs="*", metavar="PART", help=about)
+    chosen = parser.parse_args().parts
+    if unknown := set(chosen) - set(parts):
+        parser.error(f"PART must be among {', '.join(parts)}, got {', '.join(sorted(unknown))}")
     failed = []
-    for part in sorted(parts):
+    for part in chosen or parts:
         print(f"== {part}", flush=True)
         if subprocess.run([sys.executable, "-m", f"benchmarks.{part}"], cwd=folder.parent, check=False).returncode:
             failed.append(part)
