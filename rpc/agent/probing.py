@@ -94,6 +94,8 @@ class Probes:
         """Tell what has been found out."""
         while not self._found.empty():
             session, found = self._found.get()
+            if self._thread is not None:
+                self._thread.join()  # which ends now: who hears of it may ask for the next
             deliver(session, found)
 
     def forget(self, session: Session) -> None:

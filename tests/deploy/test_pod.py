@@ -15,7 +15,7 @@ from network.key_files import create_key_file
 from network.nodes import Address
 from rpc.agent.children import project_root
 from tests.processes.executors import Sum
-from tests.processes.harness import start_job, wait_for
+from tests.processes.harness import LIMIT, start_job, wait_for
 
 pytestmark = pytest.mark.processes
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: it is in the extra dev")
@@ -48,7 +48,7 @@ def test_a_pod(tmp_path: Path) -> None:
             results, error = start_job(com, Sum, tmp_path).join()
         assert not error and list(results) == [0]
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=20)
+        _, said = process.communicate(timeout=LIMIT)
         assert process.returncode == 0 and b"Worker leaves: told by SIGTERM." in said
         assert subprocess.run(probe, check=False).returncode == 1
     finally:

@@ -11,7 +11,7 @@ from typing import Any
 
 from network import NodeAssignment
 
-LIMIT = 20.0
+LIMIT = 60.0
 
 
 def alone(agents: NodeAssignment) -> NodeAssignment:

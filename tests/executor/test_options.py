@@ -64,8 +64,9 @@ def test_a_task_that_takes_too_long(shared: ClusterExecutor) -> None:
         assert isinstance(error, TimeoutError)
         assert "It took longer than its limit of 0.2 s" in str(error)
     assert limited.submit(answer_when_interrupted).result(LIMIT) == "so far"
-    assert limited.submit(own_pid).result(LIMIT) == pid
-    assert list(limited.map(add, range(5), timeout=LIMIT)) == list(range(5))
+    patient = shared.with_options(timeout=LIMIT)
+    assert patient.submit(own_pid).result(LIMIT) == pid
+    assert list(patient.map(add, range(5), timeout=LIMIT)) == list(range(5))
     assert shared.submit(time.sleep, 0.5).exception(LIMIT) is None
 
 

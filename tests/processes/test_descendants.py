@@ -74,7 +74,7 @@ def test_they_go_with_the_agent(own: Cluster, tmp_path: Path, number: int) -> No
         (pids,) = scattered(agent)
         (job,) = agent.job_pids()
         agent.end(number)
-        wait_for(lambda: all(map(is_gone, [*pids, job])), "all that the job has started to end", 5.0)
+        wait_for(lambda: all(map(is_gone, [*pids, job])), "all that the job has started to end")
 
 
 def test_a_pool_of_processes_works(own: Cluster, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from rpc import AbsSimpleExecutor, Communication, Coordinator, Reclaimer
 from rpc.monitor import monitor_batch_begin, monitor_batch_end, monitor_epoch_end, monitor_train_end
 
 from ..statements import covers
-from .harness import Cluster, wait_for
+from .harness import LIMIT, Cluster, lasting_port, wait_for
 
 EPOCHS, BATCHES = 4, 3
 
@@ -176,21 +176,21 @@ def test_a_server_starts_again_with_its_group(trio: Cluster, tmp_path: Path) -> 
 @covers("FD-7", "FD-9")
 def test_an_agent_that_dies_and_comes_back(own: Cluster, tmp_path: Path) -> None:
     """Its node is waited for, and goes on with what it has saved."""
-    _, second = own.start(2, "--listen", "127.0.0.1")
-    port = second.address.port
+    options = ("--listen", "127.0.0.1", "--port", str(lasting_port()))
+    (_,), (second,) = own.start(1, "--listen", "127.0.0.1"), own.start(1, *options)
 
     def strike() -> None:
         wait_for(lambda: list(second.work.glob("jobs/*/out/epoch-2")), "the second epoch")
         wait_for(lambda: (tmp_path / "pid-0-0").exists(), "the processes")
         second.end(signal.SIGKILL)
-        own.start(1, "--listen", "127.0.0.1", "--port", str(port), work=second.work)
+        own.start(1, *options, work=second.work)
 
     thread = threading.Thread(target=strike)
     thread.start()
     try:
         coordinator, results = run(own, tmp_path, [[0, 2, 1, "wait"], [0, 9, 9, "none"]], 3)
     finally:
-        thread.join(20.0)
+        thread.join(2 * LIMIT)
     assert coordinator.restarts == 1
     assert [result[:3] for result in results.values()] == [[[], coordinator.attempt, 2]] * 2
 

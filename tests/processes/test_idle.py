@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from pathlib import Path
@@ -60,9 +61,9 @@ def test_the_measure_sees_work() -> None:
 
 
 class StopsOnce(Plain):
-    """The process of worker 1 is stopped for a while in the middle of the training; worker 0 waits for it."""
+    """The process of worker 1 stops in the middle of the training, until it is woken; worker 0 waits for it."""
 
-    plan = FaultPlan.parse("stop 1@e1.b3 for 6s")
+    plan = FaultPlan.parse("stop 1@e1.b3")
     batches = 0
 
     def update_blocks(self, block_weight: BlockWeight) -> Any:
@@ -94,6 +95,8 @@ def test_waiting_for_a_stuck_peer_costs_nothing(own: Cluster, tmp_path: Path) ->
         found = shares([waiting, *(agent.pid for agent in agents)])
         assert stopped(), "it did not wait for a stopped peer all the time"
     finally:
+        for pid in agents[1].job_pids():
+            os.kill(pid, signal.SIGCONT)
         thread.join()
     assert max(found.values()) < SHARE, found
     only_weights(results[0])  # and the training went on

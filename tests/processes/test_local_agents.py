@@ -76,7 +76,7 @@ def test_they_end_with_their_program(tmp_path: Path) -> None:
         pids = [int(word) for word in process.stdout.readline().split()]
         assert len(pids) == 2 and not any(is_gone(pid) for pid in pids)
         process.send_signal(signal.SIGKILL)
-    wait_for(lambda: all(is_gone(pid) for pid in pids), "the agents to end", 3.0)
+    wait_for(lambda: all(is_gone(pid) for pid in pids), "the agents to end")
 
 
 @pytest.mark.alone

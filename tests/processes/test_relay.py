@@ -18,9 +18,9 @@ from rpc.errors import SubmissionError
 
 from ..statements import covers
 from .executors import Confiding, Seals, Sum
-from .harness import Cluster, start_job, wait_for
+from .harness import Cluster, lasting_port, start_job, wait_for
 
-# Arguments: the address to take (port 0: any). On standard input come the port of the agent, and the role of the client whose
+# Arguments: the address to take. On standard input come the port of the agent, and the role of the client whose
 # first record is to be altered. It says its port, and then whenever it has read one of two words. As root it becomes another
 # user first.
 RELAY = r"""
@@ -35,7 +35,7 @@ role = [b"nobody"]
 def listen():
     for line in sys.stdin:
         role[0] = b"\xa4role" + bytes([0xA0 + len(line.strip())]) + line.strip().encode()
-        print("heard", flush=True)
+        os.write(1, b"heard\n")
 threading.Thread(target=listen, daemon=True).start()
 def copy(source, sink, inward):
     at = passed = None
@@ -43,7 +43,7 @@ def copy(source, sink, inward):
         while data := source.recv(1 << 20):
             for word in ("honest", "peer"):
                 if word.encode() in data:
-                    print(word, flush=True)
+                    os.write(1, word.encode() + b"\n")  # at once, for there are several threads
             if inward and passed is None:  # hello, proof, the header of the first record and what it seals
                 passed, at = 0, 6 + int.from_bytes(data[4:6], "big") + 32 + 20 if role[0] in data else -1
             if inward and passed <= at < passed + len(data):
@@ -69,7 +69,7 @@ while True:
 @contextlib.contextmanager
 def relay(host: str) -> Iterator[tuple[int, subprocess.Popen[str]]]:
     """The port that it holds, and the process, which waits to be told where the agent is."""
-    command = [sys.executable, "-I", "-c", RELAY, host, "0"]
+    command = [sys.executable, "-I", "-c", RELAY, host, str(lasting_port())]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, text=True, env={}, cwd="/", **pipes) as process:
         try:

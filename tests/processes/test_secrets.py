@@ -30,6 +30,8 @@ def test_modes(trio: Cluster, tmp_path: Path) -> None:
     outcome = trio.run(Sum, tmp_path)
     assert not outcome.error
     assert mode(trio.key_file) == 0o600
+    with trio.request():  # agents that answer have done with tidying up after the job
+        pass
     for agent in trio.agents:
         assert mode(agent.work) == 0o700
         for path in agent.work.rglob("*"):
@@ -86,6 +88,8 @@ def test_no_secret_anywhere(own: Cluster, tmp_path: Path) -> None:
     failed = own.run(Raising, tmp_path)
     assert failed.error
     outcome = own.run(Environment, tmp_path)
+    with own.request():  # agents that answer have done with tidying up after the jobs
+        pass
     for environ, arguments, folder, folder_mode, umask in outcome.results.values():
         assert not {name for name in environ if "KEY" in name.upper()}
         assert environ["OMP_NUM_THREADS"] == environ["OPENBLAS_NUM_THREADS"] == "1"

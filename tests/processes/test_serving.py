@@ -23,7 +23,7 @@ from rpc.agent.settings import AgentSettings
 
 from ..statements import covers
 from .executors import Begun, Replacing, Stepping, Sum
-from .harness import AgentProcess, Cluster, processes_below, seconds_to_import, start_job, wait_for
+from .harness import LIMIT, AgentProcess, Cluster, processes_below, seconds_to_import, start_job, wait_for
 
 
 @covers("SUB-2")
@@ -31,8 +31,10 @@ from .harness import AgentProcess, Cluster, processes_below, seconds_to_import, 
 def test_lines_and_second_job(trio: Cluster, tmp_path: Path) -> None:
     """The agent prints version and port, and takes the next job within two seconds, without a restart."""
     agent = trio.agents[0]
+    wait_for(
+        lambda: f": Worker started on port: {agent.address.port}" in agent.console, "it to say so, once it has announced itself"
+    )
     assert f": Worker version: {VERSION}." in agent.console
-    assert f": Worker started on port: {agent.address.port}" in agent.console
     first = trio.run(Sum, tmp_path)
     begin = time.monotonic()
     wait_for(lambda: agent.console.count("Worker restarting...") >= 1, "the agent to be free", 2.0)
@@ -153,7 +155,7 @@ def test_agent_ends_with_parent(own: Cluster) -> None:
     (agent,) = own.start(1)
     assert agent.process.stdin is not None
     agent.process.stdin.close()
-    assert agent.process.wait(5) == 0
+    assert agent.process.wait(LIMIT) == 0
     assert not agent.announcement.exists()
 
 
@@ -191,10 +193,10 @@ def test_worker_py_and_console_command(tmp_path: Path) -> None:
     ) as agent:
         wait_for(announcement.exists, "the agent to listen")
         port = int(announcement.read_text().rpartition(":")[2])
-        with socket.create_connection(("127.0.0.1", port), 5):
+        with socket.create_connection(("127.0.0.1", port), LIMIT):
             pass
         agent.terminate()
-        assert agent.wait(5) == 0
+        assert agent.wait(LIMIT) == 0
     assert (tmp_path / "config" / "psgd" / "key").stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "state" / "psgd" / f"agent-{port}").is_dir()
 
@@ -216,7 +218,7 @@ def test_cohort(tmp_path: Path) -> None:
         assert not error and results[0][0] == 0
     finally:
         cohort.stop()
-        thread.join(10)
+        thread.join(LIMIT)
     assert not thread.is_alive() and not (tmp_path / "work" / "agent.sock").exists()
 
 

@@ -33,7 +33,7 @@ from rpc.messages import FROM_AGENT, FROM_SUBMITTER, CanCommit, ListJobs, Load, 
 
 from ..statements import covers
 from .executors import Stepping, Sum
-from .harness import Cluster, wait_for
+from .harness import LIMIT, Cluster, wait_for
 
 ORDER = CanCommit("stolen", "stolen", 0, [0], 0, python_version(), "1.0.0", 1, 1, 5.0, 5.0)
 OPERATIONS: tuple[Operation, ...] = (
@@ -113,7 +113,7 @@ def test_hostile_connections_while_a_job_runs(trio: Cluster, tmp_path: Path) -> 
         stream = hostile_bytes(marker, shown, process_name(coordinator.job, 0))
         held: list[socket.socket] = []
         for number in range(400):
-            visitor = socket.create_connection(address, 5)
+            visitor = socket.create_connection(address, LIMIT)
             with contextlib.suppress(OSError):
                 visitor.sendall(next(stream))
                 if number % 3 == 0:
@@ -131,7 +131,7 @@ def test_hostile_connections_while_a_job_runs(trio: Cluster, tmp_path: Path) -> 
     assert "Traceback" not in trio.agents[0].console
 
 
-def await_end(session: Session, limit: float = 5.0) -> bool:
+def await_end(session: Session, limit: float = LIMIT) -> bool:
     """Whether the other side hangs up in time."""
     deadline = time.monotonic() + limit
     while session.lost is None and time.monotonic() < deadline:
@@ -142,7 +142,7 @@ def await_end(session: Session, limit: float = 5.0) -> bool:
 
 def until_closed(connection: socket.socket) -> bytes:
     """Everything the agent still says before it hangs up."""
-    connection.settimeout(8)
+    connection.settimeout(LIMIT)
     said = b""
     with contextlib.suppress(ConnectionResetError):
         while data := connection.recv(4096):
@@ -159,14 +159,14 @@ def test_operations_without_key(trio: Cluster, operation: Operation) -> None:
     jobs = set((agent.work / "jobs").iterdir())
     hello = ClientHandshake(load_key_file(trio.key_file).offered, "submitter", "agent").start()
     for opening in (frame(operation), hello[:20] + frame(operation), hello + frame(operation)):
-        with socket.create_connection(agent.address, 5) as connection:
+        with socket.create_connection(agent.address, LIMIT) as connection:
             connection.sendall(opening)
             with contextlib.suppress(OSError):  # it may have hung up already
                 connection.shutdown(socket.SHUT_WR)
             said = until_closed(connection)
             assert len(said) < 1100  # a REPLY at most
             assert not any(answer.__name__.encode() in said for answer in FROM_AGENT)
-    assert set((agent.work / "jobs").iterdir()) == jobs
+    assert set((agent.work / "jobs").iterdir()) <= jobs  # an old one may be removed
     assert not agent.job_pids()
     assert '"turned away"' in (agent.work / "audit.jsonl").read_text()
 
@@ -249,7 +249,7 @@ def test_bad_operations_of_a_submitter(trio: Cluster, tmp_path: Path) -> None:
         session = dial(Target(trio.agents[0].address, key, "submitter", "agent"))
         session.queue(value)
         session.send()
-        assert await_end(session, 60.0) and not session.inbox
+        assert await_end(session) and not session.inbox
         session.close()
     assert not trio.run(Sum, tmp_path).error
 
@@ -260,7 +260,7 @@ def test_idlers_do_not_lock_the_door(trio: Cluster, tmp_path: Path) -> None:
     with contextlib.ExitStack() as held:
         for agent in trio.agents:
             for _ in range(100):
-                held.enter_context(socket.create_connection(agent.address, 5))
+                held.enter_context(socket.create_connection(agent.address, LIMIT))
         assert not trio.run(Sum, tmp_path).error
 
 
@@ -276,7 +276,7 @@ def test_stopped_job_process_does_not_hold_back_others(own: Cluster, tmp_path: P
         hello = ClientHandshake(key, "peer", "peer", job, {"node": 1}).start()
         with contextlib.ExitStack() as held:
             for _ in range(100):
-                held.enter_context(socket.create_connection(agent.address, 5)).sendall(hello)
+                held.enter_context(socket.create_connection(agent.address, LIMIT)).sendall(hello)
             assert not own.run(Sum, tmp_path / "other").error
         os.kill(pid, 18)  # SIGCONT
     wait_for(lambda: not agent.job_pids(), "the job to end")

@@ -27,7 +27,7 @@ from tests.network.wires import talk
 from ...statements import covers
 
 DATA = random.Random(1).randbytes(300_000)
-LIMIT = 10.0
+LIMIT = 60.0
 
 
 @contextlib.contextmanager

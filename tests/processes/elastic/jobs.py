@@ -15,7 +15,7 @@ import numpy as np
 from network import NodeAssignment
 from parallel_sgd import elastic
 from parallel_sgd.elastic import ElasticSampler, HostsUpdatedInterrupt, ObjectState, run
-from tests.processes.harness import AgentProcess, Cluster, wait_for
+from tests.processes.harness import LIMIT, AgentProcess, Cluster, wait_for
 
 SAMPLES, BATCH = 60, 4
 
@@ -172,7 +172,7 @@ class Stage:
 
     def close(self) -> None:
         if self._thread is not None:
-            self._thread.join(20.0)
+            self._thread.join(2 * LIMIT)
             assert not self._thread.is_alive()
         if self.problem is not None:
             raise self.problem
