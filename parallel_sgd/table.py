@@ -113,8 +113,8 @@ Column = list[float | str]
 def read_columns(path: Path) -> dict[str, Column]:
     """The columns of a table by name, numbers as floats, less rows that are not whole; none where it cannot be read."""
     try:
-        with path.open(newline="", encoding="utf-8", errors="replace") as file:
-            head, *rows = csv.reader(file)
+        text = path.read_text("utf-8", "replace")
+        head, *rows = csv.reader(io.StringIO(text[: text.rfind("\n") + 1], newline=""))  # what follows is half a row
     except (OSError, ValueError, csv.Error):
         return {}
     return dict(zip(head, values_of(rows, len(head)), strict=True))

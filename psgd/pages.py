@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from network.errors import NetworkError
 from parallel_sgd.commands import options
 from parallel_sgd.commands.nodes import all_nodes
+from parallel_sgd.commands.output import EXIT_NETWORK
 
 if TYPE_CHECKING:
     from parallel_sgd.run_page.sources import Source
@@ -50,7 +51,7 @@ def page(parser: argparse.ArgumentParser) -> Task:
     parser.epilog = (
         "The page is for this machine alone, at the address that is printed, with its token; from elsewhere: "
         "ssh -L PORT:127.0.0.1:PORT. It shows progress, loss, who waits, and the log, and changes nothing. "
-        "Exit codes: 0 after Ctrl-C, 1 it cannot be served, 2 no run, or a wrong argument or file."
+        "Exit codes: 0 after Ctrl-C, 2 no run, a port in use, or a wrong argument or file, 4 no worker can be reached."
     )
     return _page
 
@@ -130,7 +131,10 @@ def _page(given: argparse.Namespace) -> int:
 
     try:
         source = _source(given)
-    except (ValueError, TypeError, OSError, NetworkError) as error:
+    except NetworkError as error:
+        _say(str(error))
+        return EXIT_NETWORK
+    except (ValueError, TypeError, OSError) as error:
         _say(str(error))
         return USAGE
     with contextlib.closing(source):
@@ -145,7 +149,7 @@ def _page(given: argparse.Namespace) -> int:
             _say(f"port {given.port} of this machine cannot be used: {getattr(error, 'strerror', error)}")
         except ImportError as error:
             _say(str(error))
-    return FAILED
+    return USAGE
 
 
 def _source(given: argparse.Namespace) -> Source:

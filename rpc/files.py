@@ -35,6 +35,7 @@ ROOM_SECONDS: Final = 20.0
 """How long the end of a job waits for room on the disk, for what nobody could get afterwards."""
 MOST_BYTES: Final = 4 << 20
 """Of a file that lists hosts, sets up an agent or describes a job."""
+_MOST_HEAD: Final = 1 << 12
 PAUSE_SECONDS: Final = 0.5
 """Between two tries to write to a full disk."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._ ()+-]{0,127}")
@@ -164,6 +165,35 @@ def append(path: Path, text: str, mode: int = PRIVATE) -> int:
             raise
     finally:
         os.close(descriptor)
+
+
+def end_of_rows(descriptor: int) -> int:
+    """Where the last whole line of a file ends: of a table whose writer was killed the rest is half a row. Raises: OSError."""
+    at = os.fstat(descriptor).st_size
+    while at:
+        begin = max(0, at - _MOST_HEAD)
+        found = os.pread(descriptor, at - begin, begin).rfind(b"\n")
+        if found >= 0:
+            return begin + found + 1
+        at = begin
+    return 0
+
+
+def sample(descriptor: int, size: int, most: int, parts: int) -> bytes:
+    """Of a file of lines its first `size` bytes, or, where that is more than `most`, its first line and so many parts of whole
+    lines, evenly from all of it, the last one up to the end: about `most` bytes in all. The last line is left out until it is
+    whole. Raises: OSError.
+    """
+    if size <= most:
+        content = os.pread(descriptor, size, 0)
+        return content[: content.rfind(b"\n") + 1]
+    each = most // parts
+    head, _, _ = os.pread(descriptor, min(size, _MOST_HEAD), 0).partition(b"\n")
+    found = [head, b"\n"]
+    for number in range(1, parts + 1):
+        part = os.pread(descriptor, each, size * number // parts - each)
+        found.append(part[part.find(b"\n") + 1 : part.rfind(b"\n") + 1])
+    return b"".join(found)
 
 
 def is_full(error: OSError) -> bool:

@@ -132,12 +132,14 @@ class Examine(Operation):
 
 class Tail(Operation):
     """Send what the tables and the log of a running job have gained on one node; `places`: what the asker has of each file, as
-    its number and the bytes.
+    its number and the bytes. With `samples`, bytes and parts by the begin of a name, of such tables alone, and of each that has
+    gained something a sample of the whole (`files.sample`).
     """
 
     job: str
     node: Node
     places: dict[str, Place]
+    samples: dict[str, Place] = field(default_factory=dict)
 
 
 class Suspect(Operation):
@@ -227,8 +229,8 @@ class FetchEnd(Operation):
 
 
 class Tailed(Operation):
-    """What a `Tail` asks for: of each file that has gained something its number, from which byte on, and the bytes. A file that
-    begins again has another number.
+    """What a `Tail` asks for: of each file that has gained something its number, from which byte on, and the bytes; a sample
+    stands for all up to its end. A file that begins again has another number.
     """
 
     job: str

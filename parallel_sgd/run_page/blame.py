@@ -92,14 +92,23 @@ def blame(runs: Runs, costs: Costs | None = None, failures: Sequence[float] = ()
     shares = {node: _shares(own) for node, own in (costs or {}).items()}
     ordinary: Counter[str] = Counter()
     faults: defaultdict[tuple[str, str], float] = defaultdict(float)
+    alone: defaultdict[tuple[str, str], Counter[int]] = defaultdict(Counter)  # what a codec took one worker beyond the others
     for step in path:
+        beyond = 1 - min(1.0, normal.get((step.what, step.key), 0.0) / step.seconds) if step.seconds else 0.0
         for kind, place, seconds in _entries(step, normal, shares):
             if place:
                 faults[kind, place] += seconds
             else:
                 ordinary[kind] += seconds  # type: ignore[assignment]
+            if kind == CODEC:
+                alone[kind, place][step.node] += seconds * beyond  # type: ignore[assignment]
     total = sum(step.seconds for step in path)
-    causes = [Cause(kind, place, seconds) for (kind, place), seconds in faults.items() if seconds > _SHARE * total]
+    causes = []
+    for (kind, place), seconds in faults.items():
+        for node, own in alone[kind, place].most_common(1):
+            place += f" on {worker(node)}" if own > seconds / 2 else ""
+        if seconds > _SHARE * total:
+            causes.append(Cause(kind, place, seconds))
     causes.sort(key=lambda cause: -cause.seconds)
     return Blame(total, dict(ordinary.most_common()), causes, dict(waits))
 
@@ -186,7 +195,7 @@ def _normal(runs: Runs, keys: set[Key]) -> dict[tuple[str, Key], float]:
         end: float | None = None
         for row in rows:
             if row.key in keys:
-                for what in ("data", "compute", "rule"):
+                for what in ("data", "compute", "encode", "merge", "rule"):
                     found[what, row.key].append(getattr(row, what))
                 if end is not None:
                     found["between", row.key].append(max(0.0, row.begin - end))

@@ -45,7 +45,7 @@ def page_data(records: RunRecords, shown: int | None = None) -> dict[str, Any]:
 
 
 def _placed(kind: str, place: str) -> str:
-    return f"{kind} of {place}" if kind in ("data", "send", "pause") else "codecs" if place == ALL_CODECS else place
+    return f"{kind} of {place}" if kind in ("data", "send", "pause") else place.replace(ALL_CODECS, "codecs")
 
 
 def history_of(records: RunRecords) -> JobHistory:
@@ -65,20 +65,22 @@ def curves(history: JobHistory) -> dict[str, Any]:
 
 def _lines(history: JobHistory, names: Sequence[str], per: str) -> Iterator[dict[str, Any]]:
     own = history.workers.items() if 1 < len(history.workers) <= _MOST_LINES else ()
+    each = max((row["batch"] for row in history.steps), default=0) if per == STEP else 0
     for name in names:
         for node, worker in own:
             rows = worker.rows if per == EPOCH else worker.steps
-            yield from _line(name, name, f"worker {node}", rows, per, of_all=False)
+            yield from _line(name, name, f"worker {node}", rows, each, of_all=False)
         rows = history.rows if per == EPOCH else history.steps
-        yield from _line(name, name, "training", rows, per)
+        yield from _line(name, name, "training", rows, each)
         if per == EPOCH:
-            yield from _line(name, f"val_{name}", "test", rows, per)
+            yield from _line(name, f"val_{name}", "test", rows, each)
 
 
 def _line(
-    metric: str, column: str, label: str, rows: Sequence[Mapping[str, float]], per: str, of_all: bool = True
+    metric: str, column: str, label: str, rows: Sequence[Mapping[str, float]], each: float, of_all: bool = True
 ) -> Iterator[dict[str, Any]]:
-    found = [(row[EPOCH] if per == EPOCH else place, row[column]) for place, row in enumerate(rows, 1) if column in row]
+    """By epoch, or with `each` batches in an epoch by batch, counted from the first one on: rows may be missing."""
+    found = [((row[EPOCH] - 1) * each + row["batch"] if each else row[EPOCH], row[column]) for row in rows if column in row]
     found = [point for point in found if isfinite(point[1])]
     if found:
         shown = _MOST_POINTS if of_all else max(100, _MOST_POINTS // 4)

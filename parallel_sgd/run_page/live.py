@@ -32,9 +32,9 @@ Response: TypeAlias = Any
 Application: TypeAlias = Any
 HERE: Final = "127.0.0.1"
 SECONDS: Final = 1.5
-_MOST_SECONDS: Final = 20.0
+_MOST_SECONDS: Final = 60.0
 MOST_VIEWERS: Final = 400
-_REST: Final = 100
+_REST: Final = 200
 _NICE: Final = 15
 _LOG_LINES: Final = 80
 _SHOWN: Final = 40  # batches of each worker
@@ -71,7 +71,10 @@ class LivePage:
         self.address = f"http://{HERE}:{self.port}/?token={self._token}"
         quiet: dict[str, Any] = {"log_config": None, "log_level": "critical", "access_log": False}
         less: dict[str, Any] = {"lifespan": "off", "ws": "none", "timeout_graceful_shutdown": int(_CLOSE_SECONDS)}
-        self._server = uvicorn.Server(uvicorn.Config(self._application(), http=_few(), **quiet, **less))
+        self._html = _html()
+        config = uvicorn.Config(self._application(), http=_few(), **quiet, **less)
+        config.load()  # now, before there is anybody whom it could hold up
+        self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._serve, name="live page", daemon=True)
 
     @property
@@ -102,7 +105,8 @@ class LivePage:
         self._server.run([self._socket])
 
     def _application(self) -> Application:
-        from starlette.applications import Starlette  # noqa: PLC0415 - an optional extra
+        from starlette import responses  # noqa: F401, PLC0415 - an optional extra; what it needs is there from now on
+        from starlette.applications import Starlette  # noqa: PLC0415
         from starlette.middleware import Middleware  # noqa: PLC0415
         from starlette.middleware.trustedhost import TrustedHostMiddleware  # noqa: PLC0415
         from starlette.routing import Route  # noqa: PLC0415
@@ -123,7 +127,7 @@ class LivePage:
     async def _page(self, request: Request) -> Response:
         from starlette.responses import HTMLResponse  # noqa: PLC0415 - an optional extra
 
-        return self._refused(request) or HTMLResponse(_html(), headers=_HEADERS)
+        return self._refused(request) or HTMLResponse(self._html, headers=_HEADERS)
 
     async def _events(self, request: Request) -> Response:
         from starlette.responses import StreamingResponse  # noqa: PLC0415 - an optional extra

@@ -21,6 +21,7 @@ _FOLDER = re.compile(r"Node-(-?[0-9]+)-Retrieve")
 _OUT: Final = "out"
 _WORK: Final = f"agent-*/*/{_OUT}"
 """Where local workers write while they run."""
+_RECORD: Final = "job.json"  # of an agent, beside `out`
 _LOG_LINES: Final = 60
 _MOST_LOG_BYTES: Final = 1 << 16
 Key = tuple[int, int]  # epoch and batch, from 1
@@ -119,13 +120,21 @@ class RunRecords:
     logs: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, folder: Path, read: Callable[[Path], Mapping[str, Column]] = read_columns) -> RunRecords:
-        """Read the folder of a run, or of the files of its nodes, tables by `read`; what cannot be read is left out."""
+    def read(
+        cls, folder: Path, read: Callable[[Path], Mapping[str, Column]] = read_columns, current: bool = False
+    ) -> RunRecords:
+        """Read the folder of a run, or of the files of its nodes, tables by `read`; what cannot be read is left out.
+
+        Where local workers still write, a later attempt may have numbered them anew: the newest table of a number counts, and
+        with `current` there are none but those of the newest attempt.
+        """
         tables: dict[int, dict[str, Mapping[str, Column]]] = {}
         logs: dict[str, list[str]] = {}
         ledger: Mapping[str, Column] = {}
         retrieved = sorted(path for path in folder.glob("Node-*-Retrieve") if _FOLDER.fullmatch(path.name))
-        for inside in [*retrieved, *sorted(folder.glob(_WORK))]:
+        works = {inside: _attempt(inside) for inside in sorted(folder.glob(_WORK))}
+        newest = max(works.values(), default=0) if current else 0
+        for inside in [*retrieved, *sorted((path for path in works if works[path] >= newest), key=lambda path: -works[path])]:
             logs_beside = inside.parent.glob("*.log") if inside.name == _OUT else ()
             for path in sorted([*inside.iterdir(), *logs_beside]):
                 known = _TABLE.fullmatch(path.name)
@@ -162,6 +171,12 @@ class RunRecords:
                 for codec, name, encode, merge in zip(*columns, strict=True)
             ]
         return found
+
+
+def _attempt(out: Path) -> int:
+    """Which attempt at its job writes into this folder of an agent, from 0."""
+    attempt = _json(out.parent / _RECORD).get("attempt")
+    return attempt if isinstance(attempt, int) else 0
 
 
 def _tail(path: Path) -> list[str]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
+import os
+import sys
 import tempfile
 import time
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -15,16 +16,18 @@ from typing import Any, Final, Protocol
 from network.nodes import NodeAssignment
 from parallel_sgd.nodes import InProcessNodes
 from parallel_sgd.table import Column, values_of
-from rpc.files import read_toml
+from rpc.files import read_toml, sample
 from rpc.submit import Follower
 
 from .blame import worker
 from .records import RunRecords
 
-_MOST_ROWS: Final = 2_000
-_FEWEST_ROWS: Final = 60
-_ROWS_OF_ALL: Final = 4_000
-"""Of all tables of a kind together, so that a state of many workers costs no more than one of a few with long tables."""
+_FEW: Final = 8
+"""Workers; of each of more less is read, so that a state of all of them costs no more."""
+_MOST_BYTES: Final = 1 << 16
+_FEWEST_BYTES: Final = 1 << 13
+_CURVE_PARTS: Final = 24
+_PART_BYTES: Final = 1 << 10
 _LOG_LINES: Final = 80
 Row = Mapping[str, str]
 
@@ -56,54 +59,46 @@ class Source(Protocol):
         """Nobody looks any more."""
 
 
-class GrowingTables:
-    """Reads tables that go on being written, each from where it ended last time.
+def samples_of(workers: int) -> dict[str, tuple[int, int]]:
+    """How much a page reads of the tables of each worker, by kind: bytes, and the parts that they come in.
 
-    Of a long one, or of many, so many rows are kept that a page of them does not become slow: the last ones and, of table `TR`,
-    every second, fourth and so on of those before.
+    Batches in one part, because blame goes from each to the one before; curves in many, from the whole run.
     """
+    share = max(1, -(-workers // _FEW))
+    parts = max(4, _CURVE_PARTS // share)
+    tables = max(_FEWEST_BYTES, _MOST_BYTES // share)
+    return {"BA": (tables, 1), "TR": (parts * _PART_BYTES, parts), "EV": (tables, 4), "CO": (tables, 1)}
+
+
+class SampledTables:
+    """Reads, of tables that go on being written, as much as a page shows, and each only when it has grown."""
 
     def __init__(self) -> None:
-        self._known: dict[Path, _Growing] = {}
-        self._kinds: defaultdict[str, set[Path]] = defaultdict(set)
+        self._known: dict[Path, tuple[tuple[int, ...], Mapping[str, Column]]] = {}
+        self._workers: set[str] = set()
 
     def read(self, path: Path) -> Mapping[str, Column]:
-        """The columns of the table; none where it cannot be read."""
+        """The columns of a sample of the table; none where it cannot be read, or no page shows it."""
+        self._workers.add(path.name.rpartition("-")[2])
+        most, parts = samples_of(len(self._workers)).get(path.name.partition("-")[0], (0, 0))
+        return self._columns(path, most, parts) if parts else {}
+
+    def read_sample(self, path: Path) -> Mapping[str, Column]:
+        """The same of a table that is a sample already."""
+        return self._columns(path, sys.maxsize, 1)
+
+    def _columns(self, path: Path, most: int, parts: int) -> Mapping[str, Column]:
         try:
             with path.open("rb") as file:
-                number, known = path.stat().st_ino, self._known.get(path)
-                if known is None or known.number != number or path.stat().st_size < known.at:
-                    known = self._known[path] = _Growing(number)
-                file.seek(known.at)
-                kind = path.name[:2]
-                self._kinds[kind].add(path)
-                most = min(_MOST_ROWS, max(_FEWEST_ROWS, _ROWS_OF_ALL // len(self._kinds[kind])))
-                known.take(file.read(), most, thinned=kind == "TR")
-                return known.columns
+                status = os.fstat(file.fileno())
+                state = status.st_ino, status.st_size, status.st_mtime_ns
+                if path not in self._known or self._known[path][0] != state:
+                    text = sample(file.fileno(), status.st_size, most, parts).decode("utf-8", "replace")
+                    head, *rows = csv.reader(text.splitlines())
+                    self._known[path] = state, dict(zip(head, values_of(rows, len(head)), strict=True))
+                return self._known[path][1]
         except (OSError, ValueError, csv.Error):
-            self._known.pop(path, None)
             return {}
-
-
-class _Growing:
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.at = 0
-        self.columns: dict[str, Column] = {}
-
-    def take(self, data: bytes, most: int, thinned: bool) -> None:
-        """Add the rows that are whole by now, and keep up to twice `most`."""
-        whole = data[: data.rfind(b"\n") + 1]
-        self.at += len(whole)
-        rows = list(csv.reader(whole.decode("utf-8", "replace").splitlines()))
-        if not self.columns and rows:
-            self.columns = {name: [] for name in rows.pop(0)}
-        for name, values in zip(self.columns, values_of(rows, len(self.columns)), strict=True):
-            column = self.columns[name]
-            column += values
-            while len(column) > 2 * most:
-                half = len(column) // 2
-                self.columns[name] = column = [*(column[:half:2] if thinned else ()), *column[half:]]
 
 
 class RunSource:
@@ -111,13 +106,13 @@ class RunSource:
 
     def __init__(self, folder: Callable[[], Path | None], epochs: int = 0) -> None:
         self._folder, self._epochs = folder, epochs
-        self._tables = GrowingTables()
+        self._tables = SampledTables()
 
     def look(self) -> Seen:
         folder = self._folder()
         if folder is None:
             return Seen(RunRecords(Path(), None))
-        records = RunRecords.read(folder, self._tables.read)
+        records = RunRecords.read(folder, self._tables.read, current=True)
         self._epochs = self._epochs or _epochs_in(folder)
         far, log, run = done(records, self._epochs), _tails(records), records.run
         if run is None:
@@ -135,22 +130,26 @@ class ClusterSource:
         self._epochs = epochs
         self._kept = tempfile.TemporaryDirectory(prefix="psgd-page-")
         self.folder = Path(self._kept.name)
-        self._follower = Follower(nodes, self.folder, job)
-        self._tables = GrowingTables()
+        self._follower = Follower(nodes, self.folder, job, samples_of)
+        self._tables = SampledTables()
 
     def look(self) -> Seen:
         follower = self._follower
         follower.look()
-        records = RunRecords.read(self.folder, self._tables.read)
-        entries = [entry for entry in follower.entries if entry["job"] == follower.job]
-        began = min((entry["started"] for entry in entries), default=None)
+        records = RunRecords.read(self.folder, self._tables.read_sample)
+        held = [(node, entry) for node, entry in follower.held() if entry["job"] == follower.job]
+        entries = [entry for _, entry in held]
+        known = [entry for agent in follower.agents.values() for entry in agent.jobs if entry["job"] == follower.job]
+        began = min((entry["started"] for entry in known), default=None)
         state = _state_of([str(entry["outcome"] or entry["state"]) for entry in entries])
         title = str(entries[0]["title"]) if entries else ""
-        records = RunRecords(self.folder, None, {"state": state} if entries else {}, records.tables, {}, records.logs)
-        shares = [percent / 100 for percent, _ in follower.progress.values()]
+        current = {entry["node"] for entry in entries}
+        tables = {node: own for node, own in records.tables.items() if node in current}
+        records = RunRecords(self.folder, None, {"state": state} if entries else {}, tables, {}, records.logs)
+        shares = [percent / 100 for node, (percent, _) in follower.progress.items() if node in current]
         far = max(done(records, self._epochs), min(shares, default=0.0))
         log = [*follower.notices, *_tails(records)]
-        return Seen(records, far, began, title, follower.job, self._agents(), self._jobs(), self._nodes(entries), log)
+        return Seen(records, far, began, title, follower.job, self._agents(), self._jobs(), self._nodes(held), log)
 
     def close(self) -> None:
         self._follower.close()
@@ -181,16 +180,13 @@ class ClusterSource:
             found.append({"job": str(job), "title": str(own[0]["title"]), "state": state, "nodes": nodes, "since": began})
         return found[:20]
 
-    def _nodes(self, entries: Sequence[Mapping[str, Any]]) -> list[Row]:
-        places = {
-            (entry["job"], entry["node"]): agent.address for agent in self._follower.agents.values() for entry in agent.jobs
-        }
+    def _nodes(self, held: Sequence[tuple[int, Mapping[str, Any]]]) -> list[Row]:
         rows: list[Row] = []
-        for entry in entries:
+        for agent, entry in held:
             percent, note = self._follower.progress.get(entry["node"], (0, ""))
             far = "" if entry["node"] < 0 else f"{percent} %"
             attempt = str(entry["attempt"] + 1)
-            node, where = worker(entry["node"]), places[entry["job"], entry["node"]]
+            node, where = worker(entry["node"]), self._follower.agents[agent].address
             rows.append({"node": node, "agent": where, "state": entry["state"], "done": far, "": note, "attempt": attempt})
         return rows
 

@@ -13,7 +13,7 @@ from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from ..files import CONFIGURATION, is_safe_name, open_unlinked
+from ..files import CONFIGURATION, end_of_rows, is_safe_name, open_unlinked, sample
 from ..logs import clean
 from ..messages import MAX_BYTES, MAX_FILES, FetchEnd, FileBegin, FileChunk, FileEnd, Operation, Tailed
 from .event_log import EVENT_LOG
@@ -27,11 +27,14 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Source(NamedTuple):
-    """A file: a folder that is trusted, and the way below it. A log that is kept `in_parts` goes as one file."""
+    """A file: a folder that is trusted, and the way below it. A log that is kept `in_parts` goes as one file; of a table its
+    `whole_rows` alone.
+    """
 
     root: Path
     way: tuple[str, ...]
     in_parts: bool = False
+    whole_rows: bool = False
 
 
 def send_files(record: JobRecord, folder: Path, logs: Sequence[Path]) -> Iterator[Operation]:
@@ -39,10 +42,7 @@ def send_files(record: JobRecord, folder: Path, logs: Sequence[Path]) -> Iterato
 
     What the job registered and cannot be sent is named in the `problem` of the last operation.
     """
-    sources = log_sources(record, folder, logs)
-    if record.ended:
-        sources += [Source(folder.parent, (folder.name, OUT, name)) for name in record.files]
-    yield from send_sources(record, sources)
+    yield from send_sources(record, log_sources(record, folder, logs) + report_sources(record, folder))
 
 
 def log_sources(record: JobRecord, folder: Path, logs: Sequence[Path]) -> list[Source]:
@@ -53,6 +53,23 @@ def log_sources(record: JobRecord, folder: Path, logs: Sequence[Path]) -> list[S
         Source(folder.parent, (folder.name, record.log), in_parts=True),
         *(Source(folder.parent, (folder.name, log)) for log in driven),
     ]
+
+
+def report_sources(record: JobRecord, folder: Path) -> list[Source]:
+    """Where its reports are, once it has ended: those it registered; of a process that was killed, the tables it had begun."""
+    if not record.ended:
+        return []
+    found = [Source(folder.parent, (folder.name, OUT, name)) for name in record.files]
+    if record.state != "done" and not any(name.endswith(".csv") for name in record.files):
+        found += [Source(folder.parent, (folder.name, OUT, name), whole_rows=True) for name in _tables(folder)]
+    return found
+
+
+def _tables(folder: Path) -> list[str]:
+    """The tables that a job writes, by name; none where they cannot be listed."""
+    with contextlib.suppress(OSError):
+        return sorted(path.name for path in (folder / OUT).glob("*.csv") if is_safe_name(path.name))[:MAX_FILES]
+    return []
 
 
 def send_sources(record: JobRecord, sources: Sequence[Source]) -> Iterator[Operation]:
@@ -100,13 +117,16 @@ def _open_parts(source: Source) -> JoinedParts:
 
     Raises: OSError when there is nothing to send.
     """
-    root, way, in_parts = source
+    root, way, in_parts, whole_rows = source
     parts = parts_of(root.joinpath(*way)) if in_parts else []
     with contextlib.ExitStack() as opened:
         files = [(begin, opened.enter_context(_open(root, (*way[:-1], path.name)))) for begin, path in parts]
         files = files or [(0, opened.enter_context(_open(root, way)))]
         opened.pop_all()
-    return JoinedParts(files)
+    joined = JoinedParts(files)
+    if whole_rows:
+        joined.end_at(end_of_rows(files[0][1].fileno()))
+    return joined
 
 
 def _open(root: Path, path: Sequence[str]) -> BufferedReader:
@@ -127,26 +147,36 @@ def _open(root: Path, path: Sequence[str]) -> BufferedReader:
 
 _MOST_TAIL: Final = 1 << 20  # bytes of one answer; the asker asks again
 _MOST_LOG: Final = 1 << 15
+_MOST_PARTS: Final = 64
 _NUMBERS: Final = (1 << 53) - 1
 
 
-def tail(record: JobRecord, folder: Path, known: Mapping[str, Sequence[int]]) -> Tailed:
-    """What the tables of a job and the end of its log hold beyond what is `known`; what cannot be read is left out."""
+def tail(
+    record: JobRecord, folder: Path, known: Mapping[str, Sequence[int]], samples: Mapping[str, Sequence[int]] | None = None
+) -> Tailed:
+    """What the tables of a job and the end of its log hold beyond what is `known`, or `samples` of them; what cannot be read is
+    left out.
+    """
     places: dict[str, list[int]] = {}
     data: dict[str, bytes] = {}
     room = _MOST_TAIL
-    with contextlib.suppress(OSError):
-        tables = sorted(path.name for path in (folder / OUT).glob("*.csv") if is_safe_name(path.name))[:MAX_FILES]
-        for name, way in [(record.log, (record.log,)), *((name, (OUT, name)) for name in tables)]:
-            with contextlib.suppress(OSError), _open(folder.parent, (folder.name, *way)) as file:
-                status = os.fstat(file.fileno())
-                number, size = status.st_ino & _NUMBERS, status.st_size
-                before, at = known.get(name, (number, 0))
-                at = at if before == number and at <= size else 0
-                at = max(at, size - _MOST_LOG) if name == record.log else at
-                if content := os.pread(file.fileno(), min(size - at, room), at):
-                    places[name], data[name] = [number, at], content
-                    room -= len(content)
+    for name, way in [(record.log, (record.log,)), *((name, (OUT, name)) for name in _tables(folder))]:
+        with contextlib.suppress(OSError), _open(folder.parent, (folder.name, *way)) as file:
+            status = os.fstat(file.fileno())
+            number, size = status.st_ino & _NUMBERS, status.st_size
+            before, at = known.get(name, (number, 0))
+            at = at if before == number and at <= size else 0
+            at = max(at, size - _MOST_LOG) if name == record.log else at
+            if samples and name != record.log:
+                most, parts = samples.get(name.partition("-")[0], (0, 0))
+                wanted = at < size and 0 < parts <= min(most, _MOST_PARTS)
+                content = sample(file.fileno(), size, min(most, room), parts) if wanted else b""
+                at = size - len(content)
+            else:
+                content = os.pread(file.fileno(), min(size - at, room), at)
+            if content:
+                places[name], data[name] = [number, at], content
+                room -= len(content)
     return Tailed(record.job, record.node, places, data)
 
 
@@ -155,7 +185,7 @@ def tail(record: JobRecord, folder: Path, known: Mapping[str, Sequence[int]]) ->
 # record.json     state, times, attempts
 # events.jsonl    what happened, verdicts and the last signals included (see `event_log`)
 # kept.json       the checkpoints and other files that the job keeps here, and whether they are whole (see `sealed`)
-# configuration.json, logs, tables    what the job process has said of itself, the logs of both, and the registered reports
+# configuration.json, logs, tables    what the job process has said of itself, the logs of both, and its reports
 # unless they are large
 
 RECORD_COPY: Final = "record.json"
@@ -170,8 +200,7 @@ def send_diagnostics(record: JobRecord, folder: Path, logs: Sequence[Path]) -> I
     yield from _text(KEPT, [asdict(file) for file in kept])
     sources = log_sources(record, folder, logs)
     sources += [Source(folder.parent, (folder.name, name)) for name in (EVENT_LOG, CONFIGURATION)]
-    if record.ended:
-        sources += [Source(folder.parent, (folder.name, OUT, name)) for name in record.files if _is_small(folder / OUT / name)]
+    sources += [source for source in report_sources(record, folder) if _is_small(source.root.joinpath(*source.way))]
     yield from send_sources(record, sources)
 
 

@@ -194,6 +194,11 @@ class JoinedParts:
             end = begin + length
         self.size = sum(length for _, length in self._pieces)
 
+    def end_at(self, size: int) -> None:
+        """Leave out what is beyond so many bytes of a log of one part."""
+        ((file, _),) = self._pieces
+        self._pieces, self.size = [(file, size)], size
+
     def read(self, most: int) -> bytes:
         """The next bytes, at most so many; zeros where a part has become shorter, nothing at the end."""
         while self._pieces:

@@ -162,7 +162,7 @@ class RequestHandler:
             deliver(session, Jobs([self._entry(record) for record in self._folders]))
         elif isinstance(operation, Tail):
             record = self._folders.find(operation.job, operation.node)
-            gained = record and tail(record, self._folders.folder(record), operation.places)
+            gained = record and tail(record, self._folders.folder(record), operation.places, operation.samples)
             deliver(session, gained or Tailed(operation.job, operation.node, {}, {}))
         elif isinstance(operation, (Fetch, Examine)):
             if session in self._streams:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -42,6 +42,8 @@ AGAIN_SECONDS: Final = 5.0  # between two calls of an agent that was not reached
 _LINES: Final = 80
 _RUNNING: Final = ("starting", "running")
 Entry = Mapping[str, Any]
+Samples = Mapping[str, Sequence[int]]
+"""By kind of table bytes and parts, as `Tail` asks for them."""
 
 
 @dataclass
@@ -57,13 +59,14 @@ class Agent:
 class Follower:
     """Looks at the agents of `nodes` over sessions of its own, whenever `look` is called: what they do does not wait for that.
 
-    Of `job`, or else of the newest that runs, the tables grow in `folder`, as they do at its nodes; another job begins with an
-    empty folder. Attributes: `agents` by node; `job`, whose id is "" before there is one; `progress`, for each of its nodes its
-    percent and note; `notices`, what the failure detector and the agents have said of it.
+    Of `job`, or else of the newest that runs, `folder` has samples of the tables at its nodes, as many as `samples` says for
+    that number of nodes, and the ends of their logs; another job begins with an empty folder. Attributes: `agents` by node;
+    `job`, whose id is "" before there is one; `progress`, for each of its nodes its percent and note; `notices`, what the
+    failure detector and the agents have said of it.
     """
 
-    def __init__(self, nodes: NodeAssignment, folder: Path, job: str = "") -> None:
-        self._nodes, self._folder, self._fixed = nodes, folder, bool(job)
+    def __init__(self, nodes: NodeAssignment, folder: Path, job: str, samples: Callable[[int], Samples]) -> None:
+        self._nodes, self._folder, self._fixed, self._samples = nodes, folder, bool(job), samples
         self.job = job
         self.agents = {node: Agent(str(address)) for node, address in nodes.items()}
         self.progress: dict[int, tuple[int, str]] = {}
@@ -76,12 +79,23 @@ class Follower:
 
     @property
     def entries(self) -> list[Entry]:
-        """The jobs that the agents know, each node of a job once, in their order, the newest job last."""
-        found = {(entry["job"], entry["node"]): entry for agent in self.agents.values() for entry in agent.jobs}
+        """The jobs that the agents know, each node of the newest attempt at a job once, in their order, the newest job last."""
+        return [entry for _, entry in self.held()]
+
+    def held(self) -> list[tuple[int, Entry]]:
+        """The same with the node by which its agent is called: a later attempt may have numbered the nodes of a job anew."""
+        found: dict[tuple[str, int], tuple[int, Entry]] = {}
         began: dict[str, float] = {}
-        for entry in found.values():
-            began[entry["job"]] = min(entry["started"], began.get(entry["job"], math.inf))
-        return sorted(found.values(), key=lambda entry: (began[entry["job"]], entry["job"], entry["node"] < 0, entry["node"]))
+        newest: dict[str, int] = {}
+        for node, agent in self.agents.items():
+            for entry in agent.jobs:
+                job, place = entry["job"], (entry["job"], entry["node"])
+                began[job] = min(entry["started"], began.get(job, math.inf))
+                newest[job] = max(entry["attempt"], newest.get(job, 0))
+                if place not in found or entry["attempt"] > found[place][1]["attempt"]:
+                    found[place] = node, entry
+        current = [(node, entry) for node, entry in found.values() if entry["attempt"] == newest[entry["job"]]]
+        return sorted(current, key=lambda one: (began[one[1]["job"]], one[1]["job"], one[1]["node"] < 0, one[1]["node"]))
 
     def look(self) -> None:
         """Ask all agents, and take what they answer within two seconds.
@@ -94,8 +108,7 @@ class Follower:
         self._listen()
         if not self._fixed:
             self._choose()
-        for node in list(self._sessions):
-            self._ask_for_job(node)
+        self._ask_for_job()
         self._listen()
 
     def close(self) -> None:
@@ -143,23 +156,16 @@ class Follower:
         if answer is not None:
             self._awaited.add((node, answer))
 
-    def _ask_for_job(self, node: int) -> None:
-        session = self._sessions[node]
-        own = [entry["node"] for entry in self.agents[node].jobs if entry["job"] == self.job]
-        if own and session not in self._subscribed:
-            self._subscribed.add(session)
-            self._ask(node, Subscribe(self.job))
-        for place in own:
-            if node in self._sessions and self._first_with(place) == node:
-                self._ask(node, Tail(self.job, place, self._places.setdefault(place, {})))
-
-    def _first_with(self, place: int) -> int:
-        """Of the sessions with the agent of that node of the job one that asks for its tables."""
-        return next(
-            node
-            for node in self._sessions
-            if any((entry["job"], entry["node"]) == (self.job, place) for entry in self.agents[node].jobs)
-        )
+    def _ask_for_job(self) -> None:
+        for node, session in list(self._sessions.items()):
+            if session not in self._subscribed and any(entry["job"] == self.job for entry in self.agents[node].jobs):
+                self._subscribed.add(session)
+                self._ask(node, Subscribe(self.job))
+        held = [(node, entry["node"]) for node, entry in self.held() if entry["job"] == self.job]
+        samples = {kind: [*one] for kind, one in self._samples(len(held)).items()}
+        for node, place in held:
+            if node in self._sessions:
+                self._ask(node, Tail(self.job, place, self._places.setdefault(place, {}), samples))
 
     def _choose(self) -> None:
         """Follow the newest job that runs; the last one until there is another."""
@@ -214,7 +220,7 @@ class Follower:
             self.notices.append(f"Node({said.node}) {said.state}: {clean(said.detail, 2000)}")
 
     def _keep(self, said: Tailed) -> None:
-        """Write what a node's files have gained.
+        """Write what a node's log has gained, and the samples of its tables in place of the ones before.
 
         Raises: ProtocolError for names and places that make no sense.
         """
@@ -226,12 +232,11 @@ class Follower:
         known = self._places.setdefault(said.node, {})
         for name, data in said.data.items():
             number, at = said.places[name]
-            before = known.get(name, [number, 0])
-            begins = before[0] != number or at != before[1]
-            if not is_safe_name(name) or (begins and at and not name.endswith(".log")):
-                raise ProtocolError(f"It sends {clean(name, 80)} from byte {at} on, which was not asked for.")
+            if not is_safe_name(name) or not name.endswith((".log", ".csv")):
+                raise ProtocolError(f"It sends {clean(name, 80)}, which was not asked for.")
+            goes_on = name.endswith(".log") and known.get(name, [number, 0]) == [number, at]
             folder.mkdir(exist_ok=True)
-            with (folder / name).open("wb" if begins else "ab") as file:
+            with (folder / name).open("ab" if goes_on else "wb") as file:
                 file.write(data)
             known[name] = [number, at + len(data)]
 

@@ -97,3 +97,16 @@ def test_who_came_with_a_restart_goes_on_where_others_stood() -> None:
         ("node", 2.0),
     ] and found.seconds == 12.0
     assert blame({0: [first, again], 1: [last]}).seconds == 3.0  # without one, its own first batch is the beginning
+
+
+@pytest.mark.parametrize(("slow", "place"), [([1], "Q of kernel on worker 1"), ([0, 1, 2], "Q of kernel"), ([], None)])
+def test_a_codec_that_is_slow_on_one_worker_names_it(slow: list[int], place: str | None) -> None:
+    """It encodes for 1 s where it is slow, elsewhere for 1 ms; the others wait for that worker."""
+    runs = {}
+    for node in range(3):
+        encode = 1.0 if node in slow else 0.001
+        wait, peer = (1.001 - encode, 1) if slow else (0.0, None)
+        put = 1.0 + encode
+        runs[node] = [Batch(1, 1, 0.0, 0, 1.0, encode, 0, wait, 0.0, 0, put, put, put + wait, peer)]
+    causes = blame(runs, {node: [("Q of kernel", 1.0, 0.0)] for node in runs}).causes
+    assert [cause.place for cause in causes if cause.kind == "codec" and cause.seconds > 0.5] == [place] * (place is not None)

@@ -10,19 +10,24 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from psgd.cli import main
+
 import numpy as np
 import pytest
 
+from network.key_files import create_key_file
 from nn.dataset import ArrayDataset
 from nn.dataset.transforms.abstract import AbsTransformer
 from parallel_sgd import ParallelSGD, in_process
+from parallel_sgd.run_page import RunRecords
 from parallel_sgd.run_page import live as serving
 from parallel_sgd.run_page.live import LivePage
-from parallel_sgd.run_page.sources import GrowingTables, RunSource
+from parallel_sgd.run_page.sources import RunSource, SampledTables
 from parallel_sgd.table import read_columns
 from rpc.logs import SUBMIT_LOGGER
 from tests.parallel_sgd.networks import mlp
@@ -128,7 +133,7 @@ def test_one_viewer_too_many_is_hung_up_on(page: LivePage, monkeypatch: pytest.M
 
 def test_a_table_that_grows_is_read_as_a_whole_one_is(tmp_path: Path) -> None:
     """Row by row, in pieces of rows, and from its begin where another one has taken its place."""
-    path, tables = tmp_path / "BA-T-N(0).csv", GrowingTables()
+    path, tables = tmp_path / "BA-T-N(0).csv", SampledTables()
     text = "A,B\n1,x\n2,y\n3,z\n"
     assert not tables.read(path)
     for end in range(1, len(text) + 1):
@@ -139,15 +144,42 @@ def test_a_table_that_grows_is_read_as_a_whole_one_is(tmp_path: Path) -> None:
     (tmp_path / "new.csv").write_text("A,B\n" + "7,w\n" * 5)
     (tmp_path / "new.csv").replace(path)
     assert tables.read(path) == read_columns(path)
-    with path.open("a") as file:
-        file.writelines(f"{number},v\n" for number in range(100_000))
-    (last, length) = tables.read(path)["A"][-1], len(tables.read(path)["A"])
-    assert last == 99_999 and length <= 4_000
-    for node in range(1, 40):  # of many tables less of each, or a state of many workers would take long
-        other = path.with_name(f"BA-T-N({node}).csv")
-        other.write_text(text)
-        assert tables.read(other) == read_columns(other)
-    assert len(tables.read(path)["A"]) <= 200
+
+
+def test_of_a_long_table_a_state_has_a_sample(tmp_path: Path) -> None:
+    """Batches up to the last whole row, one after the other; steps from all of the run; nothing of what no page shows."""
+    tables, rows = SampledTables(), 200_000
+    text = "A,B\n" + "".join(f"{number},{-number}\n" for number in range(rows)) + "7,"
+
+    def read(kind: str, worker: int) -> list[Any]:
+        (tmp_path / f"{kind}-T-N({worker}).csv").write_text(text)
+        columns = tables.read(tmp_path / f"{kind}-T-N({worker}).csv")
+        assert columns.get("B") == columns.get("A") or columns["B"] == [-float(each) for each in columns["A"]]
+        return list(columns.get("A", []))
+
+    batches, steps = read("BA", 0), read("TR", 0)
+    assert batches == list(range(rows - len(batches), rows)) and 2_000 < len(batches) < 10_000
+    gaps = [after - before for before, after in pairwise([0, *steps, rows])]
+    assert steps[-1] == rows - 1 and min(gaps[:-1]) > 0 and max(gaps) < rows / 10 and len(steps) < 5_000
+    assert not read("LEDGER", 0)
+    for worker in range(1, 64):
+        (tmp_path / f"BA-T-N({worker}).csv").write_text("A,B\n1,-1\n")
+        tables.read(tmp_path / f"BA-T-N({worker}).csv")
+    assert 20 * len(read("TR", 64)) < 8 * len(steps) and 4 * len(read("BA", 64)) < len(batches)
+
+
+def test_workers_that_were_numbered_anew_are_seen_by_their_new_numbers(tmp_path: Path) -> None:
+    """Of three worker 1 was killed, and worker 2 goes on in its place: nothing of the attempt before is shown."""
+    for agent, worker, attempt, rows in ((0, 0, 1, 16), (1, 1, 0, 5), (2, 1, 1, 15), (2, 2, 0, 5)):
+        folder = tmp_path / f"agent-{agent}" / f"job.{worker}"
+        (folder / "out").mkdir(parents=True)
+        (folder / "job.json").write_text(json.dumps({"attempt": attempt}))
+        (folder / "out" / f"TR-T-N({worker}).csv").write_text(
+            HEAD + "".join(f"1,1,{n + 1},20,{n + 1},0.5\n" for n in range(rows))
+        )
+    seen = RunSource(lambda: tmp_path, epochs=1).look()
+    assert seen.done == 0.75 and [len(tables["TR"]["Total"]) for tables in seen.records.tables.values()] == [16, 15]
+    assert RunRecords.read(tmp_path).tables.keys() == {0, 1, 2}  # what is left of it all is told in the report
 
 
 TOLD: list[str] = []
@@ -188,9 +220,20 @@ def test_a_job_shows_itself_and_gives_the_same_bits(tmp_path: Path, caplog: pyte
     assert threading.active_count() == threads
 
 
-def test_a_port_in_use_is_said(tmp_path: Path) -> None:
+def test_a_page_that_cannot_be_served_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the exit codes of all commands: 2 for an argument, of which nothing was started, 4 where nobody can be reached."""
+    (tmp_path / "job.json").write_text(json.dumps({"format": 1, "job": "J", "title": "T", "began": 1, "nodes": {}}))
+    (tmp_path / "worker.json").write_text('{"Worker": ["127.0.0.1:1"]}')
+    (tmp_path / "Node-0-Retrieve").mkdir()
+    (tmp_path / "Node-0-Retrieve" / "TR-T-N(0).csv").write_text(HEAD)
+    create_key_file(key := tmp_path / "key")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
+        port = taken.getsockname()[1]
         with pytest.raises(OSError, match="in use"):
-            LivePage(RunSource(lambda: tmp_path), port=taken.getsockname()[1])
+            LivePage(RunSource(lambda: tmp_path), port=port)
+        assert main(["page", str(tmp_path), "--port", str(port)]) == 2
+        assert f"port {port} of this machine cannot be used: Address already in use" in capsys.readouterr().err
+    assert main(["page", "--job", "--workers", str(tmp_path / "worker.json"), "--key-file", str(key)]) == 4
+    assert "None of the workers can be reached: " in capsys.readouterr().err

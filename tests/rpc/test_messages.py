@@ -38,7 +38,7 @@ EXAMPLES: list[m.Operation] = [
     m.ProposeAttempt("job", -2, "The submitter/0123456789abcdef", 4, 2, "{}"),
     m.Conclude("job", 0, "failed", "why", "[]"),
     m.Examine("job", -2),
-    m.Tail("job", 0, {"TR.csv": [7, 1 << 40]}),
+    m.Tail("job", 0, {"TR.csv": [7, 1 << 40]}, {"TR": [1 << 14, 16]}),
     m.Suspect("job", 1, 2.5),
     m.Inspect(),
     m.Ping(b"x" * 10_000),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from pathlib import Path
 
@@ -55,3 +56,22 @@ def test_a_running_job_is_seen_from_elsewhere(agents: NodeAssignment, tmp_path: 
         source.close()
         job.join(60)
     assert not job.is_alive() and len(ends) == 1
+
+
+def test_after_a_shrink_the_page_shows_who_is_left(agents: NodeAssignment, tmp_path: Path) -> None:
+    """Of three workers 1 is killed, and 2 goes on as worker 1 on its own agent, where the tables of both numbers lie."""
+    nodes = NodeAssignment(agents.key_file)
+    for node in range(3):
+        nodes.add(node, agents[node])
+    fault = "kill 1@e2.b2"
+    line_job().parallel(nodes, epoch=3, block_size=4, directory=tmp_path, on_failure="shrink", fault=fault, verbose=0)
+    with contextlib.closing(ClusterSource(agents)) as source:
+
+        def seen() -> Seen | None:
+            now = source.look()
+            return now if len(now.records.tables) == 2 and now.records.outcome["state"] == "done" else None
+
+        now = wait_for(seen, "the two that are left on the page")
+    told = [(row["node"], row["agent"], row["attempt"]) for row in now.nodes]
+    assert told == [("worker 0", str(nodes[0]), "2"), ("worker 1", str(nodes[2]), "2")]
+    assert {tables["TR"]["Epochs"][-1] for tables in now.records.tables.values()} == {3}

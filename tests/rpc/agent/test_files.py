@@ -74,6 +74,40 @@ def test_logs_first_and_reports_after_the_end(job: Job, tmp_path: Path) -> None:
     assert list(send_files(job.record, job.folder, ()))[-1] == FetchEnd("job", "done", "", "T")
 
 
+@pytest.mark.parametrize("send", [send_files, send_diagnostics])
+def test_who_was_killed_leaves_the_whole_rows_of_its_tables(job: Job, send: Any) -> None:
+    """It has registered nothing; other files may be half done, and links lead elsewhere."""
+    (job.out / "TR-T-N(0).csv").write_text("A,B\n1,2\n" + "3,4\n" * 5_000 + "5," + "6" * 5_000)
+    (job.out / "BA-T-N(0).csv").write_text("A,B")
+    (job.out / "MODEL-T-N(0).model").write_text("half")
+    (job.out / "X.csv").symlink_to(job.log)
+    assert not [name for name in names(job.bring(send=send)) if name.endswith(".csv")]
+    job.record.state = "failed"
+    download = job.bring(send=send)
+    found = {path.name: path.read_text() for path in download.files if path.suffix in (".csv", ".model")}
+    assert found == {"TR-T-N(0).csv": "A,B\n1,2\n" + "3,4\n" * 5_000, "BA-T-N(0).csv": ""}
+    assert "X.csv" in download.problem
+
+
+def test_a_page_gets_samples_of_its_tables_once_they_have_grown(job: Job) -> None:
+    rows = "A,B\n" + "".join(f"{n},{n}\n" for n in range(10_000))
+    for kind in ("BA", "TR", "LEDGER"):
+        (job.out / f"{kind}-T-N(0).csv").write_text(rows + "7,")
+    samples, known = {"BA": (1 << 10, 1), "TR": (1 << 14, 16)}, {}
+    told = files.tail(job.record, job.folder, known, samples)
+    assert {*told.data} == {job.record.log, "BA-T-N(0).csv", "TR-T-N(0).csv"}
+    for name, (most, parts) in (("BA-T-N(0).csv", samples["BA"]), ("TR-T-N(0).csv", samples["TR"])):
+        head, *lines = told.data[name].decode().splitlines(keepends=True)
+        assert head == "A,B\n" and lines[-1] == "9999,9999\n" and {*lines} < {*rows.splitlines(keepends=True)}
+        assert most / 2 < len(told.data[name]) < 1.1 * most and (parts == 1 or int(lines[0].partition(",")[0]) < 1_000)
+    known = {name: [number, at + len(told.data[name])] for name, (number, at) in told.places.items()}
+    assert not files.tail(job.record, job.folder, known, samples).data
+    with (job.out / "BA-T-N(0).csv").open("a") as file:
+        file.write("7\n")
+    assert files.tail(job.record, job.folder, known, samples).data["BA-T-N(0).csv"].endswith(b"9999,9999\n7,7\n")
+    assert not files.tail(job.record, job.folder, {}, {"BA": (10, 1 << 20), "TR": (0, 0)}).data.keys() - {job.record.log}
+
+
 @covers("SEC-10", "SEC-17")
 def test_only_regular_files_of_its_own(job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Links, second names, pipes, sockets, devices and folders are left out, as are names that lead elsewhere or were used; all
