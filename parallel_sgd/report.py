@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from nn.metric import Metric
+
 from .accounts import Entry, Times
 from .batch_times import COLUMNS as BATCH_COLUMNS
 from .batch_times import LINE as BATCH_LINE
@@ -24,6 +26,8 @@ _COST_COLUMNS = ("Codec", "Variable", "Name", "Encode", "Merge")
 _AT_THE_END = ("AC", "CO")
 _ACCOUNT_COLUMNS = ("Codec", "Variable", "Name", "Peer", "Direction", "Transport", "Packets", "Raw", "Wire", "Overhead")
 SAVE_SECONDS = 1.0
+_MOST_WAITING: Final = 32  # block steps, and
+_WAITING_BYTES: Final = 64 << 10  # of labels and predictions of one of them
 _SEPARATORS = frozenset('/\\:*?"<>|')
 
 
@@ -162,3 +166,41 @@ class TrainingReport:
         self._batch_rows.clear()
         tables = [self._steps, self._evaluations, self._epochs, self._packets, self._batches, self._costs, self._hashes]
         return tables if self._ledger is None else [*tables, self._ledger.table()]
+
+
+class StepRows:
+    """The rows of block steps, whose metrics are computed for several at a time.
+
+    While a model of some size is trained, each step finds the caches full of something else, and code that runs once in a step
+    takes several times as long as code that runs again and again. So what belongs to no one step waits for others of its kind,
+    for a second at most; large predictions do not wait.
+    """
+
+    def __init__(self, report: TrainingReport, metrics: Sequence[Metric]) -> None:
+        self._report, self._metrics = report, metrics
+        self._waiting: list[tuple[tuple[float | int, ...], Array, Array]] = []
+
+    def add(self, head: tuple[float | int, ...], label: Array, prediction: Array) -> None:
+        """One block step: its row up to the metrics, and what these are computed of, which may change afterwards."""
+        waiting = self._waiting
+        if label.nbytes + prediction.nbytes > _WAITING_BYTES:
+            self.flush()
+            self._enter(head, label, prediction)
+            return
+        waiting.append((head, label.copy(), prediction.copy()))
+        if len(waiting) >= _MOST_WAITING or head[0] - waiting[0][0][0] >= SAVE_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Have the report enter all."""
+        waiting, self._waiting = self._waiting, []
+        for row in waiting:
+            self._enter(*row)
+
+    def _enter(self, head: tuple[float | int, ...], label: Array, prediction: Array) -> None:
+        results = []
+        for metric in self._metrics:
+            metric.reset()
+            metric.update(label, prediction)
+            results.append(metric.result())
+        self._report.step((*head, *results))

@@ -58,6 +58,8 @@ class GradientShard(Codec):
     keeps_content = False
     reads_in_place = True
     synchronous = True
+    forms = (int, (int, int, np.ndarray))
+    takes_alike = True
 
     def __init__(self, node_id: int) -> None:
         super().__init__(node_id)
@@ -74,6 +76,7 @@ class GradientShard(Codec):
         self._all = BlockMean(assignment.block_count)
         self._sent: dict[Span, Array] = {}
         self._settings = settings
+        self._complete = False  # until the first sum of the next batch, which comes after the result was taken
 
     def update_blocks(self, block_weight: BlockWeight) -> netEncapsulation | None:
         """Send the sum of a subtree to the owner as soon as its last block is computed."""
@@ -87,43 +90,43 @@ class GradientShard(Codec):
             if whole is None:
                 return None
             span, total = whole
-        if self.node_id == self._owner:
-            self._merge(span, total, self.node_id)
+        if self._node_id == self._owner:
+            self._merge(span, total, self._node_id)
             return None
         self._sent[span] = total
         return netEncapsulation(self._owner, (*span, total))
 
     def check(self, content: object, like: Like | None) -> None:
         """Refuse what is no part of this shard."""
-        check_form(content, (int, (int, int, np.ndarray)))
+        check_form(content, self.forms)
         check_shard(content, self._like)
-        settings = self._settings
-        if isinstance(content, tuple) and self.node_id == self._owner:
-            if settings.sender is not None:
-                settings.check_span(content[:2], settings.sender)
-        elif content == self._owner != self.node_id:
-            settings.check_sender(self._owner)
-        else:
-            raise Unusable(f"it is for node({self._owner}), which merges this shard, or in its name")
+        self._check_sender(content)
 
     def receive_blocks(self, content: tuple[int, int, Array] | int) -> Iterator[netEncapsulation] | None:
         """Merge another worker's sum; send the own ones again to an owner that asks."""
         if isinstance(content, int):
             return self._again()
+        self._check_sender(content)
         low, high, total = content
         self._merge((low, high), total, self._settings.sender)
         return None
+
+    def _check_sender(self, content: object) -> None:
+        """Refuse sums over blocks that the sender does not supply, what is for another node, and what is in the name of one."""
+        settings = self._settings
+        if isinstance(content, tuple) and self._node_id == self._owner:
+            if settings.sender is not None:
+                settings.check_span(content[:2], settings.sender)
+        elif content == self._owner != self._node_id:
+            settings.check_sender(self._owner)
+        else:
+            raise Unusable(f"it is for node({self._owner}), which merges this shard, or in its name")
 
     def do_something_to_save_yourself(self) -> netEncapsulation | Iterator[netEncapsulation] | None:
         if self.node_id != self._owner:
             return self._again() if self._sent else None
         late = {node for block in self._all.missing() for node in self._holders[block]} - {self.node_id}
         return netEncapsulation(late, self.node_id) if late else None
-
-    def get_result(self) -> Array | None:
-        if self._result is not None:
-            self._all.reset()
-        return super().get_result()
 
     def missing_blocks(self) -> Iterable[int]:
         return self._all.missing() if self.node_id == self._owner else ()
@@ -138,10 +141,12 @@ class GradientShard(Codec):
         return (netEncapsulation(self._owner, (*span, total)) for span, total in self._sent.items())
 
     def _merge(self, span: Span, total: Array, node: int | None) -> None:
-        mean = self._all.mean_with(span, total, stays=True, given=node != self.node_id, node=node)
+        begins = self._complete and self._result is None
+        mean = self._all.mean_with(span, total, stays=True, given=node != self._node_id, node=node, begins=begins)
+        self._complete = mean is not None or (self._complete and not begins)
         if mean is not None:
             self.copies = tuple(self._all.copies)
-            self.set_result(mean)
+            self._result = mean
 
 
 class ParameterShard(Codec):
@@ -150,6 +155,9 @@ class ParameterShard(Codec):
     keeps_content = False
     reads_in_place = True
     synchronous = True
+    forms = (np.ndarray, (int, int))
+    takes_alike = True
+    passes_on = True
 
     def __init__(self, node_id: int) -> None:
         super().__init__(node_id)
@@ -169,7 +177,7 @@ class ParameterShard(Codec):
 
     def check(self, content: object, like: Like | None) -> None:
         """Refuse what is not this shard; when states are gathered its slots come as one vector."""
-        check_form(content, (np.ndarray, (int, int)))
+        check_form(content, self.forms)
         check_shard(content, self._like, several=True)
         self._settings.check_sender(content[0] if isinstance(content, tuple) else self._owner)
 
@@ -179,8 +187,10 @@ class ParameterShard(Codec):
             node, rounds = content
             # nobody gets further than one round without the asking worker, so this is unchanged; the next one may come first
             return netEncapsulation(node, self._sent.copy()) if self._sent is not None and rounds < self._rounds else None
+        self._settings.check_sender(self._owner)
         if self._result is None:
-            self.set_result(content)
+            self._result = content
+            self._rounds += 1
         return None
 
     def receive_late(self, content: Array | tuple[int, int]) -> netEncapsulation | None:
@@ -190,14 +200,15 @@ class ParameterShard(Codec):
     def do_something_to_save_yourself(self) -> netEncapsulation | None:
         return None if self.node_id == self._owner else netEncapsulation(self._owner, (self.node_id, self._rounds))
 
-    def get_result(self) -> Array | None:
-        if self._result is not None:
-            self._rounds += 1
-        return super().get_result()
-
     def dispose(self) -> None:
         super().dispose()
         self._sent = None
+
+
+def shard_likes(settings: JobSettings) -> list[Like]:
+    """What is put for the shards of gradients and of parameters."""
+    likes = [like_shard(settings, shard) for shard in range(settings.assignment.node_count)]
+    return [like for like in (*likes, *likes) if like is not None]
 
 
 def shard_codecs(assignment: ISetting) -> tuple[list[type[Codec]], tuple[str, ...]]:

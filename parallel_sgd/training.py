@@ -30,7 +30,7 @@ from .exchange import BlockExchange
 from .job_callbacks import JobCallbacks
 from .plan import WorkerPlan
 from .progress import History, Position, Progress
-from .report import TrainingReport
+from .report import StepRows, TrainingReport
 
 _log = get_logger("parallel_sgd.checkpoint")
 Array = NDArray[Any]
@@ -114,6 +114,7 @@ class TrainingProcess:
         self._steps_of_epoch = batches.count * len(blocks) - batches.idle(blocks)
         self._clock = clock
         self._report = hooks.report
+        self._rows = None if hooks.report is None else StepRows(hooks.report, model.metrics)
         self._times = BatchWatch(exchange.accounts.watch)
         self._progress = hooks.progress
         self._from = continuity.start
@@ -163,6 +164,8 @@ class TrainingProcess:
                     self._monitor.batch_end()
                     if self._checkpoints is not None and batch + 1 < self._batches.count:
                         yield from self._save(Position(epoch, batch + 1), result)
+                if self._rows is not None:
+                    self._rows.flush()  # before the metrics are those of the evaluation
                 evaluation = self._evaluate()
                 if not (result and self._exchange.sync.staleness and result["Loss"] <= evaluation["Loss"]):
                     result = evaluation
@@ -190,7 +193,8 @@ class TrainingProcess:
             if self._callbacks is not None:
                 self._callbacks.close()
             self._exchange.close()
-            if self._report is not None:
+            if self._report is not None and self._rows is not None:
+                self._rows.flush()
                 self._report.save()
         self._tell_epochs()
         self._monitor.train_end()
@@ -226,7 +230,8 @@ class TrainingProcess:
         checkpoints = self._checkpoints
         if checkpoints is not None and (checkpoints.due(position) or self._stopped):
             self._monitor.save_begin()
-            if self._report is not None:
+            if self._report is not None and self._rows is not None:
+                self._rows.flush()
                 self._report.save()  # rows before this position are in the file when the checkpoint is
             if isinstance(self._optimizer, ShardedPSGDOptimizer) and checkpoints.gathers(position):
                 self._exchange.begin(position.epoch - 1, self._batches.count)  # a batch of its own, after the epoch's last
@@ -277,8 +282,10 @@ class TrainingProcess:
                 key = (self._seed, epoch, batch, block)
                 loss, prediction = model.runner.step(samples, label, ready, key, weight, on_loss=self._check)
                 self._steps += 1
-                if self._report is not None:
-                    self._record(self._report, epoch, batch, loss, label, prediction)
+                if self._rows is not None:
+                    seconds = round(self._clock() - self._start, 6)
+                    head = (seconds, epoch + 1, batch + 1, self._steps_of_epoch, self._steps, loss)
+                    self._rows.add(head, label, prediction)
             else:
                 self._pass_over(gradient_ready)
             if model.store.buffers:
@@ -311,21 +318,6 @@ class TrainingProcess:
             raise FloatingPointError(
                 f"The loss is {loss} in epoch {epoch + 1}, batch {batch + 1}; the first that is not finite: {where}"
             )
-
-    def _record(self, report: TrainingReport, epoch: int, batch: int, loss: float, label: Array, prediction: Array) -> None:
-        row: list[float | int] = [
-            round(self._clock() - self._start, 6),
-            epoch + 1,
-            batch + 1,
-            self._steps_of_epoch,
-            self._steps,
-            loss,
-        ]
-        for metric in self._model.metrics:
-            metric.reset()
-            metric.update(label, prediction)
-            row.append(metric.result())
-        report.step(tuple(row))
 
 
 def _multiplied(gradient_ready: GradientReady, factor: float, variable: Variable) -> None:

@@ -36,7 +36,7 @@ from .job_callbacks import JobCallbacks
 from .joined import join
 from .plan import BUFFERS, WorkerPlan, buffers_codec, likes_of
 from .progress import Position, Progress
-from .sharded_exchange import shard_codecs
+from .sharded_exchange import shard_codecs, shard_likes
 from .training import Continuity, Hooks, Samples, Training, TrainingProcess, Work
 
 _log = get_logger("parallel_sgd.checkpoint")
@@ -97,9 +97,9 @@ def build_worker(
     if model.store.buffers:
         kinds.append(buffers_codec(kinds, plan.default_codec, options.sync_type))
         names += (BUFFERS,)
-    bank = CodecBank(kinds, plan.settings(values), channel, plan.attempt, joined=vectors)
-    if not options.op_type.by_shard:
-        bank.expect(likes_of(model.store, joined))
+    settings = plan.settings(values)
+    bank = CodecBank(kinds, settings, channel, plan.attempt, joined=vectors)
+    bank.expect(shard_likes(settings) if options.op_type.by_shard else likes_of(model.store, joined))
     spoken = [" to ".join(dict.fromkeys((names[each[0]], names[each[-1]]))) for each in joined]
     sync = options.sync_type(bank, plan.timeout, clock, (*spoken, *names[sum(map(len, joined)) :]))
     op_type, replaced = options.op_type, None

@@ -71,7 +71,7 @@ class CodecBank:
             self._enter(variable)
             self.codecs.append(kind(channel.node_id))
         # where a codec checks what comes, and says what it has, as all do by themselves, that is done here, without a call
-        self._checks = [kind.check is not Codec.check for kind in kinds]
+        self._checks = [kind.check is not Codec.check and not kind.takes_alike for kind in kinds]
         self.plain_results = [kind.is_done is Codec.is_done and kind.get_result is Codec.get_result for kind in kinds]
         self._likes: list[Like | None] = [None] * len(kinds)
         self.merged = [False] * len(kinds)  # whether something was received since the result was looked at
@@ -168,7 +168,7 @@ class CodecBank:
         except ArithmeticError:
             _log.error("What follows went wrong with what node(%s) had sent for %s.", sender, self._where(variable))
             raise
-        self.merged[variable] = True
+        self.merged[variable] = not codec.passes_on
         if packets is not None:
             try:
                 self._post(variable, packets)

@@ -117,6 +117,13 @@ class Codec(ABC):
     #: number of integers; `check` refuses all else. Empty: not looked at.
     forms: tuple[Any, ...] = ()
 
+    #: True: `check` takes every packet of one of `forms` whose one array is like what is put, of finite numbers, so it is asked
+    #: of others alone. Who sent it is then seen to in `receive_blocks`.
+    takes_alike: ClassVar[bool] = False
+
+    #: True: its result is an array that came, unchanged, or was put, so that nothing can be wrong with it that was not seen.
+    passes_on: ClassVar[bool] = False
+
     #: How many gradients that it has applied were how many steps old, where it counts that.
     staleness: Mapping[int, int] = MappingProxyType({})
 

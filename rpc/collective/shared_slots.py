@@ -119,10 +119,10 @@ class SharedSlots:
         if words[at // 8] != number:
             raise BadContent(peer, f"group operation {number}", "it has given that up and begun a later one")
         code, dimensions, *shape = _HEAD.unpack_from(board, at + 8)
-        size = math.prod(shape[:dimensions])
-        if code >= len(_CODES) or dimensions > _MOST_DIMENSIONS or size * DTYPES[_CODES[code]] > _SLOT - _DATA:
+        shape = shape[:dimensions]
+        if code >= len(_CODES) or dimensions > _MOST_DIMENSIONS or not _fits(shape, DTYPES[_CODES[code]]):
             raise BadContent(peer, f"group operation {number}", "what it left in memory is no array")
-        array = np.ndarray(shape[:dimensions], _CODES[code], board, at + _DATA)
+        array = np.ndarray(shape, _CODES[code], board, at + _DATA)
         session = self._sessions[peer]
         session.bytes_read += array.nbytes
         session.bytes_shared += array.nbytes
@@ -161,6 +161,11 @@ class SharedSlots:
 
 def _head_of(array: Array) -> bytes:
     """What tells type and shape; b"" of an array that only a message can bring."""
-    if array.dtype.str not in DTYPES or array.ndim > _MOST_DIMENSIONS or array.nbytes > _SLOT - _DATA:
+    if array.dtype.str not in DTYPES or array.ndim > _MOST_DIMENSIONS or not _fits(array.shape, array.dtype.itemsize):
         return b""
     return _HEAD.pack(_CODES.index(array.dtype.str), array.ndim, *array.shape, *(0,) * (_MOST_DIMENSIONS - array.ndim))
+
+
+def _fits(shape: Sequence[int], item_bytes: int) -> bool:
+    """Whether a slot has room for such an array. Dimensions beside a 0 count too: NumPy makes no array of just any."""
+    return math.prod(size or 1 for size in shape) * item_bytes <= _SLOT - _DATA

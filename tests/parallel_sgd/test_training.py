@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from network.testing import VirtualClock
 from nn.gradient_descent import SGDOptimizer
+from nn.metric import CategoricalAccuracy
 from nn.optimizer import GDOptimizer, OpContainer
 from parallel_sgd import MonitorCallback
 from parallel_sgd.accounts import Entry, Times
@@ -30,7 +31,7 @@ from parallel_sgd.exchange import BlockExchange
 from parallel_sgd.in_process_scheduler import Deadlock, Fabric, MemoryChannel, SkippingClock, run_in_process
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
 from parallel_sgd.progress import History, Stretch
-from parallel_sgd.report import KINDS, TrainingReport, check_title
+from parallel_sgd.report import KINDS, StepRows, TrainingReport, check_title
 from parallel_sgd.testing.array_job import ArrayJob
 from parallel_sgd.training import Hooks
 from parallel_sgd.worker import Worker, build_worker
@@ -148,6 +149,22 @@ def test_tables_and_results_of_a_job(tmp_path: Path) -> None:
     assert list(job.results[0]) == ["Loss", "accuracy"]
     assert all(type(value) is float for value in job.results[0].values())
     assert job.progress == {0: [33, 66, 100], 1: [33, 66, 100]}
+
+
+def test_metrics_that_wait_are_those_of_their_step(tmp_path: Path) -> None:
+    """What they are computed of may change afterwards; rows stay in their order, also behind predictions too large to wait."""
+    report = TrainingReport(tmp_path, "T", 0, ["accuracy"])
+    rows = StepRows(report, [CategoricalAccuracy()])
+    for step, samples in enumerate((4, 10_000, 4, 4)):
+        label, prediction = np.zeros(samples, np.int64), np.zeros((samples, 2), np.float32)
+        prediction[: samples // 4 * step, 1] = 1
+        rows.add((step * 0.4, 1, step + 1, 4, step + 1, 0.5), label, prediction)
+        prediction[:] = np.nan
+    rows.flush()
+    report.close()
+    assert [row[2:] for row in rows_of(report.steps_path)[1:]] == [
+        [str(step + 1), "4", str(step + 1), "0.5", str(1 - step / 4)] for step in range(4)
+    ]
 
 
 def test_rows_say_what_the_block_step_gave(tmp_path: Path) -> None:

@@ -204,6 +204,7 @@ def test_small_arrays_need_no_message() -> None:
         (0, b"\xff\x01", "what it left in memory is no array"),
         (0, b"\x05\x09", "what it left in memory is no array"),
         (0, b"\x05\x02" + bytes(6) + (1 << 63).to_bytes(8, "little") * 2, "what it left in memory is no array"),
+        (0, b"\x05\x02" + bytes(14) + (1 << 63).to_bytes(8, "little"), "what it left in memory is no array"),
         (1, b"\x05\x00", "it has given that up and begun a later one"),
     ],
 )
