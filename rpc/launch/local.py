@@ -21,7 +21,7 @@ from ..logs import SUBMIT_LOGGER, get_logger
 from ..submit.terminal import telling
 from .launcher import KeyFile, Launcher, Offer, agent_options, checked_count, end_agents, start_agent
 
-START_SECONDS = 20.0  # for all agents to listen, on the slowest machine
+START_SECONDS = 60.0  # for all agents to listen, on the slowest machine
 END_SECONDS = 5.0  # for all agents to end their jobs and leave
 _LOOK_SECONDS = 0.005
 

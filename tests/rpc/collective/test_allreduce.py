@@ -26,7 +26,7 @@ from tests.network.wires import keys_for
 
 from ...statements import covers
 
-LIMIT = 20.0
+LIMIT = 60.0
 
 
 @contextlib.contextmanager

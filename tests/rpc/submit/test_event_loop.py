@@ -260,10 +260,10 @@ def test_an_agent_that_is_lost_within_a_file(tmp_path: Path) -> None:
     create_key_file(tmp_path / "key")
 
     def send_half_a_file() -> None:
-        com = serve.acquire(10.0)
-        com.get_one(timeout=10.0)  # asks for jobs
+        com = serve.acquire(60.0)
+        com.get_one(timeout=60.0)  # asks for jobs
         com.send_one(-1, Jobs([{"job": "j", "node": 3}]).to_value())
-        com.get_one(timeout=10.0)  # asks for the files of one
+        com.get_one(timeout=60.0)  # asks for the files of one
         com.send_one(-1, FileBegin("log", 4).to_value())
         com.send_one(-1, FileChunk(b"te").to_value())
         com.close(graceful=False)

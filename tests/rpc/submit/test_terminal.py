@@ -255,22 +255,28 @@ def test_where_it_comes_unexpectedly_a_line_tells_what_it_has_ended(caplog: pyte
 @covers("SUB-44")
 @pytest.mark.processes
 def test_ctrl_c_during_the_start(tmp_path: Path) -> None:
-    """They end, and the program ends without a traceback."""
+    """They end, and the program ends without a traceback. Here they do not come up, so that it comes before they have."""
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(
+        "import os, sys\n"
+        "if 'rpc.agent.cli' in sys.orig_argv: open(os.environ['MARKS'] + str(os.getpid()), 'w').close(), os.read(0, 1)\n"
+    )
+    (temporary := tmp_path / "temporary").mkdir()
     lines = (
         "from rpc.launch.local import local_agents\nprint('now', flush=True)\nwith local_agents(8): print('here', flush=True)"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", lines],
         cwd=project_root(),
-        env={**os.environ, "TMPDIR": str(tmp_path)},
+        env={**os.environ, "TMPDIR": str(temporary), "PYTHONPATH": str(tmp_path / "site"), "MARKS": f"{tmp_path}/mark-"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
     assert process.stdout is not None and process.stdout.readline() == "now\n"
-    while not list(tmp_path.glob("psgd-*/agent-0")):  # the first one is under way
+    while len(list(tmp_path.glob("mark-*"))) < 8:  # all are under way
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=60)
     assert (process.returncode, output, errors.strip()) == (-signal.SIGINT, "", "The start of local workers was interrupted.")
-    assert not list(tmp_path.iterdir())
+    assert not list(temporary.iterdir())
