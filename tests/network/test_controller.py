@@ -22,7 +22,7 @@ from network.transport import Link, SocketLink
 from ..statements import covers
 from .wires import SEALED_WIRES, Talk, talk
 
-LIMIT = 10.0
+LIMIT = 60.0
 SOCKETS = ("tcp", "unix")
 
 

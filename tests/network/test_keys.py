@@ -304,7 +304,7 @@ def test_processes_that_make_the_first_key_at_once_agree(tmp_path: Path) -> None
             assert child.stdin is not None
             child.stdin.write("go\n")
             child.stdin.flush()
-        answers = [child.communicate(timeout=30)[0] for child in children]
+        answers = [child.communicate(timeout=60)[0] for child in children]
     finally:
         for child in children:
             child.kill()

@@ -174,7 +174,7 @@ class Server(AbsSimpleExecutor):
 
     def run(self, com: Communication) -> Any:
         begun, workers, total = time.time(), self.shipped["workers"], 0.0
-        com.controller.wait_until(lambda: set(workers) <= set(com.controller.sessions), 20.0, lambda: "the workers")
+        com.controller.wait_until(lambda: set(workers) <= set(com.controller.sessions), FOREVER, lambda: "the workers")
         while com.available_clients or any(s.inbox for s in com.controller.sessions.values()):
             received = com.get_one(blocking=False)
             if received is None:

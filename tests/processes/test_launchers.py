@@ -20,7 +20,7 @@ from rpc.launch import BatchLauncher, SSHLauncher
 from tests.proc import children_of
 
 from .executors import Stepping, Sum
-from .harness import processes_below, start_job, wait_for
+from .harness import LIMIT, processes_below, start_job, wait_for
 
 ROOT = Path(project_root())
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
@@ -66,7 +66,7 @@ def test_mpi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with open(tmp_path / "console", "wb") as console:
         mpi = subprocess.Popen(command, cwd=ROOT, env=environ, stdout=console, stderr=console, stdin=subprocess.DEVNULL)
     try:
-        with parallel_sgd.nodes_from(BatchLauncher(folder, key_file=key, limit=30.0), 3, ps=True) as nodes:
+        with parallel_sgd.nodes_from(BatchLauncher(folder, key_file=key, limit=LIMIT), 3, ps=True) as nodes:
             assert nodes.has_parameter_server and len({str(address) for _, address in nodes.items()}) == 4
             with Request().request(nodes) as com:
                 results, error = start_job(com, Sum, tmp_path, group=range(3)).join()
@@ -74,7 +74,7 @@ def test_mpi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert cli.main(["--retrieve", "--launch", f"mpi:{folder}", "--key-file", str(key)]) == cli.EXIT_OK
         assert len(list(tmp_path.glob("Node-*-Retrieve/Fit-*.log"))) == 3
         mpi.send_signal(signal.SIGUSR1)
-        assert mpi.wait(20) == 0, (tmp_path / "console").read_text()
+        assert mpi.wait(LIMIT) == 0, (tmp_path / "console").read_text()
     finally:
         mpi.kill()
         mpi.wait()
@@ -135,7 +135,7 @@ def test_agents_end_with_their_connection(ssh: dict[str, Any], tmp_path: Path) -
     ids=["unreachable", "chatty", "endless", "silent"],
 )
 def test_all_or_nothing(ssh: dict[str, Any], tmp_path: Path, host: str, message: str) -> None:
-    launcher = SSHLauncher([host, "node-a"], limit=1.0 if host == "silent" else 20.0, **ssh)
+    launcher = SSHLauncher([host, "node-a"], limit=1.0 if host == "silent" else LIMIT, **ssh)
     with pytest.raises(NetworkError, match=message), launcher:
         launcher.start(2)
     wait_for(lambda: not processes_below(tmp_path / "home"), "the agents to end")

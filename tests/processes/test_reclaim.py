@@ -19,7 +19,7 @@ from rpc.agent.children import project_root
 
 from ..statements import covers
 from .executors import Briefly, Chattering, Printing, Reporting, Stepping, Sum, Talkative
-from .harness import Cluster, start_job, wait_for
+from .harness import LIMIT, Cluster, start_job, wait_for
 
 FETCHER = """
 import sys
@@ -62,7 +62,7 @@ def test_files_later_from_another_process(trio: Cluster, tmp_path: Path) -> None
         folder = tmp_path / (job or "newest")
         folder.mkdir()
         command = [sys.executable, "-c", FETCHER, str(trio.key_file), job, *[str(agent.address) for agent in trio.agents]]
-        done = subprocess.run(command, env=environ, cwd=folder, capture_output=True, timeout=30, text=True, check=True)
+        done = subprocess.run(command, env=environ, cwd=folder, capture_output=True, timeout=LIMIT, text=True, check=True)
         paths = [folder / line for line in done.stdout.splitlines()]
         logs = [path.read_text() for path in paths if re.fullmatch(r"Fit-\d .*\.log", path.name)]
         assert len(logs) == 3 and all(f"Job {expected} " in text for text in logs)

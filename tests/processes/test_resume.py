@@ -41,7 +41,7 @@ def await_saved(position: Position) -> None:
     """Wait until every node of this job has saved this position or a later one, if it saves any; the disk may be slow."""
     folder = Path.cwd()  # <agents>/agent-<n>/jobs/<job>.<node>
     nodes = list(folder.parents[2].glob(f"agent-*/jobs/{folder.stem}.*"))
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not all(any(p.name >= file_name(position) for p in node.glob("checkpoints/*.safetensors")) for node in nodes):
         if time.monotonic() > deadline:
             raise TimeoutError(f"no checkpoint after {position} in all of {nodes}")

@@ -17,7 +17,7 @@ from rpc.identity import peer_key
 
 from ..statements import covers
 from .executors import Environment, Raising, Stepping, Sum
-from .harness import AgentProcess, Cluster
+from .harness import LIMIT, AgentProcess, Cluster
 
 
 def mode(path: Path) -> int:
@@ -44,7 +44,7 @@ def test_no_key_off_loopback(tmp_path: Path, host: str) -> None:
     """Any address but loopback without an explicit key: exit 2, one line saying what to run."""
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": project_root()}
     command = [sys.executable, "-m", "rpc.agent.cli", "--port", "0", "--listen", host]
-    ended = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False)
+    ended = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT, check=False)
     assert ended.returncode == 2 and len(ended.stderr.splitlines()) == 1
     assert f"Listening on {host} needs an explicit key" in ended.stderr and "--new-key" in ended.stderr
     assert not list(tmp_path.iterdir())

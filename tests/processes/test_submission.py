@@ -24,7 +24,7 @@ from rpc.submit.event_loop import EventLoop
 
 from ..statements import covers
 from .executors import Held, Hungry, NeverReady, Reporting, SlowEater, Stepping, Sum
-from .harness import AgentProcess, Cluster, start_job, wait_for
+from .harness import LIMIT, AgentProcess, Cluster, start_job, wait_for
 
 BLOCKED = 2.0  # seconds beyond a limit after which no node is taken any more
 DIGESTING = 30.0
@@ -146,7 +146,7 @@ def test_killed_submitter(trio: Cluster, tmp_path: Path) -> None:
     for moment in ("connected", "Accepted", "submitted", "first", "Prepared"):
         command = [sys.executable, "-c", SUBMITTER, moment, str(trio.key_file), str(tmp_path)]
         command += [str(agent.address) for agent in trio.agents]
-        ended = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, timeout=30, check=False)
+        ended = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, timeout=LIMIT, check=False)
         assert ended.returncode == -signal.SIGKILL, f"{moment}: {ended.stderr.decode()}"
         wait_for(trio.idle, f"all nodes to be free after {moment}", BLOCKED)
     assert not trio.run(Sum, tmp_path).error
@@ -212,7 +212,7 @@ def test_killed_agent(own: Cluster, tmp_path: Path, at_first: AtFirst) -> None:
                 coordinator.resources_dispatch(lambda node, request: request)
             assert killed.exists() and time.monotonic() - begin < FIRST_PHASE_SECONDS + BLOCKED, moment
         wait_for(own.idle, f"the others to be free after {moment}", BLOCKED)
-        victim.process.wait(10)
+        victim.process.wait(LIMIT)
     assert not own.run(Sum, tmp_path).error
 
 

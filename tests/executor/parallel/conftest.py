@@ -16,7 +16,7 @@ from executor.parallel import Context
 def threads() -> Iterator[Executor]:
     with ThreadPoolExecutor(3) as pool:
         barrier = threading.Barrier(3)
-        list(pool.map(lambda _: barrier.wait(10), range(3)))
+        list(pool.map(lambda _: barrier.wait(60), range(3)))
         yield pool
 
 
