@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import importlib
 import os
 import signal
 from collections.abc import Iterator
@@ -12,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.leaks import adopt_orphans, no_leaks
+from tests.sources import ROOT
 from tests.wall import in_the_wall
 
 MEMORY = Path("/dev/shm")
@@ -36,6 +39,18 @@ def _is_fit_for_files(folder: Path) -> bool:
         return False
     found = os.statvfs(folder)
     return not found.f_flag & os.ST_NOEXEC and found.f_bavail * found.f_frsize > ROOM
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Let every second process of xdist import the tests from the end: in a fresh checkout each compiles what the other has not
+    reached, instead of both compiling the same file at the same moment."""
+    if int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 2 == 0:
+        return
+    given = [Path(ROOT, arg.partition("::")[0]) for arg in session.config.args]
+    for file in reversed([file for path in given for file in (sorted(path.rglob("test_*.py")) if path.is_dir() else [path])]):
+        with contextlib.suppress(Exception, pytest.skip.Exception):  # it is imported once more where tests are collected
+            importlib.import_module(".".join(file.relative_to(ROOT).with_suffix("").parts))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -11,9 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
-from pandas.testing import assert_frame_equal
 
 from executor import ClusterExecutor, ConversionError, NotData, register_value
 from executor.values import REGISTRY
@@ -62,10 +60,12 @@ def executor(agents: NodeAssignment) -> Iterator[ClusterExecutor]:
 
 def test_what_data_people_return(executor: ClusterExecutor) -> None:
     """Frames, dates, sets: as arguments, as results, as parts of exceptions, in collections."""
+    import pandas as pd  # only the worker of xdist that gets this test needs it
+
     days = pd.date_range("2026", periods=3, tz="UTC")
     frame = pd.DataFrame({"day": days, "text": ["a", "b", None], "kind": pd.Categorical(["x", "y", "x"])})
     found = executor.submit(lambda df: df[df.kind == "x"], frame).result(LIMIT)
-    assert_frame_equal(found, frame[frame.kind == "x"])
+    pd.testing.assert_frame_equal(found, frame[frame.kind == "x"])
     assert list(executor.map(set, ["aa", "b"], timeout=LIMIT)) == [{"a"}, {"b"}]
     totals = executor.submit(lambda: {dt.date(2026, 1, 1): Decimal("1.50"), (1, None): np.array(["a"])}).result(LIMIT)
     assert totals == {dt.date(2026, 1, 1): Decimal("1.50"), (1, None): np.array(["a"])}
@@ -112,6 +112,8 @@ def test_a_mistake_in_a_converter_fails_its_task(executor: ClusterExecutor) -> N
 
 def test_what_can_be_registered(executor: ClusterExecutor, monkeypatch: pytest.MonkeyPatch) -> None:
     """A class that does not travel by itself, with two callables that can go to the nodes."""
+    import pandas as pd
+
     monkeypatch.setattr(REGISTRY, "current", {})
     with pytest.raises(TypeError, match="register_value 'type' must be a class, got 3"):
         register_value(3, str, int)  # type: ignore[arg-type]

@@ -25,7 +25,6 @@ from tests.processes.training.jobs import FOUR_BLOCKS, here, line_job, only_weig
 
 from ...statements import covers
 
-distributed = pytest.importorskip("distributed", reason="the extra 'dask' is not installed")
 LONG = 60.0  # for a Dask worker to come up while others use the machine
 
 
@@ -143,6 +142,7 @@ def test_all_agents_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 @covers("SEC-16")
 def test_over_tls_the_key_travels_itself(tmp_path: Path) -> None:
     """To a cluster whose connections are all `tls://`; its agents have the key from a pipe, and ask for it."""
+    distributed = pytest.importorskip("distributed", reason="the extra 'dask' is not installed")
     if not shutil.which("openssl"):
         pytest.skip("no openssl to make a certificate with")
     certificate, private = str(tmp_path / "cert.pem"), str(tmp_path / "private.pem")
@@ -162,6 +162,7 @@ def test_over_tls_the_key_travels_itself(tmp_path: Path) -> None:
 
 def test_wrong_arguments() -> None:
     """Nothing is started for them."""
+    pytest.importorskip("distributed", reason="the extra 'dask' is not installed")
     for wrong, message in [
         ({"slots": 0}, "'slots' must be a positive integer, got 0"),
         ({"limit": 0}, "'limit' must be a number of seconds > 0, got 0"),

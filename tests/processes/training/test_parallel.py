@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import nn
@@ -60,6 +59,13 @@ IN_ORDER = [
 ]
 
 
+def read_csv(path: Path) -> Any:
+    """A table. Only the worker of xdist that gets these tests imports pandas, which takes it half a second."""
+    import pandas as pd
+
+    return pd.read_csv(path)
+
+
 @covers("SUB-1", "SUB-5")
 def test_digits_learn(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """a dict with Loss and accuracy, the mean over the nodes. SUB-5: every node has the embedded digits."""
@@ -68,7 +74,7 @@ def test_digits_learn(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCapt
     assert isinstance(result, dict) and str(result).startswith("{'Loss': ")
     assert list(result) == ["Loss", "accuracy"] and all(type(value) is float for value in result.values())
     assert result["accuracy"] > 0.9
-    rows = [pd.read_csv(tmp_path / f"Node-{node}-Retrieve" / f"EV-P-SGD-N({node}).csv").iloc[-1] for node in (0, 1)]
+    rows = [read_csv(tmp_path / f"Node-{node}-Retrieve" / f"EV-P-SGD-N({node}).csv").iloc[-1] for node in (0, 1)]
     assert result == {name: np.mean([row[name] for row in rows]) for name in result}
     assert not [line for line in said(caplog.records) if "data_samples" in line]
 
@@ -77,7 +83,7 @@ def test_digits_learn(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCapt
 def test_the_mean_is_taken_over_the_nodes(agents: LocalNodes, tmp_path: Path) -> None:
     """Workers that do not exchange end at different losses; the result is their mean."""
     result = line_job().parallel(some(agents, 2), codec=DummyCodec, epoch=2, block_size=4, directory=tmp_path)
-    losses = [pd.read_csv(tmp_path / f"Node-{n}-Retrieve" / f"EV-P-SGD-N({n}).csv")["Loss"].iloc[-1] for n in (0, 1)]
+    losses = [read_csv(tmp_path / f"Node-{n}-Retrieve" / f"EV-P-SGD-N({n}).csv")["Loss"].iloc[-1] for n in (0, 1)]
     assert losses[0] != losses[1]
     assert result["Loss"] == pytest.approx(sum(losses) / 2, rel=1e-15)
     assert len(set(weights(result).values())) == 2
@@ -146,7 +152,7 @@ def test_the_files_of_every_node(agents: LocalNodes, tmp_path: Path, monkeypatch
         expected.append(rf"MODEL-My title-N\({node}\)\.model")
         expected += [r"LEDGER-My title\.csv"] if node == 0 else []
         assert all(re.fullmatch(e, path.name) for e, path in zip(expected, result.files[node], strict=True))
-        steps, epochs, times, packets = (pd.read_csv(path) for path in result.files[node][2:6])
+        steps, epochs, times, packets = (read_csv(path) for path in result.files[node][2:6])
         batches = -(-1500 // 64)
         assert list(steps.columns) == ["Time", "Epochs", "Batches", "in", "Total", "Loss", "accuracy"]
         assert list(epochs.columns) == ["Loss", "accuracy", "Epoch"] and epochs["Epoch"].tolist() == [1, 2, 3]
@@ -269,7 +275,7 @@ def test_samples_that_fill_no_batch_make_a_shorter_one(agents: LocalNodes, tmp_p
     for found in (result, local):
         assert found.ledger is not None and found.ledger.problems == ()
         assert len(found.ledger.committed) == 3 * 4 * 2
-        steps = [pd.read_csv(next(path for path in found.files[node] if path.match("TR-*"))) for node in (0, 1)]
+        steps = [read_csv(next(path for path in found.files[node] if path.match("TR-*"))) for node in (0, 1)]
         assert [len(table) for table in steps] == [3 * 3, 3 * 4] and [set(table["in"]) for table in steps] == [{3}, {4}]
     fixed = here(line_job(25), 2, tmp_path / "fixed", shuffle=False, **settings)
     assert weights(fixed) != weights(result)
