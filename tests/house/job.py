@@ -130,7 +130,7 @@ def submit(folder: Path) -> None:
         for agent in agents:
             agent.terminate()
         for agent in agents:
-            agent.communicate(timeout=10)
+            agent.communicate(timeout=60)
 
 
 def start_agent(folder: Path, number: int) -> subprocess.Popen[bytes]:
@@ -146,7 +146,7 @@ def start_agent(folder: Path, number: int) -> subprocess.Popen[bytes]:
 
 def address(announced: Path, agent: subprocess.Popen[bytes]) -> str:
     """Where the agent listens, as soon as it does."""
-    deadline = time.monotonic() + 30.0
+    deadline = time.monotonic() + 60.0
     while not announced.exists():
         if agent.poll() is not None or time.monotonic() > deadline:
             raise RuntimeError("An agent does not listen.")
