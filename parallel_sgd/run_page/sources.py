@@ -183,8 +183,8 @@ class ClusterSource:
     def _nodes(self, held: Sequence[tuple[int, Mapping[str, Any]]]) -> list[Row]:
         rows: list[Row] = []
         for agent, entry in held:
-            percent, note = self._follower.progress.get(entry["node"], (0, ""))
-            far = "" if entry["node"] < 0 else f"{percent} %"
+            percent, note = self._follower.progress.get(entry["node"], (None, ""))  # of a job that has ended it is not told
+            far = "" if entry["node"] < 0 or percent is None else f"{percent} %"
             attempt = str(entry["attempt"] + 1)
             node, where = worker(entry["node"]), self._follower.agents[agent].address
             rows.append({"node": node, "agent": where, "state": entry["state"], "done": far, "": note, "attempt": attempt})

@@ -64,7 +64,10 @@ def problems(page: Path, pictures: Path, name: str, *more: str) -> list[str]:
     """What is wrong with the page of a run as a browser shows it; one of the site consists of files, and has no charts."""
     site = page.is_relative_to(SITE)
     command = ["node", str(SHOOT), str(page), str(pictures), name, *more]
-    told = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout)
+    shot = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
+    if shot.returncode:
+        return [f"it could not be opened: {shot.stderr.strip()}"]
+    told = json.loads(shot.stdout)
     asked = [address for address in told["requests"][1:] if not site or not address.startswith(("file:", "data:", "blob:"))]
     found = [f"console: {text}" for text in told["errors"]] + [f"asks for {address}" for address in asked]
     found += [f"{seen} pixels wide in a window of {width}" for width, seen in told["widths"].items() if seen > int(width)]

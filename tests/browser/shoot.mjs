@@ -12,10 +12,12 @@ const {chromium} = require("playwright-core");
 const [page, folder, name, ...more] = process.argv.slice(2);
 const address = page.startsWith("http") ? page : pathToFileURL(page).href;
 const profile = mkdtempSync(join(tmpdir(), "page-"));
+const patience = 100_000;  // ms; the machine may have much else to do
 const flags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
   "--disable-component-update", "--disable-sync"];
 const browser = await chromium.launchPersistentContext(profile, {executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-  headless: true, args: flags, viewport: {width: 1280, height: 900}, colorScheme: more.includes("dark") ? "dark" : "light"});
+  headless: true, args: flags, timeout: patience, viewport: {width: 1280, height: 900}, colorScheme: more.includes("dark") ? "dark" : "light"});
+browser.setDefaultTimeout(patience);
 const found = {errors: [], requests: [], widths: {}, charts: {}};
 const tab = await browser.newPage();
 tab.on("console", message => { if (["error", "warning"].includes(message.type())) found.errors.push(message.text()); });
