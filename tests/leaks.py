@@ -19,7 +19,7 @@ import pytest
 
 from tests.proc import children_of
 
-GRACE_SECONDS = 3.0  # for what is on its way out when the test returns
+GRACE_SECONDS = 10.0  # for what is on its way out when the test returns
 _PR_SET_CHILD_SUBREAPER = 36
 # helpers that tools start once per process and keep: pytest-timeout's timer, tqdm's monitor, the tracker of multiprocessing,
 # the thread in which Dask packs large messages

@@ -23,4 +23,4 @@ def python(folder: Path, *arguments: str | Path, **more: str) -> subprocess.Comp
     """Run Python in `folder`, which has its homes, to the end; `more` are variables."""
     command = [sys.executable, *map(str, arguments)]
     environ = environment(folder, **more)
-    return subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=100, check=False)
+    return subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=250, check=False)

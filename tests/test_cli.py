@@ -356,10 +356,24 @@ def test_files_can_be_fetched_later(place: Path, agents: LocalNodes, capsys: pyt
     assert "20200101-000000-00000000" in capsys.readouterr().err
 
 
+# `job_submit.py` that waits for long for a second Ctrl-C, so that it may come as late as it likes
+PATIENT = """
+import os, runpy, sys
+
+sys.argv[:1] = []
+sys.path[0] = os.path.dirname(sys.argv[0])
+from rpc.submit import completion
+
+completion.LEAVE_SECONDS = 100.0
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
 def running(place: Path, *arguments: str) -> subprocess.Popen[str]:
-    """`job_submit.py` with a long job, once its workers train."""
+    """It, with a long job, once its workers train."""
+    options = ["-m", "dnn.model", "--dataset", "digits", "--epochs", "20000", *arguments]
     process = subprocess.Popen(
-        [sys.executable, str(SUBMIT), "-m", "dnn.model", "--dataset", "digits", "--epochs", "2000", *arguments],
+        [sys.executable, "-c", PATIENT, str(SUBMIT), *options],
         cwd=place,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -379,7 +393,7 @@ def test_ctrl_c_ends_local_workers(place: Path) -> None:
     """The job is stopped, the agents are gone (a fixture looks), exit code 130; what was done is not lost."""
     process = running(place, "--local", "2")
     process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=20)
+    output, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
     assert not output and "Traceback" not in errors
     saved = [int(path.name.split("-")[1]) for path in place.glob("runs/latest/agent-0/*/checkpoints/*.safetensors")]
@@ -396,7 +410,7 @@ def test_ctrl_c_twice_stops_the_job(place: Path, agents: LocalNodes) -> None:
     lines = iter(process.stderr)
     assert any("Press Ctrl-C again to stop it on all nodes." in line for line in lines)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
     assert "This job has been aborted. It was interrupted." in errors
     assert submit("-n", "2") == cli.EXIT_OK

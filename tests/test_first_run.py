@@ -39,7 +39,7 @@ def test_the_page_does_what_it_says(tmp_path: Path) -> None:
                 env=environment(tmp_path),
                 capture_output=True,
                 text=True,
-                timeout=100,
+                timeout=250,
                 check=False,
             )
             assert done.returncode == ("exit code 1" in command), f"{command}\n{done.stderr}"

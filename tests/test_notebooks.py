@@ -49,7 +49,7 @@ def execute(book: Notebook, folder: Path) -> None:
         kernel = AsyncKernelManager(
             kernel_spec_manager=ThisInterpreter(), transport="ipc", connection_file=f"{sockets}/kernel.json"
         )
-        client = NotebookClient(book, timeout=60)
+        client = NotebookClient(book, timeout=200)
         client.km = kernel  # as its own: it ends the kernel, whatever happens
         asyncio.run(client.async_execute(cwd=str(folder), env=environment(folder, IPYTHONDIR=str(folder / "ipython"))))
 

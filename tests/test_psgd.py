@@ -171,7 +171,7 @@ def test_jobs_are_watched_until_ctrl_c(cluster: Path, agents: LocalNodes) -> Non
         while True:  # Python may be in a place where an exception is lost, as in the callback of a collected object
             told.send_signal(signal.SIGINT)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                told.communicate(timeout=5)
+                told.communicate(timeout=20)
                 break
     assert told.returncode == 130
 

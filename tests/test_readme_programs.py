@@ -121,7 +121,7 @@ def worker(directory: Path, *options: str) -> Iterator[int]:
         process.send_signal(signal.SIGTERM)
         rest = process.stderr.read()
         process.stderr.close()
-        assert process.wait(10) == 0, rest
+        assert process.wait(60) == 0, rest
 
 
 def _port(lines: IO[str]) -> int:

@@ -36,7 +36,7 @@ model.save("digits.model")
 def call(*command: str | Path, cwd: Path, **environment: str) -> str:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PSGD_", "PYTHON"))}
     finished = subprocess.run(
-        [str(part) for part in command], cwd=cwd, env={**kept, **environment}, capture_output=True, text=True, timeout=100
+        [str(part) for part in command], cwd=cwd, env={**kept, **environment}, capture_output=True, text=True, timeout=250
     )
     assert finished.returncode == 0, f"{command}:\n{finished.stdout[-2000:]}\n{finished.stderr[-3000:]}"
     return finished.stdout

@@ -165,7 +165,7 @@ class Submission(Machine):
         self._start_limit = start_limit
         self.first_limit = FIRST_PHASE_SECONDS + PER_NODE_SECONDS * fullest
         self._extra = EXTRA_SECONDS
-        self._worked: dict[int, float] = {}  # when the process of a node last did
+        self._worked: dict[int, float] = {}  # when the process of a node last did, or was known to wait for us
         self._held: list[HasAsked] = []  # asked before the program began to answer
         self._to_abort: set[int] = set()
         self._failed_in = ""
@@ -213,6 +213,8 @@ class Submission(Machine):
     def _on_step(self, event: object, now: float) -> list[object]:
         """A node is one step further. Agents and job processes speak on different connections, so what an agent says of the
         start or the end may overtake what the process itself said before: the later step implies the earlier ones."""
+        if isinstance(event, (HasLoaded, HasAsked)):
+            self._worked[event.node] = now  # and from then on it may have waited for us
         if isinstance(event, (HasAccepted, HasRefused)) and self._answers_first_time(event.node):
             if isinstance(event, HasRefused):
                 self.ended[event.node] = ("refused", event.reason)
@@ -263,6 +265,7 @@ class Submission(Machine):
         if self.phase is not Phase.LOADED:
             raise self._impossible(event)
         self.phase, self.deadline = Phase.PRE_COMMIT, now + event.limit
+        self._worked = dict.fromkeys(self.nodes, now)  # they have waited for the program until now
         held, self._held = self._held, []
         self._enter_next_phase(now)
         return [Answer(ask.node, ask.requests) for ask in held]

@@ -123,10 +123,10 @@ def test_one_viewer_too_many_is_hung_up_on(page: LivePage, monkeypatch: pytest.M
         seen = []
         for _ in range(30):
             viewer = held.enter_context(socket.create_connection((url.hostname, url.port), 60))
-            viewer.sendall(request)
             try:
+                viewer.sendall(request)
                 seen.append(viewer.recv(9))
-            except ConnectionResetError:
+            except (ConnectionResetError, BrokenPipeError):
                 seen.append(b"")
         assert seen == [b"HTTP/1.1 "] * 20 + [b""] * 10
 
@@ -207,7 +207,7 @@ def test_a_job_shows_itself_and_gives_the_same_bits(tmp_path: Path, caplog: pyte
             return job.parallel(nodes, epoch=2, block_size=8, directory=tmp_path / folder, **options)
 
     caplog.set_level("INFO")
-    threads = threading.active_count()
+    threads = set(threading.enumerate())
     calm = train("calm")
     log, keeps = logging.getLogger(SUBMIT_LOGGER), Keeps()
     log.addHandler(keeps)
@@ -217,7 +217,7 @@ def test_a_job_shows_itself_and_gives_the_same_bits(tmp_path: Path, caplog: pyte
         log.removeHandler(keeps)
     (state,) = SEEN
     assert state["state"] == "running" and state["done"] == 0 and state["log"]
-    assert threading.active_count() == threads
+    assert set(threading.enumerate()) <= threads
 
 
 def test_a_page_that_cannot_be_served_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

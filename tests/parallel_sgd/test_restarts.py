@@ -266,7 +266,7 @@ Attempts.TestCase.settings = settings(max_examples=80, stateful_step_count=15, d
 TestAttempts = Attempts.TestCase
 
 
-LIMIT = 10.0
+LIMIT = 100.0
 WORKER = Worker(Address("a", 15387), 0, 0)
 
 

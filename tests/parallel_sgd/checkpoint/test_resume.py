@@ -118,7 +118,7 @@ def test_training_does_not_wait_for_the_disk(tmp_path: Path) -> None:
 
 def _open_at_the_end(disk: GatedDisk) -> None:
     """When the loop waits for the disk, nothing else of this process runs."""
-    assert disk.entered.acquire(timeout=20)
+    assert disk.entered.acquire(timeout=100)
     while not any(thread.name == "MainThread" and _is_flushing(thread) for thread in threading.enumerate()):
         time.sleep(0.01)
     disk.gate.release(3)

@@ -282,7 +282,7 @@ print(last, interrupted)
 
 
 def ended(program: str, folder: Path) -> str:
-    done = subprocess.run([sys.executable, "-c", program, str(folder)], capture_output=True, text=True, timeout=100)
+    done = subprocess.run([sys.executable, "-c", program, str(folder)], capture_output=True, text=True, timeout=250)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -312,7 +312,7 @@ class GatedDisk(Disk):
 
     def write(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
         self.entered.release()
-        assert self.gate.acquire(timeout=20)
+        assert self.gate.acquire(timeout=100)
         super().write(path, pieces)
 
 
@@ -326,7 +326,7 @@ def test_the_newest_waits_its_turn(tmp_path: Path, caplog: pytest.LogCaptureFixt
     disk, done = GatedDisk(), []
     writer = Writer(Store(tmp_path, "a-job", disk=disk), lambda s: done.append(s.header.position.epoch))
     writer.submit(snapshot(1))
-    assert disk.entered.acquire(timeout=20)
+    assert disk.entered.acquire(timeout=100)
     assert not writer.flush(0.05)
     assert f"The checkpoint in {tmp_path} is not saved after 0.05 s and is given up." in caplog.text
     writer.submit(snapshot(2))
@@ -392,14 +392,13 @@ def test_memory_is_used_again() -> None:
 
 
 def test_a_checkpoint_of_100_megabytes_pauses_training_for_the_copy(tmp_path: Path) -> None:
-    """At most 60 ms on an idle machine; here with slack for a busy one. The file is written meanwhile. Without any checkpoint
-    nothing is started."""
-    before = threading.active_count()
+    """Not for much longer than a copy takes, for the file is written meanwhile. Without any checkpoint nothing is started."""
+    before = set(threading.enumerate())
     Keeper(Store(tmp_path / "never", "a-job"), header()).close()
-    assert threading.active_count() == before and not (tmp_path / "never").exists()
+    assert set(threading.enumerate()) <= before and not (tmp_path / "never").exists()
     keeper = Keeper(Store(tmp_path, "a-job", keep_last=1, keep_best=0), header())
     live = {f"value/{number}": np.ones(5 << 20, np.float32) for number in range(5)}
-    pauses = []
+    pauses, copies = [], []
     keeper.prepare((live, {}))
     keeper._copies.close()
     for epoch in range(1, 4):
@@ -407,9 +406,12 @@ def test_a_checkpoint_of_100_megabytes_pauses_training_for_the_copy(tmp_path: Pa
         keeper.keep(Progress(Position(epoch, 0)), False, (live, {}))
         pauses.append(time.perf_counter() - start)
         assert keeper.writer.flush(60)
+        start = time.perf_counter()
+        [array.copy() for array in live.values()]
+        copies.append(time.perf_counter() - start)
     keeper.close()
     assert held(tmp_path) == [3]
-    assert min(pauses) < 0.15, pauses
+    assert min(pauses) < 5 * min(copies), (pauses, copies)
 
 
 # when

@@ -72,6 +72,8 @@ GuardedPush: type[Codec] = type("GuardedPush", (Guard, Push), {})
 class Node(threading.Thread):
     """A worker on a thread of its own, over real sockets; `given` and `got` are sums over all batches of the first variable."""
 
+    met = threading.Barrier(len(NODES), timeout=60.0)
+
     def __init__(self, node: int, controller: Controller, kinds: list[type[Codec]], sync: SyncChoice, batches: int) -> None:
         super().__init__(name=f"worker {node}")
         self.node, self.controller, self.kinds, self.sync_type, self.batches = node, controller, kinds, sync, batches
@@ -93,9 +95,12 @@ class Node(threading.Thread):
             self.controller.close(graceful=False)
 
     def train(self, exchange: BlockExchange) -> Generator[Wait, None, None]:
+        """The second batch begins when both have sent the first one: then each has something to take."""
         rng = np.random.default_rng(self.node)
         small, large = np.empty(SIZES[0], np.float32), np.ones(SIZES[1], np.float32)
         for batch in range(self.batches):
+            if batch == 1:
+                self.met.wait()
             exchange.begin(0, batch)
             for block in self.bank.assignment.node_2_block[self.node]:
                 small[:] = rng.standard_normal(SIZES[0], np.float32)

@@ -35,7 +35,7 @@ from rpc.elastic.events import (
     WorkerStuck,
 )
 
-PATIENCE = 20.0  # seconds after which a wait is a deadlock
+PATIENCE = 100.0  # seconds after which a wait is a deadlock
 Program = Callable[["Member"], Any]
 
 

@@ -16,7 +16,7 @@ from rpc.elastic import HostUpdateResult
 from rpc.errors import JobAborted
 from tests.network.wires import Talk, talk
 
-LIMIT = 10.0
+LIMIT = 100.0
 
 
 @contextlib.contextmanager

@@ -12,8 +12,6 @@ from parallel_sgd.nodes import LocalNodes
 from tests.proc import children_of
 from tests.processes.harness import wait_for
 
-FREE_SECONDS = 5.0  # on a loaded machine
-
 
 @pytest.fixture(scope="package")
 def four() -> Iterator[LocalNodes]:
@@ -27,4 +25,4 @@ def agents(four: LocalNodes) -> Iterator[LocalNodes]:
     yield four
     assert four.agents is not None
     for pid in four.agents.pids:
-        wait_for(lambda pid=pid: not list(children_of(pid)), "the agents to be free", FREE_SECONDS)
+        wait_for(lambda pid=pid: not list(children_of(pid)), "the agents to be free")

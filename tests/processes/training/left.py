@@ -29,7 +29,7 @@ class Command:
         return self._err.read_text(errors="replace")
 
     def wait(self) -> tuple[int, str, str]:
-        code = self.process.wait(60)
+        code = self.process.wait(100)
         return code, self._out.read_text(), self.complaints
 
 

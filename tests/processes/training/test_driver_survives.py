@@ -112,7 +112,7 @@ def test_a_job_that_was_left_is_stopped(trio: Cluster, left: Left, tmp_path: Pat
     """Ctrl-C at Waiting names the commands. Once a node drives, a submitter that would start the job again is told so.
     `--stop` ends it wherever it runs, nobody takes it over, and who attaches later is told."""
     left.submitter.send_signal(signal.SIGINT)
-    assert left.submitter.wait(20) == -signal.SIGINT
+    assert left.submitter.wait(60) == -signal.SIGINT
     assert f"'psgd-submit --attach {left.job}' shows its progress again" in left.said
     assert f"'--stop {left.job}' ends it" in left.said
     assert "Traceback" not in left.said

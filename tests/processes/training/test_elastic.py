@@ -21,10 +21,11 @@ from ...statements import covers
 
 
 class Unhurried(Plain):
-    """A job that lasts for some seconds, whoever works on it: every batch takes as long as its slowest block."""
+    """A job that goes slowly until the file `hurry` is there: every batch takes as long as its slowest block."""
 
     def update_blocks(self, block_weight: Any) -> Any:
-        time.sleep(0.03)
+        if not Path(GlobalSettings.get_params("hurry")).exists():
+            time.sleep(0.15)
         return super().update_blocks(block_weight)
 
 
@@ -35,7 +36,7 @@ class StopsOnce(Unhurried):
 
     def update_blocks(self, block_weight: Any) -> Any:
         self.seen += 1
-        note = Path(GlobalSettings.get_params("note"))
+        note = Path(GlobalSettings.get_params("hurry")).with_name("note")
         if self.node_id == 1 and self.seen > 16 and not note.exists():
             draft = note.with_suffix(".draft")
             draft.write_text(str(os.getpid()))
@@ -44,21 +45,19 @@ class StopsOnce(Unhurried):
         return super().update_blocks(block_weight)
 
 
-class Hosts:
-    """A discovery by a list of answers, one after the other; the last one stays. `seen` counts."""
+def addresses(agents: LocalNodes, *which: int) -> list[str]:
+    return [str(agents[node]) for node in which]
 
-    def __init__(self, agents: LocalNodes, *answers: tuple[int, ...]) -> None:
-        self._agents, self._answers, self.seen = agents, answers, 0
 
-    def __call__(self) -> list[str]:
-        answer = self._answers[min(self.seen, len(self._answers) - 1)]
-        self.seen += 1
-        return [str(self._agents[node]) for node in answer]
+def begun(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What was said when attempts were."""
+    return [line for line in said(caplog.records) if line.startswith("Waiting for (")]
 
 
 def run(agents: LocalNodes, folder: Path, workers: int, **further: Any) -> Any:
-    folder.mkdir(exist_ok=True)
     settings: dict[str, Any] = {"assignment_type": FOUR_BLOCKS, "epoch": 30, "block_size": 2, "codec": {0: Unhurried}}
+    if "codec" not in further or further["codec"]:
+        settings["codec_extra_parameters"] = {"hurry": str(folder / "hurry")}
     return line_job(26).parallel(some(agents, workers), directory=folder, **settings | further)
 
 
@@ -73,7 +72,14 @@ def test_workers_come_and_leave(agents: LocalNodes, tmp_path: Path, calm: bytes,
     """2, then 4, then 2 others of them; survivors come first, and the weights are those of a calm
     run of four, for no batch was lost or computed twice."""
     caplog.set_level(logging.INFO)
-    hosts = Hosts(agents, (0, 1), (0, 1), (0, 1, 2, 3), (0, 1, 2, 3), (0, 1, 2, 3), (3, 1))
+
+    def hosts() -> list[str]:
+        """Others as soon as all of the last ones are at work."""
+        changes = len(begun(caplog))
+        if changes == 3:
+            (tmp_path / "hurry").touch()
+        return addresses(agents, *[(0, 1), (0, 1, 2, 3), (3, 1), (3, 1)][changes])
+
     result = run(agents, tmp_path, 2, discovery=hosts, min_workers=2, max_workers=4)
     assert only_weights(result) == calm
     assert result.ledger.problems == ()  # though two workers came, and one of the first took its disk away with it
@@ -84,9 +90,7 @@ def test_workers_come_and_leave(agents: LocalNodes, tmp_path: Path, calm: bytes,
         "The hosts have changed: workers have come.",
         "The hosts have changed: workers have left.",
     ]
-    begun = [line for line in told if line.startswith("Waiting for (")]
-    assert begun == ["Waiting for ({0, 1}) ...", "Waiting for ({0, 1, 2, 3}) ...", "Waiting for ({0, 1}) ..."]
-    assert hosts.seen >= 6
+    assert begun(caplog) == ["Waiting for ({0, 1}) ...", "Waiting for ({0, 1, 2, 3}) ...", "Waiting for ({0, 1}) ..."]
 
 
 @covers("EL-19", "EL-22", "INV-3")
@@ -94,8 +98,8 @@ def test_a_worker_takes_the_place_of_one_that_dies(agents: LocalNodes, tmp_path:
     """The host of a worker that was killed, or that is stuck, is left alone, and another one that was to
     spare comes in, until none of the first is left; every block of every batch was applied exactly once."""
     faults = "kill 1@e3.b1; stop 0@e6.b2@a2"
-    settings: dict[str, Any] = {"fault": faults, "min_workers": 1, "max_workers": 2, "codec": None, "stall_timeout": 1.0}
-    result = run(agents, tmp_path, 2, discovery=Hosts(agents, (0, 1, 2, 3)), **settings)
+    settings: dict[str, Any] = {"fault": faults, "min_workers": 1, "max_workers": 2, "codec": None, "stall_timeout": 3.0}
+    result = run(agents, tmp_path, 2, discovery=lambda: addresses(agents, 0, 1, 2, 3), **settings)
     assert only_weights(result) == calm
     assert (sorted(result.models), result.restarts) == ([0, 1], 2)
     assert result.ledger.problems == ()
@@ -111,16 +115,18 @@ def test_a_worker_joins_during_a_stall(
 ) -> None:
     """One of two stands still, and while the detector only suspects that, a third host appears: the job goes on with
     it, and every block of every batch was applied exactly once."""
-    note = tmp_path / "stopped"
+    note, ended = tmp_path / "note", tmp_path / "ended"
 
     def hosts() -> list[str]:
-        late = any("half of what it may be" in line for line in said(caplog.records))
-        if late and note.exists():  # it was the first look at hosts that have changed: the stall ends now
+        late = note.exists() and any("half of what it may be" in line for line in said(caplog.records))
+        if late and not ended.exists():  # it is the first look at hosts that have changed: the stall ends now
+            ended.touch()
             os.kill(int(note.read_text()), signal.SIGCONT)
-        return [str(agents[node]) for node in ((0, 1, 2) if late else (0, 1))]
+        if begun(caplog)[1:]:
+            (tmp_path / "hurry").touch()
+        return addresses(agents, *((0, 1, 2) if late else (0, 1)))
 
-    settings: dict[str, Any] = {"codec": {0: StopsOnce}, "codec_extra_parameters": {"note": str(note)}}
-    settings |= {"min_workers": 1, "max_workers": 3, "stall_timeout": 6.0}
+    settings: dict[str, Any] = {"codec": {0: StopsOnce}, "min_workers": 1, "max_workers": 3, "stall_timeout": 6.0}
     result = run(agents, tmp_path, 2, discovery=hosts, **settings)
     assert only_weights(result) == calm
     assert result.ledger.problems == () and len(result.models) >= 2

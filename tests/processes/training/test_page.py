@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,10 +26,11 @@ def test_a_running_job_is_seen_from_elsewhere(agents: NodeAssignment, tmp_path: 
     for node in range(2):
         nodes.add(node, agents[node])
     ends: list[JobFailed] = []
+    hangs: dict[str, Any] = {"fault": "hang 1@e2.b2", "stall_timeout": 100.0, "verbose": 0}
 
     def run() -> None:
         try:
-            line_job().parallel(nodes, epoch=3, block_size=4, directory=tmp_path, fault="hang 1@e2.b2", verbose=0)
+            line_job().parallel(nodes, epoch=3, block_size=4, directory=tmp_path, **hangs)
         except JobFailed as failed:
             ends.append(failed)
 

@@ -35,7 +35,7 @@ def test_the_cause_of_a_failure_found_later(
             nodes.add(node, address)
         settings: dict[str, Any] = {"assignment_type": FOUR_BLOCKS, "epoch": 3, "block_size": 2, "checkpoint_every": 1}
         with pytest.raises(JobFailed) as info:
-            line_job().parallel(nodes, fault="hang 1@e2.b2", stall_timeout=1.0, directory=tmp_path / "run", **settings)
+            line_job().parallel(nodes, fault="hang 1@e2.b2", stall_timeout=3.0, directory=tmp_path / "run", **settings)
         job = info.value.job_id
         assert info.value.verdicts[0].node == 1
         (folder,) = (path for path in agents.directory.glob(f"agent-*/jobs/{job}.0/checkpoints"))

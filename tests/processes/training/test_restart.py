@@ -104,10 +104,10 @@ class Sleeper(Unlucky):
 
 @covers("FD-7", "FD-8", "FD-18")
 def test_a_stuck_worker_costs_no_finished_epoch(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Stopped in the third epoch of five, with a limit of 1 s; the second attempt goes on in that epoch, and
+    """Stopped in the third epoch of five; the second attempt goes on in that epoch, and
     the weights are those of a calm run."""
     caplog.set_level(logging.INFO)
-    settings: dict[str, Any] = {"epoch": 5, "codec": {0: Sleeper}, "stall_timeout": 1.0, "when": 11}
+    settings: dict[str, Any] = {"epoch": 5, "codec": {0: Sleeper}, "stall_timeout": 3.0, "when": 11}
     undisturbed = calm(tmp_path, **settings)
     result = run(agents, tmp_path, "", 1, **settings)
     assert result.restarts == 1
@@ -261,7 +261,7 @@ def test_the_others_go_on(agents: LocalNodes, tmp_path: Path, caplog: pytest.Log
     settings: dict[str, Any] = {"workers": 3, "epoch": 4, "when": 5, "codec": {0: Together}, "on_failure": "shrink"}
     settings["samples"] = 27  # two whole batches, and one of three samples
     undisturbed = calm(tmp_path, **settings)
-    result = run(agents, tmp_path, fault, 1, stall_timeout=1.0, **settings)
+    result = run(agents, tmp_path, fault, 1, stall_timeout=3.0, **settings)
     assert (sorted(undisturbed.models), sorted(result.models)) == ([0, 1, 2], [0, 1])
     assert (undisturbed.ledger.problems, result.ledger.problems) == ((), ())
     assert only_weights(result) == only_weights(undisturbed)

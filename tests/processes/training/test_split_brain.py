@@ -121,7 +121,7 @@ def test_ctrl_c_while_training_pauses(four: Cluster, tmp_path: Path) -> None:
         go_on = stop(four)
         wait_for(lambda: "Training pauses" in left.said, "the submitter to pause", 60)
         left.submitter.send_signal(signal.SIGINT)
-        assert left.submitter.wait(20) == -signal.SIGINT
+        assert left.submitter.wait(60) == -signal.SIGINT
         assert f"The job {left.job} goes on without us." in left.said
         go_on()
         wait_for(lambda: any("drives it now" in agent.console for agent in four.agents), "a standby driver to drive", 60)

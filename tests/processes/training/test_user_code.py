@@ -26,7 +26,7 @@ def run(directory: Path, agents: LocalNodes, program: str, *, typed: bool = Fals
         env={**os.environ, "PYTHONPATH": str(ROOT), "PSGD_KEY_FILE": str(agents.key_file)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=250,
     )
     assert finished.returncode == 0, finished.stderr
     return finished.stdout
