@@ -65,7 +65,7 @@ class NodeCase:
         large = [path.name for path in found.files if path.name in read and not _is_small(path)]
         files = {path.name: path for path in found.files if path.name not in large}
         case = cls(found, _mapping(files.get(RECORD_COPY)), _mapping(files.get(CONFIGURATION)))
-        case.events = list(_events(files.get(EVENT_LOG), found.node))
+        case.events = list(events_in(files.get(EVENT_LOG), found.node))
         case.states = kept_states(_json(files.get(KEPT)))
         case.left_out = large
         return case
@@ -125,7 +125,8 @@ class Case:
         return sorted((event for node in self.nodes for event in node.events), key=lambda event: event.time)
 
 
-def _events(path: Path | None, node: int) -> Iterator[Event]:
+def events_in(path: Path | None, node: int) -> Iterator[Event]:
+    """Those in the event log of a node. Raises: OSError."""
     for line in _text(path).splitlines():
         try:
             content = json.loads(line)

@@ -23,6 +23,7 @@ from typing import Any, Final, TypeAlias
 from rpc.logs import SUBMIT_LOGGER, clean_text, get_logger
 
 from .data import page_data
+from .records import RunRecords
 from .report import chart, document, embedded, script
 from .sources import Seen, Source
 
@@ -250,13 +251,22 @@ def _told(seen: Seen, opened: float) -> dict[str, Any]:
         "title": seen.title,
         "job": seen.job,
         "state": records.outcome.get("state", "waiting" if seen.agents and not seen.job else "running"),
-        "message": str(records.outcome.get("message", "")),
+        "message": _story(records),
         "done": seen.done,
         "passed": passed,
         "left": passed * (1 - seen.done) / seen.done if seen.done else None,
         "tables": {"agents": seen.agents, "jobs": seen.jobs, "nodes": seen.nodes},
         "page": page_data(records, _SHOWN),
     }
+
+
+def _story(records: RunRecords) -> str:
+    """What happened, if it has not ended well."""
+    if not records.outcome.get("message"):
+        return ""
+    from .story import lines  # noqa: PLC0415 - most runs end well
+
+    return lines(records)
 
 
 def _html() -> str:

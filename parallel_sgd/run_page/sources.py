@@ -8,16 +8,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from network.nodes import NodeAssignment
+from parallel_sgd.errors import JobFailed
 from parallel_sgd.nodes import InProcessNodes
 from parallel_sgd.table import Column, values_of
+from rpc.agent import EVENT_LOG
 from rpc.files import read_toml, sample
-from rpc.submit import Follower
+from rpc.messages import Verdict
+from rpc.submit import Follower, node_folder
 
 from .blame import worker
 from .records import RunRecords
@@ -67,7 +70,8 @@ def samples_of(workers: int) -> dict[str, tuple[int, int]]:
     share = max(1, -(-workers // _FEW))
     parts = max(4, _CURVE_PARTS // share)
     tables = max(_FEWEST_BYTES, _MOST_BYTES // share)
-    return {"BA": (tables, 1), "TR": (parts * _PART_BYTES, parts), "EV": (tables, 4), "CO": (tables, 1)}
+    few = {EVENT_LOG: (_MOST_BYTES, 1)}
+    return {"BA": (tables, 1), "TR": (parts * _PART_BYTES, parts), "EV": (tables, 4), "CO": (tables, 1), **few}
 
 
 class SampledTables:
@@ -146,6 +150,8 @@ class ClusterSource:
         current = {entry["node"] for entry in entries}
         tables = {node: own for node, own in records.tables.items() if node in current}
         records = RunRecords(self.folder, None, {"state": state} if entries else {}, tables, {}, records.logs)
+        if state == "failed":
+            records = self._with_story(records, entries)
         shares = [percent / 100 for node, (percent, _) in follower.progress.items() if node in current]
         far = max(done(records, self._epochs), min(shares, default=0.0))
         log = [*follower.notices, *_tails(records)]
@@ -154,6 +160,25 @@ class ClusterSource:
     def close(self) -> None:
         self._follower.close()
         self._kept.cleanup()
+
+    def _with_story(self, records: RunRecords, entries: Sequence[Mapping[str, Any]]) -> RunRecords:
+        """The same with what happened, as far as the agents of its nodes have noted it."""
+        from parallel_sgd.post_mortem.case import events_in  # noqa: PLC0415 - most jobs end well
+
+        from .story import end_of  # noqa: PLC0415
+
+        failures: dict[int, tuple[str, str]] = {}
+        verdicts: list[Verdict] = []
+        for entry in entries:
+            path = self.folder / node_folder(entry["node"]) / EVENT_LOG
+            events = list(events_in(path, entry["node"])) if path.is_file() else []
+            said = [str(event.fields.get("detail", "")) for event in events if event.event == "state"]
+            if entry["state"] != "done":
+                failures[entry["node"]] = str(entry["state"]), said[-1] if said else ""
+            told = (event.verdict for event in events)
+            verdicts += [verdict for verdict in told if verdict is not None and verdict.attempt == entry["attempt"]]
+        outcome = end_of(JobFailed(failures, {}, self._follower.job, verdicts), goes_on=False)
+        return replace(records, outcome={**outcome, "state": records.outcome["state"]})
 
     def _agents(self) -> list[Row]:
         rows: list[Row] = []

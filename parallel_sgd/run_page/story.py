@@ -218,10 +218,11 @@ def _done(outcome: Mapping[str, Any], causes: Sequence[Cause]) -> str:
     culprits = {cause["node"] for cause in causes if cause["rank"] == causes[0]["rank"] != _FOLLOWS}
     others = [int(node) for node, *_ in outcome.get("failures") or () if int(node) not in culprits]
     parts = [f"{_begin(people(others))} ended{', too: nobody can go on alone' * bool(culprits)}."] if others else []
-    again, policy = len(outcome.get("incidents") or ()), (outcome.get("settings") or {}).get("on_failure", "fail")
+    again, policy = len(outcome.get("incidents") or ()), (outcome.get("settings") or {}).get("on_failure")
     if again:
         parts.append(f"The job had been started again {_count(again, 'time')} before.")
-    parts.append(str(outcome.get("reason") or f"It was not started again: on_failure is {policy!r}."))
+    if outcome.get("reason") or policy:  # elsewhere nobody knows what was asked for
+        parts.append(str(outcome.get("reason") or f"It was not started again: on_failure is {policy!r}."))
     return " ".join(parts)
 
 
@@ -242,6 +243,8 @@ def _lost(records: RunRecords) -> str:
         epoch, batch = max(kept)
         after = f"epoch {epoch + 1}, batch {batch}" if batch else f"epoch {epoch}"
         parts.append(f'The newest checkpoint is that of {after}: resume="last" goes on from it.')
+    elif not settings:
+        parts.append('If its agents have kept checkpoints, resume="last" goes on from the newest.')
     elif settings.get("checkpoint_every") in (None, "None") or (records.run and works_of(records.run)):
         parts.append("There is no checkpoint.")
     else:

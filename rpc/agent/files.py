@@ -160,7 +160,8 @@ def tail(
     places: dict[str, list[int]] = {}
     data: dict[str, bytes] = {}
     room = _MOST_TAIL
-    for name, way in [(record.log, (record.log,)), *((name, (OUT, name)) for name in _tables(folder))]:
+    beside = [(name, (name,)) for name in (record.log, *({EVENT_LOG} & {*(samples or ())}))]
+    for name, way in [*beside, *((name, (OUT, name)) for name in _tables(folder))]:
         with contextlib.suppress(OSError), _open(folder.parent, (folder.name, *way)) as file:
             status = os.fstat(file.fileno())
             number, size = status.st_ino & _NUMBERS, status.st_size

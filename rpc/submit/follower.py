@@ -60,9 +60,9 @@ class Follower:
     """Looks at the agents of `nodes` over sessions of its own, whenever `look` is called: what they do does not wait for that.
 
     Of `job`, or else of the newest that runs, `folder` has samples of the tables at its nodes, as many as `samples` says for
-    that number of nodes, and the ends of their logs; another job begins with an empty folder. Attributes: `agents` by node;
-    `job`, whose id is "" before there is one; `progress`, for each of its nodes its percent and note; `notices`, what the
-    failure detector and the agents have said of it.
+    that number of nodes, their events, and the ends of their logs; another job begins with an empty folder. Attributes:
+    `agents` by node; `job`, whose id is "" before there is one; `progress`, for each of its nodes its percent and note;
+    `notices`, what the failure detector and the agents have said of it.
     """
 
     def __init__(self, nodes: NodeAssignment, folder: Path, job: str, samples: Callable[[int], Samples]) -> None:
@@ -232,7 +232,7 @@ class Follower:
         known = self._places.setdefault(said.node, {})
         for name, data in said.data.items():
             number, at = said.places[name]
-            if not is_safe_name(name) or not name.endswith((".log", ".csv")):
+            if not is_safe_name(name) or not name.endswith((".log", ".csv", ".jsonl")):
                 raise ProtocolError(f"It sends {clean(name, 80)}, which was not asked for.")
             goes_on = name.endswith(".log") and known.get(name, [number, 0]) == [number, at]
             folder.mkdir(exist_ok=True)

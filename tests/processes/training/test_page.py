@@ -12,6 +12,7 @@ import pytest
 from network import NodeAssignment, Request
 from parallel_sgd import JobFailed
 from parallel_sgd.run_page.sources import ClusterSource, Seen
+from parallel_sgd.run_page.story import lines
 from rpc import Reclaimer
 from tests.processes.harness import wait_for
 
@@ -77,3 +78,22 @@ def test_after_a_shrink_the_page_shows_who_is_left(agents: NodeAssignment, tmp_p
     told = [(row["node"], row["agent"], row["attempt"]) for row in now.nodes]
     assert told == [("worker 0", str(nodes[0]), "2"), ("worker 1", str(nodes[2]), "2")]
     assert {tables["TR"]["Epochs"][-1] for tables in now.records.tables.values()} == {3}
+
+
+def test_a_job_that_failed_tells_its_story_to_who_looks_later(agents: NodeAssignment, tmp_path: Path) -> None:
+    """By what its agents have noted: who failed, how that was noticed, and how far training had come."""
+    nodes = NodeAssignment(agents.key_file)
+    for node in range(2):
+        nodes.add(node, agents[node])
+    with pytest.raises(JobFailed) as info:
+        line_job().parallel(nodes, epoch=3, block_size=4, directory=tmp_path, fault="kill 1@e2.b2", verbose=0)
+    with contextlib.closing(ClusterSource(agents, info.value.job_id)) as source:
+
+        def told() -> str | None:
+            records = source.look().records
+            story = lines(records) if records.outcome.get("causes") else ""
+            return story if "What is lost" in story and "Worker 0" in story else None
+
+        story = wait_for(told, "the story on the page")
+    assert "Who failed: Worker 1 died, killed by signal 9 (SIGKILL), in epoch 2, batch 2 of attempt 1 (process " in story
+    assert "How it was noticed: Its agent saw the process end." in story and "Worker 0 ended, too" in story
