@@ -78,20 +78,20 @@ def problems(page: Path, pictures: Path, name: str, *more: str) -> list[str]:
 def main(folder: str = "") -> int:
     pictures = Path(folder or tempfile.mkdtemp(prefix="pages-"))
     pictures.mkdir(parents=True, exist_ok=True)
-    failed = 0
+    wrong = 0  # pages
     for make, *more in ((slow, "dark"), (killed,), (failed,), (many,)):
         name = make.__name__
         page = make(pictures / f"run-{name}")
         found = ["it was not written"] if page is None else problems(page, pictures, name, *more)
-        failed += bool(found)
+        wrong += bool(found)
         print(f"{name}: {'; '.join(found) or 'fine'}")
     for guide, scheme in itertools.product(GUIDES, ("light", "dark")):
         name = f"{guide.replace('/', '.')}-{scheme}"
         found = problems(SITE / f"{guide}.html", pictures, name, *(["dark"] if scheme == "dark" else []))
-        failed += bool(found)
+        wrong += bool(found)
         print(f"{name}: {'; '.join(found) or 'fine'}")
     print(f"The pictures are in {pictures}: look at them.")
-    return 1 if failed else 0
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":
