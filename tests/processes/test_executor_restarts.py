@@ -75,11 +75,11 @@ class Saving(AbsSimpleExecutor):
 
 
 def run(
-    cluster: Cluster, folder: Path, faults: list[list[Any]], max_restarts: int, look: Any = None
+    cluster: Cluster, folder: Path, faults: list[list[Any]], max_restarts: int, look: Any = None, stall: float = 1.0
 ) -> tuple[Coordinator, dict[int, Any]]:
     """On two nodes; the coordinator at the end, and the results."""
     with cluster.request(cluster.nodes(2)) as com:
-        coordinator = Coordinator(com, directory=folder / "files", stall=1.0)
+        coordinator = Coordinator(com, directory=folder / "files", stall=stall)
         objects = {"faults": faults, "folder": str(folder)}
         coordinator.submit_group(Saving, objects=objects, on_failure="restart", max_restarts=max_restarts)
         coordinator.resources_dispatch(lambda node, request: None)
@@ -188,7 +188,7 @@ def test_an_agent_that_dies_and_comes_back(own: Cluster, tmp_path: Path) -> None
     thread = threading.Thread(target=strike)
     thread.start()
     try:
-        coordinator, results = run(own, tmp_path, [[0, 2, 1, "wait"], [0, 9, 9, "none"]], 3)
+        coordinator, results = run(own, tmp_path, [[0, 2, 1, "wait"], [0, 9, 9, "none"]], 3, stall=LIMIT)
     finally:
         thread.join(2 * LIMIT)
     assert coordinator.restarts == 1
@@ -210,6 +210,6 @@ def test_who_is_stopped_stays_so(trio: Cluster, tmp_path: Path, by: str) -> None
             Reclaimer(com).stop(job)
         return ""
 
-    coordinator, results = run(trio, tmp_path, [[0, 0, 1, "wait"]], 3, look)
+    coordinator, results = run(trio, tmp_path, [[0, 0, 1, "wait"]], 3, look, stall=LIMIT)
     assert (results, coordinator.restarts, coordinator.attempt) == ({}, 0, 0)
     assert {state for state, _ in coordinator.failures.values()} == {"stopped"}
