@@ -45,7 +45,7 @@ def main() -> int:
         result = job.parallel(
             first,
             fault=FAULTS,
-            stall_timeout=4.0,
+            stall_timeout=3.0,
             discovery=lambda: [str(address) for _, address in agents.items()],
             min_workers=2,
             max_workers=WORKERS,

@@ -371,7 +371,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 def running(place: Path, *arguments: str) -> subprocess.Popen[str]:
     """It, with a long job, once its workers train."""
-    options = ["-m", "dnn.model", "--dataset", "digits", "--epochs", "20000", *arguments]
+    options = ["-m", "dnn.model", "--dataset", "digits", "--epochs", "6000", *arguments]
     process = subprocess.Popen(
         [sys.executable, "-c", PATIENT, str(SUBMIT), *options],
         cwd=place,

@@ -16,7 +16,7 @@ from network import Request
 from parallel_sgd import local_workers
 from rpc.monitor import monitor_batch_begin, monitor_batch_end, monitor_epoch_end, monitor_train_end
 
-STALL_SECONDS = 4.0
+STALL_SECONDS = 3.0
 EPOCHS, BATCHES = 3, 5
 
 

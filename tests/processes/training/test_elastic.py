@@ -115,6 +115,7 @@ def test_a_worker_joins_during_a_stall(
 ) -> None:
     """One of two stands still, and while the detector only suspects that, a third host appears: the job goes on with
     it, and every block of every batch was applied exactly once."""
+    caplog.set_level(logging.INFO)
     note, ended = tmp_path / "note", tmp_path / "ended"
 
     def hosts() -> list[str]:
