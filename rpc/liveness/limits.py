@@ -18,6 +18,7 @@ STARTING_SILENT_SECONDS = 8.0  # the same until all nodes run, while many interp
 LOOK_SECONDS = 0.1  # from one look at the silence of all to the next
 LATE_SECONDS = 1.0  # a look that comes so much too late: who looks was suspended or busy, and perhaps whom it watches, too
 WORKED_SECONDS = 2.0  # since a starting process last worked; where cores are few it does not between any two heartbeats
+LOADED_SECONDS = 4.0  # the same of one that is still being loaded, when many others are, too
 LINKS_SECONDS = 1.0  # of waiting in vain, after which a heartbeat tells what came over each link
 
 # ---- signs of life: driver to agents, and over connections that carry nothing else

@@ -23,6 +23,7 @@ from ..immutable import Immutable
 from ..liveness.limits import (
     EXTRA_SECONDS,
     FIRST_PHASE_SECONDS,
+    LOADED_SECONDS,
     MORE_SECONDS,
     PER_NODE_SECONDS,
     ROLL_BACK_SECONDS,
@@ -319,7 +320,8 @@ class Submission(Machine):
         return self._fail(f"{names} did not finish {self.phase.value} in time")
 
     def _works(self, node: int, now: float) -> bool:
-        return now - self._worked.get(node, -math.inf) <= WORKED_SECONDS
+        within = LOADED_SECONDS if self.phase is Phase.CAN_COMMIT else WORKED_SECONDS
+        return now - self._worked.get(node, -math.inf) <= within
 
     def _fail(self, reason: str, *, follows: bool = False) -> list[object]:
         self._failed_in, self._follows = self._word, follows

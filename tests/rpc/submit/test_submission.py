@@ -115,6 +115,16 @@ def test_the_first_limit_grows_with_the_nodes_of_the_fullest_host() -> None:
         assert made.deadline == 10.0 + limit == 10.0 + made.first_limit
 
 
+@covers("SUB-47")
+def test_who_is_loaded_beside_many_others_may_have_no_processor_for_a_while() -> None:
+    for rest, phase in ((4.0, Phase.CAN_COMMIT), (4.25, Phase.FAILED)):
+        made = Submission((0,), {0: "Node(0)"})
+        made.handle(sub.Started(), 0.0)
+        made.handle(sub.HasWorked(0), made.first_limit - rest)
+        made.handle(Tick(), made.first_limit)
+        assert made.phase is phase
+
+
 LATE = "network.errors.TimedOut: Timed out after 5 s waiting for node 1."
 
 
