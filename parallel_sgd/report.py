@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -173,22 +174,23 @@ class StepRows:
 
     While a model of some size is trained, each step finds the caches full of something else, and code that runs once in a step
     takes several times as long as code that runs again and again. So what belongs to no one step waits for others of its kind,
-    for a second at most; large predictions do not wait.
+    for a second at most while steps follow each other; behind a slow step and for large predictions nothing waits.
     """
 
     def __init__(self, report: TrainingReport, metrics: Sequence[Metric]) -> None:
         self._report, self._metrics = report, metrics
         self._waiting: list[tuple[tuple[float | int, ...], Array, Array]] = []
+        self._last = -math.inf  # second of the step before
 
     def add(self, head: tuple[float | int, ...], label: Array, prediction: Array) -> None:
         """One block step: its row up to the metrics, and what these are computed of, which may change afterwards."""
-        waiting = self._waiting
-        if label.nbytes + prediction.nbytes > _WAITING_BYTES:
+        slow, self._last = head[0] - self._last > SAVE_SECONDS / _MOST_WAITING, head[0]
+        if slow or label.nbytes + prediction.nbytes > _WAITING_BYTES:
             self.flush()
             self._enter(head, label, prediction)
             return
-        waiting.append((head, label.copy(), prediction.copy()))
-        if len(waiting) >= _MOST_WAITING or head[0] - waiting[0][0][0] >= SAVE_SECONDS:
+        self._waiting.append((head, label.copy(), prediction.copy()))
+        if len(self._waiting) >= _MOST_WAITING:
             self.flush()
 
     def flush(self) -> None:

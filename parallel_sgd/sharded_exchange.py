@@ -195,7 +195,10 @@ class ParameterShard(Codec):
 
     def receive_late(self, content: Array | tuple[int, int]) -> netEncapsulation | None:
         """Answer one that is a batch behind."""
-        return self.receive_blocks(content) if isinstance(content, tuple) else None
+        if isinstance(content, tuple):
+            return self.receive_blocks(content)
+        self._settings.check_sender(self._owner)
+        return None
 
     def do_something_to_save_yourself(self) -> netEncapsulation | None:
         return None if self.node_id == self._owner else netEncapsulation(self._owner, (self.node_id, self._rounds))

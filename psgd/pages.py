@@ -99,7 +99,7 @@ def _is_json(path: Path) -> bool:
 
 def _folder_of(run: Path) -> Path:
     """The folder of the run that is meant: a directory with runs stands for the newest of them, as in `resume=`."""
-    from parallel_sgd.checkpoint.locate import run_at  # noqa: PLC0415 - as above
+    from parallel_sgd.checkpoint.resume import run_at  # noqa: PLC0415 - as above
 
     found = run_at(run)
     return run if found is None else found.path

@@ -47,6 +47,7 @@ Place = Annotated[list[Bytes], Length(2, 2)]
 MAX_FILES = 256
 MAX_BYTES = 1 << 30
 """Of one answer to a `Fetch`."""
+MAX_MODULE_NAME = 256
 
 # ---- submitter to agent
 
@@ -75,6 +76,9 @@ class CanCommit(Operation):
     attempt_state: str = ""  # with whom the attempt begins, for whoever drives the job after this driver
     kernels: Annotated[str, Length(0, 32)] = ""  # of the BLAS, which all processes of the job have; "": each its own
     standstill: float = 0.0  # seconds for which a signal may stop the process until it counts as stuck; 0: for ever
+    module: Annotated[str, Length(0, MAX_MODULE_NAME)] = (
+        ""  # of the executor, for the process from which those of jobs are forked
+    )
 
 
 class Abort(Operation):

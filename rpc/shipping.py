@@ -73,12 +73,13 @@ _packing = threading.Lock()  # cloudpickle's register of modules is one for all 
 @dataclass(frozen=True)
 class Bundle:
     """Packed objects: `objects` is data, `code` a pickle (empty when no user code is among them), `classes` the table,
-    `sources` the text of the user's modules."""
+    `sources` the text of the user's modules, `module` the name of the one with the executor, which need not travel."""
 
     objects: bytes
     code: bytes
     classes: tuple[type, ...]
     sources: dict[str, str] = field(default_factory=dict, compare=False)
+    module: str = field(default="", compare=False)
 
     @property
     def sha256(self) -> str:

@@ -6,6 +6,8 @@ import contextlib
 import os
 from pathlib import Path
 
+JOB = "psgd-job"  # as which `ps -o comm` shows job processes
+
 
 def children_of(pid: int | None = None) -> set[int]:
     """The living children of a process, by default this one."""
@@ -14,6 +16,29 @@ def children_of(pid: int | None = None) -> set[int]:
         with contextlib.suppress(OSError):  # a thread that has ended meanwhile
             found.update(map(int, path.read_text().split()))
     return {child for child in found if not is_gone(child)}
+
+
+def at_work_for(agent: int) -> set[int]:
+    """The living children of an agent but the one that it forks them from, which stays."""
+    return {pid for pid in children_of(agent) if not is_fork_server(pid)}
+
+
+def is_fork_server(pid: int) -> bool:
+    """Whether it is what an agent forks job processes from; it ends with the agent and is of no job."""
+    try:
+        place = Path(f"/proc/{pid}")
+        forked = b"rpc.job.fork_server" in place.joinpath("cmdline").read_bytes()
+        return forked and place.joinpath("comm").read_text().strip() != JOB
+    except OSError:
+        return False
+
+
+def is_job(pid: int) -> bool:
+    """Whether it is a job process."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip() == JOB
+    except OSError:
+        return False
 
 
 def is_gone(pid: int) -> bool:

@@ -7,18 +7,18 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
-
-from rpc.submit import RUNS, Run, runs_in
+from typing import TYPE_CHECKING, Final
 
 from ..progress import Position
 from .choose import CheckpointOffer
 from .snapshot import CheckpointError, Snapshot
 from .store import Store, file_name, position_of, read_checkpoint
+
+if TYPE_CHECKING:  # a worker, which needs the rest, has nothing to do with runs
+    from rpc.submit import Run
 
 FOLDER: Final = "checkpoints"
 WORK: Final = "work"
@@ -109,18 +109,6 @@ def works_of(run: Run) -> list[Path]:
     """Where the folders of the nodes of local workers are: in the run's own, or wherever their `work_dir` is."""
     works = run.about.get(WORK)
     return [run.path / work for work in works if isinstance(work, str)] if isinstance(works, list) else []
-
-
-def run_at(path: Path) -> Run | None:
-    """The run that a path stands for: its folder, one of a node in it, or a directory with runs, of which it is the newest."""
-    if not os.path.isdir(path):
-        return None
-    path = path.resolve()
-    for folder in (path, *path.parents[:3]):  # <run>/agent-<k>/<job>.<node>/checkpoints
-        run = Run.read(folder)
-        if run is not None:
-            return run
-    return next(iter(runs_in(path.parent if path.name == RUNS else path)), None)
 
 
 def held_at(path: Path) -> HeldCheckpoints:

@@ -20,7 +20,7 @@ from rpc.logs import SUBMIT_LOGGER, get_logger
 from rpc.submit import RUNS, Run, find_run, runs_in
 
 from .choose import Choice, choose
-from .locate import HeldCheckpoints, held_at, run_at, stores_of_run
+from .locate import HeldCheckpoints, held_at, stores_of_run
 from .snapshot import CheckpointError
 from .state import Resumption, check_values
 
@@ -151,3 +151,15 @@ def _of_run(run: Run, directory: Path, seen: set[str]) -> Located:
         f"'checkpoint_every' was None. "
         + (f"The newest run here that has one is {other.path}" if other else "No run here has any")
     )
+
+
+def run_at(path: Path) -> Run | None:
+    """The run that a path stands for: its folder, one of a node in it, or a directory with runs, of which it is the newest."""
+    if not os.path.isdir(path):
+        return None
+    path = path.resolve()
+    for folder in (path, *path.parents[:3]):  # <run>/agent-<k>/<job>.<node>/checkpoints
+        run = Run.read(folder)
+        if run is not None:
+            return run
+    return next(iter(runs_in(path.parent if path.name == RUNS else path)), None)

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
+import socket
 import subprocess
+import sys
 import time
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import network
 
-from ..job.hardening import adopt_orphans, children, kill_and_wait
+from ..job.hardening import REFUSE_INSPECTION, adopt_orphans, children, kill_and_wait
 from ..job.kernels import KERNEL_VARIABLES
+from ..process_channel import make_channel
 
 _MOST_ROUNDS = 100  # in one go, against who forks faster than it is killed
 _CLOSE_SECONDS = 2.0
 _LOOK_SECONDS = 0.005
+_STUCK_SECONDS = 2.0  # until a fork server that does not answer is ended, once no process that it is to fork is wanted
+_ANSWER_BYTES = 64
+COULD_NOT_FORK: Final = 71  # in place of an exit code (EX_OSERR)
+_GC_OFF = "import gc; gc.disable()"  # until all is loaded
+_JOB = f"{_GC_OFF}; from rpc.job.process import main; main()"
+_FORK_SERVER = f"{REFUSE_INSPECTION}; {_GC_OFF}; from rpc.job.fork_server import main; main()"
 
 
 class ChildProcesses:
@@ -29,7 +41,8 @@ class ChildProcesses:
     def __init__(self, adopts: bool) -> None:
         self._adopts = adopts
         self._spared = children() if adopts else set()
-        self._started: list[subprocess.Popen[bytes]] = []
+        self._started: list[JobProcess] = []
+        self._fork_server: ForkServer | None = None
         if adopts:
             adopt_orphans()
 
@@ -38,8 +51,35 @@ class ChildProcesses:
 
         Raises: OSError.
         """
-        self._started = [process for process in self._started if process.returncode is None]
+        self._started = [process for process in self._started if process.poll() is None]
         process = subprocess.Popen(command, start_new_session=True, umask=0o077, **options)
+        self._started.append(process)
+        return process
+
+    def start_job(
+        self, environment: dict[str, str], module: str, folder: Path, channel: int, memory: int, output: int
+    ) -> JobProcess:
+        """A job process with this environment, which works in `folder` and has these descriptors; `module` is that of its
+        executor. It is forked where that can be seen to end as a child, and else started.
+
+        Raises: OSError.
+        """
+        if not self._adopts or not sys.platform.startswith("linux"):
+            return self.start(
+                [sys.executable, "-c", _JOB, str(channel), str(memory)],
+                cwd=folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                pass_fds=[channel, memory],
+            )
+        server = self._fork_server
+        if server is None or server.environment != environment or not server.is_alive:
+            if server is not None:
+                server.retire()
+            self._fork_server = server = ForkServer(environment, self)
+        process = server.fork(module, folder, [channel, memory, output])
         self._started.append(process)
         return process
 
@@ -50,12 +90,11 @@ class ChildProcesses:
         """
         if not self._adopts:
             return set()
-        started = {process.pid for process in self._started if process.returncode is None}
         last: set[int] = set()
         for _ in range(_MOST_ROUNDS):
-            present = children()
+            present = children()  # before those that the fork server tells of
             self._spared &= present  # a number that is free again may be given to a stranger
-            left = present - self._spared - started
+            left = present - self._spared - {process.pid for process in self._started if process.returncode is None}
             if left == last:
                 break
             kill_and_wait(left)
@@ -67,9 +106,139 @@ class ChildProcesses:
         self._spared |= pids
 
     def close(self) -> None:
+        if self._fork_server is not None:
+            self._fork_server.close()
         deadline = time.monotonic() + _CLOSE_SECONDS
         while self.end_adopted() and time.monotonic() < deadline:
             time.sleep(_LOOK_SECONDS)
+
+
+class ForkServer:
+    """The process from which job processes with this `environment` are forked (see `rpc.job.fork_server`).
+
+    Raises: OSError.
+    """
+
+    def __init__(self, environment: dict[str, str], processes: ChildProcesses) -> None:
+        self.environment = environment
+        self._asked: deque[ForkedProcess] = deque()  # those of which it has not told the number
+        self._control, theirs = make_channel()
+        self._control.setblocking(False)
+        null = subprocess.DEVNULL
+        try:
+            command = [sys.executable, "-c", _FORK_SERVER, str(theirs.fileno())]
+            self._process = processes.start(
+                command, cwd="/", env=environment, stdin=null, stdout=null, pass_fds=[theirs.fileno()]
+            )
+        except BaseException:
+            self._control.close()
+            raise
+        finally:
+            theirs.close()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def fork(self, module: str, folder: Path, descriptors: Sequence[int]) -> ForkedProcess:
+        """Raises: OSError."""
+        socket.send_fds(self._control, [module.encode() + b"\0" + os.fsencode(folder)], descriptors)
+        process = ForkedProcess(self)
+        self._asked.append(process)
+        return process
+
+    def take_answers(self) -> None:
+        while self._asked:
+            try:
+                answer = self._control.recv(_ANSWER_BYTES)
+            except BlockingIOError:
+                is_wanted = not all(process.unwanted for process in self._asked)
+                if is_wanted or time.monotonic() < self._asked[0].asked + _STUCK_SECONDS:
+                    return
+                answer = b""
+            except OSError:
+                answer = b""
+            if not answer:
+                self.close()
+                return
+            self._asked.popleft().begin(int(answer))
+
+    def retire(self) -> None:
+        """Let it do what it was asked for, and end."""
+        with contextlib.suppress(OSError):  # it has ended
+            self._control.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        """End the server; job processes that were forked live on."""
+        self._control.close()
+        self._process.kill()
+        self._process.wait()
+        while self._asked:
+            self._asked.popleft().begin(0)
+
+
+class ForkedProcess:
+    """What `subprocess.Popen` is to a process that was started, for one that a fork server forks; `pid` is 0 until it has."""
+
+    def __init__(self, server: ForkServer) -> None:
+        self._server, self._pid = server, 0
+        self.asked, self.unwanted = time.monotonic(), False
+        self.returncode: int | None = None
+
+    @property
+    def pid(self) -> int:
+        if not self._pid and self.returncode is None:
+            self._server.take_answers()
+        return self._pid
+
+    @property
+    def busy_pid(self) -> int:
+        """The process whose processor time and state tell whether there will be this one, or how it is."""
+        return self.pid or self._server.pid
+
+    def begin(self, answer: int) -> None:
+        """The server has forked it, with this number, or could not: then it is that of the error, negative, or 0."""
+        if answer <= 0:
+            self.returncode = COULD_NOT_FORK
+            return
+        self._pid = answer
+        if self.unwanted:
+            kill_group(self)
+
+    def poll(self) -> int | None:
+        """Its exit code, negative for a signal, once it has ended."""
+        pid = self.pid
+        if self.returncode is None and pid:
+            with contextlib.suppress(ChildProcessError):  # it is not our child yet
+                ended, status = os.waitpid(pid, os.WNOHANG)
+                if ended:
+                    self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+    def wait(self) -> int:
+        while (code := self.poll()) is None:
+            time.sleep(_LOOK_SECONDS)
+        return code
+
+
+def kill_group(process: JobProcess) -> None:
+    """Kill a process and the group that it leads; one that is not forked yet, as soon as it is."""
+    if isinstance(process, ForkedProcess):
+        process.unwanted = True
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        try:
+            if process.pid:
+                os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            if process.returncode is None:  # forked a moment ago: it does not lead a group yet
+                os.kill(process.pid, signal.SIGKILL)
+
+
+JobProcess = subprocess.Popen[bytes] | ForkedProcess
 
 
 _KEPT = (

@@ -9,8 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -21,10 +19,8 @@ from typing import Final
 
 from ..files import parsed, read_regular
 from ..job import kernels
-from .children import ChildProcesses, child_environment
+from .children import ChildProcesses, child_environment, kill_group
 
-SWITCH: Final = "PSGD_KERNEL_PROBE"
-"""The variable that turns the probe off, where it is `off`."""
 _AVX2: Final = frozenset(("avx2", "fma"))
 _AVX512: Final = frozenset(("avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512cd"))
 COMMAND: Final = (sys.executable, "-c", "from rpc.job.kernel_timing import main; main()")
@@ -85,8 +81,7 @@ class Kernels:
 
     def close(self) -> None:
         if self._process is not None and self._process.poll() is None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+            kill_group(self._process)
             self._process.wait()
 
 

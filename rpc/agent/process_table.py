@@ -105,9 +105,7 @@ class ProcessTable:
         self._supervisors.append(supervisor)
         self._subscribers.add(submitter, order.job, order.node)
         self._leases.begin(order, supervisor.record, submitter, cluster)
-        self._logger.info(
-            "Job %s (%s) accepted as node %s, process %s.", order.job, clean(order.title), order.node, supervisor.pid
-        )
+        self._logger.info("Job %s (%s) accepted as node %s.", order.job, clean(order.title), order.node)
         self._audit.write("accepted", f"job {supervisor.name} from {submitter.link.peer}")
         return Accepted(order.job, order.node, host_name(), self._surroundings.port, self._surroundings.unix_path, VERSION)
 

@@ -14,8 +14,8 @@ from network.nodes import DEFAULT_PORT
 
 from ..errors import SettingsError
 from ..files import read_toml
+from ..job.kernels import SWITCH
 from ..messages import ANY_CODE
-from .kernel_probe import SWITCH
 from .output import DEFAULT_LIMIT
 
 _FILE_KEYS = {

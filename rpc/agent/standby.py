@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import os
-import signal
 import socket
 import sys
 from dataclasses import asdict, fields
@@ -20,7 +19,7 @@ from ..files import open_to_write, open_unlinked, parsed, read_regular, write_pr
 from ..job.hardening import REFUSE_INSPECTION
 from ..lease.lease import DriverLease, Promise
 from ..messages import Denied, KeepManifest
-from .children import ChildProcesses, child_environment
+from .children import ChildProcesses, child_environment, kill_group
 
 MANIFEST, ATTEMPT_STATE = "manifest", "attempt.json"
 MOST_BYTES = 4 << 30
@@ -191,8 +190,7 @@ class StandbyProcess:
         return True
 
     def end(self) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        kill_group(self._process)
         self._process.wait()
         self._line.close()
 

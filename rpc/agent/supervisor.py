@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -45,7 +42,7 @@ from ..protocol import is_node
 from ..verdict import signal_name
 from . import job_state
 from .checks import threads_of
-from .children import ChildProcesses, child_environment
+from .children import COULD_NOT_FORK, ChildProcesses, ForkedProcess, JobProcess, child_environment, kill_group
 from .event_log import EventLog
 from .kernel_probe import Kernels
 from .output import JobOutput
@@ -53,7 +50,6 @@ from .store import JobRecord
 
 MOST_UNTAKEN = 64  # visitors sent to the process that it has not taken yet
 _MOST_READ = 256  # operations of one process per round, so that a talkative one cannot hold up the others
-_CHILD = "import gc; gc.disable(); from rpc.job.process import main; main()"  # until all is loaded
 
 logger = get_logger(__name__)
 
@@ -111,15 +107,16 @@ class Supervisor:
             self.output = JobOutput(folder / record.log, surroundings.output_limit)
             try:
                 environment = child_environment(os.environ, threads_of(order)) | surroundings.kernels.environment(order.kernels)
-                self._process, ours = _start(self._children, folder, self.output, environment, memory)
+                self._process, ours = _start(self._children, environment, order.module, folder, self.output, memory)
             except BaseException:
                 self.output.close()
                 raise
         except BaseException:
             self._monitor.close()
             raise
-        self._monitor.begin(self._process.pid)
-        self.events.note("accepted", host=socket.gethostname(), pid=self._process.pid, **_told(order))
+        self._monitor.begin(self._process.busy_pid if isinstance(self._process, ForkedProcess) else self._process.pid)
+        self.events.note("accepted", host=socket.gethostname(), **_told(order))
+        self._is_begun = False
         self.channel: ProcessChannel | None = ProcessChannel(ours, FROM_JOB_PROCESS)
         keys = peer_keys(cluster, order.job, order.node, [*order.group, *order.others])
         self._cluster, self._callers = cluster, {key.id: node for node, key in keys.items()}
@@ -138,10 +135,6 @@ class Supervisor:
                 surroundings.code_policy,
             )
         )
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
 
     @property
     def name(self) -> str:
@@ -196,8 +189,12 @@ class Supervisor:
         """Take in what the process has said up to `now`; returns events for `handle`."""
         events: list[object] = []
         self.output.take()
+        if not self._is_begun and self._process.pid:
+            self._is_begun = True
+            self._monitor.begin(self._process.pid)
+            self.events.note("started", pid=self._process.pid)
         for _ in range(_MOST_READ):
-            if self.channel is None:
+            if self.channel is None or (not self._is_begun and self._process.returncode is None):
                 break
             try:
                 received = self.channel.receive()
@@ -213,9 +210,9 @@ class Supervisor:
             if connection is not None:
                 connection.close()
             events += self._take(operation)
-        if self.channel is None and self._process.poll() is not None and self._nothing_left(now):
+        if self.channel is None and (code := self._process.poll()) is not None and self._nothing_left(now):
             self.output.close()
-            events.append(job_state.ProcessGone(_how(self._process.returncode)))
+            events.append(job_state.ProcessGone(_how(code)))
         return events
 
     def _nothing_left(self, now: float) -> bool:
@@ -260,7 +257,7 @@ class Supervisor:
             return
         for action in self.slot.handle(event, now):
             if isinstance(action, job_state.Kill):
-                self._kill()
+                kill_group(self._process)
             elif isinstance(action, job_state.OrderHalt):
                 self._order_to_halt = action.reason
                 self._send(Halt(action.reason))
@@ -283,13 +280,9 @@ class Supervisor:
         self._has_run = self._has_run or tell.state == "running"
         self._tell(tell)
 
-    def _kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-
     def _hang_up(self) -> None:
         """The process has ended, or must: its children are ended with it, and its exit code stays what it was."""
-        self._kill()
+        kill_group(self._process)
         if self.channel is not None:
             self.channel.close()
             self.channel = None
@@ -301,20 +294,12 @@ class Supervisor:
 
 
 def _start(
-    children: ChildProcesses, folder: Path, output: JobOutput, environment: dict[str, str], memory: int
-) -> tuple[subprocess.Popen[bytes], socket.socket]:
-    """A fresh interpreter with its output in the job's log, and our end of the pair with it; `memory` is its recorder's."""
+    children: ChildProcesses, environment: dict[str, str], module: str, folder: Path, output: JobOutput, memory: int
+) -> tuple[JobProcess, socket.socket]:
+    """A job process with its output in the job's log, and our end of the pair with it; `memory` is its recorder's."""
     ours, theirs = make_channel()
     try:
-        process = children.start(
-            [sys.executable, "-c", _CHILD, str(theirs.fileno()), str(memory)],
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=output.theirs,
-            stderr=output.theirs,
-            pass_fds=[theirs.fileno(), memory],
-        )
+        process = children.start_job(environment, module, folder, theirs.fileno(), memory, output.theirs)
     except BaseException:
         ours.close()
         raise
@@ -329,4 +314,6 @@ def _told(order: CanCommit) -> dict[str, Any]:
 
 
 def _how(code: int) -> str:
+    if code == COULD_NOT_FORK:
+        return "its process could not be forked"
     return f"exit code {code}" if code >= 0 else f"killed by signal {-code} ({signal_name(-code)})"

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 4, 15, 36
 REFUSE_INSPECTION: Final = (
     f"import ctypes, sys; sys.platform == 'linux' and ctypes.CDLL(None).prctl({_PR_SET_DUMPABLE}, 0, 0, 0, 0)"
 )
@@ -33,6 +33,16 @@ def refuse_inspection() -> None:
     would forbid no more than what the system forbids already.
     """
     _prctl(_PR_SET_DUMPABLE, 0)
+
+
+def allow_inspection() -> None:
+    """Take `refuse_inspection` back, in a process that was forked and holds no key."""
+    _prctl(_PR_SET_DUMPABLE, 1)
+
+
+def name_process(name: str) -> None:
+    """Have `ps` and `top` show `name`, of at most 15 characters."""
+    _prctl(_PR_SET_NAME, name.encode())
 
 
 def wake_when_orphaned() -> None:
@@ -90,7 +100,7 @@ def end_process(code: int) -> None:
     os._exit(code)
 
 
-def _prctl(option: int, value: int) -> None:
+def _prctl(option: int, value: int | bytes) -> None:
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):  # a C library that does not know of it
             ctypes.CDLL(None).prctl(option, value, 0, 0, 0)

@@ -18,6 +18,8 @@ HASWELL: Final = "Haswell"
 """The kernels for AVX2, which CPUs with AVX-512 can have as well."""
 CAP: Final = "kernels"
 """The name under which an agent tells, when it is connected to, of the sets that its job processes may have."""
+SWITCH: Final = "PSGD_KERNEL_PROBE"
+"""The variable that turns the measurement of kernels off, where it is `off`."""
 _VARIABLE: Final = "OPENBLAS_CORETYPE"
 _FEATURES: Final = "NPY_DISABLE_CPU_FEATURES"
 KERNEL_VARIABLES: Final = (_VARIABLE, _FEATURES)

@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from network import VERSION
 from network.controller import Controller
@@ -45,10 +45,12 @@ from ..process_channel import ProcessChannel
 from . import rendezvous
 from .acceptor import ORPHANED, JobAcceptor
 from .code_session import CodeSession
-from .hardening import adopt_orphans, end_descendants, set_limits, wake_when_orphaned
+from .hardening import adopt_orphans, end_descendants, name_process, set_limits, wake_when_orphaned
 from .peers import PeerConnector, PendingPeers, look_if_cores_suffice, peer_target
 from .report import exit_code_of, keep_sources, make_report, outcome_of, shown_to_submitter
 
+NAME: Final = "psgd-job"
+"""As which `ps -o comm` and /proc show job processes."""
 OUTPUT = "out"
 _LOOK_SECONDS = 0.2  # between looks at the submitter while the peers meet
 _READY = (1,)  # head of the READY message between peers
@@ -258,6 +260,12 @@ class JobProcess:
 
 
 def main() -> None:
+    run_job(int(sys.argv[1]), int(sys.argv[2]))
+
+
+def run_job(channel_descriptor: int, memory: int) -> None:
+    """Run the job that the agent tells of over the channel, with a recorder in its memory, and end this process."""
+    name_process(NAME)
     faulthandler.enable()
     set_limits()
     adopt_orphans()
@@ -268,9 +276,9 @@ def main() -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(CleanFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
-    recorder = open_recorder(int(sys.argv[2]))
+    recorder = open_recorder(memory)
     monitor.attach(recorder)
-    channel = ProcessChannel(socket.socket(fileno=int(sys.argv[1])), TO_JOB_PROCESS)
+    channel = ProcessChannel(socket.socket(fileno=channel_descriptor), TO_JOB_PROCESS)
     wait_sockets([channel.sock], [], BEGIN_SECONDS)
     received = channel.receive()
     if received is None or not isinstance(received[0], Begin):

@@ -15,7 +15,7 @@ import network
 from network.errors import TimedOut
 from network.nodes import Address
 
-from ..agent.kernel_probe import SWITCH
+from ..job.kernels import SWITCH
 
 L = TypeVar("L", bound="Launcher")
 Found = TypeVar("Found")

@@ -172,7 +172,7 @@ class JobMessages:
         self._nodes = {*addresses, *others}
         self._roster: dict[int, list[str]] = {}  # of the nodes that have accepted
 
-    def can_commit(self, node: int, group: Sequence[int], prepare_limit: float) -> CanCommit:
+    def can_commit(self, node: int, group: Sequence[int], prepare_limit: float, module: str) -> CanCommit:
         host = self._addresses[node].host
         return replace(
             self._question,
@@ -181,6 +181,7 @@ class JobMessages:
             jobs_on_host=sum(address.host == host for address in self._addresses.values()),
             prepare_limit=prepare_limit,
             others=sorted(self._nodes.difference(group)),
+            module=module,
         )
 
     def note(self, node: int, accepted: Accepted) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from network.clock import Clock
@@ -19,7 +20,7 @@ from ..liveness.cluster_monitor import ClusterMonitor
 from ..liveness.limits import EXTRA_SECONDS, START_SECONDS, TAKE_BACK_SECONDS
 from ..logs import clean
 from ..machine import Tick
-from ..messages import Abort, Accepted, Answers, Asks, Heartbeat, Loaded, Operation, Prepared, Refused
+from ..messages import MAX_MODULE_NAME, Abort, Accepted, Answers, Asks, Heartbeat, Loaded, Operation, Prepared, Refused
 from ..shipping import Bundle, pack
 from . import submission as sub
 from .connections import Connections, Gone, JobMessages, Opened, Unreached
@@ -207,9 +208,8 @@ class GroupSubmission:
         to_call: list[int] = []
         for action in machine.handle(event, self._clock.monotonic()):
             if isinstance(action, sub.AskCanCommit):
-                self._connections.tell_agent(
-                    action.node, self._messages.can_commit(action.node, machine.nodes, self._prepare_limit(machine))
-                )
+                limit, module = self._prepare_limit(machine), self._bundles[action.node].module
+                self._connections.tell_agent(action.node, self._messages.can_commit(action.node, machine.nodes, limit, module))
             elif isinstance(action, sub.OpenCodeSession):
                 to_call.append(action.node)
             elif isinstance(action, sub.Answer):
@@ -243,4 +243,5 @@ def pack_executable(executable: Callable[..., AbsExecutable], objects: Mapping[s
 
     Raises: as `shipping.pack`.
     """
-    return pack({"executable": executable, "objects": dict(objects or {})})
+    bundle = pack({"executable": executable, "objects": dict(objects or {})})
+    return replace(bundle, module=str(getattr(executable, "__module__", ""))[:MAX_MODULE_NAME])

@@ -16,7 +16,7 @@ import pytest
 from executor import ClusterExecutor, NodeLost
 from network import NodeAssignment, Rejected, Request
 from rpc import Reclaimer
-from tests.proc import children_of, is_gone
+from tests.proc import at_work_for, is_gone
 from tests.processes.harness import cluster, wait_for
 from tests.sources import ROOT
 
@@ -122,8 +122,8 @@ def test_processes_that_die_before_they_begin_a_task(tmp_path: Path) -> None:
         with ClusterExecutor(made.nodes()) as executor:
             killed: set[int] = set()
             for _ in range(3):
-                wait_for(lambda: executor.live_nodes == [0] and set(children_of(agent)) - killed, "a process to be there")
-                for pid in set(children_of(agent)) - killed:
+                wait_for(lambda: executor.live_nodes == [0] and at_work_for(agent) - killed, "a process to be there")
+                for pid in at_work_for(agent) - killed:
                     os.kill(pid, signal.SIGKILL)
                     killed.add(pid)
             wait_for(lambda: executor._dispatcher.broken, "the executor to know that no node is left")
@@ -153,7 +153,7 @@ def test_a_host_that_falls_silent(tmp_path: Path) -> None:
         agents = {agent.process.pid for agent in made.agents}
         with ClusterExecutor(made.nodes(), retries=1) as executor:
             future, pid = begin(executor, tmp_path)
-            (agent,) = [agent for agent in agents if pid in children_of(agent)]
+            (agent,) = [agent for agent in agents if pid in at_work_for(agent)]
             try:
                 os.kill(agent, signal.SIGSTOP)
                 os.kill(pid, signal.SIGSTOP)

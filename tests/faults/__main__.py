@@ -22,6 +22,7 @@ from network.key_files import create_key_file
 from network.transport import wait_sockets
 from parallel_sgd.checkpoint.store import file_name
 from parallel_sgd.progress import Position
+from tests.proc import is_job
 from tests.processes.harness import AgentProcess, processes_below
 
 from .grid import BEFORE_RUNNING, CELLS, Cell
@@ -79,7 +80,7 @@ class Rig:
         if role == "agent":
             return [self.agents[1].pid]
         agent = self.agents[{"child": 1, "peer": 0, "server": WORKERS}[role]]
-        return [pid for pid in agent.job_pids() if _is_job(pid)]
+        return [pid for pid in agent.job_pids() if is_job(pid)]
 
     def run(self, cell: Cell, how: str) -> str:
         """One cell; returns what came of it, and raises AssertionError where something does not hold."""
@@ -177,12 +178,6 @@ class Rig:
         for pid in left:
             os.kill(pid, signal.SIGKILL)
         assert not left, f"processes {left} were left behind"
-
-
-def _is_job(pid: int) -> bool:
-    with contextlib.suppress(OSError):
-        return b"rpc.job.process" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    return False
 
 
 def main() -> int:

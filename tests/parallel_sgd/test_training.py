@@ -152,18 +152,18 @@ def test_tables_and_results_of_a_job(tmp_path: Path) -> None:
 
 
 def test_metrics_that_wait_are_those_of_their_step(tmp_path: Path) -> None:
-    """What they are computed of may change afterwards; rows stay in their order, also behind predictions too large to wait."""
+    """What they are computed of may change afterwards; rows stay in their order, also behind predictions too large to wait, and
+    behind a slow step none waits."""
     report = TrainingReport(tmp_path, "T", 0, ["accuracy"])
     rows = StepRows(report, [CategoricalAccuracy()])
-    for step, samples in enumerate((4, 10_000, 4, 4)):
+    for step, (second, samples) in enumerate(((0, 4), (0.01, 10_000), (0.02, 4), (0.03, 4), (0.3, 4))):
         label, prediction = np.zeros(samples, np.int64), np.zeros((samples, 2), np.float32)
         prediction[: samples // 4 * step, 1] = 1
-        rows.add((step * 0.4, 1, step + 1, 4, step + 1, 0.5), label, prediction)
+        rows.add((second, 1, step + 1, 4, step + 1, 0.5), label, prediction)
         prediction[:] = np.nan
-    rows.flush()
     report.close()
     assert [row[2:] for row in rows_of(report.steps_path)[1:]] == [
-        [str(step + 1), "4", str(step + 1), "0.5", str(1 - step / 4)] for step in range(4)
+        [str(step + 1), "4", str(step + 1), "0.5", str(1 - step / 4)] for step in range(5)
     ]
 
 

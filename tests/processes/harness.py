@@ -20,7 +20,7 @@ from network import Controller, NodeAssignment, Request
 from network.keys import Keyring, format_keyring, new_key
 from network.nodes import Address
 from rpc import Coordinator
-from tests.proc import children_of
+from tests.proc import at_work_for
 from tests.sources import ROOT
 
 LIMIT = 60.0  # no contract states it: whoever reaches it waits in vain
@@ -118,8 +118,8 @@ class AgentProcess:
         return self.console
 
     def job_pids(self) -> list[int]:
-        """The agent's living children."""
-        return sorted(children_of(self.pid))
+        """The agent's living children, without the one from which it forks them."""
+        return sorted(at_work_for(self.pid))
 
     def end(self, number: int = signal.SIGTERM) -> int:
         """Send a signal and wait for the end; returns the exit code."""

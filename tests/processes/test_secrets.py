@@ -93,7 +93,7 @@ def test_no_secret_anywhere(own: Cluster, tmp_path: Path) -> None:
     for environ, arguments, folder, folder_mode, umask in outcome.results.values():
         assert not {name for name in environ if "KEY" in name.upper()}
         assert environ["OMP_NUM_THREADS"] == environ["OPENBLAS_NUM_THREADS"] == "1"
-        assert len(arguments) == 3 and Path(folder).is_relative_to(own.root) and folder_mode == 0o700 and umask == 0o077
+        assert len(arguments) == 2 and Path(folder).is_relative_to(own.root) and folder_mode == 0o700 and umask == 0o077
     for path in [*own.root.rglob("*"), *tmp_path.rglob("*")]:
         if path.is_file() and path != own.key_file:
             content = path.read_bytes()

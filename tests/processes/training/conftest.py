@@ -9,7 +9,7 @@ import pytest
 
 from parallel_sgd import local_workers
 from parallel_sgd.nodes import LocalNodes
-from tests.proc import children_of
+from tests.proc import at_work_for
 from tests.processes.harness import wait_for
 
 
@@ -25,4 +25,4 @@ def agents(four: LocalNodes) -> Iterator[LocalNodes]:
     yield four
     assert four.agents is not None
     for pid in four.agents.pids:
-        wait_for(lambda pid=pid: not list(children_of(pid)), "the agents to be free")
+        wait_for(lambda pid=pid: not at_work_for(pid), "the agents to be free")

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.proc import is_job
 from tests.processes.harness import Cluster, wait_for
 
 ROOT = Path(__file__).parents[3]
@@ -94,8 +95,7 @@ class Left:
 
     def job_process(self, node: int) -> int:
         agent = self.trio.agents[node]
-        commands = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in agent.job_pids()}
-        return next(pid for pid, command in commands.items() if b"rpc.job.process" in command)
+        return next(pid for pid in agent.job_pids() if is_job(pid))
 
     def command(self, *arguments: str) -> Command:
         command = Command([sys.executable, str(ROOT / "job_submit.py"), *arguments], self.environ, self.place)

@@ -1,0 +1,108 @@
+"""The process that an agent's job processes are forked from, so that what they all import is imported once.
+
+It runs no code of theirs, and they cannot change what later ones are forked from. Random generators that would go on alike in
+all of them begin anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import socket
+import sys
+from importlib import import_module
+
+from ..code_closure import OWN_PACKAGES
+from . import process
+from .hardening import allow_inspection, name_process, refuse_inspection, wake_when_orphaned
+
+_NAME = "psgd-fork-srv"
+_REQUEST_BYTES = 1 << 16
+_CLOEXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+
+
+def main() -> None:
+    """Fork a job process for each request from the socket `sys.argv[1]`, and answer with its number, until the agent is gone.
+
+    A request is the name of the module with the job's executor, a zero, and the folder to work in; with it come the descriptors
+    of the job's channel, recorder and output. The answer is decimal, and negative where an error kept it from being forked. The
+    process is a child of whoever adopts orphans here, which is the agent, and leads a session.
+    """
+    refuse_inspection()
+    wake_when_orphaned()
+    name_process(_NAME)
+    gc.freeze()  # in a fork the collector would write to all that it looks at, and so copy it
+    control = socket.socket(fileno=int(sys.argv[1]))
+    channel, memory = _serve(control)
+    process.run_job(channel, memory)
+
+
+def _serve(control: socket.socket) -> tuple[int, int]:
+    """Returns in job processes only, with the descriptors of the channel and of the recorder's memory."""
+    while True:
+        packet, descriptors, _, _ = socket.recv_fds(control, _REQUEST_BYTES, 3, _CLOEXEC)
+        if not packet:
+            os._exit(0)
+        module, _, folder = packet.partition(b"\0")
+        _import(module.decode("utf-8", "replace"))
+        if _fork(control):
+            control.close()
+            channel, memory, output = descriptors
+            _become_job(folder, output)
+            return channel, memory
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _import(module: str) -> None:
+    """Import a module of ours before the first job that needs it is forked; others are for the job itself."""
+    if module in sys.modules or module.partition(".")[0] not in OWN_PACKAGES:
+        return
+    try:
+        import_module(module)
+    except (Exception, SystemExit):  # noqa: BLE001  the job process will fail likewise, and tell its submitter
+        return
+    gc.freeze()
+
+
+def _fork(control: socket.socket) -> bool:
+    """Whether this is the new process. A process between forks it and ends at once, so that the agent adopts it."""
+    try:
+        between = os.fork()
+    except OSError as error:
+        _answer(control, -(error.errno or 1))
+        return False
+    if between:
+        status = os.waitstatus_to_exitcode(os.waitpid(between, 0)[1])
+        if status:
+            _answer(control, -abs(status))
+        return False
+    try:
+        pid = os.fork()
+    except OSError as error:
+        os._exit(error.errno or 1)
+    if pid:
+        _answer(control, pid)  # before its end: the agent never has a child of which it cannot have heard
+        os._exit(0)
+    return True
+
+
+def _answer(control: socket.socket, number: int) -> None:
+    with contextlib.suppress(OSError):  # the agent is gone
+        control.send(b"%d" % number)
+
+
+def _become_job(folder: bytes, output: int) -> None:
+    os.setsid()
+    allow_inspection()
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        os.dup2(output, number)
+        stream = open(number, "w", closefd=False)  # noqa: SIM115  the one there is may know that it can seek, which a pipe cannot
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+    os.close(output)
+    os.chdir(folder)
+    random = sys.modules.get("numpy.random")  # Python's own begins anew in every fork
+    if random is not None:
+        random.seed()
