@@ -26,7 +26,7 @@ from network.transport import MAX_UNIX_PATH, PortInUse, Waker, listen_tcp, liste
 from ..job import kernels
 from ..logs import attach_file, clean, get_logger
 from . import drain
-from .children import ChildProcesses
+from .children import ChildProcesses, child_environment
 from .event_log import RateLimit, SecurityLog, new_log
 from .failover import DriverLeases
 from .kernel_probe import Kernels
@@ -106,6 +106,10 @@ class Agent:
             self._acceptor = Acceptor(self._policy, self._clock)
             held.callback(self._acceptor.close)
             self._kernels.start(children)
+            # most jobs have one thread for each process, and the kernels that are best here
+            children.prepare(
+                child_environment(os.environ, 1) | self._kernels.environment(kernels.choose([self._kernels.times]))
+            )
             self._held = held.pop_all()
 
     def _listen_on_ipv6(self, at_end: Callable[..., object]) -> None:

@@ -40,6 +40,7 @@ class ChildProcesses:
 
     def __init__(self, adopts: bool) -> None:
         self._adopts = adopts
+        self._forks = adopts and sys.platform.startswith("linux")
         self._spared = children() if adopts else set()
         self._started: list[JobProcess] = []
         self._fork_server: ForkServer | None = None
@@ -64,7 +65,7 @@ class ChildProcesses:
 
         Raises: OSError.
         """
-        if not self._adopts or not sys.platform.startswith("linux"):
+        if not self._forks:
             return self.start(
                 [sys.executable, "-c", _JOB, str(channel), str(memory)],
                 cwd=folder,
@@ -74,14 +75,23 @@ class ChildProcesses:
                 stderr=output,
                 pass_fds=[channel, memory],
             )
+        process = self._fork_server_for(environment).fork(module, folder, [channel, memory, output])
+        self._started.append(process)
+        return process
+
+    def prepare(self, environment: dict[str, str]) -> None:
+        """Have a job process with this environment, which probably comes next, begin soon."""
+        if self._forks:
+            with contextlib.suppress(OSError):  # it is tried again when there is a job
+                self._fork_server_for(environment)
+
+    def _fork_server_for(self, environment: dict[str, str]) -> ForkServer:
         server = self._fork_server
         if server is None or server.environment != environment or not server.is_alive:
             if server is not None:
                 server.retire()
             self._fork_server = server = ForkServer(environment, self)
-        process = server.fork(module, folder, [channel, memory, output])
-        self._started.append(process)
-        return process
+        return server
 
     def end_adopted(self) -> set[int]:
         """Kill what has been adopted; returns what is still there of it, which takes some milliseconds to end.
