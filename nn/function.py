@@ -19,7 +19,7 @@ from nn.operation.convolution import window
 from nn.operation.convolution.operation import Convolution
 from nn.operation.convolution.window import Padding
 from nn.operation.elementwise import Square
-from nn.operation.lookup import Lookup
+from nn.operation.index import Lookup
 from nn.operation.matmul import TensorDot
 from nn.operation.pooling import Pool, PoolAverage, PoolMax
 from nn.operation.shape import Concatenate

@@ -6,11 +6,10 @@ from nn.lazy import lazily
 
 if TYPE_CHECKING:
     from nn.layer.attention import MultiHeadAttention
-    from nn.layer.convolution import Conv1D, Conv2D
+    from nn.layer.convolution import AveragePool, Conv1D, Conv2D, GlobalAveragePool, MaxPool
     from nn.layer.core import Dense, Embedding, Flatten, Reshape
     from nn.layer.layer import Layer
     from nn.layer.merging import Add, Concatenate
-    from nn.layer.pooling import AveragePool, GlobalAveragePool, MaxPool
     from nn.layer.recurrent import GRU, LSTM, Recurrent, SimpleRNN
     from nn.layer.regularization import BatchNorm, Dropout, LayerNorm
 
@@ -20,7 +19,7 @@ __all__ = [
     "SimpleRNN",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
-    "attention": "MultiHeadAttention", "convolution": "Conv1D Conv2D", "core": "Dense Embedding Flatten Reshape",
-    "layer": "Layer", "merging": "Add Concatenate", "regularization": "BatchNorm Dropout LayerNorm",
-    "pooling": "AveragePool GlobalAveragePool MaxPool", "recurrent": "GRU LSTM Recurrent SimpleRNN",
+    "attention": "MultiHeadAttention", "convolution": "AveragePool Conv1D Conv2D GlobalAveragePool MaxPool",
+    "core": "Dense Embedding Flatten Reshape", "layer": "Layer", "merging": "Add Concatenate",
+    "recurrent": "GRU LSTM Recurrent SimpleRNN", "regularization": "BatchNorm Dropout LayerNorm",
 })  # fmt: skip

@@ -12,7 +12,7 @@ from nn.arrays import BATCH, Shape
 from nn.initializer import GlorotUniform, Initializer, Uniform, Zeros
 from nn.layer.layer import Layer, chosen
 from nn.names import ActivationName, InitializerName
-from nn.operation.lookup import Lookup
+from nn.operation.index import Lookup
 from nn.value.value import Value
 
 

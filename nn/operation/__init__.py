@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from nn.operation.attention import Attention
     from nn.operation.broadcasting import Broadcasting
     from nn.operation.elementwise import Absolute, DropoutOperation, Elementwise, Exp, Log, Negative, Sqrt, Square
-    from nn.operation.index import Entry, Index
-    from nn.operation.lookup import Lookup
+    from nn.operation.index import Entry, Index, Lookup
     from nn.operation.matmul import MatMul, TensorDot
     from nn.operation.normalization import BatchNormalize, LayerNormalize
     from nn.operation.operation import Mode, Operation, batch_leads
@@ -30,8 +29,8 @@ __all__ = [
 __getattr__, __dir__ = lazily(__name__, {
     "arithmetic": "Add Compare Divide Maximum Minimum Multiply Power Subtract Where", "attention": "Attention",
     "broadcasting": "Broadcasting",
-    "elementwise": "Absolute DropoutOperation Elementwise Exp Log Negative Sqrt Square", "index": "Entry Index",
-    "lookup": "Lookup", "matmul": "MatMul TensorDot", "normalization": "BatchNormalize LayerNormalize",
+    "elementwise": "Absolute DropoutOperation Elementwise Exp Log Negative Sqrt Square", "index": "Entry Index Lookup",
+    "matmul": "MatMul TensorDot", "normalization": "BatchNormalize LayerNormalize",
     "operation": "Mode Operation batch_leads", "pooling": "PoolAverage PoolMax",
     "reduction": "Max Mean Min Reduction Sum", "shape": "Concatenate Reshape Transpose",
 })  # fmt: skip

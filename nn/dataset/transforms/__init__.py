@@ -8,9 +8,8 @@ if TYPE_CHECKING:
     from nn.dataset.transforms.abstract import AbsTransformer, Chain, build, describe
     from nn.dataset.transforms.images import Augment, ImageCls
     from nn.dataset.transforms.labels import OneHot
-    from nn.dataset.transforms.non_iid import Dirichlet, Make_Non_IID, True_Non_IID
     from nn.dataset.transforms.normalize import Normalize, NormalizeLabels
-    from nn.dataset.transforms.order import Shuffle
+    from nn.dataset.transforms.order import Dirichlet, Make_Non_IID, Shuffle, True_Non_IID
 
 __all__ = [
     "AbsTransformer", "Augment", "Chain", "Dirichlet", "ImageCls", "Make_Non_IID", "Normalize", "NormalizeLabels", "OneHot",
@@ -18,5 +17,5 @@ __all__ = [
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
     "abstract": "AbsTransformer Chain build describe", "images": "Augment ImageCls", "labels": "OneHot",
-    "non_iid": "Dirichlet Make_Non_IID True_Non_IID", "normalize": "Normalize NormalizeLabels", "order": "Shuffle",
+    "normalize": "Normalize NormalizeLabels", "order": "Dirichlet Make_Non_IID Shuffle True_Non_IID",
 })  # fmt: skip
