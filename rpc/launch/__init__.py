@@ -8,9 +8,8 @@ if TYPE_CHECKING:
     from .batch import BatchLauncher
     from .dask import DaskLauncher
     from .kubernetes import KubernetesLauncher
-    from .launcher import Launcher, Offer
+    from .launcher import LAUNCHERS, Launcher, Offer, launcher_of
     from .local import LocalAgents, LocalLauncher, local_agents
-    from .registry import LAUNCHERS, launcher_of
     from .ssh import SSHLauncher
 
 __all__ = [
@@ -33,9 +32,8 @@ __getattr__, __dir__ = lazily(
         "batch": "BatchLauncher",
         "dask": "DaskLauncher",
         "kubernetes": "KubernetesLauncher",
-        "launcher": "Launcher Offer",
+        "launcher": "LAUNCHERS Launcher Offer launcher_of",
         "local": "LocalAgents LocalLauncher local_agents",
-        "registry": "LAUNCHERS launcher_of",
         "ssh": "SSHLauncher",
     },
 )
