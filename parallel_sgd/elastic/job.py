@@ -30,7 +30,7 @@ from rpc.files import read_one
 from rpc.logs import SUBMIT_LOGGER, clean, get_logger
 from rpc.messages import Operation, State, Verdict
 
-from ..checkpoint.disk import Disk
+from ..checkpoint.store import Disk
 from ..elastic_membership import ElasticMembership, failure_of, last_line
 from ..errors import JobFailed
 from .messages import Broken, Got, Here, HostsChanged, Kept, Noted, Printed, Ready, Removed, Returned, Round, Void, Waits

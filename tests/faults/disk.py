@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parallel_sgd.checkpoint.disk import Disk
+from parallel_sgd.checkpoint.store import Disk
 
 if TYPE_CHECKING:
     from .life import Life

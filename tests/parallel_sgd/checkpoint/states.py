@@ -14,8 +14,7 @@ from nn.dataset.transforms import ImageCls, Shuffle
 from nn.model import Model, SequentialModel
 from parallel_sgd import JobResult, ParallelSGD, in_process
 from parallel_sgd.checkpoint import Header, Position, Progress, Snapshot, Store
-from parallel_sgd.checkpoint.disk import Disk
-from parallel_sgd.checkpoint.store import file_name
+from parallel_sgd.checkpoint.store import Disk, file_name
 
 BATCHES = 12  # of an epoch of the digits, with two workers and blocks of 64; the last has 92 samples
 

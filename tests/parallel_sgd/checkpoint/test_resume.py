@@ -24,12 +24,11 @@ from nn.threads import describe_kernels
 from parallel_sgd import Parameter_Server, codec, in_process
 from parallel_sgd.accounts import Times
 from parallel_sgd.checkpoint import CheckpointError, Keeper, Position, Resumption, Snapshot, Store
-from parallel_sgd.checkpoint.disk import Disk
 from parallel_sgd.checkpoint.keeper import Checkpointing
 from parallel_sgd.checkpoint.locate import WORK
 from parallel_sgd.checkpoint.resume import NODES, ON_AGENTS, RESUMES, ResumePoint, checked_resume
 from parallel_sgd.checkpoint.state import restore_values
-from parallel_sgd.checkpoint.store import file_name
+from parallel_sgd.checkpoint.store import Disk, file_name
 from parallel_sgd.codec import GlobalSettings
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.in_process_scheduler import run_in_process

@@ -22,11 +22,10 @@ import safetensors.numpy
 from network.testing import VirtualClock
 from nn.tensor_files import dump, parse
 from parallel_sgd.checkpoint import CheckpointError, Keeper, Position, Progress, Schedule, Snapshot, Store, checked_every
-from parallel_sgd.checkpoint.disk import Disk
 from parallel_sgd.checkpoint.schedule import keeps
 from parallel_sgd.checkpoint.snapshot import FORMAT
 from parallel_sgd.checkpoint.state import state_of
-from parallel_sgd.checkpoint.store import file_name, read_checkpoint
+from parallel_sgd.checkpoint.store import Disk, file_name, read_checkpoint
 from parallel_sgd.checkpoint.writer import Copies, Writer
 from parallel_sgd.progress import History, Stretch
 from tests.parallel_sgd.checkpoint.states import FailingDisk, content, header, newest, snapshot

@@ -20,7 +20,7 @@ from network.values import decode, encode
 from network.wire import unpack
 from nn.gradient_descent import ADAMOptimizer, MomentumOptimizer, SGDOptimizer
 from nn.gradient_descent.schedule import StepDecay
-from parallel_sgd.checkpoint.disk import Disk
+from parallel_sgd.checkpoint.store import Disk
 from parallel_sgd.elastic import (
     ElasticSampler,
     HostsUpdatedInterrupt,
