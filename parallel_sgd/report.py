@@ -11,10 +11,7 @@ from typing import Final
 
 from nn.metric import Metric
 
-from .accounts import Entry, Times
-from .batch_times import COLUMNS as BATCH_COLUMNS
-from .batch_times import LINE as BATCH_LINE
-from .batch_times import Row
+from .accounts import BATCH_COLUMNS, BATCH_LINE, BatchRow, Entry, Times
 from .block_history import LedgerTable
 from .progress import COLUMNS, History
 from .table import Earlier, Table
@@ -71,7 +68,7 @@ class TrainingReport:
         self.steps_path, self.evaluations_path, self.times_path, *_ = self.paths
         self._times = Times(0.0, 0.0, 0.0, 0.0, 0.0)
         self._rows: list[tuple[float | int, ...]] = []
-        self._batch_rows: list[Row] = []
+        self._batch_rows: list[BatchRow] = []
         self._saved = 0.0  # the time of the first row since the last `save`
         heads: list[tuple[str, ...]] = [
             ("Time", "Epochs", "Batches", "in", "Total", "Loss", *metrics),
@@ -107,7 +104,7 @@ class TrainingReport:
             self.save()
             self._saved = row[0]
 
-    def batch(self, row: Row) -> None:
+    def batch(self, row: BatchRow) -> None:
         """One batch: the row of `BatchWatch`, which goes out with the others."""
         self._batch_rows.append(row)
 

@@ -21,7 +21,7 @@ from nn.value import Variable
 from rpc.logs import get_logger
 from rpc.monitor import Monitor
 
-from .batch_times import BatchWatch
+from .accounts import BatchWatch
 from .batches import Batches, BlockFeeder
 from .block_history import Recorder
 from .channel import Wait

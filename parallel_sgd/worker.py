@@ -1,18 +1,20 @@
-"""Puts one worker of a job together, whatever carries its packets."""
+"""Puts one worker of a job together, whatever carries its packets; and its variables, where several are sent as one vector."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from nn.model import Model
 from nn.optimizer import IOptimizer
 from rpc.logs import get_logger
 
 from .accounts import Accounts, Joined
-from .batch_sync.sync.interface import ISyncType
+from .batch_sync.sync.interface import ISyncType, SyncChoice
+from .batch_sync.sync.synchronized import SynchronizedSGD
 from .batches import Batches
 from .block_history import Recorder
 from .channel import Channel, Parameter_Server
@@ -31,14 +33,16 @@ from .checkpoint.state import (
 )
 from .codec.bank import CodecBank
 from .codec.choice import choose_codecs
+from .codec.interfaces import Codec
 from .exchange import BlockExchange, ReplacementCheck, is_doubtful
 from .job_callbacks import JobCallbacks
-from .joined import join
 from .plan import BUFFERS, WorkerPlan, buffers_codec, likes_of
 from .progress import Position, Progress
 from .sharded_exchange import shard_codecs, shard_likes
 from .training import Continuity, Hooks, Samples, Training, TrainingProcess, Work
 
+#: A vector that holds as many bytes takes no further variable, and leaves while the gradients before it are computed.
+JOINED_BYTES: Final = 1 << 17
 _log = get_logger("parallel_sgd.checkpoint")
 
 
@@ -155,3 +159,35 @@ def _mark(channel: Channel, attempt: int, accounts: Accounts, position: Position
     if size is not None:
         accounts.sent(MARK, Parameter_Server, size)
     channel.flush()
+
+
+def join(
+    kinds: Sequence[type[Codec]],
+    sizes: Sequence[int],
+    op_type: type[IOptimizer],
+    sync_type: SyncChoice,
+    has_server: bool = False,
+) -> list[range]:
+    """The variables of each vector, in their order, all where none are joined.
+
+    Neighbours of one codec are joined as long as a vector holds fewer than `JOINED_BYTES`, from the last variable on, as
+    backward computes them. Codec and optimizer must both say, each for itself, that they can do with vectors (`joins`). `sizes`
+    are those of the variables in bytes. A parameter server counts variables, so with one none are joined. It is the same on all
+    workers.
+    """
+    joins = _says_so(op_type) and sync_type is SynchronizedSGD and not has_server
+    found: list[range] = []
+    held = 0
+    for variable in reversed(range(len(kinds))):
+        kind = kinds[variable]
+        if joins and found and held < JOINED_BYTES and kind is kinds[variable + 1] and _says_so(kind):
+            found[-1] = range(variable, found[-1].stop)
+        else:
+            found.append(range(variable, variable + 1))
+            held = 0
+        held += sizes[variable]
+    return found[::-1]
+
+
+def _says_so(kind: type[IOptimizer] | type[Codec]) -> bool:
+    return "joins" in vars(kind) and kind.joins()

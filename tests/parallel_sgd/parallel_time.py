@@ -11,7 +11,7 @@ from network.frames import Message
 from network.testing import VirtualClock
 from network.wire import Sent
 from nn.model import Model
-from parallel_sgd import accounts, batch_times
+from parallel_sgd import accounts
 from parallel_sgd.channel import Key, Wait
 from parallel_sgd.plan import WorkerPlan
 from parallel_sgd.report import TrainingReport
@@ -49,7 +49,7 @@ class Cluster:
         self._waits: dict[int, Wait | None] = {}
         self._reports: dict[int, TrainingReport] = {}
         patch(accounts.Stopwatch.__init__, "__defaults__", (lambda: self.clocks[self.running].monotonic(),))
-        patch(batch_times.time, "time", lambda: self.clocks[self.running].time())
+        patch(accounts.time, "time", lambda: self.clocks[self.running].time())
         for node in self.nodes:
             self.running = node
             inside = folder / f"Node-{node}-Retrieve"

@@ -17,8 +17,8 @@ from parallel_sgd.batch_sync import StaleSynchronous, SynchronizedSGD
 from parallel_sgd.channel import Key
 from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, TopK, netEncapsulation
 from parallel_sgd.codec.plain import Plain
-from parallel_sgd.joined import JOINED_BYTES, join
 from parallel_sgd.profiles import DuplicateAssignment, IIDBlockAssignment, ISetting
+from parallel_sgd.worker import JOINED_BYTES, join
 from tests.parallel_sgd.digits_job import DigitsJob, plan_of
 from tests.parallel_sgd.networks import mlp
 
