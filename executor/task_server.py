@@ -12,7 +12,7 @@ import numpy as np
 from network.errors import ProtocolError
 from rpc.communication import Communication
 from rpc.dialing import await_submitter, watch_for_silence
-from rpc.executable import AbsExecutable, ReplyPackage
+from rpc.executable import AbsSimpleExecutor
 from rpc.monitor import job_monitor
 
 from .errors import NotData
@@ -28,24 +28,15 @@ _SWITCH_SECONDS = 0.001  # between threads: the queue must not wait 5 ms for a t
 _OURS = 2  # references to an array that nobody but the result holds: the list of arrays, and the argument of getrefcount
 
 
-class TaskServer(AbsExecutable):
+class TaskServer(AbsSimpleExecutor):
     """Executes tasks one after the other, in the main thread of its process."""
 
     serves_submitter: ClassVar[bool] = True
 
     _count = 0
 
-    def requests(self) -> Sequence[str]:
-        return []
-
-    def satisfy(self, replies: Sequence[Any]) -> Sequence[str]:
-        return []
-
-    def ready(self) -> bool:
-        return True
-
-    def start(self, com: Communication) -> None:
-        """Serve until the submitter says that there are no more tasks."""
+    def run(self, com: Communication) -> int:
+        """Serve until the submitter says that there are no more tasks; returns how many there were."""
         session = await_submitter(com.controller)
         watch_for_silence(session)
         sys.setswitchinterval(_SWITCH_SECONDS)
@@ -61,6 +52,7 @@ class TaskServer(AbsExecutable):
                 del assignment  # its arguments must not live until the next task comes
         finally:
             queue.close()
+        return self._count
 
     def _execute(self, assignment: Assignment, functions: _Loaded, queue: TaskQueue) -> None:
         classes: Sequence[type] = ()
@@ -88,9 +80,6 @@ class TaskServer(AbsExecutable):
         if queue.output is not None:
             queue.output.end()  # before the result
         queue.put(assignment.task, kind, seconds, payload)
-
-    def done(self) -> ReplyPackage:
-        return ReplyPackage(self._count)
 
 
 def _named(error: BaseException, assignment: Assignment, queue: TaskQueue) -> BaseException:
