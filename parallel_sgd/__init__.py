@@ -8,7 +8,7 @@ from network import VERSION
 from network.names import lazily
 
 if TYPE_CHECKING:
-    from .callback import MonitorCallback
+    from .callbacks import MonitorCallback
     from .channel import Parameter_Server
     from .errors import JobFailed
     from .job import ParallelSGD
@@ -33,7 +33,7 @@ __version__ = VERSION
 __getattr__, __dir__ = lazily(
     __name__,
     {
-        "callback": "MonitorCallback",
+        "callbacks": "MonitorCallback",
         "channel": "Parameter_Server",
         "errors": "JobFailed",
         "job": "ParallelSGD",

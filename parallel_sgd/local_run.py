@@ -15,6 +15,7 @@ from rpc.shipping import pack
 from rpc.submit import RunFolder, node_folder
 
 from .batches import Batches
+from .callbacks import files_in
 from .channel import Parameter_Server
 from .checkpoint import CheckpointError, Keeper, Resumption, Store
 from .checkpoint.keeper import Checkpointing
@@ -24,7 +25,6 @@ from .checkpoint.state import ModelFile
 from .codec.parameters import warn_of_unread
 from .exchange import Participant
 from .in_process_scheduler import Build, MemoryChannel, SkippingClock, run_in_process
-from .job_callbacks import files_in
 from .ledger import collect
 from .parameter_server import Server, build_server
 from .plan import likes_of

@@ -24,10 +24,10 @@ from rpc.monitor import Monitor
 from .accounts import BatchWatch
 from .batches import Batches, BlockFeeder
 from .block_history import Recorder
+from .callbacks import JobCallbacks
 from .channel import Wait
 from .checkpoint.keeper import WorkerKeeper
 from .exchange import BlockExchange
-from .job_callbacks import JobCallbacks
 from .plan import WorkerPlan
 from .progress import History, Position, Progress
 from .report import StepRows, TrainingReport

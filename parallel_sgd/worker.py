@@ -17,6 +17,7 @@ from .batch_sync.sync.interface import ISyncType, SyncChoice
 from .batch_sync.sync.synchronized import SynchronizedSGD
 from .batches import Batches
 from .block_history import Recorder
+from .callbacks import JobCallbacks
 from .channel import Channel, Parameter_Server
 from .checkpoint.keeper import MARK, NO_CHECKPOINTS, Checkpointing, Commits, WorkerKeeper
 from .checkpoint.schedule import Schedule, keeps
@@ -35,7 +36,6 @@ from .codec.bank import CodecBank
 from .codec.choice import choose_codecs
 from .codec.interfaces import Codec
 from .exchange import BlockExchange, ReplacementCheck, is_doubtful
-from .job_callbacks import JobCallbacks
 from .plan import BUFFERS, WorkerPlan, buffers_codec, likes_of
 from .progress import Position, Progress
 from .sharded_exchange import shard_codecs, shard_likes

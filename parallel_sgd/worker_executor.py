@@ -20,10 +20,10 @@ from rpc.files import when_there_is_room
 from rpc.monitor import job_monitor
 
 from .batches import Batches
+from .callbacks import files_in
 from .checkpoint.keeper import Checkpointing
 from .checkpoint.state import ModelFile, Resumption
 from .fault_injection import FaultInjector
-from .job_callbacks import files_in
 from .job_executor import (
     DATA,
     EXTRA,

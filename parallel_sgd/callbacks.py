@@ -1,4 +1,5 @@
-"""Callbacks in a job: those of `nn.callback`, on every worker, with the same results and so with the same decisions.
+"""Callbacks in a job: those of `nn.callback`, on every worker, with the same results and so with the same decisions;
+and one that tells the failure detector where `Model.fit` is.
 
 After each epoch all workers have equal parameters, and evaluate them on all test samples. What callbacks are told are these
 results, `val_Loss` and `val_<metric>`: equal bits, so that all workers stop, reduce the learning rate and save alike without
@@ -18,6 +19,7 @@ from nn.model.history import VALIDATION, CallbackStates
 from nn.optimizer import GDOptimizer, IOptimizer
 from nn.tensor_files import TEMPORARY_SUFFIX
 from rpc.logs import get_logger
+from rpc.monitor import Monitor, job_monitor
 
 _log = get_logger("parallel_sgd.callbacks")
 _RATE = "learn_rate"
@@ -114,3 +116,34 @@ def _nested(state: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         if separator:
             found.setdefault(callback, {})[key] = value
     return found
+
+
+class MonitorCallback(Callback):
+    """Tells the failure detector where `fit` is, for an executor that trains with it; outside a job it does nothing.
+
+    Epochs count over the whole life of the model, from 0, so that a continued training goes on counting.
+
+    >>> class Train(rpc.AbsSimpleExecutor):  # doctest: +SKIP
+    ...     signals = True
+    ...     def run(self, com):
+    ...         model.fit(x, y, epoch=5, callbacks=[parallel_sgd.MonitorCallback()])
+    """
+
+    def __init__(self, monitor: Monitor = job_monitor) -> None:
+        self._monitor = monitor
+        self._epoch = 0
+
+    def on_epoch_begin(self, epoch: int) -> None:
+        self._epoch = self.model.epochs_trained
+
+    def on_batch_begin(self, batch: int) -> None:
+        self._monitor.batch_begin(self._epoch, batch)
+
+    def on_batch_end(self, batch: int, logs: Mapping[str, float]) -> None:
+        self._monitor.batch_end()
+
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
+        self._monitor.epoch_end()
+
+    def on_train_end(self, logs: Mapping[str, float]) -> None:
+        self._monitor.train_end()
