@@ -32,7 +32,7 @@ from .codec.interfaces import Codec
 from .codec.parameters import check_parameters
 from .codec.settings import GlobalSettings, MissingParameter
 from .plan import WorkerPlan
-from .profiles.interface import ISetting
+from .profiles.blockassignment.abstract import ISetting
 from .sharded_exchange import check_sharded
 from .training import Samples
 

@@ -19,7 +19,7 @@ from .codec.interfaces import Array, BlockWeight, Codec, netEncapsulation
 from .codec.plain import Plain
 from .codec.settings import GlobalSettings, JobSettings
 from .merge import BlockMean, Span, TreeSum, block_tree
-from .profiles.interface import ISetting
+from .profiles.blockassignment.abstract import ISetting
 from .unusable import Like, Unusable, check_form, is_finite, not_finite
 
 

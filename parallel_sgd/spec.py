@@ -36,7 +36,7 @@ from .nodes import InProcessNodes, LocalNodes
 from .option_fields import CODE, VALUE
 from .options import AssignmentType, JobOptions
 from .plan import WorkerPlan, server_codecs
-from .profiles.interface import ISetting
+from .profiles.blockassignment.abstract import ISetting
 
 
 @dataclass(frozen=True)

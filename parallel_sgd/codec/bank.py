@@ -13,7 +13,7 @@ from network.errors import BadContent, ProtocolError
 from network.message import Message, Undecoded, own
 from parallel_sgd.accounts import RECEIVED, SENT, Accounts, Joined
 from parallel_sgd.channel import Channel
-from parallel_sgd.profiles.interface import ISetting
+from parallel_sgd.profiles.blockassignment.abstract import ISetting
 from parallel_sgd.unusable import Like, Unusable, is_finite, not_finite
 from rpc.logs import get_logger
 

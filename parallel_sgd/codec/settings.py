@@ -10,7 +10,7 @@ from typing import Any, Final
 from nn.gradient_descent.interface import IGradientDescent
 from parallel_sgd.channel import Parameter_Server
 from parallel_sgd.merge import Span, block_tree
-from parallel_sgd.profiles.interface import ISetting
+from parallel_sgd.profiles.blockassignment.abstract import ISetting
 from parallel_sgd.unusable import Unusable
 
 from .interfaces import Array, Codec

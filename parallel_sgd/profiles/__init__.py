@@ -10,7 +10,7 @@ from .blockassignment import (
     FixedBlocks,
     IIDBlockAssignment,
 )
-from .interface import ISetting
+from .blockassignment.abstract import ISetting
 
 __all__ = [
     "AbsBlockAssignment",

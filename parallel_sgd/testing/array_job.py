@@ -23,7 +23,7 @@ from parallel_sgd.codec.settings import JobSettings
 from parallel_sgd.exchange import BlockExchange
 from parallel_sgd.in_process_scheduler import Build, Link, MemoryChannel, reliable, run_in_process
 from parallel_sgd.parameter_server import ParameterServer, Server
-from parallel_sgd.profiles.interface import ISetting
+from parallel_sgd.profiles.blockassignment.abstract import ISetting
 from parallel_sgd.unusable import Like
 from parallel_sgd.worker import Worker
 

@@ -16,7 +16,7 @@ from nn.gradient_descent import IGradientDescent
 from parallel_sgd.codec.interfaces import Array, Codec
 from parallel_sgd.codec.pipeline import Chain, LinearCode, Part, Stage
 from parallel_sgd.codec.pipeline.stage import Remembers, State, arguments_of, gathered, scattered
-from parallel_sgd.profiles.interface import ISetting
+from parallel_sgd.profiles.blockassignment.abstract import ISetting
 
 from .merge import MergeRule
 from .trigger import Trigger

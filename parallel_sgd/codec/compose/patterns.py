@@ -8,7 +8,7 @@ from nn import arguments
 from parallel_sgd.channel import Parameter_Server
 from parallel_sgd.codec.interfaces import Codec
 from parallel_sgd.codec.pipeline.stage import share
-from parallel_sgd.profiles.interface import ISetting
+from parallel_sgd.profiles.blockassignment.abstract import ISetting
 
 from .builder import build
 from .parts import Composition, ExchangePattern, Parts, Shard, flat
