@@ -62,7 +62,7 @@ def write_private(path: Path, text: str, *, lasting: bool = False) -> None:
     """
     _replace(path, path.with_suffix(".new"), text, os.O_TRUNC, PRIVATE, lasting)
     if lasting:
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
 
 
 def publish(path: Path, text: str, mode: int = PRIVATE) -> None:
@@ -225,7 +225,7 @@ def _text(content: bytes, most: int) -> str:
     return content.decode("utf-8")
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Have the names in it last, too."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

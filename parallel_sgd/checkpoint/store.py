@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from nn.tensor_files import TEMPORARY_SUFFIX, ModelFileError, read_file
+from rpc import files
 from rpc.logs import get_logger
 
 from ..progress import Position
@@ -65,11 +66,7 @@ class Disk:
         os.replace(source, target)
 
     def sync_folder(self, folder: Path) -> None:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        files.sync_folder(folder)
 
     def remove(self, path: Path) -> None:
         path.unlink(missing_ok=True)
