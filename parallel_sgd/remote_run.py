@@ -18,12 +18,11 @@ from .accounts import AccountError, Entry, NodeAccounts, Times, check_conserved,
 from .channel import Parameter_Server
 from .checkpoint.resume import ON_AGENTS, ON_LOCAL_WORKERS
 from .codec.parameters import warn_of_unread
-from .elastic_membership import DiscoveredNodes
 from .errors import JobFailed, describe_failures
 from .job_record import adopt, job_text
 from .ledger import collect
 from .manifest import make_manifest
-from .membership import Membership, SameNodes, Survivors
+from .membership import DiscoveredNodes, Membership, SameNodes, Survivors
 from .nodes import LocalNodes
 from .report import model_name
 from .restart_loop import RestartLoop

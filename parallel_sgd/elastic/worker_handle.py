@@ -23,7 +23,7 @@ from rpc.logs import get_logger
 from rpc.messages import FROM_AGENT, Operation, State, StopNode, operations
 from rpc.shipping import Bundle
 
-from ..elastic_membership import ElasticMembership
+from ..membership import ElasticMembership
 from .messages import FROM_WORKER, End
 
 BUSY_SECONDS = 15.0  # for a slot whose last worker is being ended

@@ -15,7 +15,7 @@ from tests.sources import PACKAGES, ROOT
 PAGES: dict[str, tuple[int, tuple[str, ...]]] = {
     "submission": (7, ("rpc/submit/*", "rpc/agent/*", "rpc/job/*", "parallel_sgd/batch_sync/*", "parallel_sgd/exchange.py")),
     "failure-detection": (6, ("rpc/liveness/*", "rpc/verdict.py", "parallel_sgd/restart_loop.py")),
-    "elastic": (6, ("rpc/elastic/*", "parallel_sgd/elastic/*", "parallel_sgd/elastic_membership.py")),
+    "elastic": (6, ("rpc/elastic/*", "parallel_sgd/elastic/*", "parallel_sgd/membership.py")),
     "security": (
         6,
         ("network/acceptor.py", "network/h*.py", "network/key*.py", "network/values.py", "rpc/logs.py"),

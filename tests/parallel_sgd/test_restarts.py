@@ -29,12 +29,11 @@ from nn.gradient_descent import SGDOptimizer
 from nn.optimizer import OpContainer, PSGDOptimizer
 from parallel_sgd import JobFailed, ParallelSGD, restart_loop
 from parallel_sgd.codec.plain import Plain
-from parallel_sgd.elastic_membership import DiscoveredNodes, Inbox, failure_of
 from parallel_sgd.errors import places_of
 from parallel_sgd.fault_injection import FaultInjector
 from parallel_sgd.job_executor import MISC, MODEL, SAMPLES, SETTING, TRANSFER, describe_node, keep_description
 from parallel_sgd.manifest import AttemptState, JobManifest, attempt_resources, make_manifest
-from parallel_sgd.membership import SameNodes, Survivors
+from parallel_sgd.membership import DiscoveredNodes, Inbox, SameNodes, Survivors, failure_of
 from parallel_sgd.plan import reassigned
 from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment
 from parallel_sgd.restart_loop import RestartLoop
