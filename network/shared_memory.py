@@ -30,7 +30,7 @@ from .values import Array
 
 PAGE_BYTES = 1 << 12
 PAGES = 1 << 15  # of an outbox; those that nobody has written to take no memory
-BOARD_BYTES = 17 * PAGE_BYTES  # behind them, for what peers look at without being told
+BOARD_BYTES = (8 << 20) + 2 * PAGE_BYTES  # behind them, for what peers look at without being told
 OUTBOX_BYTES = PAGES * PAGE_BYTES + BOARD_BYTES
 LEAST_BYTES = 16 << 10  # less is as fast on the connection
 ALIGNMENT = 64

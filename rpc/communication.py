@@ -12,8 +12,23 @@ import numpy as np
 from network.controller import BlockHandler, Controller
 from network.errors import BadContent, ProtocolError, Rejected
 from network.message import Message
+from network.values import Array
 
-from .collective.allreduce import PIECE_HEAD, WAKE, WHOLE_BYTES, Pieces, check_op, combined
+from .collective.allreduce import (
+    PART_NUMBERS,
+    PIECE_HEAD,
+    STRETCH_BYTES,
+    WAKE,
+    WHOLE_BYTES,
+    Left,
+    Pieces,
+    Scratch,
+    check_op,
+    combined,
+    named,
+    room_for,
+    unlike,
+)
 from .job.peers import PeerConnector, Suspects
 from .protocol import MOST_NOTE
 
@@ -144,46 +159,91 @@ class Communication:
         """Combine an array of the same shape from every node of the group, by 'mean', 'sum', 'max' or 'min'.
 
         Every node gets the same bits: they are combined in the order of ranks, along a binary tree. A small array goes from
-        everybody to everybody; of a large one each node combines a part (`allreduce.ShardedReduction`).
+        everybody to everybody; of a large one each node combines a part: two nodes of one host a half of each stretch, which
+        they leave in their slots, others pieces (`allreduce.ShardedReduction`).
         Raises: ValueError for an unknown `op` or shapes that differ, PeerLost, TimedOut.
         """
         check_op(op)
         mine = np.asarray(array)
-        self._operation += 1
+        if not mine.dtype.isnative:
+            mine = mine.astype(mine.dtype.newbyteorder("="))
+        self._begin()
         left = _Countdown(timeout)
-        others = [peer for peer in self.group if peer != self.node_id]
-        if mine.nbytes > WHOLE_BYTES and others:
-            return self._reduce_sharded(mine, op, left)
+        if mine.nbytes > WHOLE_BYTES and self.size > 1:
+            return (self._reduce_halves if self._slots.carry() else self._reduce_sharded)(mine, op, left)
+        parts = self._exchange(mine, mine.shape, left)
+        parts.insert(self.rank, (self.node_id, mine))
+        total = combined([part for _, part in parts], op)
+        self._slots.check(self._operation)
+        return total
+
+    def _begin(self) -> None:
+        """Go on to the next operation: the number of its first part, which all nodes give it, however the one before went."""
+        self._operation += PART_NUMBERS - self._operation % PART_NUMBERS
+
+    def _reduce_halves(self, mine: Array, op: str, left: Callable[[], float | None]) -> Array:
+        """Of two nodes: of each stretch each gets its half of the other's array, and leaves the result for it."""
+        flat, result = np.ascontiguousarray(mine).reshape(-1), room_for(mine, self.size, op, self._pieces.pool)
+        total, scratch = result.reshape(-1), Scratch()
+        length = STRETCH_BYTES // max(mine.itemsize, result.itemsize)
+        for start in range(0, mine.size, length):
+            end = min(start + length, mine.size)
+            middle = (start + end) // 2
+            own, other = (slice(start, middle), slice(middle, end))[:: 1 if self.rank == 0 else -1]
+            self._operation += start > 0
+            parts = dict.fromkeys(self.group, flat[own])
+            for peer, part in self._exchange(flat[other], mine.shape, left, len(flat[own])):
+                if part.dtype != mine.dtype:
+                    raise unlike(peer, mine.shape, part.dtype, self.node_id, mine.shape, mine.dtype)
+                parts[peer] = part
+            scratch.combine(list(parts.values()), op, total[own])
+            self._slots.check(self._operation)
+            self._operation += 1
+            for peer, part in self._exchange(total[own], mine.shape, left, len(flat[other])):
+                if part.dtype != total.dtype:
+                    raise BadContent(peer, named(self._operation), f"its result is of {part.dtype}, not of {total.dtype}")
+                np.copyto(total[other], part)
+            self._slots.check(self._operation)
+        return result
+
+    def _exchange(
+        self, mine: Array, shape: tuple[int, ...], left: Callable[[], float | None], size: int | None = None
+    ) -> list[tuple[int, Array]]:
+        """What others have left where we leave `mine`, of the same shape, or as a part of an array of this shape `size` items:
+        by rank, and not ours to keep."""
         self.controller.check()
-        near = self._slots.put(self._operation, mine)
+        others = [peer for peer in self.group if peer != self.node_id]
+        near = self._slots.put(self._operation, mine, shape)
         if len(near) < len(others):
-            self._send_group([peer for peer in others if peer not in near], _GATHER, mine, left)
+            value = mine if size is None else (shape, mine)
+            self._send_group([peer for peer in others if peer not in near], _GATHER, value, left)
         self._slots.look(self._operation)
-        parts = [mine if peer == self.node_id else self._part(peer, left) for peer in self.group]
-        for peer, part in zip(self.group, parts, strict=True):
-            if part.shape != mine.shape:
-                raise self._other_shape(peer, part.shape, mine.shape)
-        return combined(parts, op)
+        found = []
+        for peer in others:
+            there = self._slots.find(peer, self._operation)
+            if there is None:
+                self._slots.sleep(self._operation)
+                there = self._await(_GATHER, peer, left)
+            if there[0] != shape:
+                raise self._other_shape(peer, there[0], shape)
+            wanted = mine.size if size is None else size
+            if there[1].size != wanted:
+                raise BadContent(peer, named(self._operation), f"it has {there[1].size} items where {wanted} should be")
+            found.append((peer, there[1] if size is not None else there[1].reshape(shape)))
+        return found
 
-    def _part(self, peer: int, left: Callable[[], float | None]) -> np.ndarray[Any, Any]:
-        """The small array of `peer`: in its slot, or in a message."""
-        part = self._slots.find(peer, self._operation)
-        if part is None:
-            self._slots.sleep(self._operation)
-            part = np.asarray(self._await(_GATHER, peer, left))
-        return part
-
-    def _reduce_sharded(self, mine: np.ndarray[Any, Any], op: str, left: Callable[[], float | None]) -> np.ndarray[Any, Any]:
+    def _reduce_sharded(self, mine: Array, op: str, left: Callable[[], float | None]) -> Array:
         try:
             reduction = self._pieces.begin(self._operation, mine, op)
             self._slots.sleep(self._operation)  # nobody is to leave a small array unnoticed
 
             def ready() -> bool:
                 for peer in self.group:
-                    if (part := self._arrived.get((_GATHER, self._operation, peer))) is not None:
-                        raise self._other_shape(peer, np.shape(part.value), mine.shape)
-                    if (small := self._slots.find(peer, self._operation)) is not None:
-                        raise self._other_shape(peer, small.shape, mine.shape)
+                    small = self._slots.find(peer, self._operation)
+                    if small is None and (message := self._arrived.get((_GATHER, self._operation, peer))) is not None:
+                        small = _left(message.value)
+                    if small is not None:
+                        raise self._other_shape(peer, small[0], mine.shape)
                 return reduction.done() or any(self._culprit(peer) is not None for peer in reduction.missing())
 
             self.controller.wait_until(ready, left(), lambda: self._awaited(", ".join(map(str, reduction.missing()))))
@@ -197,7 +257,7 @@ class Communication:
         return reduction.result
 
     def _awaited(self, nodes: object) -> str:
-        return f"group operation {self._operation} of node(s) {nodes}"
+        return f"{named(self._operation)} of node(s) {nodes}"
 
     def _other_shape(self, peer: int, theirs: tuple[int, ...], ours: tuple[int, ...]) -> ValueError:
         return ValueError(f"allreduce needs one shape; node {peer} has {theirs}, node {self.node_id} {ours}.")
@@ -208,7 +268,7 @@ class Communication:
         Raises: ValueError when there is no such rank, PeerLost, TimedOut.
         """
         check_root(root, self.size)
-        self._operation += 1
+        self._begin()
         left = _Countdown(timeout)
         if self.rank == root:
             self._send_group([peer for peer in self.group if peer != self.node_id], _RESULT, value, left)
@@ -233,22 +293,27 @@ class Communication:
 
         def ready() -> bool:
             self._pieces.check_none(self._operation, self.node_id)
-            return key in self._arrived or self._slots.has(peer, self._operation) or self._culprit(peer) is not None
+            if kind == _GATHER and (self._slots.has(peer, self._operation) or self._slots.given_up(peer, self._operation)):
+                return True
+            return key in self._arrived or self._culprit(peer) is not None
 
         self.controller.wait_until(
             ready,
             left(),
-            lambda: f"group operation {self._operation} of node {peer}",
+            lambda: f"{named(self._operation)} of node {peer}",
         )
         if kind == _GATHER and (part := self._slots.find(peer, self._operation)) is not None:
             return part
-        culprit = self._culprit(peer)
-        if key not in self._arrived and culprit is not None:
-            raise self.controller.loss_of(culprit)
+        if key not in self._arrived:
+            if (culprit := self._culprit(peer)) is not None:
+                raise self.controller.loss_of(culprit)
+            if (error := self._slots.given_up(peer, self._operation)) is not None:
+                raise error
         try:
-            return self._arrived.pop(key).value
+            value = self._arrived.pop(key).value
         except ProtocolError as error:
-            raise BadContent(peer, f"group operation {self._operation}", str(error).rstrip(".")) from error
+            raise BadContent(peer, named(self._operation), str(error).rstrip(".")) from error
+        return _left(value) if kind == _GATHER else value
 
     def _culprit(self, peer: int) -> int | None:
         """The node for whose loss `peer` will not send: a lost one of the group first, else `peer` itself if it has left."""
@@ -256,6 +321,14 @@ class Communication:
         if lost or peer not in self.available_clients:
             return lost[0] if lost else peer
         return None
+
+
+def _left(value: Any) -> Left:
+    """What a message brought in place of a slot."""
+    if type(value) is tuple and len(value) == 2 and type(value[1]) is np.ndarray:
+        return value
+    array = np.asarray(value)
+    return array.shape, array
 
 
 def check_root(root: int, size: int) -> None:

@@ -27,8 +27,8 @@ class Reduction:
 
 REDUCTIONS = {
     "4KB": Reduction(4096, 200, gloo=10.0),
-    "4MB": Reduction(4 << 20, 20, gloo=2.0, mpi=0.4, many=2.0),
-    "100MB": Reduction(100 << 20, 2, gloo=2.0, mpi=0.9, many=2.0),
+    "4MB": Reduction(4 << 20, 20, gloo=2.0, mpi=1.0, many=2.0),
+    "100MB": Reduction(100 << 20, 2, gloo=2.0, mpi=2.0, many=2.0),
 }
 
 

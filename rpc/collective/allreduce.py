@@ -9,7 +9,7 @@ back, so what moves stays in the caches, and whoever is ahead fills nobody's mem
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from network.session import Session
 from network.values import Array
 
 Combine = Callable[..., Any]
+Left: TypeAlias = tuple[tuple[int, ...], Array]  # of an array: its shape, and the items of one part of it
 
 COMBINE: Final[dict[str, Combine]] = {"mean": np.add, "sum": np.add, "max": np.maximum, "min": np.minimum}
 WHOLE_BYTES: Final = 32 << 10  # an array of at most this size goes to everybody in one message: one way is faster than two
@@ -28,6 +29,20 @@ PIECE_BYTES: Final = 1 << 20  # at most: large enough that messages cost little,
 SMALL_PIECE_BYTES: Final = 256 << 10  # cutting less than that costs more than it gains
 PART, RESULT = 3, 4  # kinds of pieces
 WAKE: Final = 5  # the kind of a message for who sleeps until a slot is filled
+STRETCH_BYTES: Final = 8 << 20  # of an array that two nodes combine, each a half, in one go
+PART_NUMBERS: Final = 1 << 20  # that an operation has for the parts of its array
+
+
+def named(number: int) -> str:
+    """The operation with a part of this number, as errors name it."""
+    return f"group operation {number // PART_NUMBERS}"
+
+
+def unlike(peer: int, theirs: Any, their_type: Any, node: int, ours: tuple[int, ...], our_type: Any) -> ValueError:
+    """Why the arrays of two nodes cannot be combined."""
+    return ValueError(
+        f"allreduce needs one shape and type; node {peer} has {theirs} of {their_type}, node {node} {ours} of {our_type}."
+    )
 
 
 def check_op(op: str) -> None:
@@ -50,6 +65,12 @@ def tree(parts: Sequence[Array], combine: Combine) -> Array:
     return np.asarray(combine(tree(parts[:half], combine), tree(parts[half:], combine)))
 
 
+def room_for(mine: Array, count: int, op: str, pool: SlabPool) -> Array:
+    """Memory of `pool` for `count` arrays like `mine`, combined."""
+    dtype = combined([mine.reshape(-1)[:0]] * count, op).dtype
+    return pool.empty(mine.shape, dtype, mine.size * dtype.itemsize)
+
+
 class Scratch:
     """Memory for what is between the leaves of a tree and its root; fresh memory costs more than the sums."""
 
@@ -69,6 +90,15 @@ class Scratch:
             right = self.tree(parts[half:], combine, spare[: target.size], depth + 1)
         combine(left, right, out=target)
         return target
+
+    def combine(self, parts: Sequence[Array], op: str, target: Array) -> None:
+        """`combined` parts of one type, two or more, to `target`."""
+        if target.dtype != parts[0].dtype:
+            np.copyto(target, combined(parts, op))
+            return
+        self.tree(parts, COMBINE[op], target)
+        if op == "mean":
+            np.divide(target, len(parts), out=target)
 
 
 class ShardedReduction:
@@ -94,12 +124,10 @@ class ShardedReduction:
         self._op = op
         self._mine = np.ascontiguousarray(mine).reshape(-1)
         self._shape = mine.shape
-        none = self._mine[:0]
-        dtype = combined([none] * len(group), op).dtype
-        self.result = pool.empty(mine.shape, dtype, mine.size * dtype.itemsize)
+        self.result = room_for(mine, len(group), op, pool)
         self._flat = self.result.reshape(-1)
         self._scratch = Scratch()
-        itemsize = max(self._mine.itemsize, dtype.itemsize)
+        itemsize = max(self._mine.itemsize, self.result.itemsize)
         half = mine.size * itemsize // len(group) // 2 + 1  # of a shard: it is combined while the other half comes
         self._length = max(1, min(PIECE_BYTES, max(SMALL_PIECE_BYTES, half)) // itemsize)
         self._cuts = [list(self._cut(rank)) for rank in range(len(group))]
@@ -149,10 +177,7 @@ class ShardedReduction:
         else:
             shape, part = value
             if shape != self._shape or part.dtype != self._mine.dtype:
-                raise ValueError(
-                    f"allreduce needs one shape and type; node {sender} has {shape} of {part.dtype}, "
-                    f"node {self._controller.node_id} {self._shape} of {self._mine.dtype}."
-                )
+                raise unlike(sender, shape, part.dtype, self._controller.node_id, self._shape, self._mine.dtype)
             parts = self._parts[piece]
             parts[sender] = part
             if len(parts) == len(self._group) - 1:
@@ -163,13 +188,7 @@ class ShardedReduction:
         cut = self._cuts[self._rank][piece]
         parts[self._controller.node_id] = self._mine[cut]
         target = self._flat[cut]
-        in_order = [parts[node] for node in self._group]
-        if target.dtype == self._mine.dtype:
-            self._scratch.tree(in_order, COMBINE[self._op], target)
-            if self._op == "mean":
-                np.divide(target, len(in_order), out=target)
-        else:
-            np.copyto(target, combined(in_order, self._op))
+        self._scratch.combine([parts[node] for node in self._group], self._op, target)
         for peer in self._awaited:
             if (session := self._alive(peer)) is not None:
                 session.queue(target, (RESULT, self._number, piece))
@@ -202,13 +221,13 @@ class Pieces:
         self._early: dict[int, list[tuple[int, int, int, Any]]] = {}
         self._running: ShardedReduction | None = None
         self._number = 0
-        self._pool = SlabPool()
+        self.pool = SlabPool()  # for results
 
     def begin(self, number: int, mine: Array, op: str) -> ShardedReduction:
         """Start operation `number`, with the pieces that have come already."""
         self._number = number
         self._controller.use_place(self._place)
-        self._running = running = ShardedReduction(self._controller, self._group, number, mine, op, self._pool)
+        self._running = running = ShardedReduction(self._controller, self._group, number, mine, op, self.pool)
         running.start()
         for sender, kind, piece, value in self._early.pop(number, []):
             running.take(sender, kind, piece, value)

@@ -1,15 +1,17 @@
-"""Small arrays of a group's operations, each in a slot of memory that all processes of a host read: no message tells of them.
+"""Arrays of a group's operations, or parts of them, each in a slot of memory that all processes of a host read: no message
+tells of them.
 
 A process leaves its array in its own outbox (`network.shared_memory`), and beside it the number of the operation, for which the
 others look: for a moment where each process has a core; then they note in their own memory for which number they sleep, and who
-comes later and finds that sends a message without content. Of two slots the operations take turns: who begins one has seen that
-all have begun the one before, so that nobody reads any more what was left for the one before that.
+comes later and finds that sends a message without content. Of two slots the numbers take turns: who begins one has seen that
+all have begun the one before, so that nobody reads any more what was left for the one before that; only who gives operations up
+goes on without the others, and so the number is looked at again after what was read.
 """
 
 from __future__ import annotations
 
-import math
 import struct
+import sys
 import threading
 import time
 from collections.abc import Collection, Sequence
@@ -22,13 +24,16 @@ from network.errors import BadContent
 from network.shared_memory import BOARD_BYTES, LOADS_FIRST
 from network.values import DTYPES, Array
 
-from .allreduce import WAKE
+from .allreduce import WAKE, Left, named
 
 FIRST: Final = 3  # operation: for fewer, as at the start of a job, it is not worth to share memory
 _MOST_DIMENSIONS: Final = 8
-_HEAD: Final = struct.Struct(f"=BB6x{_MOST_DIMENSIONS}Q")  # type, dimensions, shape; it follows the number
-_DATA: Final = 128  # where the array begins in a slot
+_HEAD: Final = struct.Struct(f"=BB6xQ{_MOST_DIMENSIONS}Q")  # type, dimensions, items here, whole shape; it follows the number
+_DATA: Final = 128  # where the items begin in a slot
 _SLOT: Final = BOARD_BYTES // 2 - 64
+_OTHER: Final = _SLOT // 8  # the word for the number of the second slot; that of the first is 0
+_BUSY: Final = 1 << 63  # and the number, while the owner writes
+_SENT: Final = b"\xff"  # in place of a type: a message brings it
 _ASLEEP: Final = BOARD_BYTES // 8 - 1  # the word for the number for which the owner sleeps
 _SOON: Final = 32  # operations, after which one looks but now and then whether somebody has agreed
 _LEAST_PATIENCE: Final = 1 / 64
@@ -39,7 +44,7 @@ class SharedSlots:
     """Those of one node of a group, made before the controller shares memory: who has done so by then has another group."""
 
     def __init__(self, controller: Controller, group: Sequence[int]) -> None:
-        self._sessions, self._controller = controller.sessions, controller
+        self._sessions, self._controller, self._group = controller.sessions, controller, group
         self._foreign = {peer for peer, session in self._sessions.items() if session.peer_board is not None}
         near = {peer for peer, session in self._sessions.items() if session.link.private and not session.sealed}
         self._unknown = near.intersection(group) - self._foreign  # nothing is agreed with them yet
@@ -50,43 +55,61 @@ class SharedSlots:
         self._own_words = memoryview(b"")
         self._fence = threading.Lock()
         self._count = self._at = 0
+        self._pending = False  # whether what was put last has not been checked: it failed
         self._patience = 1.0
-        self._head = b""
+        self._found: list[tuple[int, int]] = []  # from whom, and the word of its number
 
-    def put(self, number: int, array: Array) -> Collection[int]:
-        """Leave an array for operation `number`, and wake who sleeps; the others of the group get a message."""
+    def put(self, number: int, array: Array, shape: tuple[int, ...]) -> Collection[int]:
+        """Leave an array of this shape, or a part of it, under `number`, and wake who sleeps; the others of the group get a
+        message."""
+        self._found.clear()
         self._count += 1
-        self._at = self._count % 2 * _SLOT
+        after_failure, self._pending = self._pending, True
         if self._unknown and (FIRST <= self._count < _SOON or self._count % _SOON == 0):
             self._agree()
-        head = _head_of(array)
-        if self._own is None or not self._readers or not head:
+        if self._own is None or not self._readers:
             return ()
+        head = _head_of(array, shape)
+        self._at = _SLOT - self._at
         board, at = self._own, self._at
-        np.copyto(np.ndarray(array.shape, array.dtype, board, at + _DATA), array)
-        board[at + 8 : at + 8 + _HEAD.size] = self._head = head
+        self._own_words[at // 8] = _BUSY + number  # who is late, because we gave up, shall not take it for what it was
+        if not LOADS_FIRST:
+            self._order()
+        if head != _SENT:
+            np.copyto(np.ndarray(array.shape, array.dtype, board, at + _DATA), array)
+        board[at + 8 : at + 8 + len(head)] = head
         if not LOADS_FIRST:
             self._order()
         self._own_words[at // 8] = number
+        if head == _SENT:
+            return ()
         self._order()
         woken = False
         for peer, words in self._readers.items():
             session = self._sessions[peer]
             session.bytes_sent += array.nbytes
             session.bytes_shared += array.nbytes
-            if words[_ASLEEP] == number and session.alive:
+            # who sleeps for what we gave up has to see that we have gone on; else earlier numbers are those of former sleeps
+            if (words[_ASLEEP] == number or (after_failure and 0 < words[_ASLEEP] < number)) and session.alive:
                 session.queue(None, (WAKE, number))
                 woken = True
         if woken:
             self._controller.push()
         return self._readers.keys()
 
+    def carry(self) -> bool:
+        """Whether large arrays go from slot to slot, too, as both nodes of a group of two see it alike."""
+        if len(self._group) != 2 or sys.platform != "linux":
+            return False
+        session = self._sessions.get(sum(self._group) - self._controller.node_id)
+        return session is not None and session.link.private and not session.sealed
+
     def look(self, number: int) -> None:
         """Look for the arrays of the others, for a moment where each process has a core to look with; for a shorter one after
         one in vain, as others may have come to these cores."""
-        at, end = self._at // 8, time.perf_counter() + self._controller.look_seconds * self._patience
+        end = time.perf_counter() + self._controller.look_seconds * self._patience
         for words in self._words.values():
-            while words[at] < number:
+            while words[0] != number and words[_OTHER] != number:
                 if time.perf_counter() >= end:
                     self._patience = max(self._patience / 2, _LEAST_PATIENCE)
                     return
@@ -99,34 +122,55 @@ class SharedSlots:
             self._order()
 
     def has(self, peer: int, number: int) -> bool:
-        """Whether `peer` has left its array for operation `number`, or has given that one up and left one for a later."""
+        """Whether `peer` has left its array under `number`."""
         if not self._read(peer):
             return False
         words = self._words[peer]
-        return bool(words[self._at // 8] >= number or words[(_SLOT - self._at) // 8] == number)
+        return (words[0] == number and self._boards[peer][8] != _SENT[0]) or (
+            words[_OTHER] == number and self._boards[peer][_SLOT + 8] != _SENT[0]
+        )
 
-    def find(self, peer: int, number: int) -> Array | None:
-        """The array of `peer`, in its memory: it stays until this node has begun the next operation but one.
+    def given_up(self, peer: int, number: int) -> BadContent | None:
+        """The error where `peer`, which had used its slots before, has none for `number` any more but one for a later."""
+        if not self._read(peer):
+            return None
+        numbers = self._words[peer][0] % _BUSY, self._words[peer][_OTHER] % _BUSY
+        if number in numbers or not min(numbers) or max(numbers) < number:
+            return None
+        return BadContent(peer, named(number), "it has given that up and begun a later one")
 
-        Raises: BadContent when it is none, or that of a later operation.
+    def find(self, peer: int, number: int) -> Left | None:
+        """What `peer` has left, in its memory: it stays as it is if `check` says so afterwards.
+
+        Raises: BadContent when it is no array.
         """
         if not self.has(peer, number):
             return None
         if not LOADS_FIRST:
             self._order()
-        board, words = self._boards[peer], self._words[peer]
-        at = self._at if words[self._at // 8] == number else _SLOT - self._at
-        if words[at // 8] != number:
-            raise BadContent(peer, f"group operation {number}", "it has given that up and begun a later one")
-        code, dimensions, *shape = _HEAD.unpack_from(board, at + 8)
-        shape = shape[:dimensions]
-        if code >= len(_CODES) or dimensions > _MOST_DIMENSIONS or not _fits(shape, DTYPES[_CODES[code]]):
-            raise BadContent(peer, f"group operation {number}", "what it left in memory is no array")
-        array = np.ndarray(shape, _CODES[code], board, at + _DATA)
+        board, word = self._boards[peer], 0 if self._words[peer][0] == number else _OTHER
+        self._found.append((peer, word))
+        code, dimensions, items, *shape = _HEAD.unpack_from(board, 8 * word + 8)
+        if code >= len(_CODES) or dimensions > _MOST_DIMENSIONS or items * DTYPES[_CODES[code]] > _SLOT - _DATA:
+            raise BadContent(peer, named(number), "what it left in memory is no array")
+        array = np.ndarray((items,), _CODES[code], board, 8 * word + _DATA)
         session = self._sessions[peer]
         session.bytes_read += array.nbytes
         session.bytes_shared += array.nbytes
-        return array
+        return tuple(shape[:dimensions]), array
+
+    def check(self, number: int) -> None:
+        """What was found under `number` has been that while it was read.
+
+        Raises: BadContent when one who did not wait for us has begun to overwrite it.
+        """
+        if not LOADS_FIRST:
+            self._order()
+        self._pending = False
+        found, self._found = self._found, []
+        for peer, word in found:
+            if self._words[peer][word] != number:
+                raise BadContent(peer, named(number), "it has given that up and begun a later one")
 
     def _agree(self) -> None:
         """Offer memory to those that do not read it yet; who does, and has offered its own, gets no messages any more."""
@@ -159,13 +203,8 @@ class SharedSlots:
                 pass
 
 
-def _head_of(array: Array) -> bytes:
-    """What tells type and shape; b"" of an array that only a message can bring."""
-    if array.dtype.str not in DTYPES or array.ndim > _MOST_DIMENSIONS or not _fits(array.shape, array.dtype.itemsize):
-        return b""
-    return _HEAD.pack(_CODES.index(array.dtype.str), array.ndim, *array.shape, *(0,) * (_MOST_DIMENSIONS - array.ndim))
-
-
-def _fits(shape: Sequence[int], item_bytes: int) -> bool:
-    """Whether a slot has room for such an array. Dimensions beside a 0 count too: NumPy makes no array of just any."""
-    return math.prod(size or 1 for size in shape) * item_bytes <= _SLOT - _DATA
+def _head_of(array: Array, shape: tuple[int, ...]) -> bytes:
+    """What tells type and shape, and that of an array which a message brings that it does."""
+    if array.dtype.str not in DTYPES or len(shape) > _MOST_DIMENSIONS or array.nbytes > _SLOT - _DATA:
+        return _SENT
+    return _HEAD.pack(_CODES.index(array.dtype.str), len(shape), array.size, *shape, *(0,) * (_MOST_DIMENSIONS - len(shape)))
