@@ -18,7 +18,7 @@ from network.nodes import Address
 from ..agent.store import PLACED
 from ..liveness.limits import PER_NODE_SECONDS
 from ..logs import SUBMIT_LOGGER, get_logger
-from ..submit.terminal import telling
+from ..submit.terminal import Interrupts, telling
 from .launcher import KeyFile, Launcher, Offer, agent_options, checked_count, end_agents, start_agent
 
 START_SECONDS = 60.0  # for all agents to listen, on the slowest machine
@@ -76,17 +76,14 @@ def local_agents(
         key_file = directory / "key"
         create_key_file(key_file)
         with telling("The start of local workers", get_logger(SUBMIT_LOGGER)):
-            for number in range(count):
-                agents.append(
-                    start_agent(
-                        [
-                            *agent_options("127.0.0.1", slots, log_level, "--key-file", str(key_file)),
-                            *("--work-dir", str(_work_dir(works or directory, number))),
-                            *("--announce", str(_announcement(directory, number))),
-                        ],
-                        directory,
-                    )
-                )
+            with Interrupts() as interrupts:  # none comes between the start of an agent and the list of those to be ended
+                while len(agents) < count and not interrupts.noted:
+                    options = agent_options("127.0.0.1", slots, log_level, "--key-file", str(key_file))
+                    options += ["--work-dir", str(_work_dir(works or directory, len(agents)))]
+                    options += ["--announce", str(_announcement(directory, len(agents)))]
+                    agents.append(start_agent(options, directory))
+            if interrupts.noted:
+                raise KeyboardInterrupt
             addresses = _await_addresses(directory, agents)
         yield LocalAgents(addresses, key_file, [agent.pid for agent in agents], works or directory, works is not None)
     finally:

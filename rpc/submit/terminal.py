@@ -181,7 +181,7 @@ class _Bar(_View):
 
 
 class Interrupts:
-    """While the `with` block runs, Ctrl-C makes `sock` readable and `take` true instead of raising KeyboardInterrupt.
+    """While the `with` block runs, Ctrl-C makes `sock` readable, `take` and `noted` true, and raises no KeyboardInterrupt.
 
     Only in the main thread, where signals arrive, and only if the program has no handler of its own.
     """
@@ -189,17 +189,17 @@ class Interrupts:
     def __init__(self) -> None:
         self._waker = Waker()
         self.sock = self._waker.sock
-        self._noted = False
+        self.noted = False
         self._installed = False
 
     def _note(self, _number: int, _frame: FrameType | None) -> None:
-        self._noted = True
+        self.noted = True
         self._waker.wake()
 
     def take(self) -> bool:
         """Whether Ctrl-C was pressed since the last call."""
         self._waker.clear()
-        noted, self._noted = self._noted, False
+        noted, self.noted = self.noted, False
         return noted
 
     def __enter__(self) -> Interrupts:

@@ -252,10 +252,24 @@ def test_where_it_comes_unexpectedly_a_line_tells_what_it_has_ended(caplog: pyte
     assert len(caplog.records) == 1
 
 
+_AT_ONCE = """
+import os, signal
+from rpc.launch import local
+start = local.start_agent
+def start_agent(*given):
+    agent = start(*given)
+    os.kill(os.getpid(), signal.SIGINT)
+    return agent
+local.start_agent = start_agent
+"""
+
+
 @covers("SUB-44")
 @pytest.mark.processes
-def test_ctrl_c_during_the_start(tmp_path: Path) -> None:
-    """They end, and the program ends without a traceback. Here they do not come up, so that it comes before they have."""
+@pytest.mark.parametrize("at_once", [False, True])
+def test_ctrl_c_during_the_start(tmp_path: Path, at_once: bool) -> None:
+    """They end, and the program ends without a traceback. Here they do not come up, so that it comes before they have; or when
+    the first has just been started."""
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(
         "import os, sys\n"
@@ -266,7 +280,7 @@ def test_ctrl_c_during_the_start(tmp_path: Path) -> None:
         "from rpc.launch.local import local_agents\nprint('now', flush=True)\nwith local_agents(8): print('here', flush=True)"
     )
     process = subprocess.Popen(
-        [sys.executable, "-c", lines],
+        [sys.executable, "-c", _AT_ONCE * at_once + lines],
         cwd=project_root(),
         env={**os.environ, "TMPDIR": str(temporary), "PYTHONPATH": str(tmp_path / "site"), "MARKS": f"{tmp_path}/mark-"},
         stdout=subprocess.PIPE,
@@ -274,9 +288,10 @@ def test_ctrl_c_during_the_start(tmp_path: Path) -> None:
         text=True,
     )
     assert process.stdout is not None and process.stdout.readline() == "now\n"
-    while len(list(tmp_path.glob("mark-*"))) < 8:  # all are under way
-        assert process.poll() is None
-    process.send_signal(signal.SIGINT)
+    if not at_once:
+        while len(list(tmp_path.glob("mark-*"))) < 8:  # all are under way
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=60)
     assert (process.returncode, output, errors.strip()) == (-signal.SIGINT, "", "The start of local workers was interrupted.")
     assert not list(temporary.iterdir())
