@@ -18,8 +18,7 @@ import nn.optimizer
 from nn.dataset.interface import AbsDataset, drawn_rows
 from nn.dataset.transforms.abstract import AbsTransformer
 from nn.model import Model
-from nn.model.batches import all_finite, as_type, first_bad_sample
-from nn.model.source import with_class_weights
+from nn.model.batches import all_finite, as_type, first_bad_sample, with_class_weights
 from nn.optimizer import IOptimizer
 from nn.optimizer.parallel_sgd import ExchangingOptimizer
 from rpc.logs import SUBMIT_LOGGER, get_logger

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nn.model import Model
-from nn.model.batches import Batch, as_type, first_bad_sample
+from nn.model.batches import Batch, as_type, first_bad_sample, with_class_weights
 from nn.model.scored_network import evaluation_source
-from nn.model.source import with_class_weights
 from nn.optimizer import IOptimizer, ShardedPSGDOptimizer
 from nn.value import Variable
 from rpc.logs import get_logger

@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 
 from nn import arguments
 from nn.arrays import Array
-from nn.metric.labels import class_numbers
-from nn.metric.metric import Metric, as_arrays, has_nan
+from nn.metric.metric import Metric, as_arrays, class_numbers, has_nan
 
 
 class Accuracy(Metric):

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nn.metric.labels import truth_and_scores
-from nn.metric.metric import Metric, as_arrays, has_nan
+from nn.metric.metric import Metric, as_arrays, has_nan, truth_and_scores
 
 
 class BinaryCounts(Metric, configured=True):

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nn.arrays import Array
-from nn.metric.labels import truth_and_scores
-from nn.metric.metric import Metric, as_arrays, has_nan
+from nn.metric.metric import Metric, as_arrays, has_nan, truth_and_scores
 
 
 class Ranking(Metric):

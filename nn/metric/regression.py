@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nn.arrays import Array
-from nn.metric.labels import check_range
-from nn.metric.metric import Metric, as_arrays, number_pairs
+from nn.metric.metric import Metric, as_arrays, check_range, number_pairs
 
 
 class MeanError(Metric):

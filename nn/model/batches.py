@@ -1,14 +1,23 @@
-"""A batch of samples and labels; whether samples fit a model, and whether they are finite."""
+"""A batch of samples and labels; whether samples fit a model, and whether they are finite; and where the batches of `fit` and
+`evaluate` come from: arrays, feeders, or anything that gives batches one by one.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from numbers import Integral
+from operator import length_hint
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from nn.arrays import Array, Shape, as_array
+from nn import arguments
+from nn.arrays import Array, Shape, as_array, empty
+from nn.data import DataFeeder
+from nn.random import keyed
 
 
 class Batch(NamedTuple):
@@ -105,3 +114,169 @@ def first_bad_sample(x: Array, given: Array | None, places: Sequence[int] | Arra
 def not_finite(owner: str, x: Array, given: Array, places: Sequence[int] | Array | None) -> ValueError:
     """Return the error for samples that are not all finite; see `first_bad_sample`."""
     return ValueError(f"{owner} must hold finite numbers: {first_bad_sample(x, given, places)}")
+
+
+Prepare = Callable[[Any, Any, Any], Batch]
+"""From samples, labels and weights as they come to a batch as the model takes it, checked."""
+
+
+class Source(ABC):
+    """Batches, one epoch after the other. `samples` and `steps` are those of an epoch, None where that is not known."""
+
+    samples: int | None = None
+    steps: int | None = None
+
+    @abstractmethod
+    def deal(self, epoch: int) -> Iterator[Batch]:
+        """Yield the batches of an epoch; a batch is valid until the next."""
+
+
+class ArraySource(Source):
+    """Arrays in memory, in batches of `size`, the last one as long as what is left.
+
+    With a seed every epoch has an order of its own, keyed by (seed, epoch). Memory for shuffled batches, and for those that are
+    converted to `dtype`, is allocated once. `first` is the number of the first sample in the caller's array.
+    """
+
+    def __init__(
+        self,
+        arrays: tuple[Array, Array, Array | None],
+        size: int,
+        dtype: np.dtype[Any],
+        *,
+        seed: int | None = None,
+        first: int = 0,
+    ) -> None:
+        self._arrays = x, label, weight = arrays
+        self._seed, self._first = seed, first
+        self._size = min(size, len(x))
+        self.samples, self.steps = len(x), -(-len(x) // self._size)
+        self._rows = empty((self._size, *x.shape[1:]), x.dtype)
+        self._label_rows = np.empty((self._size, *label.shape[1:]), label.dtype)
+        self._weight_rows = None if weight is None else np.empty(self._size, weight.dtype)
+        self._converted = None if x.dtype == dtype else empty(self._rows.shape, dtype)
+
+    def deal(self, epoch: int) -> Iterator[Batch]:
+        xs, labels, weights = self._arrays
+        order = None if self._seed is None else keyed(self._seed, "order", epoch).permutation(len(xs))
+        for start in range(0, len(xs), self._size):
+            stop = min(start + self._size, len(xs))
+            rows = slice(start, stop) if order is None else order[start:stop]
+            x = given = select_rows(xs, rows, self._rows)
+            if self._converted is not None:
+                x = self._converted[: stop - start]
+                # what is too large for the type becomes infinite
+                with np.errstate(over="ignore"):
+                    np.copyto(x, given, casting="unsafe")
+            weight = None
+            if weights is not None and self._weight_rows is not None:
+                weight = select_rows(weights, rows, self._weight_rows)
+            places = range(self._first + start, self._first + stop) if order is None else order[start:stop]
+            yield Batch(x, select_rows(labels, rows, self._label_rows), weight, given, places)
+
+
+class StreamSource(Source):
+    """A feeder or an iterable of (x, label) or (x, label, weight), checked batch by batch.
+
+    An iterator, such as a generator, is read on from epoch to epoch, `steps` batches for each; what can be iterated
+    again begins anew.
+    """
+
+    def __init__(self, data: Any, prepare: Prepare, name: str, *, seed: int = 0, steps: int | None = None) -> None:
+        if not isinstance(data, (DataFeeder, Iterable)) or isinstance(data, (np.ndarray, str, bytes, dict)):
+            raise TypeError(
+                f"{name} must be an array with a label, or a DataFeeder or an iterable of (x, label) batches, "
+                f"got {type(data).__name__}"
+            )
+        self._data, self._prepare, self._name = data, prepare, name
+        self._seed, self._limit = seed, steps
+        self.steps = steps if steps is not None else length_hint(data) or None
+        self.samples = data.samples if isinstance(data, DataFeeder) and steps is None else None
+
+    def first(self, epoch: int) -> tuple[Any, Any, Any]:
+        """Return samples, labels and weights of the first batch, which is dealt all the same; raise ValueError if none is."""
+        batches = self._open(epoch)
+        batch = next(batches, None)
+        if batch is None:
+            raise self._empty()
+        if isinstance(self._data, Iterator):
+            self._data = chain([batch], self._data)
+        return self._parts(batch)
+
+    def check(self, epoch: int) -> None:
+        """Raise ValueError unless there is a first batch, which suits the model; it is dealt all the same."""
+        self._prepare(*self.first(epoch))
+
+    def deal(self, epoch: int) -> Iterator[Batch]:
+        """Yield the batches of an epoch; raise ValueError where there is none."""
+        nothing = True
+        for batch in islice(self._open(epoch), self._limit):
+            nothing = False
+            yield self._prepare(*self._parts(batch))
+        if nothing:
+            raise self._empty()
+
+    def _open(self, epoch: int) -> Iterator[Any]:
+        return self._data.deal(epoch, self._seed) if isinstance(self._data, DataFeeder) else iter(self._data)
+
+    def _parts(self, batch: Any) -> tuple[Any, Any, Any]:
+        if not isinstance(batch, (tuple, list)) or len(batch) not in (2, 3):
+            found = f"{len(batch)} of them" if isinstance(batch, (tuple, list)) else type(batch).__name__
+            raise ValueError(f"{self._name} must give batches (x, label) or (x, label, weight), got {found}")
+        x, label, *weight = batch
+        return x, label, weight[0] if weight else None
+
+    def _empty(self) -> ValueError:
+        hint = (
+            "; an iterator is spent after one pass, so give a list or a DataFeeder, or 'steps_per_epoch' of an endless one"
+            if isinstance(self._data, Iterator)
+            else ""
+        )
+        return ValueError(f"{self._name} gave no batch{hint}")
+
+
+def with_class_weights(
+    weight: Array | None, label: Array, output: Shape, class_weight: Mapping[int, float], dtype: np.dtype[Any]
+) -> Array:
+    """Return the weight of each label's class (batch,), times `weight` (batch,) where there is one.
+
+    Classes that `class_weight` leaves out have the weight 1. Every sample must be of one class of an output (batch, classes):
+    labels, as the loss prepared them, are class numbers (batch,), one-hot rows (batch, classes), or for a single output,
+    0 and 1, (batch, 1). Raises ValueError for others, and for a class that the model does not have.
+    """
+    table = _table(class_weight, max(output[-1], 2) if len(output) == 2 else None, dtype)
+    by_class = table[_class_numbers(label, output)]
+    return by_class if weight is None else np.multiply(weight, by_class, dtype=dtype)
+
+
+def _table(class_weight: Mapping[int, float], classes: int | None, dtype: np.dtype[Any]) -> Array:
+    if not isinstance(class_weight, Mapping):
+        raise TypeError(f"'class_weight' must map class numbers to weights, got {type(class_weight).__name__}")
+    table = np.ones(classes or 0, dtype)
+    for number, weight in class_weight.items():
+        if isinstance(number, bool) or not isinstance(number, Integral) or number < 0:
+            raise ValueError(f"'class_weight' must have class numbers as keys, got {number!r}")
+        arguments.number("fit()", f"class_weight[{number}]", weight, 0)
+        if classes is not None:
+            if number >= classes:
+                raise ValueError(f"'class_weight' must name classes of the model, 0 to {classes - 1}, got {number}")
+            table[number] = weight
+    return table
+
+
+def _class_numbers(label: Array, output: Shape) -> Array:
+    found = f"labels of shape {label.shape} for outputs of shape {output}"
+    if len(output) == 2:
+        if label.ndim == 1 and label.dtype.kind in "iu":
+            return label
+        if label.shape[1:] == output[1:]:
+            ones = label == 1
+            if (ones | (label == 0)).all():
+                numbers: Array = ones[:, 0].astype(np.intp) if output[1] == 1 else ones.argmax(axis=1)
+                if output[1] == 1 or (ones.sum(axis=1) == 1).all():
+                    return numbers
+            found += " that are not " + ("0 and 1" if output[1] == 1 else "one-hot rows")
+    raise ValueError(
+        f"'class_weight' needs class numbers or one-hot rows as labels, one class for each sample, got {found}; "
+        "'sample_weight' weighs any samples"
+    )

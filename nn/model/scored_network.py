@@ -15,10 +15,19 @@ from nn.arrays import BATCH, Array, DType, as_array
 from nn.data import DataFeeder
 from nn.loss.loss import Loss
 from nn.metric.metric import Metric
-from nn.model.batches import Batch, all_finite, as_type, check_samples, not_finite
+from nn.model.batches import (
+    ArraySource,
+    Batch,
+    Source,
+    StreamSource,
+    all_finite,
+    as_type,
+    check_samples,
+    not_finite,
+    with_class_weights,
+)
 from nn.model.network import Network, trace
 from nn.model.runner import Runner
-from nn.model.source import ArraySource, Source, StreamSource, with_class_weights
 from nn.names import LossName, MetricName, part
 from nn.plan.plan import OnGradient
 from nn.value.graph import Graph

@@ -13,9 +13,8 @@ import numpy as np
 
 from nn.callback.callback import Callback
 from nn.metric.metric import Metric
-from nn.model.batches import Batch, all_finite, first_bad_sample
+from nn.model.batches import Batch, Source, all_finite, first_bad_sample
 from nn.model.history import in_notebook
-from nn.model.source import Source
 
 if TYPE_CHECKING:
     from nn.model.trained_network import TrainedNetwork
