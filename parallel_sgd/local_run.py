@@ -29,8 +29,7 @@ from .ledger import collect
 from .parameter_server import Server, build_server
 from .plan import likes_of
 from .report import TrainingReport, model_name
-from .run import JobResult, new_run
-from .run_manifest import write_run_manifest
+from .run import JobResult, new_run, write_run_manifest
 from .run_page.outcome import reported
 from .spec import JobSpec
 from .training import Hooks, Samples

@@ -31,7 +31,7 @@ from .profiles import IIDBlockAssignment, ISetting
 if TYPE_CHECKING:  # no worker without faults loads it
     from network.faults import FaultPlan
 
-    from .part_names import AssignmentName, CodecName, OptimizerName, RuleName, SyncName
+    from .option_fields import AssignmentName, CodecName, OptimizerName, RuleName, SyncName
 
 AssignmentType = Callable[[int, int], ISetting]
 

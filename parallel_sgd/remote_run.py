@@ -26,8 +26,7 @@ from .membership import DiscoveredNodes, Membership, SameNodes, Survivors
 from .nodes import LocalNodes
 from .report import model_name
 from .restart_loop import RestartLoop
-from .run import JobResult, keep_checkpoints, new_run, place_work
-from .run_manifest import write_run_manifest
+from .run import JobResult, keep_checkpoints, new_run, place_work, write_run_manifest
 from .run_page.outcome import reported
 from .spec import JobSpec
 from .training import Samples

@@ -20,7 +20,7 @@ from .checkpoint.choose import Choice, choose
 from .checkpoint.locate import FOLDER, HeldCheckpoints, stores_of_run
 from .checkpoint.snapshot import VALUE, CheckpointError
 from .job_record import NAME
-from .run_manifest import RunManifest, sha256_of
+from .run import RunManifest, sha256_of
 from .weight_hashes import Epochs, chain_of, hash_of, read_hashes
 
 _log = get_logger(SUBMIT_LOGGER)

@@ -21,7 +21,7 @@ from ..job_record import identity
 from ..nodes import in_process
 from ..options import options as known_options
 from ..profiles import FixedBlocks
-from ..run_manifest import RunManifest
+from ..run import RunManifest
 from ..verification import changed_settings, damages, nearest
 from ..weight_hashes import Epochs, first_difference, read_hashes
 from .nodes import launcher_from
