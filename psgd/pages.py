@@ -165,7 +165,7 @@ def _source(given: argparse.Namespace) -> Source:
     source = ClusterSource(all_nodes(given), given.job)
     try:
         seen = source.look()
-        problems = [row[""] for row in seen.agents if row[""]]
+        problems = [row["problem"] for row in seen.agents if row["problem"]]
         if len(problems) == len(seen.agents):
             raise NetworkError(f"None of the workers can be reached: {' '.join(problems)}")
         if given.job and not seen.nodes:

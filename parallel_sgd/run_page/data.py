@@ -36,6 +36,7 @@ def page_data(records: RunRecords, shown: int | None = None) -> dict[str, Any]:
         ],
         "ordinary": dict(found.ordinary),
         "seconds": found.seconds,
+        "recent": max(map(len, runs.values()), default=0),
         "phases": _phases(runs),
         "curves": curves(history_of(records)),
         "waits": _waits(found, runs),

@@ -1,5 +1,5 @@
 "use strict";
-const source = new EventSource("events" + window.location.search);
+let source = null, isOver = false;
 function put(id, text) { document.getElementById(id).textContent = text; }
 function showIf(id, is) { document.getElementById(id).hidden = !is; }
 
@@ -8,7 +8,7 @@ function fill(id, rows) {
   const table = document.querySelector("#" + id + " table");
   table.replaceChildren();
   if (!rows.length) return;
-  const names = Object.keys(rows[0]), head = table.createTHead().insertRow(), body = table.createTBody();
+  const names = Object.keys(rows[0]).filter(name => rows.some(row => row[name])), head = table.createTHead().insertRow(), body = table.createTBody();
   for (const name of names) {
     const cell = document.createElement("th");
     Object.assign(cell, {scope: "col", textContent: name});
@@ -32,6 +32,8 @@ function tell(state) {
   const losses = curves.map(line => line.label + " " + line.points[line.points.length - 1][1].toPrecision(4));
   const parts = state.job ? ["job " + state.job] : [runs ? "It starts." : "No job runs yet; the page shows one as soon as it does."];
   if (state.job) parts.push((runs ? "runs for " : "took ") + time(state.passed));
+  const again = Math.max(1, ...state.tables.nodes.map(row => Number(row.attempt))) - 1;
+  if (again) parts.push("started again " + (again > 1 ? again + " times" : "once") + " (see the log)");
   if (state.done && runs) parts.push(Math.floor(100 * state.done) + " % done");
   if (state.left !== null && runs) parts.push("about " + time(state.left) + " left");
   if (losses.length) parts.push("loss: " + losses.join(", "));
@@ -43,7 +45,7 @@ function time(value) {
   return whole < 60 ? whole + " s" : minutes < 60 ? minutes + " min " + whole % 60 + " s" : Math.floor(minutes / 60) + " h " + minutes % 60 + " min";
 }
 
-source.onmessage = event => {
+function shown(event) {
   const state = JSON.parse(event.data), log = document.getElementById("log");
   if (state.problem) {
     put("message", "The state of the job cannot be shown: " + state.problem);
@@ -60,6 +62,7 @@ source.onmessage = event => {
   showIf("curves", data.curves.names.length);
   showIf("now", data.batches.rows.length);
   showIf("time", data.phases.workers.length);
+  put("recent", "Of the last " + data.recent + " batches of each worker, which took " + seconds(data.seconds) + ".");
   for (const id of ["causes", "waits"]) document.getElementById(id).parentElement.hidden = !(id === "causes" ? data.causes : data.waits.cells).length;
   for (const [number, name] of data.curves.names.entries()) {
     if (document.getElementById("curve-" + number)) continue;
@@ -71,12 +74,20 @@ source.onmessage = event => {
   }
   curvesPer = data.curves.epoch.some(line => line.points.length > 1) ? "epoch" : "step";
   take(data);
-};
-let isOver = false;
-source.addEventListener("end", () => { isOver = true; source.close(); });
-source.onerror = () => {
-  if (isOver) return;
+}
+function lost() {
   put("message", "The page is not served any more: what you see is the last state.");
   showIf("message", true);
   if (source.readyState === EventSource.CLOSED) put("state", "not connected");
-};
+}
+// a tab that nobody looks at asks for a state now and then, for its title, and for the last one
+function follow() {
+  if (isOver) return;
+  if (source) source.close();
+  source = new EventSource("events" + window.location.search + (document.hidden ? "&hidden=1" : ""));
+  source.onmessage = shown;
+  source.onerror = lost;
+  source.addEventListener("end", () => { isOver = true; source.close(); });
+}
+document.addEventListener("visibilitychange", follow);
+follow();

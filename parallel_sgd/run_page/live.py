@@ -2,7 +2,8 @@
 
 The page asks for nothing that training would have to do: it reads what the workers write anyway, only while there are viewers,
 and for all of them together. Its threads stand back where the machine is busy, and the time between two states is `_REST` times
-what one has taken of a core, within limits. A viewer that reads slowly gets fewer states, and keeps nobody waiting.
+what one has taken of a core, within limits; where all viewers are tabs that nobody looks at, the longest. A viewer that reads
+slowly gets fewer states, and keeps nobody waiting.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from rpc.logs import SUBMIT_LOGGER, clean_text, get_logger
+from rpc.submit import PROGRESS
 
 from .data import page_data
 from .records import RunRecords
@@ -106,35 +108,29 @@ class LivePage:
         self._server.run([self._socket])
 
     def _application(self) -> Application:
-        from starlette import responses  # noqa: F401, PLC0415 - an optional extra; what it needs is there from now on
-        from starlette.applications import Starlette  # noqa: PLC0415
+        from starlette.applications import Starlette  # noqa: PLC0415 - an optional extra
         from starlette.middleware import Middleware  # noqa: PLC0415
         from starlette.middleware.trustedhost import TrustedHostMiddleware  # noqa: PLC0415
+        from starlette.responses import HTMLResponse, PlainTextResponse, StreamingResponse  # noqa: PLC0415
         from starlette.routing import Route  # noqa: PLC0415
 
-        routes = [Route("/", self._page, methods=["GET"]), Route("/events", self._events, methods=["GET"])]
+        def refused(request: Request) -> Response | None:
+            given = request.query_params.get("token", "")
+            if secrets.compare_digest(given.encode(), self._token.encode()):
+                return None
+            return PlainTextResponse("This page needs the token: open the whole address that was printed.\n", 403, _HEADERS)
+
+        async def page(request: Request) -> Response:
+            return refused(request) or HTMLResponse(self._html, headers=_HEADERS)
+
+        async def events(request: Request) -> Response:
+            states = self._feed.states(is_hidden="hidden" in request.query_params)
+            return refused(request) or StreamingResponse(states, media_type="text/event-stream", headers=_HEADERS)
+
+        routes = [Route("/", page, methods=["GET"]), Route("/events", events, methods=["GET"])]
         # a name that somebody else's server gives for this machine is no way round the token
         hosts = Middleware(TrustedHostMiddleware, allowed_hosts=[HERE, "localhost"], www_redirect=False)
         return Starlette(routes=routes, middleware=[hosts])
-
-    def _refused(self, request: Request) -> Response | None:
-        from starlette.responses import PlainTextResponse  # noqa: PLC0415 - an optional extra
-
-        given = request.query_params.get("token", "")
-        if secrets.compare_digest(given.encode(), self._token.encode()):
-            return None
-        return PlainTextResponse("This page needs the token: open the whole address that was printed.\n", 403, _HEADERS)
-
-    async def _page(self, request: Request) -> Response:
-        from starlette.responses import HTMLResponse  # noqa: PLC0415 - an optional extra
-
-        return self._refused(request) or HTMLResponse(self._html, headers=_HEADERS)
-
-    async def _events(self, request: Request) -> Response:
-        from starlette.responses import StreamingResponse  # noqa: PLC0415 - an optional extra
-
-        states = self._feed.states()
-        return self._refused(request) or StreamingResponse(states, media_type="text/event-stream", headers=_HEADERS)
 
 
 def _few() -> type[asyncio.Protocol]:
@@ -178,7 +174,7 @@ class _Feed:
         self.lines = _Lines()
         self._source = source
         self._began = time.time()
-        self._viewers = 0
+        self._viewers = self._hidden = 0
         self._closing = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake = asyncio.Event()
@@ -195,15 +191,21 @@ class _Feed:
             with contextlib.suppress(RuntimeError):  # it has ended already
                 loop.call_soon_threadsafe(self._wake.set)
 
-    async def states(self) -> AsyncIterator[str]:
-        """The states for one viewer, as server-sent events."""
+    async def states(self, is_hidden: bool) -> AsyncIterator[str]:
+        """The states for one viewer, as server-sent events. One is hidden that is a tab behind others: its title tells how far
+        the job is.
+        """
         self._loop = asyncio.get_running_loop()
+        looked_at = self._viewers > self._hidden
         self._viewers += 1
+        self._hidden += is_hidden
         try:
             seen = 0
             if self._making is None or self._making.done():
                 seen = self._number  # which is old
                 self._making = asyncio.create_task(self._make())
+            elif not (looked_at or is_hidden):
+                self._wake.set()  # nobody who looks has waited for the next one
             while True:
                 async with self._news:
                     while self._number <= seen:
@@ -215,6 +217,7 @@ class _Feed:
                     return
         finally:
             self._viewers -= 1
+            self._hidden -= is_hidden
 
     async def _make(self) -> None:
         """A state after the other, until nobody looks or the job is over."""
@@ -227,8 +230,10 @@ class _Feed:
                 self._news.notify_all()
             before, used = used, time.thread_time()  # what all viewers together have taken of this thread
             if not is_last:
+                rest = _REST * (cost + used - before) if self._viewers > self._hidden else _MOST_SECONDS
                 with contextlib.suppress(asyncio.TimeoutError):  # not the built-in one under Python 3.10
-                    await asyncio.wait_for(self._wake.wait(), min(_MOST_SECONDS, max(SECONDS, _REST * (cost + used - before))))
+                    await asyncio.wait_for(self._wake.wait(), min(_MOST_SECONDS, max(SECONDS, rest)))
+                self._wake.clear()
 
     def _state(self) -> tuple[str, float]:
         """The text of the newest state, and the seconds of a core that it took."""
@@ -278,7 +283,7 @@ def _html() -> str:
         "report.html in its folder, shows its tables without one.</p></noscript>"
     )
     waits = chart("waits", "Who waited for whom", "Seconds that a worker (row) waited for a node (column).", "")
-    causes = chart("causes", "What slows the run down", "Seconds by which it would have been shorter so far.", "")
+    causes = chart("causes", "What slows the run down", "Seconds by which these batches would have been shorter.", "")
     phases = chart("phases", "What each worker did", "Seconds by phase.", "")
     batches = chart("batches", "The last batches", "A row for each worker, a box for each batch.", "")
     listed = "".join(
@@ -289,7 +294,8 @@ def _html() -> str:
     sections = (
         '<section id="curves" hidden><h2>Curves</h2><div class="pair" id="curve-box"></div></section>'
         f'<section id="now" hidden><h2>Now</h2>{batches}</section>'
-        f'<section id="time" hidden><h2>Where the time goes</h2><div class="pair">{causes}{waits}</div>{phases}</section>'
+        '<section id="time" hidden><h2>Where the time goes</h2><p class="note" id="recent"></p>'
+        f'<div class="pair">{causes}{waits}</div>{phases}</section>'
         f'{listed}<section id="said" hidden><h2>Log</h2><pre id="log" tabindex="0"></pre></section>'
     )
     return document("A run", head, sections, "null", _POLICY, script("live.js"))
@@ -303,5 +309,7 @@ class _Lines(logging.Handler):
         self.kept: deque[str] = deque(maxlen=_LOG_LINES)
 
     def emit(self, record: logging.LogRecord) -> None:
+        if record.msg == PROGRESS:  # the page shows it anyway, and failures would soon be out of sight
+            return
         stamp = time.strftime("%H:%M:%S", time.localtime(record.created))
         self.kept.append(f"{stamp} {record.levelname} {clean_text(record.getMessage(), 2000)}")

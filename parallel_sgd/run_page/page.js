@@ -196,6 +196,7 @@ function press(per) {
 
 document.documentElement.classList.add("scripted");
 document.addEventListener("DOMContentLoaded", () => {
+  document.querySelectorAll(".numbers").forEach(table => { table.open = false; });
   for (const button of document.querySelectorAll("[data-per]")) {
     button.addEventListener("click", () => { press(button.dataset.per); drawCurves(); });
   }

@@ -21,6 +21,7 @@ REPORT: Final = "report.html"
 _HERE: Final = Path(__file__).parent
 _MODE: Final = 0o644
 _POLICY: Final = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
+_UNDRAWN: Final = "<noscript><p>This browser runs no scripts: tables stand here in place of charts.</p></noscript>"
 _SECTIONS: Final = (
     ("story", "What happened"),
     ("result", "Result"),
@@ -80,7 +81,7 @@ def render(records: RunRecords, data: Mapping[str, Any]) -> str:
     sections = "".join(
         f'<section id="{name}"><h2>{text}</h2>{contents[name]}</section>' for name, text in _SECTIONS if contents[name]
     )
-    return document(title, f"{_head(records, data)}<nav>{links}</nav>", sections, embedded(data))
+    return document(title, f"{_head(records, data)}{_UNDRAWN}<nav>{links}</nav>", sections, embedded(data))
 
 
 def document(title: str, head: str, main: str, data: str, policy: str = _POLICY, further: str = "") -> str:
@@ -116,12 +117,13 @@ def _story(records: RunRecords) -> str:
     return section(records)
 
 
-def chart(name: str, caption: str, text: str, rows: str) -> str:
-    """A chart, what it means, and its numbers."""
-    label = escape(f"{caption}. {text}", quote=True)
+def chart(name: str, caption: str, text: str, rows: str, drawn: str = "", title: str = "As a table") -> str:
+    """A chart, what it means, how it is `drawn`, and its numbers."""
+    label = escape(" ".join(filter(None, (f"{caption}.", text, drawn))), quote=True)
+    told = escape(text) + (drawn and f' <span class="drawn">{escape(drawn)}</span>')
     return (
-        f'<figure><h3>{escape(caption)}</h3><figcaption>{escape(text)}</figcaption><div class="chart" id="{name}" role="img" '
-        f'aria-label="{label}"></div>{rows and tables.folded("As a table", rows)}</figure>'
+        f'<figure><h3>{escape(caption)}</h3><figcaption>{told}</figcaption><div class="chart" id="{name}" role="img" '
+        f'aria-label="{label}"></div>{rows and tables.numbers(rows, title)}</figure>'
     )
 
 
@@ -177,18 +179,19 @@ def _curves(records: RunRecords, data: Mapping[str, Any]) -> str:
         f'<div class="chart" id="curve-{place}" role="img" aria-label="{escape(n)}"></div>' for place, n in enumerate(names)
     ]
     figures = [f"<figure><h3>{escape(name)}</h3>{place}</figure>" for name, place in zip(names, places, strict=True)]
-    rows = tables.folded("As a table", tables.epochs_table(history_of(records)))
-    return f'<p class="note">{text}</p>{buttons}<div class="pair drawn">{"".join(figures)}</div>{rows}'
+    rows = tables.numbers(tables.epochs_table(history_of(records)))
+    return f'<p class="note drawn">{text}</p>{buttons}<div class="pair drawn">{"".join(figures)}</div>{rows}'
 
 
 def _batches(records: RunRecords, data: Mapping[str, Any]) -> str:
     if not data["batches"]["rows"]:
         return ""
-    text = (
+    drawn = (
         "Time to the right, a row for each worker, a box for each batch. A red line leads from when a packet had left its "
         "sender to when the wait for it ended. Scroll, pinch or drag the bar below to zoom."
     )
-    return chart("batches", "Time and workers", text, tables.slowest_table(records.batches))
+    rows = tables.slowest_table(records.batches)
+    return chart("batches", "Time and workers", "", rows, drawn, "The slowest batches, as a table")
 
 
 def _bytes(data: Mapping[str, Any]) -> str:

@@ -187,7 +187,7 @@ class ClusterSource:
             status = agent.status
             if status is not None and status.instance in known:  # one agent may be several nodes
                 continue
-            told = {"agent": agent.address, "host": "", "slots": "", "": agent.problem}
+            told = {"agent": agent.address, "host": "", "slots": "", "problem": agent.problem}
             if status is not None:
                 known.add(status.instance)
                 told |= {"host": status.name, "slots": f"{status.jobs} of {status.slots} in use"}
@@ -212,7 +212,9 @@ class ClusterSource:
             far = "" if entry["node"] < 0 or percent is None else f"{percent} %"
             attempt = str(entry["attempt"] + 1)
             node, where = worker(entry["node"]), self._follower.agents[agent].address
-            rows.append({"node": node, "agent": where, "state": entry["state"], "done": far, "": note, "attempt": attempt})
+            rows.append(
+                {"node": node, "agent": where, "state": entry["state"], "done": far, "it says": note, "attempt": attempt}
+            )
         return rows
 
 

@@ -119,8 +119,8 @@ def _incident(records: RunRecords, incident: Mapping[str, Any]) -> Event:
         said = "All nodes were started again."
     answers.append(("What was done", said))
     undone = _undone(records, number)
-    lost = f"{_count(undone, 'block')} had to be computed again." if undone else "No batch that had been applied."
-    answers.append(("What is lost", f"{lost} And the time until training went on."))
+    lost = f"{_count(undone, 'block')} had to be computed again. And" if undone else "No batch that had been applied, only"
+    answers.append(("What is lost", f"{lost} the time until training went on."))
     return Event(f"Attempt {number} failed, {stamp(moment)}", answers, str(incident["message"]), incident["verdicts"])
 
 

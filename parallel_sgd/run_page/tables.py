@@ -47,6 +47,11 @@ def seconds(value: float) -> str:
     return f"{value * 1e3:.1f} ms" if value >= 1e-3 else f"{value * 1e6:.0f} µs"
 
 
+def numbers(content: str, title: str = "As a table") -> str:
+    """The table of a chart: unfolded where no script draws the chart, and folds it."""
+    return f'<details open class="numbers"><summary>{escape(title)}</summary>{content}</details>'
+
+
 def folded(title: str, content: str, is_open: bool = False) -> str:
     return f"<details{' open' if is_open else ''}><summary>{escape(title)}</summary>{content}</details>"
 

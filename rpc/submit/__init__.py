@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .run_folder import run_name as run_name
     from .run_folder import runs_in as runs_in
     from .tailing import TableReader as TableReader
+    from .terminal import PROGRESS as PROGRESS
     from .terminal import ProgressDisplay as ProgressDisplay
     from .terminal import telling as telling
 
@@ -46,6 +47,6 @@ __getattr__, __dir__ = lazily(
         "restarts": "Retry",
         "run_folder": "RUNS Run RunFolder find_run node_folder run_name runs_in",
         "tailing": "TableReader",
-        "terminal": "ProgressDisplay telling",
+        "terminal": "PROGRESS ProgressDisplay telling",
     },
 )

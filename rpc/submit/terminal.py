@@ -11,13 +11,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from time import monotonic
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, Final
 
 from tqdm import tqdm
 
 from network.transport import Waker
 
 from ..logs import clean, in_notebook, is_quiet
+
+PROGRESS: Final = "Current progress: %s | Running"
 
 
 class _View:
@@ -87,7 +89,7 @@ class _PlainLines(_View):
 
     def show(self, state: Mapping[int, tuple[int, str]], changed: int) -> None:
         shown = " ".join(f"Worker({node}):{percent:3d}%" for node, (percent, _) in state.items())
-        self._logger.info("Current progress: %s | Running", shown)
+        self._logger.info(PROGRESS, shown)
 
 
 class _Bars(_View):

@@ -1,8 +1,9 @@
 """`python -m tests.browser [FOLDER]`: real jobs, whose pages Chromium opens; pictures at 1280 and 400 pixels go to FOLDER.
 
 A page fails when its console has a message, when it asks the network for anything, when it is wider than the window, or when a
-chart has no data. So do pages of the documentation, light and dark. The pictures are to be looked at. Needs Debian's chromium,
-node, playwright-core in $PLAYWRIGHT, and the site that `make docs` builds.
+chart has no data, also with scripts switched off, where tables stand in place of charts. So do pages of the documentation,
+light and dark. The pictures are to be looked at. Needs Debian's chromium, node, playwright-core in $PLAYWRIGHT, and the site
+that `make docs` builds.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from tests.sources import ROOT
 
 SHOOT = Path(__file__).with_name("shoot.mjs")
 SITE = ROOT / "site"
+_FEWEST_TABLES = 8  # of a page without scripts
 GUIDES = ("index", "docs/gallery", "docs/errors", "docs/reference/parallel_sgd.codec")
 RANDOM = np.random.default_rng(3)
 X, Y = RANDOM.normal(size=(64 * 8 * 6, 20)).astype(np.float32), RANDOM.integers(0, 10, 64 * 8 * 6)
@@ -72,7 +74,10 @@ def problems(page: Path, pictures: Path, name: str, *more: str) -> list[str]:
     found = [f"console: {text}" for text in told["errors"]] + [f"asks for {address}" for address in asked]
     found += [f"{seen} pixels wide in a window of {width}" for width, seen in told["widths"].items() if seen > int(width)]
     found += [f"the chart {chart} has no data" for chart, points in told["charts"].items() if not points]
-    return found if told["charts"] or site else [*found, "there is no chart"]
+    found += (
+        [] if told["charts"] or site or told.get("tables", 0) >= _FEWEST_TABLES else ["it shows no chart, or too few tables"]
+    )
+    return found
 
 
 def main(folder: str = "") -> int:
@@ -83,6 +88,8 @@ def main(folder: str = "") -> int:
         name = make.__name__
         page = make(pictures / f"run-{name}")
         found = ["it was not written"] if page is None else problems(page, pictures, name, *more)
+        if page is not None:
+            found += [f"without scripts: {wrong}" for wrong in problems(page, pictures, f"{name}-plain", "plain", *more)]
         wrong += bool(found)
         print(f"{name}: {'; '.join(found) or 'fine'}")
     for guide, scheme in itertools.product(GUIDES, ("light", "dark")):

@@ -1,4 +1,4 @@
-// node shoot.mjs PAGE.html|URL FOLDER NAME [dark] [SELECTOR ..]: opens it in Chromium at 1280 and at 400 pixels; prints as JSON
+// node shoot.mjs PAGE.html|URL FOLDER NAME [dark] [plain] [SELECTOR ..]: opens it in Chromium at 1280 and at 400 pixels; prints as JSON
 // what it found. Of each selector it makes a picture NAME-<number>.png, at 1280 pixels; of several sections of a page, as in
 // "#result,#curves", one with these alone below its head.
 import {createRequire} from "node:module";
@@ -11,12 +11,13 @@ const require = createRequire(join(process.env.PLAYWRIGHT ?? process.cwd(), "pac
 const {chromium} = require("playwright-core");
 const [page, folder, name, ...more] = process.argv.slice(2);
 const address = page.startsWith("http") ? page : pathToFileURL(page).href;
+const isPlain = more.includes("plain");  // without scripts
 const profile = mkdtempSync(join(tmpdir(), "page-"));
 const patience = 100_000;  // ms; the machine may have much else to do
 const flags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
   "--disable-component-update", "--disable-sync"];
 const browser = await chromium.launchPersistentContext(profile, {executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-  headless: true, args: flags, timeout: patience, viewport: {width: 1280, height: 900}, colorScheme: more.includes("dark") ? "dark" : "light"});
+  headless: true, args: flags, timeout: patience, viewport: {width: 1280, height: 900}, colorScheme: more.includes("dark") ? "dark" : "light", javaScriptEnabled: !isPlain});
 browser.setDefaultTimeout(patience);
 const found = {errors: [], requests: [], widths: {}, charts: {}};
 const tab = await browser.newPage();
@@ -30,7 +31,7 @@ for (const width of [1280, 400]) {
   found.widths[width] = await tab.evaluate(() => document.documentElement.scrollWidth);
   await tab.screenshot({path: join(folder, `${name}-${width}.png`), fullPage: true});
 }
-const wanted = more.filter(word => word !== "dark");
+const wanted = more.filter(word => !["dark", "plain"].includes(word));
 if (wanted.length) await tab.setViewportSize({width: 1280, height: 900});
 for (const [number, selector] of wanted.entries()) {
   const sections = selector.includes(",#"), path = join(folder, `${name}-${number + 1}.png`);
@@ -38,12 +39,13 @@ for (const [number, selector] of wanted.entries()) {
   await tab.waitForTimeout(500);
   await tab.locator(sections ? "body" : selector).first().screenshot({path});
 }
-found.charts = await tab.evaluate(() => Object.fromEntries([...document.querySelectorAll(".chart")].map(place => {
+if (isPlain) found.tables = await tab.locator("table:visible").count();
+else found.charts = await tab.evaluate(() => Object.fromEntries([...document.querySelectorAll(".chart")].map(place => {
   const chart = echarts.getInstanceByDom(place);
   const points = chart ? chart.getOption().series.reduce((sum, one) => sum + (one.data ?? []).length, 0) : 0;
   return [place.id, points];
 })));
-if (await tab.$('[data-per="step"]')) {
+if (!isPlain && await tab.$('[data-per="step"]')) {
   await tab.setViewportSize({width: 1280, height: 900});
   await tab.click('[data-per="step"]');
   await tab.waitForTimeout(300);

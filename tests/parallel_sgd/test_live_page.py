@@ -27,9 +27,10 @@ from parallel_sgd import ParallelSGD, in_process
 from parallel_sgd.run_page import RunRecords
 from parallel_sgd.run_page import live as serving
 from parallel_sgd.run_page.live import LivePage
-from parallel_sgd.run_page.sources import RunSource, SampledTables
+from parallel_sgd.run_page.sources import RunSource, SampledTables, Seen
 from parallel_sgd.table import read_columns
 from rpc.logs import SUBMIT_LOGGER
+from rpc.submit import PROGRESS
 from tests.parallel_sgd.networks import mlp
 
 X, Y = np.random.default_rng(3).normal(size=(64, 64)).astype(np.float32), np.arange(64) % 10
@@ -54,11 +55,11 @@ def get(address: str, path: str | None = None, method: str = "GET", **headers: s
         return answer.status, answer.read().decode(), dict(answer.getheaders())
 
 
-def states(address: str) -> Iterator[dict[str, Any]]:
+def states(address: str, how: str = "") -> Iterator[dict[str, Any]]:
     """What a viewer is told, until it is told that there is no more."""
     url = urlsplit(address)
     with closing(http.client.HTTPConnection(str(url.hostname), url.port, timeout=60)) as connection:
-        connection.request("GET", f"/events?{url.query}")
+        connection.request("GET", f"/events?{url.query}{how}")
         answer = connection.getresponse()
         while line := answer.readline().decode():
             if line.startswith("event: end"):
@@ -112,6 +113,43 @@ def test_the_last_state_tells_how_it_ended(page: LivePage) -> None:
     page.__exit__()
     viewer.join(60)
     assert (told[-1]["state"], told[-1]["message"]) == ("failed", "worker 1 was killed")
+
+
+def test_tabs_behind_others_cost_next_to_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are told where the job is and how it ended; as soon as somebody looks there is a state after the other."""
+    monkeypatch.setattr(serving, "SECONDS", 0.001)
+    monkeypatch.setattr(serving, "_REST", 0)
+    monkeypatch.setattr(serving, "_MOST_SECONDS", 3600.0)
+    looks = []
+
+    class Counting(RunSource):
+        def look(self) -> Seen:
+            looks.append(threading.get_ident())
+            return super().look()
+
+    with LivePage(Counting(lambda: tmp_path)) as live:
+        behind = states(live.address, "&hidden=1")
+        assert next(behind)["state"] == "running"
+        for _ in range(20):
+            assert get(live.address)[0] == 200
+        assert len(looks) == 1
+        ahead = states(live.address)
+        for _ in range(4):
+            next(ahead)
+        assert len(looks) > 1
+        live.end = {"state": "done"}
+    assert [*behind][-1]["state"] == [*ahead][-1]["state"] == "done"
+
+
+def test_what_went_wrong_stays_in_the_log_of_a_page(page: LivePage) -> None:
+    """How far the workers are is told twice a second, in a line of its own each time."""
+    log = logging.getLogger(SUBMIT_LOGGER)
+    log.error("Node(0) failed")
+    for percent in range(100):
+        log.info(PROGRESS, f"Worker(0):{percent:3d}%")
+    told = next(states(page.address))
+    assert [line.partition(" ")[2] for line in told["log"]] == ["ERROR Node(0) failed"]
+    assert told["page"]["recent"] == 0
 
 
 def test_one_viewer_too_many_is_hung_up_on(page: LivePage, monkeypatch: pytest.MonkeyPatch) -> None:

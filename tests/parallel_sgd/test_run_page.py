@@ -90,6 +90,9 @@ def test_a_run_has_a_page_that_needs_nothing_else(tmp_path: Path, capsys: pytest
     assert [name for name, tag in page.ids.items() if tag == "section"] == SECTIONS
     assert page.ids.keys() >= CHARTS and len(page.tables) >= 10 and min(page.tables) > 1
     assert all(link.startswith(("#", "data:image/svg+xml;base64,")) for link in page.links)
+    text = result.report.read_text("utf-8")
+    assert text.count('<details open class="numbers">') == len(CHARTS) - 1, "two curves share a table"
+    assert "<noscript><p>This browser runs no scripts" in text and 'querySelectorAll(".numbers")' in text
     assert "default-src 'none'" in result.report.read_text("utf-8") and page.scripts == 3
     data = page.data
     assert data["waits"]["cells"] and data["links"]["cells"] and data["variables"]["cells"] and data["causes"]
