@@ -5,8 +5,13 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 
 import pytest
+
+from benchmarks.exchange import __main__ as exchange
+from benchmarks.exchange.workload import NETWORKS
+from benchmarks.pairing import Result
 
 from .sources import ROOT
 
@@ -27,3 +32,22 @@ def test_nn_is_measured_as_a_share_of_bare_products() -> None:
         assert nn[-2] == bare[-3], "of the bound, and how many times that of nn the bound takes"
         assert float(nn[-2]) > 0
         assert bare[-2] == "1.00"
+
+
+@pytest.mark.parametrize(("slow", "reached"), [(1.1, True), (1.2, False)])
+def test_four_workers_are_compared_with_two(
+    slow: float, reached: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Four with the same global batch, which may take 15 % longer, under both rules; one process takes twice as long as two."""
+
+    def take_turns(contenders: Mapping[str, tuple[str, str]], threads: int, rounds: int) -> dict[str, Result]:
+        workers = {name: argument.split(":")[1] if ":" in argument else "1" for name, (_, argument) in contenders.items()}
+        assert sorted(workers.values()) == ["1", "2", "2", "4", "4"]
+        return {name: Result([{"1": 2.0, "2": 1.0, "4": slow}[count]] * rounds) for name, count in workers.items()}
+
+    monkeypatch.setattr(exchange, "take_turns", take_turns)
+    assert exchange.two("wide256", 1.3, 3) is reached
+    said = capsys.readouterr().out
+    assert f"4 workers, sharded {slow / NETWORKS['wide256'].steps * 1e3:10.3f} ms  {slow:6.2f}" in said
+    assert ("goal reached" in said) is reached
+    assert said.count("the goal is 0.87") == (0 if reached else 2)
