@@ -228,8 +228,8 @@ def test_what_nodes_are_told() -> None:
     for its own node only: the id comes from the session. Where it is called through another port than its own, all go that way.
     'auto' divides the cores of a host by the nodes of the job there."""
     messages = JobMessages(question(), ADDRESSES, new_key(), others=[7, -2])
-    order = messages.can_commit(1, [1, 2], 10.0)
-    assert (order.group, order.others) == ([1, 2], [-2, 0, 7])
+    order = messages.can_commit(1, [1, 2], 10.0, "mine")
+    assert (order.group, order.others, order.module) == ([1, 2], [-2, 0, 7], "mine")
     messages.note(1, Accepted("job", 1, "host", 2, "/path", "1.0.0"))
     for claimed in (0, 77):
         with pytest.raises(ProtocolError, match=f"agent of node 1 accepted in the name of node {claimed}"):
@@ -237,7 +237,7 @@ def test_what_nodes_are_told() -> None:
     messages.note(2, Accepted("job", 2, "host", 7, "/path", "1.0.0"))
     assert messages.load(pack({})).roster == {1: ["here:2", "host", "/path"], 2: [str(ADDRESSES[2]), "host", ""]}
     messages = JobMessages(question(blas_threads=0), ADDRESSES, new_key())
-    assert [messages.can_commit(node, [0, 1, 2], 10.0).jobs_on_host for node in ADDRESSES] == [2, 2, 1]
+    assert [messages.can_commit(node, [0, 1, 2], 10.0, "").jobs_on_host for node in ADDRESSES] == [2, 2, 1]
 
 
 @covers("SEC-16")
@@ -251,7 +251,7 @@ def test_keys_are_derived_on_both_sides_and_differ() -> None:
     pairs = [rows[0][1], rows[0][2], rows[1][2], peer_key(cluster, "other", 0, 1), peer_key(new_key(), "job", 0, 1)]
     keys = [cluster, *pairs, *messages.code_keys.values(), peer_key(cluster, "job", -2, 1)]
     assert len({key.secret for key in keys}) == len(keys)
-    order = messages.can_commit(0, [0, 1, 2], 10.0)
+    order = messages.can_commit(0, [0, 1, 2], 10.0, "")
     assert not any(key.secret in str(order.to_value()).encode("latin-1", "ignore") for key in keys)
 
 
