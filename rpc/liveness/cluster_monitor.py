@@ -145,18 +145,18 @@ class ClusterMonitor:
             self._bystanders.append(line)
 
     def explain(self, node: int, reason: str, now: float) -> str:
-        """Why a node was lost, and where it was; as it came for one that has ended, has not beaten, or does not signal."""
+        """Why a node was lost, and where it was; as it came for one that has ended, sent no heartbeat, or does not signal."""
         last = self._last_heartbeats.get(node)
         if last is None or last.phase == Phase.UNWATCHED.value:
             return reason
-        return f"{reason.rstrip('.')}. By its last beat, {now - self._heard_at[node]:.1f} s before, it was {last.place}."
+        return f"{reason.rstrip('.')}. By its last heartbeat, {now - self._heard_at[node]:.1f} s before, it was {last.place}."
 
     def look(self, now: float) -> list[Verdict]:
         """See what the silence of all says; returns the new verdicts."""
         if self._running is None:
             return []
-        words = "Its agent has not beaten, though its connection stands: the host or the network is gone. "
-        words += "Where it was, its last beat said."
+        words = "No heartbeat came from its agent, though its connection stands: the host or the network is gone. "
+        words += "Where it was, its last heartbeat said."
         silent = [self._verdict("silent", node, seconds, words) for node, seconds in self._running.look(now)]
         found = silent or self._waits_in_vain()
         for verdict in found:

@@ -26,7 +26,7 @@ RUNNING_CELLS = [cell for cell in CELLS if cell.phase not in BEFORE_RUNNING and 
 LATE_SECONDS = 1.0  # a crash is seen within it
 PHASE_WORDS = ("connect", "handshake", "answer", "canCommit", "preCommit", "doCommit", "phase '", "Its files have not come.")
 BY_ITS_LAST_BEAT = re.compile(
-    r"Node\(1\) at host1:\d+ is lost: its connection ended\. By its last beat, \d+\.\d s before, "
+    r"Node\(1\) at host1:\d+ is lost: its connection ended\. By its last heartbeat, \d+\.\d s before, "
     r"it was on \S+, process \d+, attempt 1, "
     r"phase '(start|step|between|save|ended)', (epoch \d+, batch \d+|before the first batch)\."
 )
@@ -141,7 +141,7 @@ def test_a_pause(tmp_path: Path, cell: Cell) -> None:
 def test_under_fail(tmp_path: Path, cell: Cell, how: str) -> None:
     """a job that may not start again ends as soon as the fault is noticed, and names first
     whoever was hit: node, host, process, attempt, phase, epoch and batch; of an agent that can tell nothing any more, address,
-    loss, and where it was by its last beat. Who had done its work already has done the job no harm."""
+    loss, and where it was by its last heartbeat. Who had done its work already has done the job no harm."""
     life = Life(tmp_path, server=cell.server, policy="fail")
     try:
         submitter, bits = run_cell(life, cell, how)

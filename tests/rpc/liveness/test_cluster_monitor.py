@@ -242,7 +242,7 @@ def test_a_message_on_its_way_is_no_dead_link() -> None:
     story.hear(*counted({}, {}, 3))
     story.look()
     assert story.told == "deadlock 2 of nodes 0, 1, 2."
-    assert "By its last beat" in story.monitor.explain(2, "it is lost", 0.0)  # its process is there, and will say how it ends
+    assert "By its last heartbeat" in story.monitor.explain(2, "it is lost", 0.0)  # its process will say how it ends
 
 
 @covers("SUB-47", "FD-2", "FD-9")
@@ -296,7 +296,7 @@ def test_a_lost_connection_is_told_with_the_place_of_the_last_beat() -> None:
         monitor.take(0, replace(BEAT, batch=batch), 1.0)
     told = monitor.explain(0, "Node(0) at a.b:1 is lost: its connection ended.", 1.5)
     place = "on alpha, process 4711, attempt 2, phase 'step', epoch 3, batch 17"
-    assert told == f"Node(0) at a.b:1 is lost: its connection ended. By its last beat, 0.5 s before, it was {place}."
+    assert told == f"Node(0) at a.b:1 is lost: its connection ended. By its last heartbeat, 0.5 s before, it was {place}."
     assert f"Node(1) {place}: " in STUCK.headline
     lost = PeerLost(0, "a.b:1", told)  # as a node says it that has been told
     assert str(lost) == told

@@ -112,13 +112,13 @@ def team(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[Team]:
 def test_an_agent_lost_by_its_connection_is_told_with_its_place(
     team: Team, end_together: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Node, address and loss, and where it was by its last beat; the others hear the same, and the log names it when it is
+    """Node, address and loss, and where it was by its last heartbeat; the others hear the same, and the log names it when it is
     lost, not when the others have ended, too."""
     team.loop.end_together = end_together
     team.beat_once()
     team.clock.advance(0.75)
     detail = team.hang_up(1)
-    assert detail.endswith(f". By its last beat, 0.8 s before, it was {PLACE}.")
+    assert detail.endswith(f". By its last heartbeat, 0.8 s before, it was {PLACE}.")
     assert team.loop.machines[0].ended[1] == ("lost", detail) and team.loop.running == [0]
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == [detail]
     if not end_together:
@@ -181,7 +181,7 @@ def test_a_silent_host_is_told_of_once(team: Team) -> None:
             team.loop.step(0.0)
     assert list(team.loop.failures) == [1]
     assert team.loop.failures[1][1].startswith(f"Node(1) {PLACE}: its host has been silent for ")
-    assert "By its last beat" not in team.loop.failures[1][1]
+    assert "By its last heartbeat" not in team.loop.failures[1][1]
 
 
 @covers("INV-10")
@@ -189,7 +189,7 @@ def test_files_that_are_lost_with_an_agent_are_told_of(team: Team) -> None:
     """Its job had ended well, and it was nowhere in it."""
     team.say(1, BEAT, state(1, "done"), until=lambda: team.loop.downloads.open)
     detail = team.hang_up(1)
-    assert detail.endswith(". Its files have not come.") and "By its last beat" not in detail
+    assert detail.endswith(". Its files have not come.") and "By its last heartbeat" not in detail
 
 
 @covers("SUB-48", "SUB-10")
