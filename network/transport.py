@@ -33,6 +33,7 @@ class Link(ABC):
     `tests/network/wires.py`, which a test demands. `wait_sockets` waits for one whose `fileno()` polls in both directions. Any
     other brings a waiter of its own, the `wait` of a `Controller`; that takes plain sockets, too, by which other threads wake
     the controller. The keys of a session come from the machines of `handshake`, which `dial` and `acceptor` run over sockets.
+    What listens, and the path that peers of the host are told, is `rpc.agent.agent`'s; by which of them one calls, `dial`'s.
     """
 
     peer: str  # address of the other end, for people

@@ -2,6 +2,9 @@
 
 All else comes from the fields of `JobOptions`: the signature and the docstring of `parallel()`, the arguments of `psgd-submit`,
 what travels to the nodes of a job, and the table in docs/options.md.
+
+To add one: a field, a check in `option_checks` where none fits, what acts on it, which reads it of the plan: in all workers
+`worker.build_worker`. `NONSENSE` in `tests/parallel_sgd/test_options.py` wants a row; run by `python -m` that writes the table.
 """
 
 from __future__ import annotations
@@ -97,9 +100,7 @@ class JobOptions:
     gd_params: tuple[Any, ...] | Mapping[str, Any] = option(
         (),
         "arguments of the rule: a tuple, the learning rate first, or a dict.",
-        flag=flag(
-            "--gd-params", "training", "further parameters of the rule, after the learning rate", default="", metavar="A,B"
-        ),
+        flag=flag("--gd-params", "training", "parameters of the rule after the learning rate", default="", metavar="A,B"),
         travels=CODE,
     )
     ps_codec: CodecArgument | CodecName | Any = option(
@@ -210,9 +211,7 @@ class JobOptions:
     min_workers: int | None = option(
         None,
         "with 'shrink', the number of workers below which the job fails; default 1.",
-        flag=flag(
-            "--min-workers", "faults", "with --on-failure shrink: fewest to go on with (default: 1)", type=int, metavar="N"
-        ),
+        flag=flag("--min-workers", "faults", "with --on-failure shrink: fewest that go on (default: 1)", type=int, metavar="N"),
     )
     max_workers: int | None = option(
         None,

@@ -74,6 +74,13 @@ def test_every_link_leads_somewhere() -> None:
     assert not [f"{page.relative_to(ROOT)}: {target}" for page, target in links if not leads_somewhere(page, target)]
 
 
+def test_what_can_be_added_is_told_where_it_stands() -> None:
+    section = (ROOT / "docs" / "README.md").read_text("utf-8").partition("## I want to change it")[2]
+    places = re.findall(r"^\| .*?\]\(\.\./([^)]+\.py)\)", section, re.MULTILINE)
+    assert len(places) == 6
+    assert not [place for place in places if "To add" not in (ROOT / place).read_text("utf-8")]
+
+
 def messages() -> str:
     """The code with its texts in one piece, and \0 for what differs in them."""
     text = "\n".join(path.read_text("utf-8") for path in library_files())

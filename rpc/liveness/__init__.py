@@ -7,6 +7,9 @@ at its agent    `process_monitor`, for one process: stuck (`stall_detector` deci
                 ends the process; `rpc.agent.job_state` ends one that does not start, stop or exit in time.
 at the driver   `cluster_monitor`, for all nodes: silent (before all run, too), cut, deadlock. `rpc.submit.event_loop` asks it,
                 and passes the loss on; so it does with a connection that has ended, of which `explain` says where it was.
+
+To add something that heartbeats tell: a field with a default of `rpc.verdict.Heartbeat`, and its value in
+`ProcessMonitor._heartbeat`. What people see of one is its `place`; whatever else follows from it, `ClusterMonitor` decides.
 """
 
 from . import limits as limits
