@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nn.arrays import Array
 from nn.model.batches import select_rows
 from nn.random import keyed
 
 __all__ = ["FIXED", "ORDERS", "SHUFFLED", "SHUFFLED_IN_BLOCKS", "Batches"]
-Array = NDArray[Any]
 
 FIXED: Final = "fixed"
 SHUFFLED: Final = "shuffled"

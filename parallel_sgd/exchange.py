@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from network.message import Message
+from nn.arrays import Array
 from nn.optimizer import IOptimizer
 from nn.optimizer.parallel_sgd import ExchangingOptimizer
 from rpc.logs import get_logger
@@ -19,7 +20,6 @@ from .channel import Wait
 from .codec.bank import CodecBank
 from .codec.interfaces import Codec
 
-Array = NDArray[Any]
 _log = get_logger("parallel_sgd.exchange")
 
 

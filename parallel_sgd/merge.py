@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+
+from nn.arrays import Array
 
 from .unusable import Unusable
 
-Array = NDArray[Any]
 Part = TypeVar("Part")
 Span = tuple[int, int]
 Copy = tuple[Span, int]  # a sum over the blocks of a span, and the node that it is of

@@ -7,11 +7,10 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nn.arrays import Array
 from nn.model import Model
 from nn.model.batches import Batch, as_type, first_bad_sample, with_class_weights
 from nn.model.scored_network import evaluation_source
@@ -32,7 +31,6 @@ from .progress import History, Position, Progress
 from .report import StepRows, TrainingReport
 
 _log = get_logger("parallel_sgd.checkpoint")
-Array = NDArray[Any]
 Samples = tuple[Array, Array, Array, Array]  # train_x, train_y, test_x, test_y
 Training = Generator[Wait, None, dict[str, float]]
 Faults = Callable[[int, int], bool]

@@ -19,9 +19,9 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, get_type_hints
 
 import numpy as np
-from numpy.typing import NDArray
 
 from network import VERSION
+from nn.arrays import Array
 from nn.tensor_files import ModelFileError, parse, seal
 from nn.threads import describe_kernels
 from parallel_sgd.batches import FIXED
@@ -29,7 +29,6 @@ from parallel_sgd.progress import History
 
 from ..progress import Position, Progress
 
-Array = NDArray[Any]
 FORMAT: Final = "psgd.checkpoint/1"
 FORMATS: Final = (FORMAT,)
 """All that can be read; FORMAT is what is written."""

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nn.arrays import Array
 from nn.model import Model
 from nn.optimizer import IOptimizer
 from parallel_sgd.batch_sync.sync.interface import ISyncType
@@ -20,7 +20,6 @@ from parallel_sgd.table import Earlier
 from ..progress import Position, Progress
 from .snapshot import CALLBACK, CODEC, OPTIMIZER, VALUE, CheckpointError, Snapshot, differences, number_of, versions
 
-Array = NDArray[Any]
 State = tuple[dict[str, Array], dict[str, Any]]
 COUNTER = ".batches"  # what composed codecs count on all workers alike
 

@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from nn.arrays import empty
+from nn.arrays import Array, empty
 from rpc.logs import get_logger
 
 from ..progress import Position
@@ -128,9 +127,6 @@ class Writer:
                 self._model.save(snapshot)
             except Exception as error:  # noqa: BLE001  likewise
                 _log.warning("The model after %s could not be saved, training goes on: %s.", position, error)
-
-
-Array = NDArray[Any]
 
 
 class Copies:

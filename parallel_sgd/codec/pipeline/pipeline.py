@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nn.arrays import Array
 from parallel_sgd.unusable import check_finite
 
 from .stage import Chain, Draw, OrDense, Reader, Stage, State, Vector, Writer
 
-Array = NDArray[Any]
 Payload = NDArray[np.uint8]
 
 

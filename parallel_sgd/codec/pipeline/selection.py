@@ -8,7 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from .stage import Array, Indices, PayloadError, Reader, Vector, Writer
+from nn.arrays import Array
+
+from .stage import Indices, PayloadError, Reader, Vector, Writer
 
 #: Numbers looked at in one go: their magnitudes and the comparison's result stay in L2.
 CHUNK: Final = 1 << 17

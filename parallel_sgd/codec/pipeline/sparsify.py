@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from nn import arguments
+from nn.arrays import Array
 
 from .selection import Magnitudes, index_bytes, read_indices, write_indices
-from .stage import Array, Draw, Indices, PayloadError, Reader, Sparsifier, State, Vector, Writer, share
+from .stage import Draw, Indices, PayloadError, Reader, Sparsifier, State, Vector, Writer, share
 
 __all__ = ["RandomK", "Sparsifier", "Threshold", "TopK"]
 

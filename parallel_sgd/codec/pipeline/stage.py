@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from nn import arguments
+from nn.arrays import Array
 from nn.random import keyed
 from parallel_sgd.unusable import Unusable
 
@@ -257,9 +258,6 @@ class OrDense:
             takes_more = self._stage.side_bytes(n) + 4 * self._stage.carried(n) > 4 * n
             self._last = n, self._dense if takes_more else self._stage
         return self._last[1]
-
-
-Array = NDArray[Any]
 
 
 class Sparsifier(Stage):
