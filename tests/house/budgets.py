@@ -74,8 +74,8 @@ def _crowded() -> Count:
 
 
 TEXT = (
-    Budget("product files", 476, 430, lambda: Count(len(files.lengths()))),
-    Budget("product lines", 77_480, 59_000, lambda: Count(sum(files.lengths().values()))),
+    Budget("product files", 462, 430, lambda: Count(len(files.lengths()))),
+    Budget("product lines", 77_450, 59_000, lambda: Count(sum(files.lengths().values()))),
     Budget("median lines of a file", 153, 100, lambda: Count(statistics.median(files.lengths().values())), at_least=True),
     Budget("longest file", 397, 400, _longest_file),
     Budget("files with an old word in their name or a class", 0, 0, lambda: _of(files.old_words())),
@@ -99,6 +99,6 @@ JOB = (
     Budget("modules that an agent imports", 62, 75, _imported("agent")),
     Budget("files that a gradient passes, without the rule", 13, 12, lambda: _of(sorted(running.way().files))),
     Budget("files that a gradient passes both out and back", 5, 12, lambda: _of(sorted(running.way().both))),
-    Budget("files that a gradient enters more than twice", 6, 0, _crowded),
+    Budget("files that a gradient enters more than twice", 0, 0, _crowded),
     Budget("calls per batch (Plain, 4 variables, 1 peer)", 156, 300, lambda: Count(running.calls_per_batch())),
 )
