@@ -6,10 +6,11 @@ import inspect
 import textwrap
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar
 
 import numpy as np
 
+from network.names import did_you_mean
 from nn import arguments
 from nn.dataset.interface import AbsDataset
 from nn.dataset.transforms.abstract import AbsTransformer
@@ -29,6 +30,12 @@ from .training import Samples
 if TYPE_CHECKING:
     from .writers.live import Followers
 
+# what other libraries, the command line and `nn.sklearn` call an option
+_MEANT: Final = {
+    **dict.fromkeys(("learn_rate", "learning_rate", "lr"), "gd_params=(0.01,)"),
+    "batch_size": "block_size",
+    "rule": "gd_type",
+}
 P = ParamSpec("P")
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -52,7 +59,10 @@ def called_with(
             try:
                 signature.bind(self, *args, **given)
             except TypeError as error:
-                raise TypeError(f"{method.__qualname__}() {error}") from None
+                unknown = next((name for name in given if name not in signature.parameters), None)
+                known = (*signature.parameters, *_MEANT)
+                hint = "" if unknown is None else did_you_mean(unknown, known, quoted=False, meant=_MEANT)
+                raise TypeError(f"{method.__qualname__}() {error}{hint}") from None
             return method(self, make(*args, **given))
 
         call.__signature__ = signature  # type: ignore[attr-defined]

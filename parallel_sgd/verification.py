@@ -19,6 +19,7 @@ from .channel import Parameter_Server
 from .checkpoint.choose import Choice, choose
 from .checkpoint.locate import FOLDER, HeldCheckpoints, stores_of_run
 from .checkpoint.snapshot import VALUE, CheckpointError
+from .checkpoint.store import position_of, read_checkpoint
 from .job_record import NAME
 from .run import RunManifest, sha256_of
 from .weight_hashes import Epochs, chain_of, hash_of, read_hashes
@@ -57,6 +58,31 @@ def _where(path: Path, manifest: RunManifest, epochs: Epochs) -> str:
         wrong = [name for name, array in arrays.items() if name in known and hash_of(array) not in known[name]]
         return f": after epoch {last} the variable {', '.join(wrong)} was another" if wrong else ", outside of the variables"
     return ""
+
+
+def damaged_checkpoints(run: Path, epochs: Epochs) -> Iterator[str]:
+    """Which of the checkpoints that the run has kept are not what they were, by file, epoch and variable; the manifest has none
+    of them, for they may be deleted.
+    """
+    for path in sorted(run.glob(f"Node-[0-9]*-Retrieve/{FOLDER}/*")):
+        position = position_of(path.name)
+        if position is None:
+            continue
+        name, known = path.relative_to(run), epochs.get(position.epoch, {}) if position.batch == 0 else {}
+        try:
+            arrays, _ = parse(read_file(path), sealed=False)
+        except (ModelFileError, OSError) as error:
+            yield f"{name} cannot be read: {error}"
+            continue
+        hashes = {each: hash_of(arrays[f"{VALUE}/{each}"]) for each in known if f"{VALUE}/{each}" in arrays}
+        wrong = [each for each, values in known.items() if hashes.get(each) not in values.values()]
+        if wrong:
+            yield f"{name} was changed: after epoch {position.epoch} the variable {', '.join(wrong)} was another"
+            continue
+        try:
+            read_checkpoint(path)
+        except CheckpointError:
+            yield f"{name} was changed, outside of the variables"
 
 
 def changed_settings(path: Path, manifest: RunManifest) -> list[str]:

@@ -21,12 +21,13 @@ from .sources import ROOT
 
 FOLDER = ROOT / "examples" / "notebooks"
 BAR = '<progress value="100"'
+PLOT = "<dc:title>Matplotlib"
 SHOWN = {
     "1-first-network": ("Total parameters: 4,810", "History: 8 epochs", "<svg ", BAR, "equal: True"),
-    "2-codec-in-twenty-lines": ("all workers must have the same results", "HalfPrecision: 6 laws hold", BAR, "16 bits"),
+    "2-codec-in-twenty-lines": ("all workers must have the same results", "HalfPrecision: 6 laws hold", BAR, "16 bits", PLOT),
     "3-compare-codecs": ("terngrad", "s on 1 Mbit/s"),
     "4-stragglers-and-redundancy": ("ParallelSGD", BAR, "equal to the last bit: True"),
-    "5-a-worker-dies": ("killed by signal 9 (SIGKILL)", BAR, "restarts: 1", "[True, True]", "problems: none"),
+    "5-a-worker-dies": ("killed by signal 9 (SIGKILL)", BAR, "restarts: 1", "[True, True]", PLOT, "problems: none"),
     "6-reading-a-report": ("JobHistory: 3 epochs", BAR, "worker 1 computed longer than the others", "report.html"),
 }
 Notebook = Any

@@ -114,7 +114,7 @@ def test_it_says_what_is_another(run: Path, capsys: pytest.CaptureFixture[str]) 
         (("[options]", "[[options"), "is no valid TOML"),
         (("SimData", "SimDate"), "'data.dataset' 'SimDate' is unknown; did you mean"),
         (("noise=", "noise=0.1+"), "SimData"),
-        (("features=6", "features=5"), "The data set SimData:.* is not the one of the run: its SHA-256 is"),
+        (("features=6", "features=5"), "The data set SimData is not the one of the run: the SHA-256 of its samples is"),
         (('gd_type = "SGD', 'gd_type = "SGB'), "did you mean"),
         (
             ("callbacks = []", 'callbacks = ["EarlyStoping"]'),
@@ -286,25 +286,37 @@ def test_what_each_worker_remembers_is_verified_with_its_checkpoints(
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("spoil", "said", "located"),
     [
-        (lambda path: path.unlink(), ""),
-        (lambda path: flip(path, -1), "cannot be used: .* sha256.* It is skipped."),
-        (lambda path: path.write_bytes(path.read_bytes()[:-9]), "cannot be used: .* It is skipped."),
+        (lambda path: path.unlink(), "", ""),
+        (lambda path: flip(path, -1), "cannot be used: .* sha256.* It is skipped.", " was changed"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-9]), "cannot be used: .* It is skipped.", " cannot be read: "),
         (
             lambda path: path.write_bytes(other_weights(path.read_bytes())),
             "after epoch 2 its variable dense_1/kernel was another",
+            " was changed: after epoch 2 the variable dense_1/kernel was another",
         ),
     ],
     ids=["lost", "flipped", "cut off", "another"],
 )
 def test_an_earlier_checkpoint_is_taken_where_the_nearest_does_not_do(
-    run: Path, spoil: Callable[[Path], Any], said: str, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    *,
+    run: Path,
+    spoil: Callable[[Path], Any],
+    said: str,
+    located: str,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    for path in run.glob("*/checkpoints/checkpoint-000002-*"):
+    """It is told with its file all the same, and the run is not what it was."""
+    kept = [*run.glob("*/checkpoints/checkpoint-000002-*")]
+    for path in kept:
         spoil(path)
     code, out, err = psgd(capsys, "verify", run, "--epoch", 3)
-    assert code == 0 and "Epochs 2 to 3, computed again from the checkpoint after epoch 1 on 2 workers: all 4 variables" in out
+    assert "Epochs 2 to 3, computed again from the checkpoint after epoch 1 on 2 workers: all 4 variables" in out
+    assert code == bool(located) and out.count(f"checkpoint-000002-00000000.safetensors{located}") == len(kept) * bool(
+        located
+    ), out
     assert re.search(said, err + caplog.text), err
 
 

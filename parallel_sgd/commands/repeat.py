@@ -22,7 +22,7 @@ from ..nodes import in_process
 from ..options import options as known_options
 from ..profiles import FixedBlocks
 from ..run import RunManifest
-from ..verification import changed_settings, damages, nearest
+from ..verification import changed_settings, damaged_checkpoints, damages, nearest
 from ..weight_hashes import Epochs, first_difference, read_hashes
 from .nodes import launcher_from
 from .options import load_model, make_dataset, make_transform, settings_of
@@ -40,6 +40,7 @@ _NOT_AGAIN: Final[Mapping[str, Any]] = {
 }
 """What has no part in the bits."""
 _ASIDE: Final = ("wait", "mission_title", "max_restarts", "commit_every")
+_LONG: Final = 60  # characters of a data set with its arguments
 """Nor have these, which do no harm in a run that is verified."""
 
 
@@ -122,9 +123,10 @@ def _same_inputs(file: JobFile, options: argparse.Namespace, given: Mapping[str,
         raise ValueError(f"The model {file.model} is not the one that the run began with: {file.path} has another SHA-256.")
     data = make_dataset(options.dataset)
     if "dataset" not in given and data.checksum() != file.data_sha256:
+        told = options.dataset if len(options.dataset) <= _LONG else options.dataset.partition(":")[0]
         raise ValueError(
-            f"The data set {options.dataset} is not the one of the run: its SHA-256 is {data.checksum()}, {file.path} has "
-            f"{file.data_sha256}."
+            f"The data set {told} is not the one of the run: the SHA-256 of its samples is {data.checksum()}, "
+            f"{file.path} has {file.data_sha256}."
         )
     return data
 
@@ -206,16 +208,19 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
 
 
 def _judge(given: argparse.Namespace, file: JobFile, epochs: Epochs, again: Epochs, workers: int, start: int) -> int:
+    kept = list(damaged_checkpoints(file.path.parent, epochs))
     differs = first_difference(epochs, again)
     first, last = min(again), max(again)
     which = f"Epoch {last}" if first == last else f"Epochs {first} to {last}"
     begin = f"the checkpoint after epoch {start}" if start else "the start"
     how = f"computed again from {begin} on {workers} worker{'s' if workers > 1 else ''}"
-    content = {"equal": differs is None, "epochs": [first, last], "from": start, "workers": workers}
+    content = {"equal": differs is None and not kept, "epochs": [first, last], "from": start, "workers": workers}
+    content |= {"damaged": kept} if kept else {}
     if differs is None:
         count = len(again[last])
-        tell(given, content, f"{which}, {how}: all {count} variables equal those of the run after each epoch.")
-        return EXIT_OK
+        said = [f"{which}, {how}: all {count} variables equal those of the run after each epoch.", *map(clean_text, kept)]
+        tell(given, content, "\n".join(said))
+        return EXIT_FAILED if kept else EXIT_OK
     epoch, variable, node = differs
     others = differences(file.identity, identity(file.options.get("bits")))
     why = f" Other than then: {', '.join(others)}." if others else ""

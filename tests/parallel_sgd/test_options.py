@@ -313,7 +313,17 @@ DATA = nn.dataset.Digits()
         ),
         (
             lambda: ParallelSGD.parallel(None, None, max_restart=1),
-            *(TypeError, r"^ParallelSGD.parallel\(\) got an unexpected keyword argument 'max_restart'"),
+            *(
+                TypeError,
+                r"^ParallelSGD.parallel\(\) got an unexpected keyword argument 'max_restart'; did you mean max_restarts\?$",
+            ),
+        ),
+        *(
+            (
+                lambda other=other: ParallelSGD.parallel(None, None, **{other: 1}),
+                *(TypeError, rf"got an unexpected keyword argument '{other}'; did you mean {ours}\?$"),
+            )
+            for other, ours in (("learn_rate", r"gd_params=\(0.01,\)"), ("batch_size", "block_size"))
         ),
         (
             lambda: ParallelSGD.parallel(None),
