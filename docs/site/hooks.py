@@ -51,6 +51,15 @@ def deployed() -> list[str]:
     return [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "deploy").iterdir()) if path.suffix != ".md"]
 
 
+def sources() -> list[str]:
+    """Files of the packages that guides lead to."""
+    found = set[Path]()
+    for page in (ROOT / path for path in guides() if path.endswith(".md")):
+        found |= {(page.parent / target).resolve() for target, _ in LINK.findall(page.read_text("utf-8"))}
+    led_to = {path.relative_to(ROOT).as_posix() for path in found if path.suffix == ".py" and path.is_relative_to(ROOT)}
+    return sorted(led_to.difference(programs()))
+
+
 def title(page: str) -> str:
     return (ROOT / page).read_text("utf-8").partition("\n")[0].lstrip("# ").replace("`", "")
 
@@ -134,7 +143,7 @@ def made() -> dict[str, str]:
     """The text of each page that is made."""
     decisions = sorted(path.name for path in (ROOT / "docs" / "adr").glob("0*.md"))
     pages = {f"docs/reference/{name}.md": module_page(name) for names in modules().values() for name in names}
-    pages |= {f"{path}.md": source_page(path) for path in [*programs(), *deployed()]}
+    pages |= {f"{path}.md": source_page(path) for path in [*programs(), *deployed(), *sources()]}
     lines = [f"| [{path.removeprefix('examples/')}]({path.removeprefix('examples/')}) | {said(path)} |" for path in programs()]
     pages[PROGRAMS] = "# Programs\n\n| Program | Shows |\n|---|---|\n" + "\n".join(lines) + "\n"
     lines = [f"* [{title(f'docs/adr/{name}')}]({name})" for name in decisions]
@@ -183,6 +192,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         if place.is_dir():
             folder = "examples" if path.startswith("examples") else path
             return f"]({'../' * here.count('/')}{folder}/README.md{anchor})"
+        if place.is_file() and path not in known:
+            raise PluginError(f"{here} leads to {target}, which has no page")
         return match[0]
 
     return LINK.sub(shown, markdown)
