@@ -85,9 +85,13 @@ def _problem_of(run: Path) -> str:
     if made != _FORMAT:
         return f"its outcome.json has the format {made!r}, and this release reads {_FORMAT}: a newer release has written it"
     if records.run is None and not records.tables:
-        half = [name for name in _ABOUT if (run / name).exists() and not _is_json(run / name)]
+        half = _cut_off(run)
         return f"its {half[0]} is cut off, and there is no table" if half else "there is no job.json and no table"
     return ""
+
+
+def _cut_off(run: Path) -> list[str]:
+    return [name for name in _ABOUT if (run / name).exists() and not _is_json(run / name)]
 
 
 def _is_json(path: Path) -> bool:
@@ -116,7 +120,10 @@ def _report(given: argparse.Namespace) -> int:
 
     try:
         _check(given.run)
-        sys.stdout.write(f"{write_report(_folder_of(given.run).resolve())}\n")
+        folder = _folder_of(given.run).resolve()
+        if half := _cut_off(folder):
+            _say(f"{folder / half[0]} is cut off or damaged: the page is made without it")
+        sys.stdout.write(f"{write_report(folder)}\n")
     except ValueError as error:
         _say(str(error))
         return USAGE

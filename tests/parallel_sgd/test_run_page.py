@@ -200,6 +200,10 @@ def test_the_command_takes_the_folder_of_a_run_or_says_what_it_is(tmp_path: Path
         assert (main(["report", str(given)]), capsys.readouterr().out) == (0, f"{run}\n")
     page = Page(run)
     assert "not ended" in page.text and "it still goes on, or who started it ended before" in page.text
+    (run.parent / "outcome.json").write_text('{"state": "do')
+    assert main(["report", str(run.parent)]) == 0
+    assert "outcome.json is cut off or damaged: the page is made without it" in capsys.readouterr().err
+    (run.parent / "outcome.json").unlink()
     (run.parent / "outcome.json").mkdir()
     wrong = {
         "none": "it is empty",
