@@ -142,6 +142,7 @@ def _result(records: RunRecords) -> str:
 def _time(data: Mapping[str, Any]) -> str:
     waits = data["waits"]
     names = [worker(node) for node in waits["nodes"]]
+    cells = [(*place, tables.Seconds(waited)) for *place, waited in waits["cells"]]
     told = tables.causes_list(data)
     if not data["phases"]["workers"]:
         return told
@@ -156,7 +157,7 @@ def _time(data: Mapping[str, Any]) -> str:
         "waits",
         "Who waited for whom",
         "Seconds that a worker (row) waited in batches whose last packet came from a node (column).",
-        tables.cells_table(names, names, waits["cells"], ["who", "waited for", "seconds"]),
+        tables.cells_table(names, names, cells, ["who", "waited for", "seconds"]),
     )
     phases = chart(
         "phases",

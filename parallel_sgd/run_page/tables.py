@@ -34,8 +34,14 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], caption: str) -
     return f'<div class="scroll"><table aria-label="{label}">{content}</table></div>'
 
 
+class Seconds(float):
+    """A number in a table that stands there with its unit."""
+
+
 def shown(value: object) -> str:
     """A number as people read it."""
+    if isinstance(value, Seconds):
+        return seconds(value) if value else "0"
     if isinstance(value, float):
         return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}"
     return f"{value:,}"
@@ -85,7 +91,7 @@ def causes_list(data: Mapping[str, Any]) -> str:
 
 
 def causes_table(data: Mapping[str, Any]) -> str:
-    rows = [(cause["kind"], cause["text"], cause["seconds"]) for cause in data["causes"][:100]]
+    rows = [(cause["kind"], cause["text"], Seconds(cause["seconds"])) for cause in data["causes"][:100]]
     return table(["kind", "cause", "seconds"], rows, "What slowed the run down")
 
 
@@ -93,7 +99,8 @@ def phases_table(data: Mapping[str, Any]) -> str:
     phases = data["phases"]
     columns = [*ORDER, "between"]
     rows = [
-        [worker(node), *(phases["seconds"][name][place] for name in columns)] for place, node in enumerate(phases["workers"])
+        [worker(node), *(Seconds(phases["seconds"][name][place]) for name in columns)]
+        for place, node in enumerate(phases["workers"])
     ]
     return table(["", *columns], rows, "Seconds of each worker by phase")
 
@@ -106,7 +113,14 @@ def cells_table(rows: Sequence[str], columns: Sequence[str], cells: Sequence[Seq
 
 def slowest_table(runs: Runs) -> str:
     rows = [
-        (worker(node), row.epoch, row.batch, row.total, *(getattr(row, name) for name in ORDER), _peer(row.peer))
+        (
+            worker(node),
+            row.epoch,
+            row.batch,
+            Seconds(row.total),
+            *(Seconds(getattr(row, name)) for name in ORDER),
+            _peer(row.peer),
+        )
         for node, row in slowest(runs, 20)
     ]
     return table(["", "epoch", "batch", "seconds", *ORDER, "waited for"], rows, "The slowest batches")

@@ -93,6 +93,7 @@ def test_a_run_has_a_page_that_needs_nothing_else(tmp_path: Path, capsys: pytest
     text = result.report.read_text("utf-8")
     assert text.count('<details open class="numbers">') == len(CHARTS) - 1, "two curves share a table"
     assert "<noscript><p>This browser runs no scripts" in text and 'querySelectorAll(".numbers")' in text
+    assert not re.search(r">[0-9.]+e-[0-9]+<", text), "seconds stand with a unit"
     assert "default-src 'none'" in result.report.read_text("utf-8") and page.scripts == 3
     data = page.data
     assert data["waits"]["cells"] and data["links"]["cells"] and data["variables"]["cells"] and data["causes"]
