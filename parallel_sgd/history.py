@@ -80,10 +80,11 @@ class JobHistory(History):
 
     def _lines(self, name: str) -> Iterator[tuple[str, list[float], list[float], float]]:
         """The lines of a panel: label, places, values, width."""
+        each = max((row["batch"] for row in self.steps), default=0)
         for who, history in self._named().items():
             rows = history._table(STEP if self._axis == "batch" else EPOCH)
-            if self._axis == "batch":
-                rows = [{**row, EPOCH: number} for number, row in enumerate(rows, 1)]
+            if self._axis == "batch":  # a worker that was killed has not told its last ones
+                rows = [{**row, EPOCH: (row[EPOCH] - 1) * each + row["batch"]} for row in rows]
             for key, label in ((name, "training"), (VALIDATION + name, "test")):
                 points = [(row[EPOCH], row[key]) for row in rows if key in row]
                 if points and (who == "mean" or key == name):

@@ -6,6 +6,7 @@ import csv
 from collections.abc import Generator
 from contextvars import copy_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from parallel_sgd.channel import Key, Wait
 from parallel_sgd.codec import AsyncPS, BlockWeight, Codec, netEncapsulation
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.settings import JobSettings
+from parallel_sgd.history import JobHistory
 from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment
 from parallel_sgd.report import KINDS, TrainingReport
 from parallel_sgd.table import read_columns
@@ -242,3 +244,22 @@ def test_times_of_epochs_are_differences(tmp_path: Path) -> None:
     assert (tmp_path / "TI-t-N(0).csv").read_text() == (
         "Epochs,Total,Compute,Encode,Send,Wait,Merge\n1,15.0,1.0,2.0,3.0,4.0,5.0\n2,0.75,0.5,0.0,0.0,0.25,0.0\n"
     )
+
+
+def test_a_picture_by_batch_leaves_out_what_a_worker_could_not_tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that was killed has lost its last batches; those after them stand where they belong."""
+    axes = pytest.importorskip("matplotlib.axes").Axes
+    places: dict[str, list[float]] = {}
+
+    def plot(self: Any, x: list[float], y: list[float], *, label: str, **how: Any) -> Any:
+        places[label] = x
+        return drawn(self, x, y, label=label, **how)
+
+    drawn = axes.plot
+    monkeypatch.setattr(axes, "plot", plot)
+    whole = [{"epoch": epoch, "batch": batch, "Loss": 1.0} for epoch in (1.0, 2.0) for batch in (1.0, 2.0, 3.0)]
+    parts = [row for row in whole if (row["epoch"], row["batch"]) != (1, 3)]
+    epochs = [{"epoch": 1.0, "Loss": 1.0}]
+    workers = {0: JobHistory(whole, epochs), 1: JobHistory(parts, epochs)}
+    JobHistory(whole, epochs, workers).plot(tmp_path / "a.svg", per="step")
+    assert places == {"training": [1, 2, 3, 4, 5, 6], "worker 0": [1, 2, 3, 4, 5, 6], "worker 1": [1, 2, 4, 5, 6]}
