@@ -15,6 +15,7 @@ from network.message import Message
 from network.values import Array
 
 from .collective.allreduce import (
+    GIVEN_UP,
     PART_NUMBERS,
     PIECE_HEAD,
     STRETCH_BYTES,
@@ -307,8 +308,8 @@ class Communication:
         if key not in self._arrived:
             if (culprit := self._culprit(peer)) is not None:
                 raise self.controller.loss_of(culprit)
-            if (error := self._slots.given_up(peer, self._operation)) is not None:
-                raise error
+            if self._slots.given_up(peer, self._operation):
+                raise BadContent(peer, named(self._operation), GIVEN_UP)
         try:
             value = self._arrived.pop(key).value
         except ProtocolError as error:

@@ -28,6 +28,7 @@ AHEAD: Final = 2  # pieces that may be under way to one peer: it combines one wh
 PIECE_BYTES: Final = 1 << 20  # at most: large enough that messages cost little, and a few of them stay in the caches
 SMALL_PIECE_BYTES: Final = 256 << 10  # cutting less than that costs more than it gains
 PART, RESULT = 3, 4  # kinds of pieces
+GIVEN_UP: Final = "it has given that up and begun a later one"
 WAKE: Final = 5  # the kind of a message for who sleeps until a slot is filled
 STRETCH_BYTES: Final = 8 << 20  # of an array that two nodes combine, each a half, in one go
 PART_NUMBERS: Final = 1 << 20  # that an operation has for the parts of its array

@@ -24,7 +24,7 @@ from network.errors import BadContent
 from network.shared_memory import BOARD_BYTES, LOADS_FIRST
 from network.values import DTYPES, Array
 
-from .allreduce import WAKE, Left, named
+from .allreduce import GIVEN_UP, WAKE, Left, named
 
 FIRST: Final = 3  # operation: for fewer, as at the start of a job, it is not worth to share memory
 _MOST_DIMENSIONS: Final = 8
@@ -130,14 +130,12 @@ class SharedSlots:
             words[_OTHER] == number and self._boards[peer][_SLOT + 8] != _SENT[0]
         )
 
-    def given_up(self, peer: int, number: int) -> BadContent | None:
-        """The error where `peer`, which had used its slots before, has none for `number` any more but one for a later."""
+    def given_up(self, peer: int, number: int) -> bool:
+        """Whether `peer`, which had used its slots before, has none for `number` any more but one for a later."""
         if not self._read(peer):
-            return None
+            return False
         numbers = self._words[peer][0] % _BUSY, self._words[peer][_OTHER] % _BUSY
-        if number in numbers or not min(numbers) or max(numbers) < number:
-            return None
-        return BadContent(peer, named(number), "it has given that up and begun a later one")
+        return number not in numbers and min(numbers) > 0 and max(numbers) > number
 
     def find(self, peer: int, number: int) -> Left | None:
         """What `peer` has left, in its memory: it stays as it is if `check` says so afterwards.
@@ -170,7 +168,7 @@ class SharedSlots:
         found, self._found = self._found, []
         for peer, word in found:
             if self._words[peer][word] != number:
-                raise BadContent(peer, named(number), "it has given that up and begun a later one")
+                raise BadContent(peer, named(number), GIVEN_UP)
 
     def _agree(self) -> None:
         """Offer memory to those that do not read it yet; who does, and has offered its own, gets no messages any more."""
