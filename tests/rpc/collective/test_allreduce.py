@@ -10,6 +10,7 @@ import socket
 import struct
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -290,7 +291,18 @@ def test_a_laggard_combines_nothing_that_is_written_again(size: int, monkeypatch
         assert isinstance(totals[0], BadContent) and "given that up and begun a later one" in str(totals[0])
         for turn in (1, 2):
             assert isinstance(totals[turn], BadContent) or np.array_equal(totals[turn], combined(parts_of(turn), "sum"))
-        totals = together(coms, lambda com: lag(com, 3, 5) if com.rank and size > 3 else lag(com, 4 if size > 3 else 3, 5))
+        board, _ = coms[1].controller.sessions[0].offer_memory()
+        assert board is not None
+        sleeping, third = board[-8:].cast("Q"), (FIRST + 3 + 4) * PART_NUMBERS
+
+        def go_on(com: Communication) -> list[Any]:
+            if com.rank or size == 3:
+                return lag(com, 3, 5)
+            while sleeping[0] != third + 1:
+                time.sleep(0.001)
+            return lag(com, 4, 5)
+
+        totals = together(coms, go_on)
         if size > 3:  # it slept until the first node went on
             assert isinstance(totals[1].pop(0), BadContent)
         for last in totals:
