@@ -31,7 +31,7 @@ function tell(state) {
   const curves = state.page.curves.epoch.filter(line => line.mean && line.metric === "Loss");
   const losses = curves.map(line => line.label + " " + line.points[line.points.length - 1][1].toPrecision(4));
   const parts = state.job ? ["job " + state.job] : [runs ? "It starts." : "No job runs yet; the page shows one as soon as it does."];
-  if (state.job) parts.push((runs ? "runs for " : "took ") + time(state.passed));
+  if (state.job && state.passed !== null) parts.push((runs ? "runs for " : "took ") + time(state.passed));
   const again = Math.max(1, ...state.tables.nodes.map(row => Number(row.attempt))) - 1;
   if (again) parts.push("started again " + (again > 1 ? again + " times" : "once") + " (see the log)");
   if (state.done && runs) parts.push(Math.floor(100 * state.done) + " % done");

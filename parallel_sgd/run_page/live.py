@@ -240,26 +240,27 @@ class _Feed:
         used = time.thread_time()
         try:
             seen = self._source.look()
-            content = {**_told(seen, self._began), "log": [*self.lines.kept] or [*seen.log], **self.end}
+            content = {**_told(seen, self._began, bool(self.end)), "log": [*self.lines.kept] or [*seen.log], **self.end}
         except Exception as error:  # noqa: BLE001  files and agents may say anything, and viewers wait for something
             content = {"problem": f"{type(error).__name__}: {error}"}
         return embedded(content), time.thread_time() - used
 
 
-def _told(seen: Seen, opened: float) -> dict[str, Any]:
+def _told(seen: Seen, opened: float, just_ended: bool) -> dict[str, Any]:
     records = seen.records
-    passed = time.time() - (opened if seen.began is None else seen.began)
+    state = records.outcome.get("state", "waiting" if seen.agents and not seen.job else "running")
+    passed = time.time() - (opened if seen.began is None else seen.began) if state == "running" or just_ended else None
     ended = records.outcome.get("ended")
     if isinstance(ended, float) and seen.began is not None:
         passed = ended - seen.began
     return {
         "title": seen.title,
         "job": seen.job,
-        "state": records.outcome.get("state", "waiting" if seen.agents and not seen.job else "running"),
+        "state": state,
         "message": _story(records),
         "done": seen.done,
         "passed": passed,
-        "left": passed * (1 - seen.done) / seen.done if seen.done else None,
+        "left": passed * (1 - seen.done) / seen.done if seen.done and passed else None,
         "tables": {"agents": seen.agents, "jobs": seen.jobs, "nodes": seen.nodes},
         "page": page_data(records, _SHOWN),
     }

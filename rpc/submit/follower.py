@@ -168,9 +168,9 @@ class Follower:
                 self._ask(node, Tail(self.job, place, self._places.setdefault(place, {}), samples))
 
     def _choose(self) -> None:
-        """Follow the newest job that runs; the last one until there is another."""
-        running = [entry for entry in self.entries if entry["state"] in _RUNNING] or ([] if self.job else self.entries)
-        newest = running[-1]["job"] if running else self.job
+        """Follow the newest job that runs; where none does, the newest, which may have ended while nobody looked."""
+        running = [entry for entry in self.entries if entry["state"] in _RUNNING]
+        newest = next((entry["job"] for entry in reversed(running or self.entries)), self.job)
         if newest != self.job and not any(entry["job"] == self.job for entry in running):
             self.job = newest
             self._places.clear()

@@ -152,6 +152,12 @@ def test_what_went_wrong_stays_in_the_log_of_a_page(page: LivePage) -> None:
     assert told["page"]["recent"] == 0
 
 
+@pytest.mark.parametrize("just_ended", [False, True])
+def test_of_a_job_that_ended_at_some_time_nobody_knows_how_long_it_took(tmp_path: Path, just_ended: bool) -> None:
+    told = serving._told(Seen(RunRecords(tmp_path, None, {"state": "done"}), 1.0, began=1e9), 0.0, just_ended)
+    assert (told["passed"] is not None) == just_ended
+
+
 def test_one_viewer_too_many_is_hung_up_on(page: LivePage, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that viewers take no files that the job needs; those who are there go on."""
     monkeypatch.setattr(serving, "MOST_VIEWERS", 20)

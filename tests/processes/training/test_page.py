@@ -39,7 +39,7 @@ def test_a_running_job_is_seen_from_elsewhere(agents: NodeAssignment, tmp_path: 
     source = ClusterSource(agents)
     try:
         before = source.look()
-        assert len(before.agents) == len(agents) and not any(row[""] for row in before.agents)
+        assert len(before.agents) == len(agents) and not any(row["problem"] for row in before.agents)
         job.start()
 
         def seen() -> Seen | None:
@@ -85,8 +85,12 @@ def test_a_job_that_failed_tells_its_story_to_who_looks_later(agents: NodeAssign
     nodes = NodeAssignment(agents.key_file)
     for node in range(2):
         nodes.add(node, agents[node])
-    with pytest.raises(JobFailed) as info:
-        line_job().parallel(nodes, epoch=3, block_size=4, directory=tmp_path, fault="kill 1@e2.b2", verbose=0)
+    line_job().parallel(nodes, epoch=1, block_size=4, directory=tmp_path, verbose=0)
+    with contextlib.closing(ClusterSource(agents)) as early:
+        assert wait_for(lambda: early.look().job, "the job before on the page")
+        with pytest.raises(JobFailed) as info:
+            line_job().parallel(nodes, epoch=3, block_size=4, directory=tmp_path, fault="kill 1@e2.b2", verbose=0)
+        wait_for(lambda: early.look().job == info.value.job_id, "the job that ran while nobody looked")
     with contextlib.closing(ClusterSource(agents, info.value.job_id)) as source:
 
         def told() -> str | None:
