@@ -9,7 +9,7 @@ import re
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -90,7 +90,12 @@ def test_viewers_get_what_the_workers_have_written_and_slow_ones_stop_nobody(pag
         assert first["state"] == "running" and first["done"] == 0.25 and first["left"] > 0
         assert [line["label"] for line in first["page"]["curves"]["step"]] == ["training"]
     told: list[dict[str, Any]] = []
-    viewer = threading.Thread(target=lambda: told.extend(states(page.address)))
+
+    def come() -> None:
+        with suppress(OSError, http.client.HTTPException):  # the page closes, and may turn a viewer away
+            told.extend(states(page.address))
+
+    viewer = threading.Thread(target=come)
     viewer.start()
     page.__exit__()
     viewer.join(60)
