@@ -18,8 +18,8 @@ from rpc.submit import Run, node_folder
 from .channel import Parameter_Server
 from .checkpoint.choose import Choice, choose
 from .checkpoint.locate import FOLDER, HeldCheckpoints, stores_of_run
-from .checkpoint.snapshot import VALUE, CheckpointError
-from .checkpoint.store import position_of, read_checkpoint
+from .checkpoint.snapshot import VALUE, CheckpointError, Snapshot
+from .checkpoint.store import position_of
 from .job_record import NAME
 from .run import RunManifest, sha256_of
 from .weight_hashes import Epochs, chain_of, hash_of, read_hashes
@@ -70,7 +70,8 @@ def damaged_checkpoints(run: Path, epochs: Epochs) -> Iterator[str]:
             continue
         name, known = path.relative_to(run), epochs.get(position.epoch, {}) if position.batch == 0 else {}
         try:
-            arrays, _ = parse(read_file(path), sealed=False)
+            content = read_file(path)
+            arrays, _ = parse(content, sealed=False)
         except (ModelFileError, OSError) as error:
             yield f"{name} cannot be read: {error}"
             continue
@@ -80,7 +81,7 @@ def damaged_checkpoints(run: Path, epochs: Epochs) -> Iterator[str]:
             yield f"{name} was changed: after epoch {position.epoch} the variable {', '.join(wrong)} was another"
             continue
         try:
-            read_checkpoint(path)
+            Snapshot.read(content)
         except CheckpointError:
             yield f"{name} was changed, outside of the variables"
 

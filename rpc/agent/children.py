@@ -179,6 +179,9 @@ class ForkServer:
 
     def retire(self) -> None:
         """Let it do what it was asked for, and end."""
+        if not self._asked:
+            self._control.close()
+            return
         with contextlib.suppress(OSError):  # it has ended
             self._control.shutdown(socket.SHUT_WR)
 

@@ -138,7 +138,6 @@ else:  # no process may be added, for an ordinary user
     resource.prlimit(mine._fork_server.pid, resource.RLIMIT_NPROC, (1, 1))
     process, _ = fork()
     print(process.wait())
-    resource.prlimit(mine._fork_server.pid, resource.RLIMIT_NPROC, (1 << 20, 1 << 20)) if os.getuid() == 0 else None
 mine.close()
 """
 
