@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from network.names import did_you_mean
+from nn.dataset.interface import PARTS
 from rpc.files import read_toml
 
 from .job_record import FETCHED, FORMAT, NAME
@@ -36,14 +37,16 @@ _TABLES: Final[Mapping[str, Mapping[str, tuple[type, ...]]]] = {
         "python": (str,),
         "kernels": (str,),
     },
+    "rows": dict.fromkeys(PARTS, (str,)),
 }
+_ROWS: Final = re.compile(r"\w{1,20} \d{1,20}(x\d{1,20})*( [0-9a-f]{8})*")
 _CLASSES: Final = (
     *("assignment_type", "sync_type", "op_type", "gd_type", "codec", "ps_codec", "callbacks"),
     *("dataset", "transform"),
 )
 """What names classes."""
 _SHIPPED: Final = re.compile(r"\w+(:[\d.]+$|:inf$|:\s*[A-Za-z_]\w*\s*=|$)")
-_NEEDED: Final = {"model": ("file", "sha256"), "data": ("sha256",), "run": ("workers", "blocks")}
+_NEEDED: Final = {"model": ("file", "sha256"), "data": ("sha256",), "run": ("workers", "blocks"), "rows": ()}
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class JobFile:
     """What a job file says; `options` by field name, `dataset` and `transform`, as flags take them, if they have a text.
 
     `server`: whether there was a parameter server; `blocks` of a batch; `identity` is what the bits depend on besides: versions
-    and kernels. `unnamed` tells, by option, what only a program can make.
+    and kernels. `unnamed` tells, by option, what only a program can make; `rows` has `row_checksums` of the data set.
     """
 
     path: Path
@@ -67,6 +70,7 @@ class JobFile:
     identity: Mapping[str, str] = field(default_factory=dict)
     unnamed: Mapping[str, str] = field(default_factory=dict)
     job: str = ""
+    rows: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path) -> JobFile:
@@ -112,6 +116,10 @@ def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     for name in ("workers", "blocks"):
         if run[name] < 1:
             raise ValueError(f"'run.{name}' must be a positive integer, got {run[name]}")
+    rows = content.get("rows", {})
+    for name, value in rows.items():
+        if not _ROWS.fullmatch(value):
+            raise ValueError(f"'rows.{name}' must be a type, a shape and checksums, got {value[:60]!r}")
     flags = {each.name: each.metadata["option"].flag for each in fields(JobOptions)}
     options = content.get("options", {})
     _refuse_unknown("options", options, {name for name, flag in flags.items() if flag is not None})
@@ -135,6 +143,7 @@ def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         "transform": None if "transform" in unnamed else data.get("transform"),
         "workers": run["workers"],
         "job": run.get("job", ""),
+        "rows": rows,
         "server": run.get("server", False),
         "blocks": run["blocks"],
         "options": {name: value for name, value in options.items() if name not in unnamed},

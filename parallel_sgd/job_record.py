@@ -85,6 +85,7 @@ def job_text(spec: JobSpec, job: str, model: bytes) -> str:
         **identity(spec.options.bits),
     }
     tables["unnamed"] = unnamed
+    tables["rows"] = spec.data.row_checksums()
     lines = ["# What this run was; `psgd run` of this file trains it again.", f"format = {json.dumps(FORMAT)}"]
     for table, values in tables.items():
         if values:

@@ -17,13 +17,14 @@ import os
 import shutil
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 from nn.model import Model
 from nn.model.history import VALIDATION
+from nn.tensor_files import ModelFileError, parse, read_file
 from rpc.files import parsed, publish, read_text, read_toml
 from rpc.launch import LocalAgents
 from rpc.logs import SUBMIT_LOGGER, get_logger
@@ -39,7 +40,7 @@ from .job_record import MODEL_FILE, NAME, write_job_file
 from .ledger import Ledger
 from .progress import Position
 from .spec import JobSpec
-from .weight_hashes import chain_of, read_hashes
+from .weight_hashes import chain_of, hash_of, read_hashes
 
 MANIFEST: Final = "manifest.json"
 FORMAT: Final = "psgd.manifest/1"
@@ -180,13 +181,16 @@ def _move(file: Path | None, folder: Path) -> None:
 
 @dataclass(frozen=True)
 class RunManifest:
-    """`files` by their path below the run's folder, `settings` the content of `job.toml`, `chain` as `chain_of` makes it."""
+    """`files` by their path below the run's folder, `settings` the content of `job.toml`, `chain` as `chain_of` makes it;
+    `start` has the hash of each array of the model that the run began with.
+    """
 
     job: str
     files: Mapping[str, str]
     settings: Mapping[str, Any]
     chain: list[list[Any]]
     format: str = FORMAT
+    start: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, run: Path) -> RunManifest:
@@ -205,9 +209,9 @@ class RunManifest:
             raise ValueError(f"The manifest {path} is half written or damaged: {error}.") from error
         if made.format != FORMAT:
             raise ValueError(f"The manifest {path} is of another version: {made.format!r}, this release reads {FORMAT!r}.")
-        kinds = ((made.job, str), (made.files, dict), (made.settings, dict), (made.chain, list))
+        kinds = ((made.job, str), (made.files, dict), (made.settings, dict), (made.chain, list), (made.start, dict))
         if not all(isinstance(value, kind) for value, kind in kinds):
-            raise ValueError(f"The manifest {path} is damaged: it must hold a job, files, settings and a chain.")
+            raise ValueError(f"The manifest {path} is damaged: it must hold a job, files, settings, a chain and a start.")
         return made
 
 
@@ -215,8 +219,8 @@ def write_run_manifest(run: Path, job: str, files: Mapping[int, Iterable[Path]])
     """Write that of a run whose `files` are at home; the run has its result, so a full disk is a warning."""
     try:
         _write(run, job, files)
-    except OSError as error:
-        _log.warning("The manifest of the run cannot be written: %s.", error.strerror or error)
+    except (OSError, ModelFileError) as error:
+        _log.warning("The manifest of the run cannot be written: %s.", getattr(error, "strerror", None) or error)
 
 
 def _write(run: Path, job: str, files: Mapping[int, Iterable[Path]]) -> None:
@@ -225,7 +229,9 @@ def _write(run: Path, job: str, files: Mapping[int, Iterable[Path]]) -> None:
     root = run.resolve()
     below = (path for path in map(Path.resolve, everything) if path.is_relative_to(root))
     hashes = {str(path.relative_to(root)): sha256_of(path) for path in below}
-    manifest = RunManifest(job, hashes, read_toml(run / NAME), chain_of(read_hashes(run)))
+    arrays, _ = parse(read_file(run / MODEL_FILE), sealed=False)
+    start = {name: hash_of(array) for name, array in arrays.items()}
+    manifest = RunManifest(job, hashes, read_toml(run / NAME), chain_of(read_hashes(run)), start=start)
     publish(run / MANIFEST, json.dumps(asdict(manifest), indent=1) + "\n", 0o644)
 
 

@@ -1,15 +1,17 @@
 """What `psgd verify` finds: what of a run is not as its manifest says, by file, of a model by epoch and variable, of the
-settings by option; and from which checkpoint that the run has kept an epoch can be computed again.
+settings by option, of the data set by array and rows; and from which checkpoint that the run has kept an epoch can be computed
+again.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from nn.dataset.interface import AbsDataset, row_borders
 from nn.tensor_files import ModelFileError, parse, read_file
 from rpc.files import read_toml
 from rpc.logs import SUBMIT_LOGGER, get_logger
@@ -20,10 +22,12 @@ from .checkpoint.choose import Choice, choose
 from .checkpoint.locate import FOLDER, HeldCheckpoints, stores_of_run
 from .checkpoint.snapshot import VALUE, CheckpointError, Snapshot
 from .checkpoint.store import position_of
-from .job_record import NAME
+from .job_file import JobFile
+from .job_record import MODEL_FILE, NAME
 from .run import RunManifest, sha256_of
 from .weight_hashes import Epochs, chain_of, hash_of, read_hashes
 
+_MOST_RANGES: Final = 4  # of rows, in a sentence
 _log = get_logger(SUBMIT_LOGGER)
 
 
@@ -48,15 +52,19 @@ def damages(run: Path, manifest: RunManifest) -> Iterator[str]:
 def _where(path: Path, manifest: RunManifest, epochs: Epochs) -> str:
     if path.name == NAME:
         return f": {'; '.join(changed_settings(path, manifest)) or 'in its layout'}"
-    if path.name.startswith("MODEL-") and epochs:
+    known: Mapping[str, Collection[str]] = {}
+    if path.name == MODEL_FILE and manifest.start:  # an older run has none
+        when, known = "at the start", {name: (value,) for name, value in manifest.start.items()}
+    elif path.name.startswith("MODEL-") and epochs:
         last = max(epochs)
+        when, known = f"after epoch {last}", {name: values.values() for name, values in epochs[last].items()}
+    if known:
         try:
             arrays, _ = parse(read_file(path), sealed=False)
         except (ModelFileError, OSError) as error:
             return f": {error}"
-        known = {name: set(values.values()) for name, values in epochs[last].items()}
         wrong = [name for name, array in arrays.items() if name in known and hash_of(array) not in known[name]]
-        return f": after epoch {last} the variable {', '.join(wrong)} was another" if wrong else ", outside of the variables"
+        return f": {when} the variable {', '.join(wrong)} was another" if wrong else ", outside of the variables"
     return ""
 
 
@@ -84,6 +92,49 @@ def damaged_checkpoints(run: Path, epochs: Epochs) -> Iterator[str]:
             Snapshot.read(content)
         except CheckpointError:
             yield f"{name} was changed, outside of the variables"
+
+
+def changed_data(file: JobFile, data: AbsDataset) -> str:
+    """What of a data set is not as the run had it, by array, rows, file and epoch; "" if nothing is."""
+    if file.data_sha256 == data.checksum():
+        return ""
+    now, found = data.row_checksums(), []
+    for name, was in file.rows.items():
+        if differs := rows_that_differ(was, now[name]):
+            source = data.source_of(name)
+            found.append(f"{name}{f' ({source})' if source else ''}: {differs}")
+    said = "; ".join(found)
+    if not said:  # an older run, which has no more
+        return f"the SHA-256 of its samples is {data.checksum()}, {file.path} has {file.data_sha256}"
+    use = "trained" if any(each.startswith("train") for each in found) else "evaluated"
+    return f"{said}; so every epoch would be {use} on others"
+
+
+def rows_that_differ(was: str, now: str) -> str:
+    """Which rows differ between two texts of `row_checksums_of`, or that the arrays are not alike; "" if none do.
+
+    >>> rows_that_differ("uint8 2x3 0854897f 6dda9c91", "uint8 2x3 0854897f 00000000")
+    'row 1'
+    >>> rows_that_differ("uint8 2x3 0854897f 6dda9c91", "uint8 1x3 0854897f")
+    'it was uint8 2x3, it is uint8 1x3'
+    """
+    (kind, before), (other_kind, after) = ((" ".join(words[:2]), words[2:]) for words in (was.split(), now.split()))
+    if kind != other_kind:
+        return f"it was {kind}, it is {other_kind}"
+    if len(before) != len(after):  # of a release with other blocks
+        return "" if was == now else "some rows"
+    borders = row_borders(int(kind.split()[1].split("x")[0]), len(after))
+    wrong = [number for number, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1]]
+    ranges: list[list[int]] = []  # blocks that follow each other are one
+    for number in wrong:
+        if ranges and ranges[-1][1] == borders[number]:
+            ranges[-1][1] = borders[number + 1]
+        else:
+            ranges.append([borders[number], borders[number + 1]])
+    shown = [f"{low} to {high - 1}" if high - low > 1 else str(low) for low, high in ranges[:_MOST_RANGES]]
+    more = f" and {len(ranges) - _MOST_RANGES} more ranges" if len(ranges) > _MOST_RANGES else ""
+    single = len(ranges) == 1 and ranges[0][1] - ranges[0][0] == 1
+    return f"{'row' if single else 'rows'} {', '.join(shown)}{more}" if ranges else ""
 
 
 def changed_settings(path: Path, manifest: RunManifest) -> list[str]:

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import nn
-from nn.dataset import ArrayDataset, NpzDataset, SimData
-from nn.dataset.transforms import Shuffle
+from nn.dataset import MNIST, ArrayDataset, NpzDataset, SimData
+from nn.dataset.transforms import ImageCls, Shuffle
 from nn.gradient_descent import SGDOptimizer
 from nn.optimizer import GradientAveragingOptimizer
 from parallel_sgd import ParallelSGD, in_process
@@ -114,7 +114,15 @@ def test_it_says_what_is_another(run: Path, capsys: pytest.CaptureFixture[str]) 
         (("[options]", "[[options"), "is no valid TOML"),
         (("SimData", "SimDate"), "'data.dataset' 'SimDate' is unknown; did you mean"),
         (("noise=", "noise=0.1+"), "SimData"),
-        (("features=6", "features=5"), "The data set SimData is not the one of the run: the SHA-256 of its samples is"),
+        (
+            ("features=6", "features=5"),
+            "The data set SimData is not the one of the run: train_x: it was float32 120x6, it is float32 120x5;",
+        ),
+        (
+            ('train_x = "float32 ', 'train_x = "float32 x '),
+            "'rows.train_x' must be a type, a shape and checksums, got 'float32 x",
+        ),
+        (("train_x = ", "train_z = "), "[rows] has no key 'train_z'; did you mean"),
         (('gd_type = "SGD', 'gd_type = "SGB'), "did you mean"),
         (
             ("callbacks = []", 'callbacks = ["EarlyStoping"]'),
@@ -338,7 +346,8 @@ def flip(path: Path, place: int) -> None:
     ("file", "place", "said"),
     [
         ("Node-1-Retrieve/MODEL-P-SGD-N(1).model", -1, f"after epoch {EPOCHS} the variable dense_2/bias was another"),
-        ("start.model", -1, "start.model was changed"),
+        ("start.model", -1, "start.model was changed: at the start the variable dense_2/bias was another"),
+        ("start.model", 30, "start.model was changed, outside of the variables"),
         ("Node-0-Retrieve/WH-P-SGD-N(0).csv", -3, f"the tables of the weights (WH-*.csv) were changed in epoch {EPOCHS}"),
         ("Node-0-Retrieve/TR-P-SGD-N(0).csv", -3, "TR-P-SGD-N(0).csv was changed"),
     ],
@@ -347,6 +356,88 @@ def test_a_flipped_bit_is_found(run: Path, file: str, place: int, said: str, cap
     flip(run / file, place)
     code, out, _ = psgd(capsys, "verify", run)
     assert code == 1 and said in out, out
+
+
+def idx_file(values: np.ndarray[Any, Any]) -> bytes:
+    head = bytes((0, 0, 8, values.ndim)) + b"".join(size.to_bytes(4, "big") for size in values.shape)
+    return head + values.astype(np.uint8).tobytes()
+
+
+@pytest.fixture(scope="module")
+def of_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of IDX files, and in it a run that was trained on these."""
+    place = tmp_path_factory.mktemp("idx")
+    random = np.random.default_rng(3)
+    for name, samples in (("train", 130), ("t10k", 60)):
+        (place / f"{name}-images-idx3-ubyte").write_bytes(idx_file(random.integers(0, 256, (samples, 2, 3))))
+        (place / f"{name}-labels-idx1-ubyte").write_bytes(idx_file(random.integers(0, 3, samples)))
+    with in_process(2) as nodes:
+        job = ParallelSGD(model(), MNIST(place), ImageCls())
+        result = job.parallel(nodes, **{**OPTIONS, "directory": place})
+    return result.files[0][0].resolve().parent.parent
+
+
+@pytest.mark.parametrize(
+    ("file", "places", "said"),
+    [
+        (
+            "train-images-idx3-ubyte",
+            (16 + 6 * 77,),
+            r"train_x \((\S+)\): rows 77 to 78; so every epoch would be trained on others",
+        ),
+        (
+            "train-labels-idx1-ubyte",
+            (8, 9, 8 + 129),
+            r"train_y \((\S+)\): rows 0 to 1, 127 to 129; so every epoch would be trained on others",
+        ),
+        ("t10k-images-idx3-ubyte", (16 + 6 * 59,), r"test_x \((\S+)\): row 59; so every epoch would be evaluated on others"),
+    ],
+)
+def test_a_flipped_bit_of_the_data_is_found(
+    of_files: Path, file: str, places: tuple[int, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By file, array, rows and what it has to do with epochs; by `psgd run` before anything starts."""
+    spoiled = of_files.parent.parent / file
+    whole = spoiled.read_bytes()
+    try:
+        for place in places:
+            flip(spoiled, place)
+        verified, repeated = psgd(capsys, "verify", of_files), psgd(capsys, "run", of_files)
+    finally:
+        spoiled.write_bytes(whole)
+    assert (verified[0], repeated[0]) == (1, 2), (verified, repeated)
+    for text in (verified[1], repeated[2]):
+        found = re.search(said, text)
+        assert found is not None and found[1] == str(spoiled), text
+
+
+def test_a_damaged_file_of_the_data_is_named(of_files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spoiled = of_files.parent.parent / "t10k-labels-idx1-ubyte"
+    whole = spoiled.read_bytes()
+    try:
+        flip(spoiled, 3)
+        code, out, _ = psgd(capsys, "verify", of_files, "--json")
+    finally:
+        spoiled.write_bytes(whole)
+    assert code == 1
+    [found] = json.loads(out)["damaged"]
+    assert "of the run is damaged: " in found and str(spoiled) in found
+
+
+def test_an_older_run_has_no_checksums_of_rows(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is told that the data are others, not where; so of a manifest without the hashes of the start."""
+    file, manifest = run / "job.toml", run / "manifest.json"
+    old = file.read_text().partition("[rows]")[0].replace("features=6", "features=5")
+    file.write_text(old)
+    content = json.loads(manifest.read_text())
+    del content["start"], content["settings"]["rows"]
+    content["files"]["job.toml"] = hashlib.sha256(old.encode()).hexdigest()
+    manifest.write_text(json.dumps(content))
+    code, out, _ = psgd(capsys, "verify", run)
+    assert code == 1 and "is not the one of the run: the SHA-256 of its samples is" in out, out
+    flip(run / "start.model", -1)
+    code, out, _ = psgd(capsys, "verify", run)
+    assert (code, out) == (1, "start.model was changed\n")
 
 
 def test_what_was_computed_otherwise_is_found_by_epoch_and_variable(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,6 +52,9 @@ class CharacterText(AbsDataset, configured=True):
     def argument(self, name: str) -> Any:
         return self.paths if name == "path" else super().argument(name)
 
+    def source_of(self, part: str) -> str:
+        return ", ".join(self.paths)
+
     @property
     def vocabulary(self) -> str:
         """The characters, each at the place that is its id; reads the files."""

@@ -66,6 +66,9 @@ class CIFAR10(PublishedDataset):
                 return folder
         return None
 
+    def source_of(self, part: str) -> str:
+        return str(self.files()[0])
+
     def read(self, paths: Sequence[Path]) -> Arrays:
         [path] = paths
         if path.is_dir():

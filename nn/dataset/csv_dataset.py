@@ -132,6 +132,9 @@ class CSVDataset(AbsDataset, configured=True):
         """The names of the numbers in x: a column, or ``column=text`` for one of its categories. Reads the files."""
         return [name for column in self._load().columns for name in column.names]
 
+    def source_of(self, part: str) -> str:
+        return self.test_path if part.startswith("test") and self.test_path else self.path
+
     def load(self, download: bool = True) -> Arrays:
         train_x, train_y, test_x, test_y = self._load().arrays
         return train_x.astype(np.float32), train_y, test_x.astype(np.float32), test_y

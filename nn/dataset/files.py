@@ -77,7 +77,11 @@ class PublishedDataset(AbsDataset, configured=True):
         Raises FileNotFoundError where files are missing and cannot be downloaded (or ``download=False``), naming them
         and where to put them; ValueError for files that are damaged or do not belong together.
         """
-        return self.read(self._chosen_files() or self._cached_files(download))
+        return self.read(self.files(download))
+
+    def files(self, download: bool = True) -> list[Path]:
+        """Return where the files are, in the order of `checksums`. Raises FileNotFoundError as `load`."""
+        return self._chosen_files() or self._cached_files(download)
 
     def _chosen_files(self) -> list[Path] | None:
         """Return the files in the first directory the user named that holds them; holding only some is an error."""

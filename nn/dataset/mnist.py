@@ -10,7 +10,7 @@ from typing import ClassVar
 from nn.arrays import Array
 from nn.dataset.files import PublishedDataset, find_file
 from nn.dataset.idx import read_idx
-from nn.dataset.interface import Arrays
+from nn.dataset.interface import PARTS, Arrays
 
 __all__ = ["KMNIST", "MNIST", "FashionMNIST"]
 
@@ -56,6 +56,9 @@ class MNIST(PublishedDataset):
 
     def published_name(self, name: str) -> str:
         return f"{name}.gz"
+
+    def source_of(self, part: str) -> str:
+        return str(self.files()[PARTS.index(part)])
 
     def read(self, paths: Sequence[Path]) -> Arrays:
         train_images, train_labels, test_images, test_labels = paths

@@ -82,6 +82,10 @@ class NpzDataset(AbsDataset, configured=True):
             )
         return x, y, test_x, test_y
 
+    def source_of(self, part: str) -> str:
+        name = getattr(self, part.removeprefix("train_")) or getattr(self, part[-1])
+        return f"array {name!r} of {self.test_path if part.startswith('test') and self.test_path else self.path}"
+
     def _check_pair(self, x: Array, y: Array, names: tuple[str, str]) -> None:
         if x.ndim == 0 or y.ndim == 0 or not 0 < len(x) == len(y):
             raise ValueError(

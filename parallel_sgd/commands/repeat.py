@@ -22,7 +22,7 @@ from ..nodes import in_process
 from ..options import options as known_options
 from ..profiles import FixedBlocks
 from ..run import RunManifest
-from ..verification import changed_settings, damaged_checkpoints, damages, nearest
+from ..verification import changed_data, changed_settings, damaged_checkpoints, damages, nearest
 from ..weight_hashes import Epochs, first_difference, read_hashes
 from .nodes import launcher_from
 from .options import load_model, make_dataset, make_transform, settings_of
@@ -40,8 +40,12 @@ _NOT_AGAIN: Final[Mapping[str, Any]] = {
 }
 """What has no part in the bits."""
 _ASIDE: Final = ("wait", "mission_title", "max_restarts", "commit_every")
-_LONG: Final = 60  # characters of a data set with its arguments
 """Nor have these, which do no harm in a run that is verified."""
+_LONG: Final = 60  # characters of a data set with its arguments
+
+
+class _OtherData(ValueError):
+    """Of a data set that is not what the run had; the message tells where."""
 
 
 def run(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
@@ -117,17 +121,20 @@ def _flag(name: str) -> str:
 def _same_inputs(file: JobFile, options: argparse.Namespace, given: Mapping[str, Any]) -> AbsDataset:
     """The data set, once it and the model are what the run had, unless others are given.
 
-    Raises: ValueError naming what is another one.
+    Raises: ValueError naming what is another one, `_OtherData` among them.
     """
     if "model" not in given and hashlib.sha256(file.model.read_bytes()).hexdigest() != file.model_sha256:
         raise ValueError(f"The model {file.model} is not the one that the run began with: {file.path} has another SHA-256.")
     data = make_dataset(options.dataset)
-    if "dataset" not in given and data.checksum() != file.data_sha256:
-        told = options.dataset if len(options.dataset) <= _LONG else options.dataset.partition(":")[0]
-        raise ValueError(
-            f"The data set {told} is not the one of the run: the SHA-256 of its samples is {data.checksum()}, "
-            f"{file.path} has {file.data_sha256}."
-        )
+    if "dataset" in given:
+        return data
+    told = options.dataset if len(options.dataset) <= _LONG else options.dataset.partition(":")[0]
+    try:
+        changed = changed_data(file, data)
+    except ValueError as error:
+        raise _OtherData(f"The data set {told} of the run is damaged: {error}") from error
+    if changed:
+        raise _OtherData(f"The data set {told} is not the one of the run: {changed}.")
     return data
 
 
@@ -188,7 +195,11 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
         raise ValueError(f"--epoch must be one of the run's epochs, 1 to {last}, got {until}.")
     settings = settings_of(options)
     _check_repeatable(settings)
-    data = _same_inputs(file, options, {})
+    try:
+        data = _same_inputs(file, options, {})
+    except _OtherData as error:
+        tell(given, {"equal": False, "damaged": [str(error)]}, clean_text(str(error)))
+        return EXIT_FAILED
     workers = _count(file, given) if given.launch else given.local or given.worker_count or file.workers
     for name in ("launch", "local", "workers", "key_file"):
         setattr(options, name, getattr(given, name))
