@@ -1,7 +1,7 @@
 """`job_submit.py` and `psgd-submit`: submit a saved model as a job, or fetch the files of an earlier one.
 
-Exit codes: 0 done without error; 1 the job failed; 2 an argument is wrong; 3 the job was not started; 4 a node cannot be
-reached or refuses us; 5 the job has its result, but a node was lost on the way; 130 interrupted.
+Exit codes: 0 done without error; 1 the job failed; 2 an argument is wrong, or no node knows the job; 3 the job was not started;
+4 a node cannot be reached or refuses us; 5 the job has its result, but a node was lost on the way; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from network.errors import NetworkError
-from rpc import SubmissionError
+from rpc import SubmissionError, UnknownJob
 from rpc.job import users_traceback
 from rpc.logs import attach_console, verbosity
 
@@ -69,6 +69,9 @@ def carry_out(task: Callable[[argparse.Namespace], int], options: argparse.Names
     except SubmissionError as error:
         complain(options, error)
         return EXIT_NOT_STARTED
+    except UnknownJob as error:
+        complain(options, error)
+        return EXIT_USAGE
     except NetworkError as error:
         complain(options, error)
         return EXIT_NETWORK

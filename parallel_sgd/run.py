@@ -111,6 +111,7 @@ def new_run(spec: JobSpec, job: str, nodes: str) -> RunFolder:
     try:
         write_job_file(run.make(), spec, job)
     except OSError as error:
+        run.close()  # what a full disk took of the files would fill it
         shown = str(spec.options.directory)[:200]
         raise ValueError(f"'directory' must be a folder that can be written to, got {shown!r}: {error.strerror}") from error
     return run

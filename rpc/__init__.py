@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .communication import check_root as check_root
     from .dialing import await_submitter as await_submitter
     from .dialing import watch_for_silence as watch_for_silence
-    from .errors import Deposed, JobAborted, NodeBusy, SubmissionError
+    from .errors import Deposed, JobAborted, NodeBusy, SubmissionError, UnknownJob
     from .executable import AbsExecutable, AbsSimpleExecutor, ReplyPackage
     from .identity import is_job_id as is_job_id
     from .identity import new_job_id as new_job_id
@@ -44,6 +44,7 @@ __all__ = [
     "Reclaimer",
     "ReplyPackage",
     "SubmissionError",
+    "UnknownJob",
 ]
 
 __getattr__, __dir__ = lazily(
@@ -51,7 +52,7 @@ __getattr__, __dir__ = lazily(
     {
         "agent.agent": "Cohort",
         "communication": "Communication",
-        "errors": "Deposed JobAborted NodeBusy SubmissionError",
+        "errors": "Deposed JobAborted NodeBusy SubmissionError UnknownJob",
         "executable": "AbsExecutable AbsSimpleExecutor ReplyPackage",
         "submit.attach": "Reclaimer",
         "submit.coordinator": "Coordinator",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from network.errors import NetworkError
 
-__all__ = ["Deposed", "InvalidTransition", "JobAborted", "NodeBusy", "SettingsError", "SubmissionError"]
+__all__ = ["Deposed", "InvalidTransition", "JobAborted", "NodeBusy", "SettingsError", "SubmissionError", "UnknownJob"]
 
 ROLLED_BACK = "Rolled back before the start"
 """How a job process says that it ends because it has lost another one."""
@@ -20,6 +20,10 @@ class NodeBusy(SubmissionError):
 
 class Deposed(NetworkError):
     """Somebody else drives the job now, because its agents had lost us; it goes on."""
+
+
+class UnknownJob(NetworkError, ValueError):
+    """None of the nodes that were reached knows the job, or any."""
 
 
 class JobAborted(Exception):

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from network.controller import Controller
-from network.errors import NetworkError
-from rpc import Reclaimer
+from rpc import Reclaimer, UnknownJob
 from rpc.logs import clean, clean_text
 from rpc.submit import list_jobs
 
@@ -94,7 +93,7 @@ def _table(entries: Sequence[Mapping[str, Any]]) -> str:
 def attach(options: argparse.Namespace) -> int:
     """Show the progress until the job is over, through all its attempts and whoever drives it; returns the exit code.
 
-    Raises: NetworkError when no worker can be reached or knows the job.
+    Raises: NetworkError when no worker can be reached, UnknownJob when none knows the job.
     """
     with reach_all(options) as com:
         job = options.attach or _newest(com)
@@ -116,14 +115,14 @@ def attach(options: argparse.Namespace) -> int:
 def _newest(com: Controller) -> str:
     entries = [entry for listed in list_jobs(com).values() for entry in listed]
     if not entries:
-        raise NetworkError("None of the workers knows any job.")
+        raise UnknownJob("None of the workers knows any job.")
     return str(max(entries, key=lambda entry: entry["started"])["job"])
 
 
 def stop(options: argparse.Namespace) -> int:
     """Tell all workers and the driver to end the job, and wait for that; returns the exit code. Files stay with the workers.
 
-    Raises: NetworkError when no worker can be reached or knows the job.
+    Raises: NetworkError when no worker can be reached, UnknownJob when none knows the job.
     """
     with reach_all(options) as com:
         reclaimer = Reclaimer(com)
@@ -137,7 +136,7 @@ def stop(options: argparse.Namespace) -> int:
 def retrieve(options: argparse.Namespace) -> int:
     """From all workers of the node file that can be reached, unless fewer are asked for; returns the exit code.
 
-    Raises: NetworkError when no node has files of the job.
+    Raises: NetworkError when no worker can be reached, UnknownJob when none has files of the job.
     """
     with reach_all(options) as com:
         reclaimer = Reclaimer(com)

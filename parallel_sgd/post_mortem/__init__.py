@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .collect import UnknownJob, collect_post_mortem
+from .collect import collect_post_mortem
 
-__all__ = ["UnknownJob", "collect_post_mortem"]
+__all__ = ["collect_post_mortem"]

@@ -16,15 +16,11 @@ from typing import Any
 from network.errors import NetworkError
 from network.nodes import NodeAssignment
 from parallel_sgd.run_page.timeline import trace
-from rpc import is_job_id
+from rpc import UnknownJob, is_job_id
 from rpc.submit import Diagnostics, gather_diagnostics
 
 from .case import Case
 from .summary import checkpoints, summary, timeline, verdicts, versions_of
-
-
-class UnknownJob(ValueError):
-    """None of the agents that were reached knows the job; the message names those that were not."""
 
 
 def collect_post_mortem(nodes: NodeAssignment, job: str, directory: str | Path = ".") -> Path:
@@ -36,8 +32,8 @@ def collect_post_mortem(nodes: NodeAssignment, job: str, directory: str | Path =
 
     >>> path = parallel_sgd.collect_post_mortem(nodes, failure.job_id)  # doctest: +SKIP
 
-    Raises: ValueError for a text that is no job id, UnknownJob (a ValueError) when no agent that was reached knows the job,
-        NetworkError when none was reached, OSError when the zip cannot be written.
+    Raises: ValueError for a text that is no job id, UnknownJob (a ValueError, too) when no agent that was reached knows the
+        job, NetworkError when none was reached, OSError when the zip cannot be written.
     """
     if not is_job_id(job):
         raise ValueError(f"'job' must be the id of a job, as in '20261120-173000-9f86d081', got {job!r}")

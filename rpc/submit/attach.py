@@ -13,6 +13,7 @@ from network.errors import NetworkError, PeerLost, ProtocolError, TimedOut
 from network.nodes import SUBMITTER
 
 from ..dialing import watch_for_silence
+from ..errors import UnknownJob
 from ..files import is_safe_name
 from ..identity import is_job_id
 from ..logs import SUBMIT_LOGGER, attach_console, clean, cleaned
@@ -47,7 +48,7 @@ class Reclaimer:
 
         Logs can be fetched at any time, reports once the job has ended on that node. A node that is lost, or silent for a
         minute, is logged and left out; so is, after `follow`, one without which the job has gone on.
-        Raises: NetworkError when no node has files of the job.
+        Raises: UnknownJob when no node has files of the job, NetworkError when none has come.
         """
         attach_console()
         runs: dict[str, RunFolder] = {}
@@ -79,7 +80,10 @@ class Reclaimer:
             downloads.report(node)
         self.states = {**downloads.states, **dict.fromkeys(downloads.missing, "lost")}
         if not any(downloads.files.values()):
-            raise NetworkError(f"None of the nodes has files of {f'job {job}' if job else 'any job'}.")
+            if downloads.missing:
+                reasons = "; ".join(f"Node({node}): {reason.rstrip('.')}" for node, reason in sorted(downloads.missing.items()))
+                raise NetworkError(f"No files of {f'job {job}' if job else 'any job'} have come. {reasons}.")
+            raise UnknownJob(f"None of the nodes has files of {f'job {job}' if job else 'any job'}.")
         return dict(sorted(downloads.files.items()))
 
     def follow(self, job: str | None = None) -> dict[int, tuple[str, str]]:
@@ -87,7 +91,7 @@ class Reclaimer:
 
         A job that is started again is followed from attempt to attempt; afterwards `outcome` says how it has ended ("done",
         "failed", "stopped") and `detail` what its driver said to that. A node without which it has gone on is not among them.
-        Raises: NetworkError when no node knows the job. A node that is lost, or whose host is silent, has the state "lost".
+        Raises: UnknownJob when no node knows the job. A node that is lost, or whose host is silent, has the state "lost".
         """
         attach_console()
         nodes = self._com.available_clients
@@ -106,7 +110,7 @@ class Reclaimer:
             following.close()
         states = following.states
         if all(state == "unknown" for state, _ in states.values()):
-            raise NetworkError(f"None of the nodes knows {f'job {job}' if job else 'any job'}.")
+            raise UnknownJob(f"None of the nodes knows {f'job {job}' if job else 'any job'}.")
         self.outcome, self.detail = following.outcome, following.detail
         self._outdated[job or ""] = outdated = following.outdated
         return {node: state for node, state in sorted(states.items()) if node not in outdated}

@@ -8,6 +8,7 @@ import logging
 import os
 import secrets
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from io import BufferedWriter
 from pathlib import Path
@@ -58,6 +59,7 @@ class Downloads:
         self._full_since: dict[int, float] = {}
         self._spoiled: set[int] = set()  # what is on its way is of no use
         self._again: dict[int, float] = {}  # when to request it once more
+        self._unread: Counter[int] = Counter()  # transfers that were given up before their end: what is left of them may come
 
     def expect(self, node: int) -> None:
         self._downloads[node] = Download(self._directory / RUNS, node, lambda end: self._run_of(end).path)
@@ -79,9 +81,14 @@ class Downloads:
         Raises: ProtocolError for a peer that breaks the rules; its download is then given up.
         """
         download = self._downloads.get(node)
+        if download is not None:
+            self._heard[node] = self._clock.monotonic()
+        if node in self._unread:  # it comes before what was requested later
+            if isinstance(operation, FetchEnd):
+                self._unread -= Counter([node])
+            return False
         if download is None:
             return False
-        self._heard[node] = self._clock.monotonic()
         if node in self._spoiled:
             self._end_spoiled(node, operation)
             return False
@@ -112,6 +119,8 @@ class Downloads:
         now = self._clock.monotonic()
         if not is_full(error) or now >= self._full_since.setdefault(node, now) + ROOM_SECONDS:
             self.give_up(node, f"its files cannot be saved: {error.strerror}")
+            if not isinstance(operation, FetchEnd):
+                self._unread[node] += 1
             return
         if self._full_since[node] == now:
             words = "Node(%s): its files cannot be saved: %s. Trying again for up to %g s."
@@ -145,6 +154,7 @@ class Downloads:
             self.expect(node)
         for node in [node for node, heard in self._heard.items() if now >= heard + DOWNLOAD_SECONDS]:
             self.give_up(node, f"it has sent nothing for {DOWNLOAD_SECONDS:g} s")
+            self._unread[node] += 1
 
     def close(self) -> None:
         for node in self.open:

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from network import NetworkError
-from rpc import Coordinator, Reclaimer
+from rpc import Coordinator, Reclaimer, UnknownJob
 from rpc.agent.children import project_root
 
 from ..statements import covers
@@ -71,9 +70,9 @@ def test_files_later_from_another_process(trio: Cluster, tmp_path: Path) -> None
 
 def test_unknown_job(trio: Cluster, tmp_path: Path) -> None:
     with trio.request() as com:
-        with pytest.raises(NetworkError, match="None of the nodes has files of job nonsense"):
+        with pytest.raises(UnknownJob, match="None of the nodes has files of job nonsense"):
             Reclaimer(com).require_client_log("nonsense", tmp_path)
-        with pytest.raises(NetworkError, match="None of the nodes knows job nonsense"):
+        with pytest.raises(UnknownJob, match="None of the nodes knows job nonsense"):
             Reclaimer(com).follow("nonsense")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import resource
 import shutil
 import sys
 import threading
@@ -456,6 +457,18 @@ def test_a_directory_that_is_none(tmp_path: Path, place: str) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ValueError, match=r"'directory' must be a folder that can be written to, got '.*/file.*': "):
         run(tmp_path / place, epoch=1)
+
+
+def test_a_disk_without_room_for_the_model(tmp_path: Path) -> None:
+    """What it took of the files of the run does not stay."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+    try:
+        with pytest.raises(ValueError, match=r"'directory' must be a folder .*: File too large"):
+            run(tmp_path, epoch=1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not list((tmp_path / "runs").iterdir())
 
 
 # what stays of the work directories of local workers

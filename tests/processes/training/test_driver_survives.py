@@ -130,7 +130,7 @@ def test_a_job_that_was_left_is_stopped(trio: Cluster, left: Left, tmp_path: Pat
     code, _, err = left.run("--attach", left.job)
     assert code == 1 and "It was stopped by psgd-submit --stop." in err
     code, _, err = left.run("--stop", "20200101-000000-00000000")
-    assert code == 4 and "None of the nodes knows job 20200101-000000-00000000" in err
+    assert code == 2 and "None of the nodes knows job 20200101-000000-00000000" in err
 
 
 def test_what_cannot_be_started_again(trio: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -316,3 +316,18 @@ def test_a_disk_that_is_full(full_disk: Path, lasting: bool) -> None:
     made.check()
     assert made.asked == [0, 0, 0] and made.feed(0, *sent)
     assert [path.stat().st_size for path in made.files[0]] == [20_000] and not made.missing
+
+
+@covers("FLT-26")
+def test_files_that_are_requested_again_after_they_were_given_up(full_disk: Path) -> None:
+    """What the agent was still sending when they were given up is passed over; it has done nothing wrong."""
+    sent = [*file("a.csv", bytes(20_000), chunks=4), END]
+    made = Collection(full_disk, 0)
+    made.feed(0, *sent)
+    made.after(PAUSE_SECONDS)
+    made.clock.advance(ROOM_SECONDS)
+    assert not made.feed(0, *sent[:2]) and made.missing == {0: "its files cannot be saved: No space left on device"}
+    made.expect(0)
+    (full_disk / "other").unlink()
+    assert not made.feed(0, *sent[2:]) and made.open == [0]
+    assert made.feed(0, *sent) and [path.stat().st_size for path in made.files[0]] == [20_000]

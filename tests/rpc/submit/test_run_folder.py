@@ -193,7 +193,7 @@ def test_an_agent_chooses_no_place(tmp_path: Path) -> None:
         assert sorted(os.listdir(tmp_path)) == ["Node-0-Retrieve", "runs"]
     before = sorted(tmp_path.rglob("*"))
     for asked, told in ((None, "../x"), (None, ""), ("a", "b"), (None, "x" * 99)):
-        with pytest.raises(NetworkError, match="None of the nodes has files of"):
+        with pytest.raises(NetworkError, match=r"No files of .* have come\. Node\(0\): It sends files of job"):
             fetch(tmp_path, FetchEnd(told, "done", "", "T"), asked)
     assert [path for path in tmp_path.rglob("*") if path.is_file() and path not in before] == []
 
