@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from network.errors import NetworkError
+from network.keys import KeyFileError
 from rpc import SubmissionError, UnknownJob
 from rpc.job import users_traceback
 from rpc.logs import attach_console, verbosity
@@ -69,7 +70,7 @@ def carry_out(task: Callable[[argparse.Namespace], int], options: argparse.Names
     except SubmissionError as error:
         complain(options, error)
         return EXIT_NOT_STARTED
-    except UnknownJob as error:
+    except (UnknownJob, KeyFileError) as error:
         complain(options, error)
         return EXIT_USAGE
     except NetworkError as error:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from network.errors import NetworkError
+from network.keys import KeyFileError
 from parallel_sgd.commands import options
 from parallel_sgd.commands.nodes import all_nodes
 from parallel_sgd.commands.output import EXIT_NETWORK
@@ -138,12 +139,12 @@ def _page(given: argparse.Namespace) -> int:
 
     try:
         source = _source(given)
+    except (ValueError, TypeError, OSError, KeyFileError) as error:
+        _say(str(error))
+        return USAGE
     except NetworkError as error:
         _say(str(error))
         return EXIT_NETWORK
-    except (ValueError, TypeError, OSError) as error:
-        _say(str(error))
-        return USAGE
     with contextlib.closing(source):
         try:
             with LivePage(source, given.port) as live:

@@ -303,10 +303,10 @@ def test_a_model_or_a_data_set_that_is_not_there(
 
 
 def test_nodes_that_do_not_answer(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 4 for nobody there, for a wrong key and for none."""
+    """Exit code 4 for nobody there and for a wrong key; 2 for a key file that is none."""
     assert script(WORKER, "--new-key", "--key-file", "other", cwd=place).returncode == 0
-    for key in ("other", "none"):
-        assert submit("--key-file", key) == cli.EXIT_NETWORK
+    for key, code in (("other", cli.EXIT_NETWORK), ("none", cli.EXIT_USAGE)):
+        assert submit("--key-file", key) == code
         assert ("key" if key == "other" else key) in capsys.readouterr().err
     Path("worker.json").write_text('{"Worker": ["127.0.0.1:1"]}')
     assert submit() == cli.EXIT_NETWORK
@@ -330,7 +330,7 @@ def test_jobs_are_listed_and_attached_to(place: Path, capsys: pytest.CaptureFixt
     told = json.loads(capsys.readouterr().out)
     assert (told["job"], told["outcome"]) == (job, "done")
     assert "runs/Listed-1/Node-1-Retrieve/MODEL-Listed-N(1).model" in told["files"]["1"]  # where they were already
-    assert cli.main(["--attach", "20200101-000000-00000000"]) == cli.EXIT_NETWORK
+    assert cli.main(["--attach", "20200101-000000-00000000"]) == cli.EXIT_USAGE
 
 
 @covers("SUB-15")
@@ -352,7 +352,7 @@ def test_files_can_be_fetched_later(place: Path, agents: LocalNodes, capsys: pyt
         mine = f"runs/{title}-1/Node-1-Retrieve/MODEL-{title}-N(1).model"
         trained = Model.load(folder / f"Node-1-Retrieve/MODEL-{title}-N(1).model")
         assert trained.store.values.tobytes() == Model.load(mine).store.values.tobytes()
-    assert cli.main(["--retrieve", "20200101-000000-00000000"]) == cli.EXIT_NETWORK
+    assert cli.main(["--retrieve", "20200101-000000-00000000"]) == cli.EXIT_USAGE
     assert "20200101-000000-00000000" in capsys.readouterr().err
 
 

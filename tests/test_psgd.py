@@ -203,6 +203,20 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.parametrize("command", ["launch -n 1 script.py", "page --job", "attach", "jobs", "doctor"])
+def test_a_key_that_is_not_there(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Told at once by all commands, as any file that is missing."""
+    monkeypatch.chdir(tmp_path)
+    Path("script.py").touch()
+    Path("worker.json").write_text('{"Worker": ["127.0.0.1:1"]}')
+    name, *others = command.split()
+    assert cli.main([name, "--key-file", "none", *([] if name == "doctor" else ["--workers", "worker.json"]), *others]) == 2
+    told = capsys.readouterr().err
+    assert re.fullmatch(r"\S+: Key file \S*none does not exist; copy it .*\n", told), told
+
+
 @pytest.mark.processes
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_script_on_two_workers(tmp_path: Path, fails: bool) -> None:

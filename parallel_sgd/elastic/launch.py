@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from network.key_files import find_keys
 from network.nodes import Address, NodeAssignment
 from network.values import encode
 from nn import arguments
@@ -87,7 +89,7 @@ def launch(
         on_print: called with rank and text, whole lines, of what the function prints; it is in the job's log in any case.
 
     Raises: JobFailed with the first worker that failed; ValueError, TypeError for wrong arguments, code that cannot travel, and
-    a `checkpoint` that is none.
+    a `checkpoint` that is none; KeyFileError for a key that cannot be read.
 
     >>> with parallel_sgd.local_workers(2) as nodes:  # doctest: +SKIP
     ...     print(elastic.launch(lambda: elastic.allreduce(elastic.rank(), "sum").item(), nodes))
@@ -109,6 +111,7 @@ def launch(
     arguments.number("elastic.launch", "discovery_every", discovery_every, 0, open_low=True)
     arguments.integer("elastic.launch", "blas_threads", blas_threads, minimum=1)
     arguments.number("elastic.launch", "timeout", timeout, 0, open_low=True)
+    find_keys(Path(nodes.key_file) if nodes.key_file else None, os.environ, create=True)  # a worker without one would not come
     found = None if discovery is None else discovery_of(discovery, nodes.key_file)
     hopeless = found is None and cool_down is None and checkpoint is None
     driver = ElasticDriver(
