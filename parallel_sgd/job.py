@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar
 
@@ -72,15 +72,6 @@ def called_with(
     return decorate
 
 
-def _without_words(options: JobOptions) -> JobOptions:
-    """The options with the parts that words in them stand for."""
-    if not any(isinstance(part, (str, Mapping)) for part in options.parts()):
-        return options
-    from .named_parts import with_parts  # noqa: PLC0415 - who gives classes does not load the tables of words
-
-    return with_parts(options)
-
-
 def _described() -> str:
     """The options as the `Args` of a docstring."""
     told = (textwrap.fill(f"{name}: {about.text}", 120, subsequent_indent=" " * 4) for name, about in options())
@@ -137,7 +128,7 @@ class ParallelSGD:
         with shown, telling("The job", _log):
             if not self._model.built:
                 raise ValueError("ParallelSGD 'model' must have its variables: give it an input_shape and call setup()")
-            spec = make_spec(self._model, self._data, self._transform, _without_words(options))
+            spec = make_spec(self._model, self._data, self._transform, options.without_words())
             arrays, nodes = self._data.load(), options.nodes
             check_data(self._model, arrays, self._transform, spec.plan, self._data)
             _log.info("Start job.")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,8 +20,8 @@ from rpc.files import read_toml
 
 from .job_record import FETCHED, FORMAT, NAME
 from .names import split_objects
-from .option_fields import Flag
-from .options import JobOptions
+from .option_forms import FORMS, Callbacks, Parts
+from .options import options as known_options
 
 _FAMILY: Final = "psgd.job/"
 _TABLES: Final[Mapping[str, Mapping[str, tuple[type, ...]]]] = {
@@ -40,11 +40,6 @@ _TABLES: Final[Mapping[str, Mapping[str, tuple[type, ...]]]] = {
     "rows": dict.fromkeys(PARTS, (str,)),
 }
 _ROWS: Final = re.compile(r"\w{1,20} \d{1,20}(x\d{1,20})*( [0-9a-f]{8})*")
-_CLASSES: Final = (
-    *("assignment_type", "sync_type", "op_type", "gd_type", "codec", "ps_codec", "callbacks"),
-    *("dataset", "transform"),
-)
-"""What names classes."""
 _SHIPPED: Final = re.compile(r"\w+(:[\d.]+$|:inf$|:\s*[A-Za-z_]\w*\s*=|$)")
 _NEEDED: Final = {"model": ("file", "sha256"), "data": ("sha256",), "run": ("workers", "blocks"), "rows": ()}
 
@@ -120,17 +115,20 @@ def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     for name, value in rows.items():
         if not _ROWS.fullmatch(value):
             raise ValueError(f"'rows.{name}' must be a type, a shape and checksums, got {value[:60]!r}")
-    flags = {each.name: each.metadata["option"].flag for each in fields(JobOptions)}
+    flags = {name: about.flag for name, about in known_options() if about.flag is not None}
     options = content.get("options", {})
-    _refuse_unknown("options", options, {name for name, flag in flags.items() if flag is not None})
+    _refuse_unknown("options", options, flags)
     for name, value in options.items():
-        _check_type(f"options.{name}", value, _types(name, flags[name]))
+        _check_type(f"options.{name}", value, FORMS[flags[name].form].types(flags[name].settings))
     unnamed = dict(content.get("unnamed", {}))
     if content.get(FETCHED):
         options = {name: value for name, value in options.items() if name not in ("discovery", "writers")}
-        parts = {**options, **data}
+        parts = {
+            **data,
+            **{name: value for name, value in options.items() if isinstance(FORMS[flags[name].form], (Parts, Callbacks))},
+        }
         unnamed |= {
-            name: f"code of one's own, {parts[name]!r}, as its nodes tell" for name in _CLASSES if _has_code(parts.get(name))
+            name: f"code of one's own, {value!r}, as its nodes tell" for name, value in parts.items() if _has_code(value)
         }
     file = folder / model["file"]
     if not file.is_file():
@@ -165,19 +163,6 @@ def _has_code(value: Any) -> bool:
         return any(map(_has_code, value.values()))
     texts = value if isinstance(value, list) else [value]
     return any(isinstance(text, str) and not all(map(_SHIPPED.match, split_objects(text))) for text in texts)
-
-
-def _types(name: str, flag: Flag) -> tuple[type, ...]:
-    """The types that an option may have in the file: that of its flag, or data in place of a text that stands for it."""
-    if name in ("codec", "ps_codec"):
-        return (str, dict)
-    if name == "gd_params":
-        return (list, dict)
-    if flag.settings.get("action") == "append":
-        return (list,)
-    if flag.settings.get("action") in ("store_false", "store_true"):
-        return (bool,)
-    return {int: (int,), float: (float, int)}.get(flag.settings.get("type", str), (str,))
 
 
 def _check_type(name: str, value: Any, kinds: tuple[type, ...]) -> None:

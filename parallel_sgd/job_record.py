@@ -8,21 +8,18 @@ import inspect
 import json
 import os
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
-from nn.callback import Callback
 from nn.dataset import ArrayDataset
 from rpc.files import publish
 
-from .batch_sync.sync.interface import SyncSetting
 from .checkpoint.snapshot import versions
 from .option_fields import CODE
+from .option_forms import Codecs, Unnamed, object_text
 from .options import JobOptions
-from .profiles import FixedBlocks
 from .report import RECORD_FILES
 from .spec import JobSpec
 
@@ -31,10 +28,6 @@ NAME: Final = "job.toml"
 MODEL_FILE: Final = "start.model"
 FETCHED: Final = "fetched"
 """The key of a file that nodes have told."""
-
-
-class _Unnamed(ValueError):
-    """Only a program can make it; the message says what it is."""
 
 
 def write_job_file(folder: Path, spec: JobSpec, job: str) -> None:
@@ -59,7 +52,7 @@ def job_text(spec: JobSpec, job: str, model: bytes) -> str:
     for name, parts in (("dataset", (spec.data,)), ("transform", steps)):
         try:
             tables["data"][name] = ",".join(map(_object, parts)) or "none"
-        except _Unnamed as error:
+        except Unnamed as error:
             unnamed[name] = str(error)
     tables["data"]["sha256"] = spec.data.checksum()
     for each in fields(JobOptions):
@@ -68,8 +61,8 @@ def job_text(spec: JobSpec, job: str, model: bytes) -> str:
             unnamed[each.name] = "objects of a program"
         if about.flag is not None:
             try:
-                value = _value(each.name, getattr(spec.plan.options if "codec" in each.name[-5:] else spec.asked, each.name))
-            except _Unnamed as error:
+                value = about.form.write(getattr(spec.options if isinstance(about.form, Codecs) else spec.asked, each.name))
+            except Unnamed as error:
                 unnamed[each.name] = str(error)
                 continue
             if value is not None:
@@ -116,99 +109,16 @@ def adopt(run: Path, files: Mapping[int, list[Path]]) -> None:
                 path.unlink(missing_ok=True)
 
 
-def _value(name: str, value: Any) -> Any:
-    """The value of an option as the file has it; None where it is left out."""
-    if name == "assignment_type" and isinstance(value, FixedBlocks):
-        return f"fixed:{value.blocks}"
-    if isinstance(value, SyncSetting):
-        return f"{value.forms[0].partition(':')[0]}:{value.staleness:g}"
-    if isinstance(value, type) or (name == "assignment_type" and callable(value)):
-        return _name(value)
-    if name in ("codec", "ps_codec") and isinstance(value, Mapping):
-        return {str(variable): _name(kind) for variable, kind in value.items()}
-    if name == "codec_extra_parameters":
-        return [f"{key}={item}" for key, item in value.items() if _is_plain_pair(key, item)]
-    if name == "class_weight" and value is not None:
-        return ",".join(f"{number}={weight!r}" for number, weight in value.items())
-    if name == "checkpoint_every":
-        return "off" if value is None else str(value)
-    if name == "callbacks":
-        return [_callback(each) for each in value]
-    if name == "writers":
-        return [text for each in value if (text := _writer(each))]
-    if name in ("blas_threads", "fault"):
-        return str(value)
-    if name == "gd_params":
-        value = dict(value) if isinstance(value, Mapping) else list(value)
-    if name == "discovery" and isinstance(value, os.PathLike):
-        value = os.fspath(value)
-    if name == "resume":  # by the name that it has for good
-        return None
-    _check_plain(value)
-    return value
-
-
-def _is_plain_pair(key: Any, item: Any) -> bool:
-    if not isinstance(key, str) or type(item) not in (int, float, str):
-        raise _Unnamed(f"{key!r} has a value that no text stands for")
-    return True
-
-
-def _check_plain(value: Any) -> None:
-    if isinstance(value, (list, tuple, dict)):
-        for item in value.values() if isinstance(value, dict) else value:
-            _check_plain(item)
-    elif value is not None and type(value) not in (bool, int, float, str):
-        raise _Unnamed(f"an object of a program, {type(value).__name__}")
-
-
 def _object(made: Any) -> str:
     """`NAME:KEY=VALUE,..` for a data set or a transform."""
     if isinstance(made, ArrayDataset):
-        raise _Unnamed("samples in the memory of a program")
+        raise Unnamed("samples in the memory of a program")
     parameters = inspect.signature(type(made)).parameters
     given = dict(made.get_config())
     for name, value in given.items():  # a file of this directory is found from any other one, too
         if name in parameters and "PathLike" in str(parameters[name].annotation) and isinstance(value, str) and value:
             given[name] = os.path.abspath(value) if os.path.exists(value) else value
-    return _with_arguments(type(made), given)
-
-
-def _with_arguments(kind: type[Any], given: Mapping[str, Any]) -> str:
-    _check_plain(given)
-    return _name(kind) + (":" if given else "") + ",".join(f"{name}={value!r}" for name, value in given.items())
-
-
-def _callback(made: Callback) -> str:
-    """Likewise for a callback, whose `get_config` must tell all arguments: no hash would show that one is another."""
-    given, kind = made.get_config(), type(made)
-    if untold := inspect.signature(kind).parameters.keys() - given.keys():
-        raise _Unnamed(f"{kind.__name__}, whose get_config() does not tell {', '.join(sorted(untold))}")
-    return _with_arguments(kind, given)
-
-
-def _writer(made: Any) -> str:
-    """Likewise for a writer that ships; "" for others, and where it may have a password: no result depends on writers."""
-    kind = type(made)
-    if not kind.__module__.startswith(f"{__package__}.writers.") or kind.__name__.startswith("_"):
-        return ""
-    values = ((name, getattr(made, name, None)) for name in inspect.signature(kind).parameters)
-    given = {name: os.fspath(value) if isinstance(value, os.PathLike) else value for name, value in values}
-    return "" if "@" in str(given) else _with_arguments(kind, given)
-
-
-def _name(kind: Any) -> str:
-    """By what name the command line finds a class."""
-    module, name = kind.__module__, getattr(kind, "__qualname__", "")
-    place = sys.modules.get(module)
-    if not name.isidentifier() or getattr(place, name, None) is not kind:
-        raise _Unnamed(f"made in a program, {name or kind!r}")
-    if module.partition(".")[0] in ("nn", "parallel_sgd"):
-        return str(name)
-    file = getattr(place, "__file__", None)
-    if module == "__main__" and file is None:
-        raise _Unnamed(f"a class of an interactive session, {name}")
-    return f"{os.path.abspath(file)}:{name}" if file and "." not in module else f"{module}:{name}"
+    return object_text(type(made), given)
 
 
 def _toml(value: Any) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from types import ModuleType
 from typing import Any, Final
 
@@ -22,7 +21,6 @@ from . import codec as codecs
 from .batch_sync.sync.interface import ISyncType
 from .codec.interfaces import Codec
 from .names import UnknownName, find_class, known_classes, make_object, split_objects
-from .options import JobOptions
 from .profiles.blockassignment.abstract import AbsBlockAssignment
 
 
@@ -107,33 +105,23 @@ def _read(option: str, text: str, package: ModuleType, base: Any, forms: Mapping
     return find_class(text, base, known_classes(package, base), option, tuple(listed))
 
 
-_OF_OPTIONS: Final[Mapping[str, Callable[[str, str], Any]]] = {
-    "assignment_type": assignment,
-    "codec": codec,
-    "gd_type": rule,
-    "op_type": optimizer,
-    "ps_codec": codec,
-    "sync_type": sync,
-}
-
-
-def with_parts(options: JobOptions) -> JobOptions:
-    """The options with what words in them stand for.
-
-    Raises: UnknownName (a ValueError) naming the option, and what is probably meant.
-    """
-    return replace(options, **{name: _part(name, getattr(options, name)) for name in _OF_OPTIONS})
-
-
-def _part(name: str, given: Any) -> Any:
-    if isinstance(given, Mapping):
-        return {key: _part(name, value) for key, value in given.items()}
-    return _OF_OPTIONS[name](f"'{name}'", given) if isinstance(given, str) else given
-
-
-def integer(option: str, text: str, others: str = "") -> int:
-    """The integer that a text holds; raise UnknownName naming the option, and what else it takes, where it is none."""
+def integer(option: str, text: str) -> int:
+    """The integer that a text holds; raise UnknownName naming the option where it is none."""
     try:
         return int(text)
     except ValueError:
-        raise UnknownName(f"{option} must be an integer{others}, got {text!r}.") from None
+        raise UnknownName(f"{option} must be an integer, got {text!r}.") from None
+
+
+READERS: Final[Mapping[str, Callable[[str, str], Any]]] = {
+    "assignment": assignment,
+    "callback": callback,
+    "codec": codec,
+    "optimizer": optimizer,
+    "rule": rule,
+    "sync": sync,
+    "writer": writer,
+}
+"""By part, what reads its words."""
+LISTED: Final[Mapping[str, Callable[[], Mapping[str, Any]]]] = {"assignment": assignment_forms, "sync": sync_forms}
+"""What a help that has `{forms}` in it lists."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+if TYPE_CHECKING:  # no worker loads it
+    from .option_forms import Form
 
 __all__ = ["AssignmentName", "CodecName", "OptimizerName", "RuleName", "SyncName"]
 
@@ -16,7 +19,7 @@ HERE: Final = "here"
 
 @dataclass(frozen=True)
 class Flag:
-    """An option on the command line: its names, the group that shows it, and what `add_argument` takes besides.
+    """An option on the command line: its names, the group that shows it, its form, and what `add_argument` takes besides.
 
     Without a `help` the text of the option is shown, and behind either the default, unless the help has one of its own.
     """
@@ -24,7 +27,13 @@ class Flag:
     names: tuple[str, ...]
     group: str
     help: str
+    form: str
     settings: Mapping[str, Any]
+
+    @property
+    def decides(self) -> bool:
+        """Whether it has a part in the bits of the result."""
+        return self.group in ("training", "data")
 
 
 @dataclass(frozen=True)
@@ -35,6 +44,13 @@ class Option:
     check: Callable[[str, Any], Any]
     flag: Flag | None
     travels: str
+
+    @property
+    def form(self) -> Form:
+        """That of its flag, by which it stands on the command line and in a job file."""
+        from .option_forms import FORMS  # noqa: PLC0415 - no worker loads it
+
+        return FORMS["plain" if self.flag is None else self.flag.form]
 
 
 def about(
@@ -50,9 +66,9 @@ def option(
     return field(default=default, metadata=about(text, check, flag, travels))
 
 
-def flag(names: str, group: str, help: str = "", **settings: Any) -> Flag:
+def flag(names: str, group: str, help: str = "", form: str = "plain", **settings: Any) -> Flag:
     """The flag `names`, separated by blanks."""
-    return Flag(tuple(names.split()), group, help, settings)
+    return Flag(tuple(names.split()), group, help, form, settings)
 
 
 def _any(_name: str, value: Any) -> Any:

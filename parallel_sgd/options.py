@@ -1,10 +1,17 @@
-"""The options of `parallel()`, each stated once: type, default, what it means, check, and its flag on the command line.
+"""The options of `parallel()`, each stated once, as a field of `JobOptions`: type, default, meaning, check, and flag.
 
-All else comes from the fields of `JobOptions`: the signature and the docstring of `parallel()`, the arguments of `psgd-submit`,
-what travels to the nodes of a job, and the table in docs/options.md.
+All else comes from the fields: the signature and the docstring of `parallel()`, the arguments of `psgd-submit`, what stands in
+`job.toml`, what travels to the nodes of a job, and the table in docs/options.md.
 
-To add one: a field, a check in `option_checks` where none fits, what acts on it, which reads it of the plan: in all workers
-`worker.build_worker`. `NONSENSE` in `tests/parallel_sgd/test_options.py` wants a row; run by `python -m` that writes the table.
+To add one, write a field. It is plain data that all nodes have, unless it says `CODE` (an object goes with its code) or `HERE`
+(it stays with the submitter). Checks are those of `option_checks`. The group of its flag says whether it has a part in the bits
+of the result: `training` and `data` do, others do not. A value that is no number, text or switch takes one of the forms of
+`option_forms`, which reads it from the command line, and writes and reads `job.toml`. What acts on the option has it as
+`plan.options.<name>`: in a worker `TrainingProcess`, or what `worker.build_worker` builds besides; at the submitter it is
+`spec.options.<name>`.
+
+Two tests want something: `NONSENSE` in tests/parallel_sgd/test_options.py a row of values to be refused, and docs/options.md
+to be written by `python -m tests.parallel_sgd.test_options`.
 """
 
 from __future__ import annotations
@@ -64,7 +71,7 @@ class JobOptions:
     assignment_type: AssignmentType | AssignmentName | Any = option(
         IIDBlockAssignment,
         "a class, its word such as 'iid', or a callable (node_count, redundancy) that deals the blocks.",
-        flag=flag("--block-assignment", "training", "{forms}, or module.Class", default="iid"),
+        flag=flag("--block-assignment", "training", "{forms}, or module.Class", "assignment"),
         travels=HERE,
     )
     sync_type: SyncChoice | SyncName | Any = option(
@@ -72,21 +79,21 @@ class JobOptions:
         "when a result counts as ready: `SynchronizedSGD` ('ssgd'), `AsynchronizedSGD` ('asgd'), `StaleSynchronous(s)` "
         "('stale:2'), or your own.",
         check.subclass(ISyncType, SyncSetting),
-        flag("--psgd --sync-type", "training", "how workers wait: {forms}, or module.Class", default="ssgd", metavar="TYPE"),
+        flag("--psgd --sync-type", "training", "how workers wait: {forms}, or module.Class", "sync"),
         CODE,
     )
     op_type: type[IOptimizer] | OptimizerName | Any = option(
         PSGDOptimizer,
         "what is exchanged: a class, or its word such as 'psgd'.",
         check.subclass(IOptimizer),
-        flag("--optimizer --op-type", "training", "what is exchanged (default: psgd, raw gradients)", default="psgd"),
+        flag("--optimizer --op-type", "training", "what is exchanged (default: psgd, raw gradients)", "optimizer"),
         CODE,
     )
     gd_type: type[IGradientDescent] | RuleName | Any = option(
         ADAMOptimizer,
         "the gradient-descent rule, a class or its word such as 'adam', made with `gd_params`.",
         check.subclass(IGradientDescent),
-        flag("--gradient-descent", "training", "the gradient-descent rule", default="adam", metavar="RULE"),
+        flag("--gradient-descent", "training", "the gradient-descent rule", "rule"),
         CODE,
     )
     codec: CodecArgument | CodecName | Any = option(
@@ -94,19 +101,24 @@ class JobOptions:
         "a codec class for all variables, or its word such as 'topk', a `SizeAdaptive`, or a dict of these by variable id, "
         'variable name ("dense_1/kernel") or layer name ("dense_1"); default `Plain`, for many workers `Ring` with the same '
         "bits, with a parameter server `SyncPS`.",
-        flag=flag("--codec", "training", "what is sent, to whom, how it is merged: plain, or module.Class, file.py:Class"),
+        flag=flag(
+            "--codec",
+            "training",
+            "what is sent, to whom, how it is merged: plain, or module.Class, file.py:Class",
+            "codec",
+        ),
         travels=CODE,
     )
     gd_params: tuple[Any, ...] | Mapping[str, Any] = option(
         (),
         "arguments of the rule: a tuple, the learning rate first, or a dict.",
-        flag=flag("--gd-params", "training", "parameters of the rule after the learning rate", default="", metavar="A,B"),
+        flag=flag("--gd-params", "training", "parameters of the rule after the learning rate", "parameters"),
         travels=CODE,
     )
     ps_codec: CodecArgument | CodecName | Any = option(
         None,
         "likewise on the parameter server; default the workers' own codec where that serves, else `SyncPS`.",
-        flag=flag("--server-codec", "training", "the codec on the parameter server", metavar="CODEC"),
+        flag=flag("--server-codec", "training", "the codec on the parameter server", "codec", metavar="CODEC"),
         travels=CODE,
     )
     network_bandwidth: float = option(
@@ -133,14 +145,7 @@ class JobOptions:
         "codec reads is refused where their code tells what they read (that of all that ship does), else a warning names "
         "it at the end.",
         check.parameters,
-        flag(
-            "--codec-params",
-            "training",
-            "for the codecs, which say what they read; repeatable",
-            action="append",
-            default=[],
-            metavar="KEY=VALUE",
-        ),
+        flag("--codec-params", "training", "for the codecs, which say what they read; repeatable", "pairs"),
         HERE,  # keys and values go apart: these are data, those may be objects
     )
     _: KW_ONLY
@@ -163,7 +168,7 @@ class JobOptions:
         1,
         "per worker, or 'auto' for the cores of the host divided by its jobs.",
         check.threads,
-        flag("--blas-threads", "training", "per worker, or auto", default="1"),
+        flag("--blas-threads", "training", "per worker, or auto", "threads", default="1"),
     )
     bits: Literal["portable"] | None = option(
         None,
@@ -203,7 +208,7 @@ class JobOptions:
         flag(
             "--stall-timeout",
             "faults",
-            "a node that takes longer for a batch is stuck (default: adapts)",
+            "who takes longer for a batch is stuck (default: adapts)",
             type=float,
             metavar="SECONDS",
         ),
@@ -228,6 +233,7 @@ class JobOptions:
             "faults",
             "a script that prints 'host[:port] [slots=n]' lines, a worker.json or a folder of --rendezvous to watch, or "
             "the word launcher for what --launch finds",
+            "path",
             metavar="FILE",
         ),
         travels=HERE,
@@ -237,7 +243,7 @@ class JobOptions:
         "what shall go wrong, for tests and lectures: 'kill 1@e1.b3; stop 2@e1.b5 for 4s; +500ms 0>1' has worker 1 die at "
         "the third batch of the first epoch, and so on (`network.faults.FaultPlan`); `seed` is that of the job.",
         check.fault,
-        flag("--fault", "faults", "what shall go wrong, as 'kill 1@e1.b3; +500ms 0>1'", metavar="PLAN"),
+        flag("--fault", "faults", "what shall go wrong, as 'kill 1@e1.b3; +500ms 0>1'", "text", metavar="PLAN"),
     )
     checkpoint_every: Every = option(
         AUTO,
@@ -249,6 +255,7 @@ class JobOptions:
             "faults",
             "epoch, a number of batches, seconds as in 30s, or off (default: epoch where --on-failure starts again and "
             "with --local, else off)",
+            "every",
             metavar="WHEN",
         ),
     )
@@ -265,13 +272,7 @@ class JobOptions:
         "updates, asynchronous types) and `on_failure` starts again, a copy is made in memory so often; with a "
         "parameter server that remembers, checkpoints are the only commits.",
         lambda _, value: checked_commits(value),
-        flag(
-            "--commit-every",
-            "faults",
-            "how often a worker whose state no other has copies it, to go on from when all start again",
-            type=int,
-            metavar="BATCHES",
-        ),
+        flag("--commit-every", "faults", "how often a worker copies a state that no other has", type=int, metavar="BATCHES"),
     )
     resume: Literal["last"] | str | Path | None = option(
         None,
@@ -279,8 +280,9 @@ class JobOptions:
         "path of a run, of the folder of a node in it, of a checkpoint or of a folder of them.",
         flag=flag(
             "--resume",
-            "faults",
+            "training",
             "go on, up to --epochs: the newest run here, an ended job, or the path of a run or a checkpoint",
+            "left out",
             metavar="last|JOB|PATH",
         ),
         travels=HERE,
@@ -328,6 +330,7 @@ class JobOptions:
             "--class-weight",
             "training",
             "multiplies the losses of the samples of a class (default: 1 each)",
+            "weights",
             metavar="CLASS=WEIGHT,..",
         ),
     )
@@ -342,9 +345,7 @@ class JobOptions:
             "training",
             "what is done after each epoch: EarlyStopping:patience=3, ReduceOnPlateau:factor=0.5, "
             "ModelCheckpoint:path=best.model,save_best_only=true, or module:Class, file.py:Class; repeatable",
-            action="append",
-            default=[],
-            metavar="NAME[:KEY=VALUE,..]",
+            "callbacks",
         ),
         CODE,
     )
@@ -359,9 +360,7 @@ class JobOptions:
             "output",
             "who gets the figures of the job: tensorboard:directory=tb, mlflow:tracking_uri=sqlite:///runs.db, or "
             "module:Class, file.py:Class; repeatable",
-            action="append",
-            default=[],
-            metavar="NAME[:KEY=VALUE,..]",
+            "writers",
         ),
         HERE,
     )
@@ -381,9 +380,13 @@ class JobOptions:
         given = replace(self, job_title=None, mission_title=title, epochs=None, epoch=epoch)
         return replace(given, **{name: about.check(name, getattr(given, name)) for name, about in options()})
 
-    def parts(self) -> tuple[Any, ...]:
-        """What a word may stand for."""
-        return self.assignment_type, self.sync_type, self.op_type, self.gd_type, self.codec, self.ps_codec
+    def without_words(self) -> JobOptions:
+        """These options with the parts that words in them stand for.
+
+        Raises: UnknownName (a ValueError) naming the option, and what is probably meant.
+        """
+        given = {name: about for name, about in options() if isinstance(getattr(self, name), (str, Mapping))}
+        return replace(self, **{name: about.form.meant(f"'{name}'", getattr(self, name)) for name, about in given.items()})
 
     def travelling(self, kind: str) -> dict[str, Any]:
         """By name, the options that travel as `kind`, VALUE or CODE."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import Field, fields
-from functools import partial
 from typing import Any, Final
 
 import nn
@@ -18,19 +17,8 @@ from nn.tensor_files import ModelFileError
 from rpc import OptionParser
 from rpc.logs import NORMAL, QUIET, VERBOSE
 
-from ..named_parts import (
-    assignment,
-    assignment_forms,
-    callback,
-    codec,
-    integer,
-    optimizer,
-    rule,
-    sync,
-    sync_forms,
-    writer,
-)
-from ..names import UnknownName, known_classes, make_object, split_objects
+from ..named_parts import LISTED
+from ..names import known_classes, make_object, split_objects
 from ..options import JobOptions
 from ..options import options as known_options
 from .output import program_name
@@ -145,10 +133,10 @@ def add_post_mortem(group: Any) -> None:
 def _add_flag(groups: Mapping[str, Any], field: Field[Any]) -> None:
     """The argument of an option, whose default is that of `parallel()` unless the flag has one of its own, as a text."""
     about = field.metadata["option"]
-    flag, settings = about.flag, {"default": field.default, **about.flag.settings}
+    flag, settings = about.flag, {"default": field.default, **about.form.settings, **about.flag.settings}
     said = flag.help or about.text.rstrip(".")
-    if field.name in _FORMS:
-        said = said.format(forms=", ".join(_FORMS[field.name]()))
+    if "{forms}" in said:
+        said = said.format(forms=", ".join(LISTED[flag.form]()))
     if "(default: " not in said and settings["default"] not in (None, "", []):
         shown = settings["default"]
         said += f" (default: {shown:g})" if isinstance(shown, float) else f" (default: {shown})"
@@ -169,8 +157,8 @@ def settings_of(options: argparse.Namespace) -> dict[str, Any]:
 
     Raises: ValueError naming the option.
     """
-    given = {name: getattr(options, name) for name, about in known_options() if about.flag is not None}
-    given |= {name: read(given[name]) for name, read in _READERS.items()}
+    flagged = ((name, about, about.flag) for name, about in known_options() if about.flag is not None)
+    given = {name: about.form.read(flag.names[0], getattr(options, name)) for name, about, flag in flagged}
     if isinstance(given["gd_params"], dict) and options.learn_rate is not None:
         raise ValueError("--learn-rate does not go with parameters of the rule by name, as the job file has them.")
     if given["gd_params"] and options.learn_rate is None and isinstance(options.gd_params, str):
@@ -183,74 +171,6 @@ def settings_of(options: argparse.Namespace) -> dict[str, Any]:
 
 def verbosity_of(options: argparse.Namespace) -> int:
     return QUIET if options.quiet else VERBOSE if options.verbose else NORMAL
-
-
-def _codec(option: str, given: str | dict[str, str] | None) -> Any:
-    if isinstance(given, dict):  # of a job file: by the number of a variable, or the name of one or of a layer
-        return {int(name) if name.isdecimal() else name: _codec(option, kind) for name, kind in given.items()}
-    return codec(option, given) if given else None
-
-
-def _pair(text: str) -> tuple[str, float | int | str]:
-    key, separator, value = text.partition("=")
-    if not key or not separator:
-        raise ValueError(f"--codec-params must be KEY=VALUE, got {text!r}.")
-    try:
-        return key, _number(value)
-    except ValueError:
-        return key, value
-
-
-def _class_weight(text: str | None) -> dict[int, float] | None:
-    if text is None:
-        return None
-    pairs = [part.partition("=") for part in text.split(",")]
-    try:
-        return {int(number): float(weight) for number, _, weight in pairs}
-    except ValueError:
-        raise UnknownName(f"--class-weight must be CLASS=WEIGHT with commas between them, got {text!r}.") from None
-
-
-def _number(text: str) -> float | int:
-    try:
-        return int(text)
-    except ValueError:
-        return float(text)
-
-
-def _each(read: Callable[[str, str], list[Any]], option: str, texts: list[str]) -> list[Any]:
-    """What all the texts stand for; `none` for nothing, in place of what a job file has."""
-    return [] if texts == ["none"] else [made for text in texts for made in read(option, text)]
-
-
-def _rule_parameters(text: str | list[Any] | dict[str, Any]) -> tuple[Any, ...] | dict[str, Any]:
-    if not isinstance(text, str):  # of a job file, the learning rate among them
-        return dict(text) if isinstance(text, dict) else tuple(text)
-    for part in filter(str.strip, text.split(",")):
-        try:
-            _number(part)
-        except ValueError:
-            raise UnknownName(f"--gd-params must be numbers with commas between them, got {part!r}.") from None
-    return tuple(_number(part) for part in text.split(",") if part.strip())
-
-
-_FORMS: Final = {"assignment_type": assignment_forms, "sync_type": sync_forms}
-_READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "assignment_type": partial(assignment, "--block-assignment"),
-    "sync_type": partial(sync, "--psgd"),
-    "op_type": partial(optimizer, "--optimizer"),
-    "gd_type": partial(rule, "--gradient-descent"),
-    "codec": partial(_codec, "--codec"),
-    "gd_params": _rule_parameters,
-    "ps_codec": partial(_codec, "--server-codec"),
-    "codec_extra_parameters": lambda pairs: dict(map(_pair, pairs)),
-    "blas_threads": lambda text: text if text == "auto" else integer("--blas-threads", text, " or auto"),
-    "checkpoint_every": lambda text: int(text) if text.isdecimal() else text,
-    "class_weight": _class_weight,
-    "callbacks": partial(_each, callback, "--callback"),
-    "writers": partial(_each, writer, "--writer"),
-}
-"""What makes a value of the text that the command line gives for an option; any other option is what argparse makes of it."""
 
 
 def load_model(path: str) -> Model:

@@ -30,17 +30,6 @@ from .output import EXIT_FAILED, EXIT_NODE_LOST, EXIT_OK, tell
 from .submit import nodes_of, result_data, train
 
 _UNTOUCHED: Final = ("local", "worker_count", "launch", "workers")  # who computes
-_NOT_AGAIN: Final[Mapping[str, Any]] = {
-    **dict.fromkeys(
-        ("on_failure", "min_workers", "max_workers", "discovery", "stall_timeout", "checkpoint_every", "keep_every")
-    ),
-    "fault": "",
-    "page": False,
-    "writers": (),
-}
-"""What has no part in the bits."""
-_ASIDE: Final = ("wait", "mission_title", "max_restarts", "commit_every")
-"""Nor have these, which do no harm in a run that is verified."""
 _LONG: Final = 60  # characters of a data set with its arguments
 
 
@@ -109,8 +98,8 @@ def _told_of_file(file: JobFile, given: Mapping[str, Any]) -> Iterator[None]:
 
 def _decisive() -> set[str]:
     """The options that have a part in the bits."""
-    named = {name for name, about in known_options() if about.flag is not None}
-    return named - _NOT_AGAIN.keys() - set(_ASIDE) | {"model", "dataset", "transform", "learn_rate"}
+    named = {name for name, about in known_options() if about.flag is not None and about.flag.decides}
+    return named | {"model", "dataset", "transform", "learn_rate"}
 
 
 def _flag(name: str) -> str:
@@ -204,7 +193,8 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     for name in ("launch", "local", "workers", "key_file"):
         setattr(options, name, getattr(given, name))
     options.worker_count = workers
-    settings |= {**_NOT_AGAIN, "epoch": until, "verbose": QUIET, **_dealt(file, workers)}
+    settings = {name: value for name, value in settings.items() if name in _decisive() or name == "wait"}
+    settings |= {"checkpoint_every": None, "epoch": until, "verbose": QUIET, **_dealt(file, workers)}
     job = ParallelSGD(load_model(options.model), data, make_transform(options.transform))
     inside = given.local is None and given.workers is None and given.launch is None
     with tempfile.TemporaryDirectory(prefix="psgd-verify-") as place:

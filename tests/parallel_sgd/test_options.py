@@ -78,7 +78,7 @@ def page() -> str:
 def test_page_signature_and_command_line_are_those_of_the_fields() -> None:
     """Real parameters, in order, with types and defaults; `help()` tells each. `()` of `gd_params` and {} of parameters are the
     same as none of them."""
-    assert PAGE.read_text() == page()
+    assert PAGE.read_text() == page(), "docs/options.md is stale: run python -m tests.parallel_sgd.test_options"
     itself, *parameters = inspect.signature(ParallelSGD.parallel).parameters.values()
     assert itself.name == "self" and {p.name for p in parameters} == set(NONSENSE)
     assert [(p.name, p.annotation, p.default is p.empty or p.default) for p in parameters] == [
@@ -90,6 +90,46 @@ def test_page_signature_and_command_line_are_those_of_the_fields() -> None:
     given = settings_of(make_parser().parse_args(["-m", "dnn.model"]))
     defaults = {f.name: f.default or None for f in fields(JobOptions) if f.metadata["option"].flag is not None}
     assert {name: given[name] or None for name in defaults} == defaults
+
+
+WRITTEN: dict[str, list[Any]] = {  # values beside the default, and what stands for them in a job file
+    "assignment_type": [(DuplicateAssignment, "DuplicateAssignment"), (FixedBlockAssignment.of(blocks=8), "fixed:8")],
+    "sync_type": [(StaleSynchronous(3), "stale:3"), (StaleSynchronous(math.inf), "stale:inf")],
+    "op_type": [(GAOptimizer, "GAOptimizer")],
+    "gd_type": [(SGDOptimizer, "SGDOptimizer")],
+    "codec": [(TopK, "TopK"), ({0: TopK, "dense_1": Plain}, {"0": "TopK", "dense_1": "Plain"})],
+    "ps_codec": [(SyncPS, "SyncPS")],
+    "gd_params": [((0.1, 0.9), [0.1, 0.9]), ({"learn_rate": 0.1}, {"learn_rate": 0.1})],
+    "codec_extra_parameters": [({"bits": 4, "rate": 0.5, "how": "fast"}, ["bits=4", "rate=0.5", "how=fast"])],
+    "blas_threads": [("auto", "auto"), (2, "2")],
+    "checkpoint_every": [(7, "7"), ("30s", "30s"), (None, "off")],
+    "class_weight": [({0: 1.5, 3: 0.1}, "0=1.5,3=0.1")],
+    "fault": [("kill 1@e1.b3", "kill 1@e1.b3")],
+    "discovery": [(Path("hosts.sh"), "hosts.sh")],
+}
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(JobOptions) if field.metadata["option"].flag is not None])
+def test_a_value_is_written_into_the_job_file_as_it_is_read(name: str) -> None:
+    """Of the kind of value that the flag has there; a class stands for what is checked to be one."""
+    about = JobOptions.__dataclass_fields__[name].metadata["option"]
+    default = JobOptions.__dataclass_fields__[name].default
+    rows = [(default, None), *WRITTEN.get(name, [])]
+    for value, expected in rows:
+        plain = about.check(name, value)
+        text = about.form.write(plain)
+        assert expected is None or text == expected
+        if text is not None:
+            assert type(text) in about.form.types(about.flag.settings)
+            assert about.check(name, about.form.read(about.flag.names[0], text)) == (plain if name != "discovery" else text)
+
+
+def test_the_group_of_a_flag_says_what_has_no_part_in_the_bits() -> None:
+    """`psgd run` names none of these as a reason for other weights, and `psgd verify` takes their defaults."""
+    flags = {field.name: flag for field in fields(JobOptions) if (flag := field.metadata["option"].flag) is not None}
+    aside = {"wait", "mission_title", "page", "writers", "on_failure", "max_restarts", "stall_timeout", "min_workers"}
+    aside |= {"max_workers", "discovery", "fault", "checkpoint_every", "keep_every", "commit_every"}
+    assert {name for name, flag in flags.items() if not flag.decides} == aside
 
 
 # classes as version 0.9 asked for them: the interfaces kept their names, not their methods
