@@ -177,6 +177,16 @@ class FrameReader:
             self._fill[0] = self._fill[0][count:]
         self._read(self._scratch[: 0 if self.direct else count])
 
+    def feed(self, data: bytes | bytearray | memoryview, most: int = 1 << 30) -> None:
+        """Read what is here already, in portions of at most `most` bytes. Raises as `advance`."""
+        rest = memoryview(data)
+        while rest:
+            buffer = self.buffer()
+            count = min(len(buffer), len(rest), most)
+            buffer[:count] = rest[:count]
+            self.advance(count)
+            rest = rest[count:]
+
     def _read(self, unread: memoryview) -> None:
         while True:
             while self._fresh and len(unread) >= HEADER.size:

@@ -99,15 +99,8 @@ class Fabric:
         return flying
 
     def _read(self, frames: bytes) -> Message:
-        reader = self._reader
-        rest = memoryview(frames)
-        while rest:
-            buffer = reader.buffer()
-            count = min(len(buffer), len(rest))
-            buffer[:count] = rest[:count]
-            reader.advance(count)
-            rest = rest[count:]
-        return reader.messages.popleft()
+        self._reader.feed(frames)
+        return self._reader.messages.popleft()
 
 
 class MemoryChannel:

@@ -20,6 +20,7 @@ from rpc.files import read_toml
 
 from .job_record import FETCHED, FORMAT, NAME
 from .names import split_objects
+from .option_fields import Flag
 from .option_forms import FORMS, Callbacks, Parts
 from .options import options as known_options
 
@@ -119,7 +120,7 @@ def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     options = content.get("options", {})
     _refuse_unknown("options", options, flags)
     for name, value in options.items():
-        _check_type(f"options.{name}", value, FORMS[flags[name].form].types(flags[name].settings))
+        _check_type(f"options.{name}", value, types(flags[name]))
     unnamed = dict(content.get("unnamed", {}))
     if content.get(FETCHED):
         options = {name: value for name, value in options.items() if name not in ("discovery", "writers")}
@@ -163,6 +164,13 @@ def _has_code(value: Any) -> bool:
         return any(map(_has_code, value.values()))
     texts = value if isinstance(value, list) else [value]
     return any(isinstance(text, str) and not all(map(_SHIPPED.match, split_objects(text))) for text in texts)
+
+
+def types(flag: Flag) -> tuple[type, ...]:
+    """The types that an option may have in the file: that of its flag, or data in place of a text that stands for it."""
+    if flag.settings.get("action") in ("store_false", "store_true"):
+        return (bool,)
+    return FORMS[flag.form].kinds or {int: (int,), float: (float, int)}.get(flag.settings.get("type", str), (str,))
 
 
 def _check_type(name: str, value: Any, kinds: tuple[type, ...]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 import nn
 from nn.callback import Callback
@@ -22,6 +22,36 @@ from .batch_sync.sync.interface import ISyncType
 from .codec.interfaces import Codec
 from .names import UnknownName, find_class, known_classes, make_object, split_objects
 from .profiles.blockassignment.abstract import AbsBlockAssignment
+
+__all__ = ["AssignmentName", "CodecName", "OptimizerName", "RuleName", "SyncName"]
+
+
+# Words that `parallel()` takes for the parts of a job, so that editors complete them.
+# An option takes other texts as well: `module.Class`, `file.py:Class`, a number behind `stale:` or `fixed:`.
+
+MYPY: Final = False  # mypy takes it for true: it checks what reads the options when words have become parts
+if MYPY:
+    AssignmentName: TypeAlias = Any
+    CodecName: TypeAlias = Any
+    OptimizerName: TypeAlias = Any
+    RuleName: TypeAlias = Any
+    SyncName: TypeAlias = Any
+else:
+    AssignmentName: TypeAlias = Literal["iid", "cyclic", "duplicate", "fixed"]
+    CodecName: TypeAlias = Literal[
+        "adasum", "adpsgd", "asyncps", "bf16", "choco", "dcasgd", "dgc", "diloco", "dilocops", "dpsgd", "dummycodec", "efsign",
+        "efsignbothways", "fedadam", "fedavg", "fedprox", "firstcopy", "firstcopyint8", "fp16", "gradcode", "gradcodepeers",
+        "int8", "krum", "laq", "levelquantizer", "localsgd", "median", "natural", "onebit", "onebitadam", "plain", "powersgd",
+        "qsgd", "randomk", "randompair", "ring", "scaffold", "serveradam", "shardedlevels", "shardedps", "shardedtopk",
+        "signsgd", "signsgdps", "signum", "sma", "syncps", "terngrad", "topk", "topkint8", "tree", "trimmedmean",
+    ]  # fmt: skip
+    OptimizerName: TypeAlias = Literal[
+        "doublebuffering", "federated", "ga", "gradientaveraging", "localupdate", "parameteraveraging", "psgd", "shardedpsgd"
+    ]
+    RuleName: TypeAlias = Literal[
+        "adadelta", "adagrad", "adam", "adamw", "gradientdecay", "lamb", "momentum", "nesterov", "rmsprop", "sgd"
+    ]
+    SyncName: TypeAlias = Literal["ssgd", "asgd"]
 
 
 def optimizer(option: str, word: str) -> Any:

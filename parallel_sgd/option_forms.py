@@ -27,14 +27,6 @@ class Form:
     kinds: ClassVar[tuple[type, ...]] = ()  # of what may stand in the file; by default that of the flag
     settings: Mapping[str, Any] = {}  # of the flag: what `add_argument` takes
 
-    def types(self, settings: Mapping[str, Any]) -> tuple[type, ...]:
-        """The types of what may stand in the file: that of a flag with these settings, or data in place of its text."""
-        if self.kinds:
-            return self.kinds
-        if settings.get("action") in ("store_false", "store_true"):
-            return (bool,)
-        return {int: (int,), float: (float, int)}.get(settings.get("type", str), (str,))
-
     def meant(self, option: str, given: Any) -> Any:
         """What is meant by a word that `parallel()` is given; `option` is what messages call it."""
         return given
@@ -100,16 +92,16 @@ class Pairs(Form):
     settings = {"action": "append", "default": [], "metavar": "KEY=VALUE"}
 
     def read(self, option: str, given: list[str]) -> dict[str, float | int | str]:
-        return dict(self._pair(option, text) for text in given)
-
-    def _pair(self, option: str, text: str) -> tuple[str, float | int | str]:
-        key, separator, value = text.partition("=")
-        if not key or not separator:
-            raise ValueError(f"{option} must be KEY=VALUE, got {text!r}.")
-        try:
-            return key, number(value)
-        except ValueError:
-            return key, value
+        pairs: dict[str, float | int | str] = {}
+        for text in given:
+            key, separator, value = text.partition("=")
+            if not key or not separator:
+                raise ValueError(f"{option} must be KEY=VALUE, got {text!r}.")
+            try:
+                pairs[key] = number(value)
+            except ValueError:
+                pairs[key] = value
+        return pairs
 
     def write(self, value: Mapping[Any, Any]) -> list[str]:
         for key, item in value.items():
@@ -143,13 +135,10 @@ class RuleParameters(Form):
     def read(self, option: str, given: str | list[Any] | dict[str, Any]) -> tuple[Any, ...] | dict[str, Any]:
         if not isinstance(given, str):
             return dict(given) if isinstance(given, dict) else tuple(given)
-        parts = [part for part in given.split(",") if part.strip()]
-        for part in parts:
-            try:
-                number(part)
-            except ValueError:
-                raise ValueError(f"{option} must be numbers with commas between them, got {part!r}.") from None
-        return tuple(map(number, parts))
+        try:
+            return tuple(number(part) for part in given.split(",") if part.strip())
+        except ValueError:
+            raise ValueError(f"{option} must be numbers with commas between them, got {given!r}.") from None
 
     def write(self, value: Any) -> Any:
         return super().write(dict(value) if isinstance(value, Mapping) else list(value))

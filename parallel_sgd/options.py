@@ -41,7 +41,7 @@ from .profiles import IIDBlockAssignment, ISetting
 if TYPE_CHECKING:  # no worker without faults loads it
     from network.faults import FaultPlan
 
-    from .option_fields import AssignmentName, CodecName, OptimizerName, RuleName, SyncName
+    from .named_parts import AssignmentName, CodecName, OptimizerName, RuleName, SyncName
 
 AssignmentType = Callable[[int, int], ISetting]
 

@@ -250,7 +250,7 @@ def test_a_node_that_could_be_spared(own: Path, capsys: pytest.CaptureFixture[st
         ("--class-weight 3", r"--class-weight must be CLASS=WEIGHT with commas between them, got '3'"),
         ("--codec-params bits", r"--codec-params must be KEY=VALUE, got 'bits'"),
         ("--gd-params 0.9", r"--gd-params come after the learning rate"),
-        ("--learn-rate 0.1 --gd-params a,b", r"--gd-params must be numbers with commas between them, got 'a'"),
+        ("--learn-rate 0.1 --gd-params a,b", r"--gd-params must be numbers with commas between them, got 'a,b'"),
         ("--learn-rate -1", r"'learn_rate' must be a number >= 0, got -1"),
         ("--epochs 0", r": --epochs must be a positive integer, got 0"),
         ("--batch-size 2000", r"at least one batch of 2000 samples"),

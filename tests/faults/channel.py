@@ -52,11 +52,6 @@ class SimChannel:
 
 def read_frames(frames: bytes) -> Message:
     """The message that they are."""
-    reader, rest = FrameReader(), memoryview(frames)
-    while rest:
-        buffer = reader.buffer()
-        count = min(len(buffer), len(rest))
-        buffer[:count] = rest[:count]
-        reader.advance(count)
-        rest = rest[count:]
+    reader = FrameReader()
+    reader.feed(frames)
     return reader.messages.popleft()

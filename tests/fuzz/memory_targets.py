@@ -94,13 +94,7 @@ def _claims_altered(rng: random.Random, data: bytes) -> bytes:
 def _take(data: bytes) -> Outcome:
     reader = FrameReader(None, False, LIMITS)
     reader.memory = _memory()[1]
-    rest = memoryview(data)
-    while rest:
-        buffer = reader.buffer()
-        size = min(len(buffer), len(rest))
-        buffer[:size] = rest[:size]
-        reader.advance(size)
-        rest = rest[size:]
+    reader.feed(data)
     if not reader.messages:
         return "incomplete"
     while reader.messages:

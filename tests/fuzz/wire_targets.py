@@ -148,7 +148,7 @@ def _at_client(data: bytes) -> Outcome:
         outcome = _shaken(one, data, recorded.reply)
         if recorded.ready and one.done and outcome == "read":
             reader = FrameReader(Confirmation(one.keys.server_key), limits=LIMITS, expect_ready=True)
-            _feed(reader, one.leftover)
+            reader.feed(one.leftover)
             if not reader.ready:
                 return "incomplete"
             return "read" if one.leftover.startswith(recorded.ready) else "accepted"
@@ -256,16 +256,6 @@ def _sealed_streams(cipher: str) -> list[bytes]:
 SEALED = {cipher: _sealed_streams(cipher) for cipher in (AES, CHACHA)}
 
 
-def _feed(reader: FrameReader, data: bytes, most: int = 1 << 30) -> None:
-    rest = memoryview(data)
-    while rest:
-        buffer = reader.buffer()
-        size = min(len(buffer), len(rest), most)
-        buffer[:size] = rest[:size]
-        reader.advance(size)
-        rest = rest[size:]
-
-
 def _reader(opener: Opener | None, sealed: bool) -> FrameReader:
     reader = FrameReader(opener, sealed, LIMITS)
     reader.classes = CLASSES
@@ -276,7 +266,7 @@ def _without_the_key(cipher: str) -> Callable[[bytes], Outcome]:
     def take(data: bytes) -> Outcome:
         reader = _reader(Opener(cipher, SECRET), True)
         try:
-            _feed(reader, data)
+            reader.feed(data)
         finally:
             forged = len(reader.messages) > max(_honest_messages(data, stream) for stream in SEALED[cipher])
             if forged:
@@ -314,13 +304,13 @@ def _from_a_peer_with_the_key(data: bytes) -> Outcome:
         record = bytearray(len(header) + len(meta) + len(body) + 16)
         sealer.seal([header + meta, body], memoryview(record))
         records += record
-    _feed(reader, bytes(records))
+    reader.feed(bytes(records))
     return _values_of(reader)
 
 
 def _frames(data: bytes) -> Outcome:
     reader = _reader(None, False)
-    _feed(reader, data, 7 + len(data) % 5000)
+    reader.feed(data, 7 + len(data) % 5000)
     return _values_of(reader)
 
 
@@ -331,7 +321,7 @@ def _place(head: tuple[int, ...]) -> Array | None:
 def _frames_into_place(data: bytes) -> Outcome:
     reader = _reader(None, False)
     reader.place = _place
-    _feed(reader, data)
+    reader.feed(data)
     return _values_of(reader)
 
 

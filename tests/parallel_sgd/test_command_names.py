@@ -16,7 +16,7 @@ from nn.dataset import CSVDataset, Digits, NpzDataset
 from nn.dataset.transforms import Augment, ImageCls, Normalize, Shuffle
 from nn.gradient_descent.interface import IGradientDescent
 from nn.optimizer import IOptimizer
-from parallel_sgd import batch_sync, named_parts, option_fields, profiles
+from parallel_sgd import batch_sync, named_parts, profiles
 from parallel_sgd import codec as codecs
 from parallel_sgd.batch_sync.sync.interface import ISyncType
 from parallel_sgd.cli import EXIT_USAGE, main
@@ -64,11 +64,11 @@ def test_values(text: str, value: Any) -> None:
 
 
 WORDS = [
-    (option_fields.AssignmentName, named_parts.assignment, profiles, AbsBlockAssignment),
-    (option_fields.CodecName, named_parts.codec, codecs, codecs.Codec),
-    (option_fields.OptimizerName, named_parts.optimizer, nn.optimizer, IOptimizer),
-    (option_fields.RuleName, named_parts.rule, nn.gradient_descent, IGradientDescent),
-    (option_fields.SyncName, named_parts.sync, batch_sync, ISyncType),
+    (named_parts.AssignmentName, named_parts.assignment, profiles, AbsBlockAssignment),
+    (named_parts.CodecName, named_parts.codec, codecs, codecs.Codec),
+    (named_parts.OptimizerName, named_parts.optimizer, nn.optimizer, IOptimizer),
+    (named_parts.RuleName, named_parts.rule, nn.gradient_descent, IGradientDescent),
+    (named_parts.SyncName, named_parts.sync, batch_sync, ISyncType),
 ]
 
 
