@@ -67,7 +67,8 @@ def instance(owner: object, name: str, value: Any, kind: type[Any]) -> Any:
     if isinstance(value, type) and issubclass(value, kind):
         raise TypeError(f"{expected}, got the class; write {value.__name__}()")
     if not isinstance(value, kind):
-        raise TypeError(f"{expected}, got {type(value).__name__} {short(value)}")
+        hint = f"; write 'with .. as {name}:'" if inspect.isgenerator(getattr(value, "gen", None)) else ""
+        raise TypeError(f"{expected}, got {type(value).__name__} {short(value)}{hint}")
     return value
 
 

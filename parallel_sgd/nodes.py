@@ -223,16 +223,21 @@ def nodes_from(
 class InProcessNodes(NodeAssignment):
     """Nodes inside this process: one after the other, deterministic, over memory; the same bits as on agents."""
 
+    def __enter__(self) -> InProcessNodes:
+        return self
 
-@contextmanager
-def in_process(count: int, ps: bool = False) -> Iterator[InProcessNodes]:
-    """Yield `count` nodes (and a parameter server) that run a job inside this process: for breakpoints, tests, teaching."""
+    def __exit__(self, *_error: object) -> None:
+        pass
+
+
+def in_process(count: int, ps: bool = False) -> InProcessNodes:
+    """Return `count` nodes (and a parameter server) that run a job inside this process: for breakpoints, tests, teaching."""
     positive("count", count)
     _check_ps(ps)
     nodes = InProcessNodes()
     for node_id in [*range(count), Parameter_Server] if ps else range(count):
         nodes.add(node_id, Address("in-process", node_id + 3))
-    yield nodes
+    return nodes
 
 
 def _check_ps(ps: object, instead: str = "") -> None:

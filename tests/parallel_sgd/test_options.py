@@ -163,6 +163,7 @@ BATCHES = "must be 'epoch', a positive number of batches, seconds such as '30s',
 NONSENSE: dict[str, list[tuple[Any, ...]]] = {  # what is said after the name of the option, or in all, and of which values
     "nodes": [
         ("must be an instance of NodeAssignment, got int 3", 3),
+        ("must be an instance of NodeAssignment, got .*; write 'with .. as nodes:'", nodes_from("local:2")),
         (r"must hold the workers 0\.\.n-1, got \[\]", NodeAssignment()),
         (r"must hold the workers 0\.\.n-1, got \[1\]", NodeAssignment().add(1, "localhost")),
     ],
@@ -453,10 +454,9 @@ class Elsewhere(Plain):
 
 
 def submit(tmp_path: Path, workers: int = 2, ps: bool = False, model: Model | None = None, **settings: Any) -> dict[str, float]:
-    with in_process(workers, ps=ps) as nodes:
-        return ParallelSGD(model or mlp(), nn.dataset.Digits(), ImageCls()).parallel(
-            nodes, directory=tmp_path / "out", **{"block_size": 256, "epoch": 1, **settings}
-        )
+    return ParallelSGD(model or mlp(), nn.dataset.Digits(), ImageCls()).parallel(
+        in_process(workers, ps=ps), directory=tmp_path / "out", **{"block_size": 256, "epoch": 1, **settings}
+    )
 
 
 SERVED: dict[str, Any] = {"codec": AsyncPS, "ps": True}
