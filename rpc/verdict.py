@@ -19,6 +19,8 @@ Count = Annotated[int, range(1 << 40)]
 ExitCode = Annotated[int, range(-1, 256)]
 PhaseName = Annotated[str, ("unwatched", "start", "step", "between", "save", "ended")]
 VerdictKind = Annotated[str, ("stuck", "crashed", "exited", "silent", "cut", "deadlock")]
+BY_DRIVER = ("silent", "cut", "deadlock")
+"""Kinds that only who drives the job can find: for these one has to look at several nodes."""
 LOG_LINES = 20
 _LONGEST_LINE = 4096
 _LOSS = f"{PeerLost.__module__}.{PeerLost.__qualname__}:"

@@ -399,12 +399,10 @@ def test_a_flipped_bit_of_the_data_is_found(
     """By file, array, rows and what it has to do with epochs; by `psgd run` before anything starts."""
     spoiled = of_files.parent.parent / file
     whole = spoiled.read_bytes()
-    try:
-        for place in places:
-            flip(spoiled, place)
-        verified, repeated = psgd(capsys, "verify", of_files), psgd(capsys, "run", of_files)
-    finally:
-        spoiled.write_bytes(whole)
+    for place in places:
+        flip(spoiled, place)
+    verified, repeated = psgd(capsys, "verify", of_files), psgd(capsys, "run", of_files)
+    spoiled.write_bytes(whole)
     assert (verified[0], repeated[0]) == (1, 2), (verified, repeated)
     for text in (verified[1], repeated[2]):
         found = re.search(said, text)
@@ -413,12 +411,9 @@ def test_a_flipped_bit_of_the_data_is_found(
 
 def test_a_damaged_file_of_the_data_is_named(of_files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spoiled = of_files.parent.parent / "t10k-labels-idx1-ubyte"
-    whole = spoiled.read_bytes()
-    try:
-        flip(spoiled, 3)
-        code, out, _ = psgd(capsys, "verify", of_files, "--json")
-    finally:
-        spoiled.write_bytes(whole)
+    flip(spoiled, 3)
+    code, out, _ = psgd(capsys, "verify", of_files, "--json")
+    flip(spoiled, 3)
     assert code == 1
     [found] = json.loads(out)["damaged"]
     assert "of the run is damaged: " in found and str(spoiled) in found

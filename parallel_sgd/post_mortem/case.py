@@ -81,7 +81,7 @@ class NodeCase:
 
     @property
     def verdicts(self) -> list[Verdict]:
-        """What the failure detector of its agent has said of it, in all attempts."""
+        """What the failure detector of its agent has said of it in all attempts, and what the driver of the job has told it."""
         return [verdict for event in self.events if (verdict := event.verdict) is not None]
 
 
@@ -106,7 +106,9 @@ class Case:
     @property
     def verdicts(self) -> list[Verdict]:
         """All of them, attempt after attempt, within each first causes before their consequences."""
-        found = [verdict for node in self.nodes for verdict in node.verdicts]
+        found: list[Verdict] = []
+        for node in self.nodes:  # what the driver has found, it has told to all
+            found += [verdict for verdict in node.verdicts if verdict not in found]
         attempts = sorted({verdict.attempt for verdict in found})
         return [v for attempt in attempts for v in in_causal_order(v for v in found if v.attempt == attempt)]
 

@@ -124,7 +124,7 @@ def _told(event: Event) -> str:
         kind = clean(str(fields.get("kind")))
         return kind if kind in _NOWHERE else f"{kind} epoch {fields.get('epoch')}, batch {fields.get('batch')}"
     if verdict is not None:
-        return clean(f"{verdict.reason} ({verdict.place})")
+        return clean(f"{verdict.reason} ({verdict.place})" if verdict.node == event.node else verdict.headline)
     if event.event == "notice":
         where = f"epoch {fields.get('epoch')}, batch {fields.get('batch')}, phase {fields.get('phase')}"
         seconds = fields.get("seconds")

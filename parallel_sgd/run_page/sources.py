@@ -168,6 +168,7 @@ class ClusterSource:
         from .story import end_of  # noqa: PLC0415
 
         failures: dict[int, tuple[str, str]] = {}
+        gone: dict[int, tuple[str, str]] = {}  # of whose agents nobody hears
         verdicts: list[Verdict] = []
         for entry in entries:
             path = self.folder / node_folder(entry["node"]) / EVENT_LOG
@@ -175,8 +176,13 @@ class ClusterSource:
             said = [str(event.fields.get("detail", "")) for event in events if event.event == "state"]
             if entry["state"] != "done":
                 failures[entry["node"]] = str(entry["state"]), said[-1] if said else ""
-            told = (event.verdict for event in events)
-            verdicts += [verdict for verdict in told if verdict is not None and verdict.attempt == entry["attempt"]]
+            own = [event for event in events if event.fields.get("attempt") == entry["attempt"]]
+            told = (event.verdict for event in own)  # those of the driver all nodes have
+            verdicts += [verdict for verdict in told if verdict is not None and verdict not in verdicts]
+            for event in own:
+                if event.event == "lost" and type(lost := event.fields.get("node")) is int:
+                    gone.setdefault(lost, ("lost", str(event.fields.get("reason", ""))))
+        failures = {**gone, **failures}
         outcome = end_of(JobFailed(failures, {}, self._follower.job, verdicts), goes_on=False)
         return replace(records, outcome={**outcome, "state": records.outcome["state"]})
 

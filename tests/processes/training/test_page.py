@@ -11,6 +11,7 @@ import pytest
 
 from network import NodeAssignment, Request
 from parallel_sgd import JobFailed
+from parallel_sgd.run_page.records import RunRecords
 from parallel_sgd.run_page.sources import ClusterSource, Seen
 from parallel_sgd.run_page.story import lines
 from rpc import Reclaimer
@@ -101,3 +102,23 @@ def test_a_job_that_failed_tells_its_story_to_who_looks_later(agents: NodeAssign
         story = wait_for(told, "the story on the page")
     assert "Who failed: Worker 1 died, killed by signal 9 (SIGKILL), in epoch 2, batch 2 of attempt 1 (process " in story
     assert "How it was noticed: Its agent saw the process end." in story and "Worker 0 ended, too" in story
+
+
+def test_what_only_the_submitter_found_is_in_the_story_of_its_agents(agents: NodeAssignment, tmp_path: Path) -> None:
+    """A link that swallows: all wait, nobody is stuck. Who looks at the cluster reads what the page of the run says."""
+    nodes = NodeAssignment(agents.key_file)
+    for node in range(2):
+        nodes.add(node, agents[node])
+    fault = {"fault": "swallow 0-1@e2.b2", "stall_timeout": 3.0, "on_failure": "fail", "verbose": 0}
+    with pytest.raises(JobFailed) as info:
+        line_job().parallel(nodes, epoch=3, block_size=4, directory=tmp_path, **fault)
+    assert {verdict.kind for verdict in info.value.verdicts if verdict.rank == 0} == {"cut"}
+    own = lines(RunRecords.read(tmp_path / "runs" / "latest")).splitlines()[:2]
+    assert own[0].startswith("Who failed: ") and "was cut off from others, in epoch 2, batch 2 of attempt 1" in own[0]
+    with contextlib.closing(ClusterSource(agents, info.value.job_id)) as source:
+
+        def told() -> list[str]:
+            records = source.look().records
+            return lines(records).splitlines()[:2] if records.outcome.get("causes") else []
+
+        assert wait_for(told, "the story on the page") == own

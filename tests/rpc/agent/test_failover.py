@@ -9,6 +9,7 @@ import socket
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from rpc import messages as m
 from rpc.agent import standby as standby_module
 from rpc.agent.checks import python_version
 from rpc.agent.children import ChildProcesses
-from rpc.agent.event_log import SecurityLog
+from rpc.agent.event_log import EVENT_LOG, SecurityLog
 from rpc.agent.failover import DriverLeases
 from rpc.agent.store import JobFolders, JobRecord
 from rpc.agent.subscribers import Subscribers
@@ -259,17 +260,21 @@ def test_a_driver_whose_host_vanishes_between_two_attempts(place: Place) -> None
 
 @covers("SUB-15")
 def test_watchers_are_told_how_it_stands(place: Place) -> None:
-    """From attempt to attempt, until the job is over."""
+    """From attempt to attempt, until the job is over; what only the driver could find is then among the events of the node."""
+    found = m.Verdict(JOB, 2, 1, "cut", "h", 7, "step", 2, 3, 4.5, "All that train wait.")
+    report = [{"kind": "crashed"}, 3, *map(asdict, (replace(found, kind="stuck"), replace(found, job="job-2"), found))]
     one, watcher = place.begun(), place.session()
     place.subscribers.add(watcher.server, JOB, 7)  # it counts nodes in another way
     place.begun(attempt=1, by=one)
-    place.conclude(one, "failed", "Node(1) failed.", json.dumps([{"kind": "crashed"}]))
+    place.conclude(one, "failed", "Node(1) failed.", json.dumps(report))
     assert [(said.attempt, said.driver, said.outcome, said.detail) for said in heard(watcher, m.Standing)] == [
         (1, "The submitter", "", ""),
         (1, "", "failed", "Node(1) failed."),
     ]
     verdict = place.read("out/VERDICT-title-N(1).json")
-    assert verdict == {"job": JOB, "outcome": "failed", "detail": "Node(1) failed.", "verdicts": [{"kind": "crashed"}]}
+    assert verdict == {"job": JOB, "outcome": "failed", "detail": "Node(1) failed.", "verdicts": report}
+    [event] = map(json.loads, (place.folder / EVENT_LOG).read_text().splitlines())
+    assert event.pop("time") > 0 and event == {"event": "verdict", **asdict(found)}
     assert JobRecord.read(place.folder / "job.json").files == ["VERDICT-title-N(1).json"]
     assert not (place.folder / "manifest").exists()
 
