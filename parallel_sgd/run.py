@@ -182,9 +182,7 @@ def _move(file: Path | None, folder: Path) -> None:
 
 @dataclass(frozen=True)
 class RunManifest:
-    """`files` by their path below the run's folder, `settings` the content of `job.toml`, `chain` as `chain_of` makes it;
-    `start` has the hash of each array of the model that the run began with.
-    """
+    """`files` by their path below the run's folder, `settings` as in `job.toml`, `chain_of` epochs, hashes of the `start`."""
 
     job: str
     files: Mapping[str, str]

@@ -121,9 +121,9 @@ def rows_that_differ(was: str, now: str) -> str:
     (kind, before), (other_kind, after) = ((" ".join(words[:2]), words[2:]) for words in (was.split(), now.split()))
     if kind != other_kind:
         return f"it was {kind}, it is {other_kind}"
-    if len(before) != len(after):  # of a release with other blocks
+    borders = row_borders(int(kind.split()[1].split("x")[0]))
+    if not len(before) == len(after) == len(borders) - 1:  # of a release with other blocks
         return "" if was == now else "some rows"
-    borders = row_borders(int(kind.split()[1].split("x")[0]), len(after))
     wrong = [number for number, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1]]
     ranges: list[list[int]] = []  # blocks that follow each other are one
     for number in wrong:

@@ -19,8 +19,7 @@ Count = Annotated[int, range(1 << 40)]
 ExitCode = Annotated[int, range(-1, 256)]
 PhaseName = Annotated[str, ("unwatched", "start", "step", "between", "save", "ended")]
 VerdictKind = Annotated[str, ("stuck", "crashed", "exited", "silent", "cut", "deadlock")]
-BY_DRIVER = ("silent", "cut", "deadlock")
-"""Kinds that only who drives the job can find: for these one has to look at several nodes."""
+BY_DRIVER = ("silent", "cut", "deadlock")  # kinds that only the driver finds, who sees several nodes
 LOG_LINES = 20
 _LONGEST_LINE = 4096
 _LOSS = f"{PeerLost.__module__}.{PeerLost.__qualname__}:"
@@ -95,7 +94,7 @@ class Verdict(Operation):
         """0 for what happens by itself, 1 for what may be the doing of others (they are silent, or sent what cannot be used), 2
         for what follows from a loss."""
         last = self.trace.strip().rpartition("\n")[2]
-        if self.kind == "crashed" and last.startswith(_LOSS):
+        if self.kind == "crashed" and is_loss(self.trace):
             return 2
         return 1 if self.kind == "deadlock" or (self.kind == "crashed" and last.startswith(_LATE)) else 0
 
@@ -110,6 +109,11 @@ class Verdict(Operation):
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
+
+
+def is_loss(trace: str) -> bool:
+    """Whether a process has ended, by its traceback, because it lost another node."""
+    return trace.strip().rpartition("\n")[2].startswith(_LOSS)
 
 
 def describe_place(host: str, pid: int, attempt: int, phase: str, epoch: int, batch: int) -> str:

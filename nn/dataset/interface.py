@@ -20,10 +20,7 @@ from nn.arguments import Configurable
 from nn.arrays import Array, refuse_masked
 from nn.random import keyed
 
-__all__ = [
-    *("PARTS", "AbsDataset", "Arrays", "Rows"),
-    *("check_fraction", "checksum_of", "drawn_rows", "row_borders", "row_checksums_of", "split"),
-]
+__all__ = ["PARTS", "AbsDataset", "Arrays", "Rows", "check_fraction", "checksum_of", "drawn_rows", "row_checksums_of", "split"]
 
 PARTS: Final = ("train_x", "train_y", "test_x", "test_y")
 _MOST_BLOCKS: Final = 64
@@ -88,30 +85,22 @@ def checksum_of(arrays: Iterable[Array]) -> str:
         if array.dtype.hasobject:
             raise TypeError(f"checksum_of needs arrays of numbers, got dtype {array.dtype}")
         refuse_masked("a data set", array)
-        plain = _plain(array)
+        plain = np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
         digest.update(f"{plain.dtype.str}{plain.shape}\n".encode())
         digest.update(plain.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
 
 
-def _plain(array: Array) -> Array:
-    return np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
-
-
 def row_checksums_of(array: Array) -> str:
-    """Return type and shape of an array, and the CRC-32 of each of up to 64 blocks of its rows, as words of a text.
-
-    >>> row_checksums_of(np.arange(6, dtype=np.uint8).reshape(2, 3))
-    'uint8 2x3 0854897f 6dda9c91'
-    """
-    plain = _plain(np.atleast_1d(array))
-    borders = row_borders(len(plain), min(len(plain), _MOST_BLOCKS))
-    blocks = (plain[low:high].reshape(-1).view(np.uint8).data for low, high in pairwise(borders))
+    """Return type and shape of an array, and the CRC-32 of each of up to 64 blocks of its rows, as words of a text."""
+    plain = np.atleast_1d(np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C"))
+    blocks = (plain[low:high].reshape(-1).view(np.uint8).data for low, high in pairwise(row_borders(len(plain))))
     return " ".join([plain.dtype.name, "x".join(map(str, plain.shape)), *(f"{zlib.crc32(block):08x}" for block in blocks)])
 
 
-def row_borders(rows: int, blocks: int) -> list[int]:
+def row_borders(rows: int) -> list[int]:
     """Return where the blocks begin and, at last, the number of rows."""
+    blocks = min(rows, _MOST_BLOCKS)
     return [number * rows // max(blocks, 1) for number in range(blocks + 1)]
 
 

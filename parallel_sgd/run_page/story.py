@@ -79,7 +79,8 @@ def end_of(error: BaseException, goes_on: bool) -> dict[str, Any]:
     if isinstance(error, JobFailed):
         end = {**said_of(error), "reason": error.reason}
         end["failures"] = [[node, state, detail] for node, (state, detail) in error.failures.items()]
-        stopped = not error.verdicts and all(state == "stopped" for state, _ in error.failures.values())
+        caused = any(verdict.rank != _FOLLOWS for verdict in error.verdicts)
+        stopped = not caused and all(state == "stopped" for state, _ in error.failures.values())
     end["notes"] = [str(note) for note in getattr(error, "__notes__", ())]
     return {**end, "state": "left" if goes_on else "stopped" if stopped else "failed"}
 

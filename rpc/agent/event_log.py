@@ -8,14 +8,18 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 from network.clock import Clock
+from network.errors import ProtocolError
 
 from ..files import append
 from ..liveness.recorder import Signal
 from ..logs import clean
+from ..messages import Verdict, parse
+from ..verdict import BY_DRIVER
 
 EVENT_LOG: Final = "events.jsonl"
 MAX_EVENT_BYTES: Final = 4 << 20
@@ -62,6 +66,22 @@ class EventLog:
                 size += len(line)
         with contextlib.suppress(OSError):
             append(self._path, "".join(kept))
+
+
+def note_verdicts(folder: Path, job: str, report: str) -> None:
+    """Note what of a driver's verdicts, a text in JSON, no agent could find by itself, for whoever looks at the job."""
+    try:
+        found = json.loads(report)
+    except (ValueError, RecursionError):
+        found = []
+    for told in found if isinstance(found, list) else ():
+        try:
+            verdict = parse({"op": "Verdict", **told}, (Verdict,))
+        except (TypeError, ProtocolError):  # of another release
+            continue
+        if isinstance(verdict, Verdict) and verdict.job == job and verdict.kind in BY_DRIVER:
+            fields = {name: value for name, value in asdict(verdict).items() if name != "attempt"}
+            EventLog(folder, verdict.attempt).note("verdict", **fields)
 
 
 def _told(signal: Signal) -> dict[str, str | int]:

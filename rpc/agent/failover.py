@@ -33,7 +33,7 @@ from ..messages import (
     Verdict,
 )
 from .children import ChildProcesses
-from .event_log import SecurityLog
+from .event_log import SecurityLog, note_verdicts
 from .standby import MOST_BYTES, Standby, content_of, denied, read_promise, remove_manifest, write_promise
 from .store import JobFolders, JobRecord, keep_verdict
 from .subscribers import Subscribers, deliver
@@ -294,6 +294,7 @@ class DriverLeases:
                 remove_manifest(folder)
                 if report:
                     keep_verdict(record, folder, record.outcome_detail, report)
+                    note_verdicts(folder, record.job, report)
             finally:
                 self._folders.save(record)
         except OSError as error:

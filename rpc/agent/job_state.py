@@ -11,9 +11,11 @@ from __future__ import annotations
 import enum
 from dataclasses import replace
 
+from ..errors import JobAborted
 from ..immutable import Immutable
 from ..liveness.limits import EXIT_SECONDS, HALT_SECONDS, ROLL_BACK_SECONDS
 from ..machine import Machine, Tick
+from ..verdict import is_loss
 
 
 class Stage(enum.Enum):
@@ -135,8 +137,11 @@ class JobStateMachine(Machine):
     def _on_stop(self, event: StopAsked, now: float) -> list[object]:
         self._stopped = event.state
         if self.stage is Stage.LEAVING:
-            if self._outcome is not None and self._outcome.state == "stopped":  # by the signal that the agent got, too
-                self._outcome = replace(self._outcome, state=event.state)
+            outcome = self._outcome
+            if outcome is not None and outcome.state == "stopped":  # by the signal that the agent got, too
+                self._outcome = replace(outcome, state=event.state)
+            elif outcome is not None and event.state == "stopped" and outcome.state == "failed" and is_loss(outcome.detail):
+                self._outcome = replace(outcome, state="stopped", detail=str(JobAborted(event.reason)))  # others heard before
             return []
         if self._starting:
             return self._end("aborted", event.reason, now)

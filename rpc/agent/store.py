@@ -21,13 +21,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from network.clock import Clock, SystemClock
-from network.errors import NetworkError, ProtocolError
+from network.errors import NetworkError
 
 from ..files import is_safe_name, parsed, read_regular, write_private
 from ..identity import process_name
-from ..messages import Verdict, parse
-from ..verdict import BY_DRIVER
-from .event_log import EventLog
 
 KEEP_SECONDS = 14 * 86400.0
 KEEP_BYTES = 1 << 30
@@ -228,8 +225,7 @@ def _size(folder: Path) -> int:
 
 
 def keep_verdict(record: JobRecord, folder: Path, detail: str, report: str) -> None:
-    """Write `VERDICT-<title>-N(<node>).json` and register it; `report` is a text in JSON. What in it no agent could find by
-    itself becomes an event of the node, for whoever looks at the job there.
+    """Write `VERDICT-<title>-N(<node>).json` and register it; `report` is a text in JSON.
 
     Raises: OSError when the disk refuses.
     """
@@ -244,14 +240,6 @@ def keep_verdict(record: JobRecord, folder: Path, detail: str, report: str) -> N
     write_private(folder / "out" / name, json.dumps(content, indent=1))
     if name not in record.files:
         record.files.append(name)
-    for told in verdicts if isinstance(verdicts, list) else ():
-        try:
-            verdict = parse({"op": "Verdict", **told}, (Verdict,))
-        except (TypeError, ProtocolError):  # of another release
-            continue
-        if isinstance(verdict, Verdict) and verdict.job == record.job and verdict.kind in BY_DRIVER:
-            fields = {name: value for name, value in asdict(verdict).items() if name != "attempt"}
-            EventLog(folder, verdict.attempt).note("verdict", **fields)
 
 
 # An agent's work directory: private, and used by one agent at a time.

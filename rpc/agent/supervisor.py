@@ -210,6 +210,8 @@ class Supervisor:
             if connection is not None:
                 connection.close()
             events += self._take(operation)
+            if isinstance(operation, Reached) and operation.state == "failed":
+                return events  # an order to stop that has come meanwhile is heard before the end of the process is seen
         if self.channel is None and (code := self._process.poll()) is not None and self._nothing_left(now):
             self.output.close()
             events.append(job_state.ProcessGone(_how(code)))

@@ -106,7 +106,7 @@ class EndOfJob:
                     raise interrupted()
                 stopping = True
                 self._handoffs.halted = "It was interrupted."
-                self._loop.stop(self._handoffs.halted)
+                self._loop.stop(self._handoffs.halted, is_wanted=True)
         if stopping:
             raise interrupted()
 

@@ -366,7 +366,7 @@ class Coordinator(JobOutcome):
         self._messages, self._loop, self._end = started._messages, started._loop, started._end
         self._groups, self._connections, self._handoffs = started._groups, started._connections, started._handoffs
         if self._stopped:  # by another thread, which may have told only those of the attempt before
-            self._loop.stop(self._stopped)
+            self._loop.stop(self._stopped, is_wanted=True)
 
     def _look_around(self, look: Callable[[], str]) -> None:
         if not self.ended_for:
@@ -382,7 +382,7 @@ class Coordinator(JobOutcome):
         """Tell every node to end the job: executors are interrupted at their next send or receive. `join` waits for the end,
         and starts nothing again."""
         self._stopped = reason
-        self._loop.stop(reason)
+        self._loop.stop(reason, is_wanted=True)
 
     def look_after(self) -> dict[int, str]:
         """Without waiting: take in what the agents have said, and return the nodes that are lost, and why.

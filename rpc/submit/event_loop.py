@@ -6,6 +6,7 @@ import errno
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from network.clock import Clock
@@ -19,6 +20,7 @@ from ..liveness.cluster_monitor import LIVENESS_MESSAGES, ClusterMonitor
 from ..liveness.limits import AWAKE_SECONDS
 from ..logs import clean
 from ..messages import CODE_FROM_JOB, Fetch, Halted, Lose, Notice, Operation, Progress, State, Stop, Suspect, Tailed
+from ..verdict import is_loss
 from .connections import Connections, Gone, Heard, JobMessages
 from .downloads import FILE_OPERATIONS, Downloads
 from .groups import GroupSubmission
@@ -58,7 +60,7 @@ class EventLoop:
         self.failures: dict[int, tuple[str, str]] = {}
         self.results: dict[int, Any] = {}
         self.interrupts: Interrupts | None = None
-        self.end_together = self._ends = False
+        self.end_together = self._ends = self._wanted = False
         self.known_dead: set[int] = set()
         self._told: dict[tuple[str, str], int] = {}  # how a node ended: which did first
         self._stepped = clock.monotonic()
@@ -131,7 +133,9 @@ class EventLoop:
         finally:
             self.downloads.close()
 
-    def stop(self, reason: str) -> None:
+    def stop(self, reason: str, *, is_wanted: bool = False) -> None:
+        """Tell all; who hears of an end that somebody wants after it has lost who obeyed at once has not failed."""
+        self._wanted |= is_wanted
         for node in self.running:
             self.connections.tell_agent(node, Stop(self._job, reason))
 
@@ -228,7 +232,7 @@ class EventLoop:
             self._on_file(node, operation)
         elif self.handoffs.take(node, operation):
             if isinstance(operation, Halted):
-                self.stop(operation.reason)
+                self.stop(operation.reason, is_wanted=True)
         else:
             try:
                 self.groups.take(machine, node, operation)
@@ -247,6 +251,8 @@ class EventLoop:
         if state.state == "running":
             self.groups.feed(machine, IsRunning(node))
         elif state.state not in _UNFINISHED and node not in machine.ended:
+            if self._wanted and state.state == "failed" and is_loss(state.detail):
+                state = replace(state, state="stopped")
             lines = state.detail.strip().splitlines()
             self.monitor.ended(node, state.state == "done")
             if state.state != "done":

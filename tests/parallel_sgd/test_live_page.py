@@ -81,7 +81,7 @@ def test_the_page_is_for_who_has_the_token_and_only_to_be_read(page: LivePage) -
 def test_viewers_get_what_the_workers_have_written_and_slow_ones_stop_nobody(page: LivePage) -> None:
     url = urlsplit(page.address)
     with ExitStack() as slow:
-        for _ in range(100):
+        for _ in range(300):
             one = slow.enter_context(socket.create_connection((url.hostname, url.port)))
             one.sendall(f"GET /events?{url.query} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())  # and reads nothing
         told_twice = states(page.address)

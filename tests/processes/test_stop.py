@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from network.faults.proxy import Proxy
+from rpc.agent import EVENT_LOG
 from rpc.liveness.limits import HALT_SECONDS
 
 from ..statements import covers
 from .executors import Computing, Deaf, Receiving, Stepping, Sum
-from .harness import LIMIT, Cluster, start_job
+from .harness import LIMIT, Cluster, start_job, wait_for
 
 ALONE = pytest.mark.alone
 
@@ -45,3 +48,35 @@ def test_stop_executing(trio: Cluster, tmp_path: Path, executor: Any, count: int
         }
     if executor is Deaf:  # after the others comes the next of these
         assert not trio.run(Sum, tmp_path).error
+
+
+@covers("SUB-14")
+@pytest.mark.parametrize("late", ["agent", "link"])
+def test_who_hears_of_a_stop_after_the_others_was_stopped_too(trio: Cluster, tmp_path: Path, late: str) -> None:
+    """Agent 1, or its link, stands still until its process has lost the others, who have obeyed, and has ended of that."""
+    nodes, agent = trio.nodes(1), trio.agents[1]
+    with Proxy() as proxy:
+        route = proxy.route(agent.address)
+        assert route.address is not None
+        with trio.request(nodes.add(1, route.address).add(2, trio.agents[2].address)) as com:
+            coordinator = start_job(com, Receiving, tmp_path)
+            trio.begun(coordinator, 3)
+            if late == "agent":
+                agent.process.send_signal(signal.SIGSTOP)
+            else:
+                route.there.stall()
+            coordinator.stop_executing()
+            noted = agent.work / f"jobs/{coordinator.job}.1" / EVENT_LOG  # nothing by an agent that stands still
+
+            def lost_others() -> bool:
+                coordinator.look_after()
+                return '"failed"' in noted.read_text() if late == "link" else not agent.job_pids()
+
+            wait_for(lost_others, "the end of the late process")
+            agent.process.send_signal(signal.SIGCONT)
+            route.there.stall(False)
+            results, error = coordinator.join()
+    assert error and not results
+    assert [state for state, _ in coordinator.failures.values()] == ["stopped"] * 3
+    heard = "This job has been aborted. It was stopped by the submitter."
+    assert (coordinator.failures[1][1] == heard) == (late == "agent")

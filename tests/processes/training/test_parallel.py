@@ -115,14 +115,14 @@ def test_the_story_of_a_job_and_its_bytes(agents: LocalNodes, tmp_path: Path, ca
 def test_samples_are_sent_once(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The order of the requests; the second submission of the same data sends none of it."""
     caplog.set_level(logging.INFO)
-    data = line_data(4096, seed=os.getpid())
+    data = line_data(8192, seed=os.getpid())
     size = sum(array.nbytes for array in data.load())
     first = ["net_setting", "net_model", "net_optimizer", "data_package", "misc_package", "extra_package"]
     job = ParallelSGD(line_model(), data)
     sent = []
     for requests in ([*first, "data_samples", "net_transfer"], [*first, "net_transfer"]):
         caplog.clear()
-        result = job.parallel(some(agents, 2), epoch=1, block_size=512, directory=tmp_path)
+        result = job.parallel(some(agents, 2), epoch=1, block_size=1024, directory=tmp_path)
         lines = said(caplog.records)
         for node in (0, 1):
             prefix = f"Reply requirements to node({node}), type("

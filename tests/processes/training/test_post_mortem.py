@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import zipfile
 from pathlib import Path
@@ -27,7 +28,7 @@ def test_the_cause_of_a_failure_found_later(
     which state to go on; an unknown job and a cluster that is gone have their own exit codes."""
     monkeypatch.chdir(tmp_path)
     with local_agents(3) as agents:
-        monkeypatch.setenv("PSGD_KEY_FILE", str(agents.key_file))
+        monkeypatch.setenv("PSGD_KEY_FILE", str(shutil.copy(agents.key_file, tmp_path / "key")))  # it outlives the agents
         addresses = [str(address) for address in agents.addresses]
         Path("worker.json").write_text(json.dumps({"Worker": addresses}))
         nodes = LocalNodes(agents.key_file)

@@ -108,6 +108,7 @@ TestLifeOfASlot = LifeOfASlot.TestCase
 
 RUN, GONE = Reported("running"), ProcessGone("exit code 0")
 DONE, STOPPED = Reported("done", "", ("EV.csv",)), Reported("stopped", "s")
+LOST = Reported("failed", "Traceback\nnetwork.errors.PeerLost: Node(1) at h:1 is lost: it has left.")
 STOP, LEAVE, ABORT, STUCK = StopAsked("s"), StopAsked("s", 20.0, "left"), AbortAsked("no"), Condemned("stuck")
 HALTED = "The job did not react to the order to stop and was killed."
 TOO_LATE = Tell("failed", "The job process did not start its executor in time.")
@@ -135,6 +136,12 @@ def live(*steps: Any) -> tuple[JobStateMachine, list[Any]]:
         ((GONE,), [Tell("failed", "The job process ended without a report: exit code 0.")]),
         ((SubmitterGone(), GONE), [Kill(), Tell("aborted", "The submitter left before the job had started.")]),
         ((RUN, SubmitterGone(), DONE, GONE), [TOLD_RUN, TOLD_DONE]),
+        (
+            (RUN, LOST, STOP, GONE),
+            [TOLD_RUN, Tell("stopped", "This job has been aborted. s")],
+        ),  # who was lost had obeyed before
+        ((RUN, LOST, LEAVE, GONE), [TOLD_RUN, Tell("failed", LOST.detail)]),
+        ((RUN, Reported("failed", "x"), STOP, GONE), [TOLD_RUN, Tell("failed", "x")]),
         ((ABORT, DONE, GONE), [Kill(), Tell("aborted", "no")]),
         ((RUN, ABORT, GONE), [TOLD_RUN, Kill(), Tell("aborted", "no")]),
         ((RUN, DONE, ABORT, GONE), [TOLD_RUN, TOLD_DONE]),
