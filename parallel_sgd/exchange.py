@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import partial
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -19,6 +20,7 @@ from .batch_sync.sync.interface import ISyncType
 from .channel import Wait
 from .codec.bank import CodecBank
 from .codec.interfaces import Codec
+from .merge import MeanOfHalves
 
 _log = get_logger("parallel_sgd.exchange")
 
@@ -96,8 +98,18 @@ class BlockExchange:
         Raises: TypeError naming codec and variable when it is no array of floats of the variable's shape, FloatingPointError
             when others had a part in it and it holds numbers that are not finite.
         """
+        result = self.read(variable_id)
+        return result.whole() if isinstance(result, MeanOfHalves) else result
+
+    def read(self, variable_id: int) -> Array | MeanOfHalves:
+        """As `get`; but what nobody keeps may be computed, and looked at, a stretch at a time, where it is read."""
         result: object = self.sync.get(variable_id)
         known = self._views.get(variable_id)
+        if isinstance(result, MeanOfHalves):
+            if self.bank.merged[variable_id]:
+                self.bank.merged[variable_id] = False
+                result.look = partial(self.bank.check_result, variable_id)
+            return result
         if not isinstance(result, np.ndarray) or result.dtype.kind != "f" or (known and result.shape != known[1].shape):
             shape = f" of shape {known[1].shape}" if known else ""
             what = f"{result.dtype} {result.shape}" if isinstance(result, np.ndarray) else type(result).__name__

@@ -177,14 +177,28 @@ class TreeSum:
                 self._spare.append(value)
 
 
+class Division:
+    """Divides sums over `count` blocks."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        # the reciprocal of a power of two is exact: multiplying by it gives the bits of the division, at twice its speed
+        self._share = None if count & (count - 1) else 1 / count
+
+    def __call__(self, total: Array, out: Array) -> Array:
+        """The mean, in `out`, which may be `total`."""
+        if self._share is not None and total.dtype.kind == "f":
+            return np.multiply(total, self._share, out=out)
+        return np.divide(total, self._count, out=out)
+
+
 class BlockMean(TreeSum):
     """The mean over all blocks: the sum at the root divided by their number."""
 
     def __init__(self, block_count: int) -> None:
         super().__init__(block_tree(block_count))
         self._count = block_count
-        # the reciprocal of a power of two is exact: multiplying by it gives the bits of the division, at twice its speed
-        self._share = None if block_count & (block_count - 1) else 1 / block_count
+        self._divide = Division(block_count)
         self._mean: tuple[Array, int] | None = None
 
     def mean_with(
@@ -207,10 +221,75 @@ class BlockMean(TreeSum):
             self._parts[root], self._mean = (total, _READ_ONLY), (total, use)
         elif self._mean is None:
             self._mean = np.empty_like(total, subok=False), _OWN
-        out = self._mean[0]
-        if self._share is not None and total.dtype.kind == "f":
-            return np.multiply(total, self._share, out=out)
-        return np.divide(total, self._count, out=out)
+        return self._divide(total, self._mean[0])
+
+
+class MeanOfHalves:
+    """The mean of vectors whose two halves are summed up: added and divided where it is read, a stretch at a time, so that
+    whoever uses a stretch finds it in the cache of the core. `look` is shown each stretch."""
+
+    def __init__(self, left: Array, right: Array, divide: Division, look: Callable[[Array], None] | None = None) -> None:
+        self._left, self._right, self._divide = left, right, divide
+        self.shape, self.look = left.shape, look
+        self._stretch = np.empty_like(left[:0])
+
+    def __len__(self) -> int:
+        return len(self._left)
+
+    def __getitem__(self, part: slice) -> Array:
+        """A stretch; valid until the next one is read."""
+        left = self._left[part]
+        if len(self._stretch) < len(left):
+            self._stretch = np.empty_like(left, subok=False)
+        out = self._stretch[: len(left)]
+        self._divide(np.add(left, self._right[part], out=out), out)
+        if self.look is not None:
+            self.look(out)
+        return out
+
+    def whole(self) -> Array:
+        """All of it, in memory that nobody else reads into."""
+        self._stretch = np.empty(0)
+        return self[:]
+
+
+class LateMean(TreeSum):
+    """The mean over all blocks of a vector, for one that is to be read once and in stretches: what `BlockMean` gives, bit by
+    bit, but of the two halves of the tree nothing is computed before it is read."""
+
+    def __init__(self, block_count: int) -> None:
+        tree = block_tree(block_count)
+        self._halves = halves(tree.root) if block_count > 1 else ()
+        super().__init__(tree, tops=(tree.root, *self._halves))
+        self._divide = Division(block_count)
+        self._lent: list[Array] = []
+
+    def reset(self) -> None:
+        super().reset()
+        self._spare += self._lent
+        self._lent.clear()
+
+    def mean_with(
+        self, span: Span, value: Array, stays: bool, given: bool = False, node: int | None = None, begins: bool = False
+    ) -> Array | MeanOfHalves | None:
+        """As `BlockMean.mean_with`; a mean of halves remains valid until `reset`."""
+        if begins:
+            self.reset()
+        done = self.add(span, value, stays, given, node)
+        if done is None:
+            return None
+        if done[0] == self._tree.root:
+            return self._divide(done[1], np.empty_like(done[1], subok=False)) if self._halves else done[1]
+        found = [self._parts[half] for half in self._halves if half in self._parts]
+        if len(found) < 2:
+            return None
+        (left, left_use), (right, right_use) = found
+        if left.shape != right.shape:
+            raise Unusable(f"it has the shape {value.shape}, and what it is to be added to {right.shape}")
+        # the mean holds them alone, so that what lies in memory of others is let go of when it has been read
+        self._lent += [half for half, use in ((left, left_use), (right, right_use)) if use == _OWN]
+        self._parts = {self._tree.root: (left[:0].copy(), _READ_ONLY)}
+        return MeanOfHalves(left, right, self._divide)
 
 
 class OwnMean:

@@ -18,7 +18,7 @@ from .batch_sync.sync.synchronized import SynchronizedSGD
 from .codec.interfaces import Array, BlockWeight, Codec, netEncapsulation
 from .codec.plain import Plain
 from .codec.settings import GlobalSettings, JobSettings
-from .merge import BlockMean, Span, TreeSum, block_tree
+from .merge import LateMean, Span, TreeSum, block_tree
 from .profiles.blockassignment.abstract import ISetting
 from .unusable import Like, Unusable, check_form, is_finite, not_finite
 
@@ -73,7 +73,7 @@ class GradientShard(Codec):
         self._holders = assignment.block_2_node
         self._tops = tree.cover(mine)
         self._own = TreeSum(tree, tops=self._tops)
-        self._all = BlockMean(assignment.block_count)
+        self._all = LateMean(assignment.block_count)
         self._sent: dict[Span, Array] = {}
         self._settings = settings
         self._complete = False  # until the first sum of the next batch, which comes after the result was taken
@@ -146,7 +146,7 @@ class GradientShard(Codec):
         self._complete = mean is not None or (self._complete and not begins)
         if mean is not None:
             self.copies = tuple(self._all.copies)
-            self._result = mean
+            self._result = mean  # type: ignore[assignment]  # or a mean of halves, which `BlockExchange.get` makes one
 
 
 class ParameterShard(Codec):

@@ -23,7 +23,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.exchange.workload import EPOCHS, NETWORKS
+from benchmarks.exchange.workload import NETWORKS
 from benchmarks.network.workload import held, other_end
 
 Floats = NDArray[np.float32]
@@ -240,8 +240,8 @@ def trainer(name: str, kind: str, rule: str, rank: int, sock: socket.socket, fil
     made = Perceptron(network.layers, own, network.activation == "relu")
     sharded = rule == "sharded"
     loop: Loop = SocketLoop(made, rank, sharded, sock) if kind == "socket" else MemoryLoop(made, rank, sharded, sock, file)
-    batches = network.steps // EPOCHS
-    x, y = network.samples(batches)
+    batches = network.per_epoch
+    x, y = network.samples()
     slices = [slice(n * network.batch + rank * own, n * network.batch + (rank + 1) * own) for n in range(batches)]
 
     def run() -> float:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks.exchange.workload import EPOCHS, NETWORKS
+from benchmarks.exchange.workload import NETWORKS
 from benchmarks.network.workload import held, other_end
 
 
@@ -41,7 +41,7 @@ def trainer(name: str, folder: str, rank: int, count: int) -> Callable[[], float
         layers += [torch.nn.Linear(inputs, outputs), activation()]
     replica = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*layers[:-1]))
     optimizer = torch.optim.Adam(replica.parameters())
-    x, y = network.samples(network.steps // EPOCHS)
+    x, y = network.samples()
     own = network.batch // count
     samples, labels = torch.from_numpy(x), torch.from_numpy(y.argmax(1))
 
@@ -49,7 +49,7 @@ def trainer(name: str, folder: str, rank: int, count: int) -> Callable[[], float
         torch.distributed.barrier()
         start = time.perf_counter()
         for step in range(network.steps):
-            first = step % (network.steps // EPOCHS) * network.batch + rank * own
+            first = step % network.per_epoch * network.batch + rank * own
             label = labels[first : first + own]
             output = replica(samples[first : first + own])
             loss = torch.nn.functional.cross_entropy(output, label)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import nn
 import parallel_sgd
-from benchmarks.exchange.workload import EPOCHS, NETWORKS
+from benchmarks.exchange.workload import NETWORKS
 from benchmarks.network.workload import held
 from nn.dataset import ArrayDataset
 from nn.gradient_descent import ADAMOptimizer
@@ -42,8 +42,7 @@ def model(name: str) -> nn.model.Model:
 
 def rounds(name: str, workers: str, optimizer: str, codec: str) -> Iterator[Callable[[], float]]:
     network, count = NETWORKS[name], int(workers)
-    per_epoch = network.steps // EPOCHS
-    x, y = network.samples(per_epoch)
+    x, y = network.samples()
     job = parallel_sgd.ParallelSGD(model(name), ArrayDataset(x, y, x[:64], y[:64]))
     place, _, kind = codec.rpartition(".")
     with tempfile.TemporaryDirectory() as folder, parallel_sgd.local_workers(count) as nodes:
@@ -51,7 +50,7 @@ def rounds(name: str, workers: str, optimizer: str, codec: str) -> Iterator[Call
         def run() -> float:
             job.parallel(
                 nodes,
-                epoch=EPOCHS + 1,
+                epoch=network.epochs + 1,
                 block_size=network.batch // count,
                 op_type=getattr(nn.optimizer, optimizer),
                 gd_type=ADAMOptimizer,

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -18,6 +18,18 @@ Where they do not, fewer calls into NumPy still gain more than the way through L
 
 NORM_CHUNK = 32 * 1024
 """Likewise for norms, whose last bits depend on it."""
+
+
+class Stretches(Protocol):
+    """A vector that is read in stretches from its beginning to its end, each of which lasts until the next one is read."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(length,)."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, part: slice, /) -> Array: ...
 
 
 class IGradientDescent(Configurable, ABC, configured=True):
@@ -96,6 +108,10 @@ class IGradientDescent(Configurable, ABC, configured=True):
 
     def update(self, parameters: Array, gradients: Array) -> None:
         """Change `parameters` in place by one step. Both are vectors of equal length, the same length at every call."""
+        self.update_from(parameters, gradients)
+
+    def update_from(self, parameters: Array, gradients: Array | Stretches) -> None:
+        """`update`, for gradients that may be computed a stretch at a time, of a rule that has not defined `update` anew."""
         self._begin(parameters, gradients)
         for part in _parts(len(gradients), CHUNK):
             value = parameters[part]
@@ -155,7 +171,7 @@ class IGradientDescent(Configurable, ABC, configured=True):
     def _limit(self, name: str, value: float | None) -> float | None:
         return None if value is None else arguments.number(self, name, value, 0, open_low=True)
 
-    def _begin(self, vector: Array, gradients: Array) -> None:
+    def _begin(self, vector: Array, gradients: Array | Stretches) -> None:
         if vector.ndim != 1 or vector.shape != gradients.shape:
             raise ValueError(
                 f"{type(self).__name__} takes two vectors of equal length, got shapes {vector.shape} and {gradients.shape}"
@@ -195,7 +211,7 @@ class IGradientDescent(Configurable, ABC, configured=True):
         return gradient
 
 
-def chunks(vector: Array) -> Iterator[Array]:
+def chunks(vector: Array | Stretches) -> Iterator[Array]:
     """Return the parts of a vector whose squares are added up one after the other."""
     return (vector[part] for part in _parts(len(vector), NORM_CHUNK))
 

@@ -1,13 +1,13 @@
 """Parallel stochastic gradient descent where each worker applies the rule to its own part of the parameters."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import ClassVar, Protocol
 
 import numpy as np
 
 from nn.arrays import Array
-from nn.gradient_descent.interface import IGradientDescent
+from nn.gradient_descent.interface import IGradientDescent, Stretches
 from nn.optimizer.interface import Exchange
 from nn.optimizer.parallel_sgd import ExchangingOptimizer
 from nn.value.store import VariableStore
@@ -19,7 +19,8 @@ ALIGNMENT = 16
 
 class ShardExchange(Exchange, Protocol):
     """An exchange of shards: id s < `shards` stands for the gradient of shard s, which worker s gets merged, and id
-    `shards` + s for its parameters, which worker s puts once and all others get.
+    `shards` + s for its parameters, which worker s puts once and all others get. Where it has a `read`, which gives what `get`
+    does in stretches, the rule takes that.
     """
 
     @property
@@ -68,6 +69,8 @@ class ShardedPSGDOptimizer(ExchangingOptimizer):
         self._block = -1
         self._gathered: dict[str, Array] = {}
         self._gathered_step = -1
+        read: Callable[[int], Array | Stretches] | None = getattr(exchange, "read", None)
+        self._read = read if type(rule).update is IGradientDescent.update else None
 
     @classmethod
     def admit(cls, rule: IGradientDescent) -> None:
@@ -94,11 +97,12 @@ class ShardedPSGDOptimizer(ExchangingOptimizer):
 
     def finish_batch(self) -> Iterator[int]:
         own, values = self._own, self._values[self._own]
-        merged = self._gradients[own]
         if values.size:
             yield from self._ready(own)
-            merged = self.partners.get(own)
-        self.rule.update(values, merged)
+        if self._read is None or not values.size:
+            self.rule.update(values, self.partners.get(own) if values.size else values)
+        else:
+            self.rule.update_from(values, self._read(own))
         yield from self._all_gather(values, self._values)
         yield from self.merge_buffers()
         self.store.apply_changes()

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import weakref
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parallel_sgd.merge import BlockMean, BlockTree, TreeSum, block_tree
+from parallel_sgd.merge import BlockMean, BlockTree, LateMean, MeanOfHalves, TreeSum, block_tree
 from parallel_sgd.testing.array_job import gradient, tree_mean
+from parallel_sgd.unusable import Unusable
+
+
+def whole(mean: np.ndarray | MeanOfHalves) -> np.ndarray:
+    return mean.whole() if isinstance(mean, MeanOfHalves) else mean
 
 
 def values(blocks: int) -> list[np.ndarray]:
@@ -34,14 +40,14 @@ def test_cover_finds_the_fewest_whole_subtrees(blocks: int, held: list[int], spa
 
 
 @settings(deadline=None, max_examples=60)
-@given(blocks=st.integers(1, 13), data=st.data())
-def test_bits_depend_on_neither_order_nor_grouping(blocks: int, data: st.DataObject) -> None:
+@given(kind=st.sampled_from([BlockMean, LateMean]), blocks=st.integers(1, 13), data=st.data())
+def test_bits_depend_on_neither_order_nor_grouping(kind: type[Any], blocks: int, data: st.DataObject) -> None:
     """codecs.md law 7: any arrival order, any whole subtrees, any duplicates give the bits of the recursive sum."""
     grads = values(blocks)
     tree = block_tree(blocks)
     spans = [tree.root, *tree.parent]
     chosen = [*data.draw(st.lists(st.sampled_from(spans), max_size=6)), *((b, b + 1) for b in range(blocks))]
-    mean = BlockMean(blocks)
+    mean = kind(blocks)
     for _ in range(2):  # the second batch runs on the buffers of the first
         done = None
         for low, high in data.draw(st.permutations(chosen)):
@@ -53,7 +59,7 @@ def test_bits_depend_on_neither_order_nor_grouping(blocks: int, data: st.DataObj
                 assert done is None
                 done = result
         assert done is not None
-        assert done.tobytes() == tree_mean(grads).tobytes()
+        assert whole(done).tobytes() == tree_mean(grads).tobytes()
         mean.reset()
 
 
@@ -106,10 +112,40 @@ def test_the_mean_has_the_bits_of_a_division(blocks: int, dtype: type[np.floatin
     for part in parts:
         part[:100] = (generator.integers(-9, 9, 100) * tiny).astype(dtype)
         part[100:103] = np.inf, np.nan, 0
-    mean = BlockMean(blocks)
-    results = [mean.mean_with((b, b + 1), part, stays=True) for b, part in enumerate(parts)]
-    assert results[-1] is not None
-    assert results[-1].tobytes() == (_total(parts) / dtype(blocks)).tobytes()
+    for mean in (BlockMean(blocks), LateMean(blocks)):
+        results = [mean.mean_with((b, b + 1), part, stays=True) for b, part in enumerate(parts)]
+        assert results[-1] is not None
+        assert whole(results[-1]).tobytes() == (_total(parts) / dtype(blocks)).tobytes()
+
+
+def test_a_mean_in_stretches_is_the_whole() -> None:
+    """Each stretch is looked at as it is read, and what was read is nobody's any more."""
+    parts, seen = [np.arange(10.0) * (block + 1) for block in range(4)], []
+    mean, came = LateMean(4), weakref.ref(parts[3])
+    for _ in range(2):
+        for block, part in enumerate(parts):
+            result = mean.mean_with((block, block + 1), part, stays=True)
+            assert (result is None) == (block < 3)
+        assert isinstance(result, MeanOfHalves)
+        assert (len(result), result.shape, mean.missing()) == (10, (10,), [])
+        result.look = lambda stretch: seen.append(stretch.copy())
+        for part in (slice(0, 4), slice(4, 8), slice(8, 12)):
+            np.testing.assert_array_equal(result[part], np.arange(10.0)[part] * 2.5)
+        assert [len(stretch) for stretch in seen] == [4, 4, 2]
+        seen.clear()
+        assert mean.mean_with((0, 1), parts[0], stays=True) is None  # a copy that comes late
+        assert mean.duplicates
+        mean.reset()
+    wrong = LateMean(2)
+    wrong.mean_with((0, 1), parts[0], stays=True)
+    with pytest.raises(Unusable, match="shape"):
+        wrong.mean_with((1, 2), parts[0][:3], stays=True)
+    pair = LateMean(2)
+    pair.mean_with((0, 1), parts[0], stays=True)
+    last = parts.pop()
+    result = pair.mean_with((1, 2), last, stays=True)
+    del last, part, result
+    assert came() is None
 
 
 @settings(deadline=None, max_examples=60)

@@ -15,7 +15,7 @@ from parallel_sgd import in_process
 from parallel_sgd.accounts import SENT
 from parallel_sgd.batch_sync import AsynchronizedSGD
 from parallel_sgd.channel import Key
-from parallel_sgd.codec import DummyCodec, GlobalSettings
+from parallel_sgd.codec import BlockWeight, DummyCodec, GlobalSettings
 from parallel_sgd.in_process_scheduler import Link, reliable
 from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment, ISetting
 from parallel_sgd.sharded_exchange import GradientShard, ParameterShard
@@ -95,6 +95,34 @@ def test_the_way_of_packets_changes_nothing(assignment: ISetting, link: Callable
     """Order, duplicates, and lost packets that a rescue replaces."""
     expected = job_of(assignment, kind=PSGDOptimizer).weights()
     assert job_of(assignment, link()).weights() == expected
+
+
+@covers("SEC-24")
+def test_a_sum_that_is_not_finite_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of two gradients is; the rule reads their mean in stretches, and no state with half of a step is left."""
+    update = GradientShard.update_blocks
+
+    def enlarged(self: GradientShard, block_weight: BlockWeight) -> Any:
+        return update(self, block_weight._replace(content=np.full_like(block_weight.content, 3e38)))
+
+    monkeypatch.setattr(GradientShard, "update_blocks", enlarged)
+    said = r"somebody's are too large. It is for GradientShard, variable \d \(gradient of the shard of node"
+    with np.errstate(over="ignore"), pytest.raises(FloatingPointError, match=said):
+        job_of(IIDBlockAssignment(2))
+
+
+def test_a_rule_of_the_users_gets_an_array() -> None:
+    """One that defines `update` anew may do with its gradients whatever one does with arrays."""
+
+    class Own(ADAMOptimizer):
+        def update(self, parameters: np.ndarray, gradients: np.ndarray) -> None:
+            super().update(parameters, gradients.clip(-1e9, 1e9))
+
+    def weights(rule: type[ADAMOptimizer], kind: type[Any]) -> list[bytes]:
+        plan = plan_of(IIDBlockAssignment(2), block_size=32, epoch=1, seed=7, optimizer=OpContainer(kind, rule))
+        return DigitsJob(plan, mlp()).run().weights()
+
+    assert weights(Own, ShardedPSGDOptimizer) == weights(ADAMOptimizer, PSGDOptimizer)
 
 
 def test_a_silent_worker_is_named() -> None:
