@@ -23,16 +23,17 @@ from nn.optimizer import IOptimizer
 from nn.optimizer.parallel_sgd import ExchangingOptimizer
 from rpc.logs import SUBMIT_LOGGER, get_logger
 
+from .batch_sync.sync.synchronized import SynchronizedSGD
 from .batches import Batches
 from .channel import Parameter_Server
 from .codec import compose
 from .codec.choice import choose_codecs, choose_server_codecs
 from .codec.interfaces import Codec
 from .codec.parameters import check_parameters
+from .codec.plain import Plain
 from .codec.settings import GlobalSettings, MissingParameter
 from .plan import WorkerPlan
 from .profiles.blockassignment.abstract import ISetting
-from .sharded_exchange import check_sharded
 from .training import Samples
 
 _PACKAGE = __name__.partition(".")[0]
@@ -311,3 +312,20 @@ def _bad_row(
             said = str(first_bad_sample(converted, rows, range(start, start + len(rows)))).replace("x[", f"{part}[")
             return said + origin(start + int(np.argwhere(~np.isfinite(converted))[0, 0]))
     return ""
+
+
+def check_sharded(op_type: type[IOptimizer], codec: object, sync_type: object, has_server: bool) -> None:
+    """Check that a job's other parts suit an optimizer that exchanges shards; any part suits the others.
+
+    Raises: ValueError naming the optimizer and the part that does not suit it.
+    """
+    if not op_type.by_shard:
+        return
+    name = f"'op_type' {op_type.__name__}"
+    if codec is not None and codec is not Plain:
+        what = getattr(codec, "__name__", repr(codec))
+        raise ValueError(f"{name} exchanges dense shards by itself and takes no other 'codec' than Plain, got {what}")
+    if has_server:
+        raise ValueError(f"{name} exchanges among the workers alone, but there is a parameter server among the nodes")
+    if sync_type is not SynchronizedSGD:
+        raise ValueError(f"{name} works with 'sync_type' SynchronizedSGD only, got {getattr(sync_type, '__name__', sync_type)}")

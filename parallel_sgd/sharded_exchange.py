@@ -11,12 +11,9 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from nn.optimizer import IOptimizer
 from nn.optimizer.sharded import shard_bounds
 
-from .batch_sync.sync.synchronized import SynchronizedSGD
 from .codec.interfaces import Array, BlockWeight, Codec, netEncapsulation
-from .codec.plain import Plain
 from .codec.settings import GlobalSettings, JobSettings
 from .merge import LateMean, Span, TreeSum, block_tree
 from .profiles.blockassignment.abstract import ISetting
@@ -221,20 +218,3 @@ def shard_codecs(assignment: ISetting) -> tuple[list[type[Codec]], tuple[str, ..
     kinds += [ParameterShard] * count
     whose = [f"of the shard of node {node}" for node in assignment.nodes]
     return kinds, (*(f"gradient {shard}" for shard in whose), *(f"parameters {shard}" for shard in whose))
-
-
-def check_sharded(op_type: type[IOptimizer], codec: object, sync_type: object, has_server: bool) -> None:
-    """Check that a job's other parts suit an optimizer that exchanges shards; any part suits the others.
-
-    Raises: ValueError naming the optimizer and the part that does not suit it.
-    """
-    if not op_type.by_shard:
-        return
-    name = f"'op_type' {op_type.__name__}"
-    if codec is not None and codec is not Plain:
-        what = getattr(codec, "__name__", repr(codec))
-        raise ValueError(f"{name} exchanges dense shards by itself and takes no other 'codec' than Plain, got {what}")
-    if has_server:
-        raise ValueError(f"{name} exchanges among the workers alone, but there is a parameter server among the nodes")
-    if sync_type is not SynchronizedSGD:
-        raise ValueError(f"{name} works with 'sync_type' SynchronizedSGD only, got {getattr(sync_type, '__name__', sync_type)}")

@@ -14,7 +14,7 @@ from nn.arrays import Array
 from nn.model import Model
 from nn.model.batches import Batch, as_type, first_bad_sample, with_class_weights
 from nn.model.scored_network import evaluation_source
-from nn.optimizer import IOptimizer, ShardedPSGDOptimizer
+from nn.optimizer import IOptimizer
 from nn.value import Variable
 from rpc.logs import get_logger
 from rpc.monitor import Monitor
@@ -230,7 +230,7 @@ class TrainingProcess:
             if self._report is not None and self._rows is not None:
                 self._rows.flush()
                 self._report.save()  # rows before this position are in the file when the checkpoint is
-            if isinstance(self._optimizer, ShardedPSGDOptimizer) and checkpoints.gathers(position):
+            if self._optimizer.by_shard and checkpoints.gathers(position):
                 self._exchange.begin(position.epoch - 1, self._batches.count)  # a batch of its own, after the epoch's last
                 for variable in self._optimizer.gather_state():
                     yield from self._exchange.wait(variable)

@@ -38,7 +38,6 @@ from .codec.interfaces import Codec
 from .exchange import BlockExchange, ReplacementCheck, is_doubtful
 from .plan import BUFFERS, WorkerPlan, buffers_codec, likes_of
 from .progress import Position, Progress
-from .sharded_exchange import shard_codecs, shard_likes
 from .training import Continuity, Hooks, Samples, Training, TrainingProcess, Work
 
 #: A vector that holds as many bytes takes no further variable, and leaves while the gradients before it are computed.
@@ -92,7 +91,9 @@ def build_worker(
     kinds = choose_codecs(plan.codec, plan.default_codec, len(names))
     values, joined = [variable.value for variable in model.store.variables], list[range]()
     if options.op_type.by_shard:
-        kinds, names = shard_codecs(plan.assignment)
+        from . import sharded_exchange  # noqa: PLC0415 - other workers do without it
+
+        kinds, names = sharded_exchange.shard_codecs(plan.assignment)
     else:
         has_server = plan.default_codec.needs_server
         joined = join(kinds, [value.nbytes for value in values], options.op_type, options.sync_type, has_server)
@@ -103,7 +104,7 @@ def build_worker(
         names += (BUFFERS,)
     settings = plan.settings(values)
     bank = CodecBank(kinds, settings, channel, plan.attempt, joined=vectors)
-    bank.expect(shard_likes(settings) if options.op_type.by_shard else likes_of(model.store, joined))
+    bank.expect(sharded_exchange.shard_likes(settings) if options.op_type.by_shard else likes_of(model.store, joined))
     spoken = [" to ".join(dict.fromkeys((names[each[0]], names[each[-1]]))) for each in joined]
     sync = options.sync_type(bank, plan.timeout, clock, (*spoken, *names[sum(map(len, joined)) :]))
     op_type, replaced = options.op_type, None

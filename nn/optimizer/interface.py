@@ -75,6 +75,10 @@ class IOptimizer(ABC):
         Yields the id of a variable it waits for; the caller resumes when `exchange.ready(id)`. Exhausted means updated.
         """
 
+    def gather_state(self) -> Iterator[int]:
+        """Bring the state together where workers hold parts of it; waits as `finish_batch` does. Most hold all of it."""
+        return iter(())
+
     def state_dict(self) -> dict[str, Array | int | float]:
         """Return the live state between two batches: that of the rule, as `rule:<name>`, and arrays of the optimizer's own.
 
