@@ -27,6 +27,7 @@ from parallel_sgd.codec import AsyncPS, GradCode, Plain, TopK
 from parallel_sgd.commands.options import make_parser, settings_of
 from parallel_sgd.job_file import JobFile
 from parallel_sgd.profiles import CyclicAssignment, FixedBlockAssignment
+from parallel_sgd.run import write_run_manifest
 
 EPOCHS = 3
 OPTIONS: dict[str, Any] = {"epoch": EPOCHS, "block_size": 8, "gd_type": SGDOptimizer, "gd_params": (0.1,), "seed": 4}
@@ -291,6 +292,25 @@ def test_what_each_worker_remembers_is_verified_with_its_checkpoints(
     (run / "Node-1-Retrieve/checkpoints/checkpoint-000003-00000000.safetensors").unlink()
     code, out, _ = psgd(capsys, "verify", run, "--epoch", 5)
     assert code == 0 and "Epochs 1 to 5, computed again from the start" in out
+
+
+def test_a_run_that_went_on_with_another_one_is_verified_from_the_start_of_that(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is taken over from that one: what was changed with its hashes is found. One with other options is named."""
+    first = trained(directory=tmp_path, epoch=2, checkpoint_every="epoch")
+    changed = trained(directory=tmp_path, resume="last", seed=5)
+    second = trained(directory=tmp_path, resume=first)
+    code, out, err = psgd(capsys, "verify", second)
+    assert code == 0 and "Epochs 1 to 3, computed again from the start on 2 workers: all 4 variables equal" in out, err
+    code, out, err = psgd(capsys, "verify", changed)
+    assert code == 2 and f"it went on with {first.resolve()}, which had another seed. Give an --epoch that is" in err
+    tables = [*second.glob("*/WH-*.csv")]
+    for table in tables:
+        table.write_text(re.sub("(?m)^1,dense_1/bias,.*", f"1,dense_1/bias,{'0' * 64}", table.read_text()))
+    write_run_manifest(second, JobFile.read(second).job, {0: tables})
+    code, out, err = psgd(capsys, "verify", second)
+    assert code == 1 and "after epoch 1 the variable dense_1/bias is another one than in the run. It went on with " in out, err
 
 
 @pytest.mark.parametrize(

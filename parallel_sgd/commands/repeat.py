@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from nn.dataset.interface import AbsDataset
 from rpc.logs import QUIET, clean_text
+from rpc.submit import find_run
 
 from ..checkpoint.snapshot import differences
 from ..job import ParallelSGD
@@ -30,6 +31,7 @@ from .output import EXIT_FAILED, EXIT_NODE_LOST, EXIT_OK, tell
 from .submit import nodes_of, result_data, train
 
 _UNTOUCHED: Final = ("local", "worker_count", "launch", "workers")  # who computes
+_GROWS: Final = frozenset({"epoch", "resume"})  # the options with which a run goes on with another one
 _LONG: Final = 60  # characters of a data set with its arguments
 
 
@@ -112,8 +114,8 @@ def _same_inputs(file: JobFile, options: argparse.Namespace, given: Mapping[str,
 
     Raises: ValueError naming what is another one, `_OtherData` among them.
     """
-    if "model" not in given and hashlib.sha256(file.model.read_bytes()).hexdigest() != file.model_sha256:
-        raise ValueError(f"The model {file.model} is not the one that the run began with: {file.path} has another SHA-256.")
+    if "model" not in given:
+        _check_model(file)
     data = make_dataset(options.dataset)
     if "dataset" in given:
         return data
@@ -125,6 +127,34 @@ def _same_inputs(file: JobFile, options: argparse.Namespace, given: Mapping[str,
     if changed:
         raise _OtherData(f"The data set {told} is not the one of the run: {changed}.")
     return data
+
+
+def _check_model(file: JobFile) -> None:
+    if hashlib.sha256(file.model.read_bytes()).hexdigest() != file.model_sha256:
+        raise ValueError(f"The model {file.model} is not the one that the run began with: {file.path} has another SHA-256.")
+
+
+def _first(file: JobFile) -> JobFile:
+    """Of a run that went on with another one the file of that one, and so on, as far as they lie beside it.
+
+    Raises: ValueError where one had other options, so that one run from the start gives other bits.
+    """
+    first, seen = file, {file.path}
+    while job := first.options.get("resume"):
+        earlier = find_run(file.path.parent.parent.parent, str(job))
+        if earlier is None or (found := JobFile.read(earlier.path)).path in seen:
+            break
+        others = {name for name in _decisive() - _GROWS if found.options.get(name) != file.options.get(name)}
+        others |= {name for name in ("blocks", "data_sha256", "transform") if getattr(found, name) != getattr(file, name)}
+        if others:
+            raise ValueError(
+                f"The run cannot be computed again from the start: it went on with {earlier.path}, which had another "
+                f"{', '.join(sorted(others))}. Give an --epoch that is behind a checkpoint of the run."
+            )
+        first = found
+        seen.add(first.path)
+    _check_model(first)
+    return first
 
 
 def _count(file: JobFile, options: argparse.Namespace) -> int:
@@ -194,12 +224,13 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
         setattr(options, name, getattr(given, name))
     options.worker_count = workers
     settings = {name: value for name, value in settings.items() if name in _decisive() or name == "wait"}
-    settings |= {"checkpoint_every": None, "epoch": until, "verbose": QUIET, **_dealt(file, workers)}
-    job = ParallelSGD(load_model(options.model), data, make_transform(options.transform))
+    settings |= {"checkpoint_every": None, "resume": None, "epoch": until, "verbose": QUIET, **_dealt(file, workers)}
     inside = given.local is None and given.workers is None and given.launch is None
     with tempfile.TemporaryDirectory(prefix="psgd-verify-") as place:
         begin = None if given.epoch is None else nearest(folder, epochs, until, workers, _server_keeps(file, settings))
         start = 0 if begin is None else begin.epoch
+        first = _first(file) if begin is None else file
+        job = ParallelSGD(load_model(str(first.model)), data, make_transform(options.transform))
         if begin is not None:
             settings["resume"] = begin.copy(Path(place, "begin"))
         with in_process(workers, options.ps) if inside else nodes_of(options, given.launch and launcher_from(options)) as nodes:
@@ -227,6 +258,8 @@ def _judge(given: argparse.Namespace, file: JobFile, epochs: Epochs, again: Epoc
     why = f" Other than then: {', '.join(others)}." if others else ""
     if workers != file.workers:
         why += f" The run had {file.workers} worker(s); only codecs that are exact, such as Plain, give equal bits on others."
+    if "resume" in file.options and not start:
+        why += f" It went on with {file.options['resume']}, which may have begun otherwise."
     tell(
         given,
         {**content, "differs": {"epoch": epoch, "variable": variable, "node": node}, "others": others},

@@ -75,7 +75,7 @@ def _crowded() -> Count:
 
 TEXT = (
     Budget("product files", 463, 430, lambda: Count(len(files.lengths()))),
-    Budget("product lines", 77_940, 59_000, lambda: Count(sum(files.lengths().values()))),
+    Budget("product lines", 77_953, 59_000, lambda: Count(sum(files.lengths().values()))),
     Budget("median lines of a file", 153, 100, lambda: Count(statistics.median(files.lengths().values())), at_least=True),
     Budget("longest file", 397, 400, _longest_file),
     Budget("files with an old word in their name or a class", 0, 0, lambda: _of(files.old_words())),
@@ -87,7 +87,7 @@ TEXT = (
     Budget("functions that are not public with more than 8", 0, 0, lambda: _of(files.many_parameters(MOST_PARAMETERS))),
     Budget("test lines", 70_800, 45_000, lambda: Count(sum(files.test_lines().values()))),
     Budget("share of test lines in the outer wall", 0.52, 0.5, lambda: Count(files.wall_share()), at_least=True),
-    Budget("share of test lines in files that lean on internals", 0.612, 0.5, lambda: Count(files.internal_share())),
+    Budget("share of test lines in files that lean on internals", 0.613, 0.5, lambda: Count(files.internal_share())),
 )
 JOB = (
     Budget("modules that a worker imports before its first batch", 175, 330, _imported("worker")),
