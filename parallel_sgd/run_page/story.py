@@ -235,7 +235,8 @@ def _lost(records: RunRecords) -> str:
     if (far := _far(records)) is not None:
         total, each = far
         of, epochs = (f" of {each * int(asked)}", f" of {asked}") if asked.isdigit() else ("", "")
-        parts.append(f"{total}{of} batches had been trained: {total // each}{epochs} epochs were complete.")
+        whole = f"{total // each}{epochs} epochs were" if epochs or total // each != 1 else "1 epoch was"
+        parts.append(f"{total}{of} batches had been trained: {whole} complete.")
     else:
         parts.append("No batch had been trained, as far as the tables tell.")
     stores = stores_of_run(records.run) if records.run else []

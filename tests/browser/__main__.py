@@ -1,4 +1,5 @@
-"""`python -m tests.browser [FOLDER]`: real jobs, whose pages Chromium opens; pictures at 1280 and 400 pixels go to FOLDER.
+"""`python -m tests.browser [FOLDER]`: real jobs, whose pages Chromium opens, as reports and live; pictures at 1280 and 400
+pixels go to FOLDER.
 
 A page fails when its console has a message, when it asks the network for anything, when it is wider than the window, or when a
 chart has no data, also with scripts switched off, where tables stand in place of charts. So do pages of the documentation,
@@ -11,15 +12,19 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import os
 import subprocess
 import sys
 import tempfile
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import nn
+from network import NodeAssignment
 from nn.dataset import ArrayDataset
 from parallel_sgd import JobFailed, ParallelSGD, in_process, local_workers
 from tests.sources import ROOT
@@ -62,15 +67,75 @@ def many(folder: Path) -> Path | None:
         return job().parallel(nodes, epoch=3, block_size=8, mission_title="64 workers", directory=folder).report
 
 
-def problems(page: Path, pictures: Path, name: str, *more: str) -> list[str]:
-    """What is wrong with the page of a run as a browser shows it; one of the site consists of files, and has no charts."""
-    site = page.is_relative_to(SITE)
+@contextlib.contextmanager
+def served(*arguments: object, key_file: object = "") -> Iterator[str]:
+    """The address at which `psgd page` shows what it is asked for."""
+    command = [sys.executable, "-m", "psgd", "page", *map(str, arguments)]
+    environ = os.environ | ({"PSGD_KEY_FILE": str(key_file)} if key_file else {})
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environ) as server:
+        assert server.stdout is not None
+        try:
+            yield next(word for line in server.stdout for word in line.split() if word.startswith("http://"))
+        finally:
+            server.terminate()
+
+
+@contextlib.contextmanager
+def cluster(folder: Path) -> Iterator[tuple[NodeAssignment, Path]]:
+    """Three workers as those of a cluster, and the file that names them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with local_workers(3) as workers:
+        nodes = NodeAssignment(workers.key_file)
+        for node, address in workers.items():
+            nodes.add(node, address)
+        file = folder / "worker.json"
+        file.write_text(json.dumps({"Worker": [str(address) for _, address in workers.items()]}))
+        yield nodes, file
+
+
+@contextlib.contextmanager
+def live_running(folder: Path) -> Iterator[str]:
+    """The address of the page of a job that waits for one of its workers while it is looked at."""
+    options: dict[str, Any] = {"fault": "hang 1@e2.b3 for 15s", "stall_timeout": 100, "directory": folder}
+    with cluster(folder) as (nodes, file):
+        run = threading.Thread(target=lambda: job().parallel(nodes, epoch=3, block_size=64, mission_title="Live", **options))
+        run.start()
+        with served("--job", "--workers", file, key_file=nodes.key_file) as address:
+            yield address
+        run.join()
+
+
+@contextlib.contextmanager
+def live_failed(folder: Path) -> Iterator[str]:
+    """Of one that has failed, as its agents tell it."""
+    options: dict[str, Any] = {"fault": "swallow 0-1@e2.b3", "stall_timeout": 3, "directory": folder}
+    with cluster(folder) as (nodes, file):
+        with contextlib.suppress(JobFailed):
+            job().parallel(nodes, epoch=3, block_size=64, mission_title="Live", **options)
+        with served("--job", "--workers", file, key_file=nodes.key_file) as address:
+            yield address
+
+
+@contextlib.contextmanager
+def live_many(folder: Path) -> Iterator[str]:
+    """Of 64 workers, by the folder of their run."""
+    many(folder)
+    with served(folder / "runs" / "latest") as address:
+        yield address
+
+
+def problems(page: Path | str, pictures: Path, name: str, *more: str) -> list[str]:
+    """What is wrong with the page of a run as a browser shows it; one of the site consists of files, and has no charts, a live
+    one asks its own server for more.
+    """
+    site = isinstance(page, Path) and page.is_relative_to(SITE)
     command = ["node", str(SHOOT), str(page), str(pictures), name, *more]
     shot = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
     if shot.returncode:
         return [f"it could not be opened: {shot.stderr.strip()}"]
     told = json.loads(shot.stdout)
-    asked = [address for address in told["requests"][1:] if not site or not address.startswith(("file:", "data:", "blob:"))]
+    own = ("file:", "data:", "blob:") if site else () if isinstance(page, Path) else (page.partition("?")[0],)
+    asked = [address for address in told["requests"][1:] if not address.startswith(own)]
     found = [f"console: {text}" for text in told["errors"]] + [f"asks for {address}" for address in asked]
     found += [f"{seen} pixels wide in a window of {width}" for width, seen in told["widths"].items() if seen > int(width)]
     found += [f"the chart {chart} has no data" for chart, points in told["charts"].items() if not points]
@@ -90,6 +155,12 @@ def main(folder: str = "") -> int:
         found = ["it was not written"] if page is None else problems(page, pictures, name, *more)
         if page is not None:
             found += [f"without scripts: {wrong}" for wrong in problems(page, pictures, f"{name}-plain", "plain", *more)]
+        wrong += bool(found)
+        print(f"{name}: {'; '.join(found) or 'fine'}")
+    for watch, *more in ((live_running, "dark"), (live_failed,), (live_many,)):
+        name = watch.__name__
+        with watch(pictures / f"run-{name}") as address:
+            found = problems(address, pictures, name, *more)
         wrong += bool(found)
         print(f"{name}: {'; '.join(found) or 'fine'}")
     for guide, scheme in itertools.product(GUIDES, ("light", "dark")):

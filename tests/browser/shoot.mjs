@@ -25,6 +25,9 @@ tab.on("console", message => { if (["error", "warning"].includes(message.type())
 tab.on("pageerror", error => found.errors.push(String(error)));
 tab.on("request", request => found.requests.push(request.url()));
 await tab.goto(address, {waitUntil: "load"});
+// a live page has what there is to see with the states that follow
+const isLive = page.startsWith("http");
+if (isLive) await tab.waitForFunction(() => document.querySelector("#now:not([hidden]) canvas"));
 for (const width of [1280, 400]) {
   await tab.setViewportSize({width, height: 900});
   await tab.waitForTimeout(500);
@@ -40,11 +43,11 @@ for (const [number, selector] of wanted.entries()) {
   await tab.locator(sections ? "body" : selector).first().screenshot({path});
 }
 if (isPlain) found.tables = await tab.locator("table:visible").count();
-else found.charts = await tab.evaluate(() => Object.fromEntries([...document.querySelectorAll(".chart")].map(place => {
+else found.charts = await tab.evaluate(isLive => Object.fromEntries([...document.querySelectorAll(".chart")].filter(place => !isLive || place.offsetParent).map(place => {
   const chart = echarts.getInstanceByDom(place);
   const points = chart ? chart.getOption().series.reduce((sum, one) => sum + (one.data ?? []).length, 0) : 0;
   return [place.id, points];
-})));
+})), isLive);
 if (!isPlain && await tab.$('[data-per="step"]')) {
   await tab.setViewportSize({width: 1280, height: 900});
   await tab.click('[data-per="step"]');
