@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from network.names import lazily
+
 from . import sync
-from .sync import *  # noqa: F403
+
+if TYPE_CHECKING:
+    from .sync import *  # noqa: F403
 
 __all__: list[str] = []
 __all__ += sync.__all__
+__getattr__, __dir__ = lazily(__name__, {"sync": " ".join(sync.__all__)})

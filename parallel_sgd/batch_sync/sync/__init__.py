@@ -10,8 +10,21 @@ workers go on without each other's batches derives from `AsynchronizedSGD`. What
 
 from __future__ import annotations
 
-from .asynchronous import AsynchronizedSGD, StaleSynchronous
-from .interface import ISyncType, SyncChoice, SyncSetting
-from .synchronized import SynchronizedSGD
+from typing import TYPE_CHECKING
+
+from network.names import lazily
+
+if TYPE_CHECKING:
+    from .asynchronous import AsynchronizedSGD, StaleSynchronous
+    from .interface import ISyncType, SyncChoice, SyncSetting
+    from .synchronized import SynchronizedSGD
 
 __all__ = ["AsynchronizedSGD", "ISyncType", "StaleSynchronous", "SyncChoice", "SyncSetting", "SynchronizedSGD"]
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "asynchronous": "AsynchronizedSGD StaleSynchronous",
+        "interface": "ISyncType SyncChoice SyncSetting",
+        "synchronized": "SynchronizedSGD",
+    },
+)
