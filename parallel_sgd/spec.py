@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from network.faults.plan import FaultPlan
 from nn.dataset import ArrayDataset
@@ -20,13 +20,13 @@ from rpc.elastic import Discovery
 from rpc.job import kernel_variables
 from rpc.submit import AGAIN, FAIL, REDUNDANT, SHRINK, Policy, checked_policy
 
+from . import codec as codecs
 from .batches import FIXED, SHUFFLED, SHUFFLED_IN_BLOCKS
 from .channel import Parameter_Server
 from .checkpoint.keeper import keeps_state
 from .checkpoint.resume import ResumePoint, checked_resume
 from .checkpoint.schedule import AUTO, EPOCH, NEVER, Every
 from .codec.choice import CodecChoice, by_size, choose_codecs, shown
-from .codec.default import Default, exact_default
 from .codec.interfaces import Codec
 from .codec.parameter_server import SyncPS
 from .codec.plain import Plain
@@ -225,6 +225,38 @@ def _default_codec(options: JobOptions, codec: CodecChoice, assignment: ISetting
         return Default(Plain)
     hosts = {options.nodes[node].host for node in assignment.nodes}
     return exact_default(assignment.node_count, size, len(hosts))
+
+
+#: All to all costs W (W - 1) packets per variable, and every worker sends (W - 1) times the parameters. Shards go there and
+#: back, but a small variable costs 2 (W - 1) packets, and a worker sends less than twice the parameters. On one host bytes cost
+#: little, and packets processors that all share; between hosts bytes cost most. Up to so many workers send everything to each
+#: other where the parameters take at least so many bytes; the last row that fits counts.
+_ONE_HOST: Final = ((0, 8),)
+_SEVERAL_HOSTS: Final = ((0, 8), (256 << 10, 4), (4 << 20, 2))
+
+
+class Default(NamedTuple):
+    """A codec, and what is to be told of the choice; "" where it is `Plain`, which nobody need be told of."""
+
+    codec: type[Codec]
+    said: str = ""
+
+
+def exact_default(workers: int, size: int, hosts: int) -> Default:
+    """`Plain`, or past a number of workers `Ring`, which gives the same bits: by a fixed table, so nothing is measured, and
+    everybody who asks gets the same one.
+
+    `size` is that of the parameters in bytes, `hosts` how many the addresses of the workers name.
+    """
+    most = [count for least, count in (_ONE_HOST if hosts == 1 else _SEVERAL_HOSTS) if size >= least][-1]
+    if workers <= most:
+        return Default(Plain)
+    where = "one host" if hosts == 1 else f"{hosts} hosts"
+    return Default(
+        codecs.Ring,
+        f"Codec: Ring, with the bits of Plain, which sends everything to all: for {workers} workers on {where} and parameters "
+        f"of {size} bytes more than {most} of them would. codec=Plain takes that nevertheless.",
+    )
 
 
 def _assign(assignment_type: AssignmentType, worker_count: int, redundancy: int) -> ISetting:

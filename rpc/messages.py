@@ -27,7 +27,10 @@ from .lease.messages import ManifestPart as ManifestPart
 from .lease.messages import ProposeAttempt as ProposeAttempt
 from .lease.messages import Standing as Standing
 from .lease.messages import Term as Term
+from .liveness.heartbeat import Heartbeat as Heartbeat
+from .protocol import ANY_CODE as ANY_CODE
 from .protocol import MAX_TEXT as MAX_TEXT
+from .protocol import NO_CODE as NO_CODE
 from .protocol import Attempt as Attempt
 from .protocol import Bytes, JobState, Note, Percent, RunState, Secret, Sha256
 from .protocol import Length as Length
@@ -36,13 +39,10 @@ from .protocol import Operation as Operation
 from .protocol import operations as operations
 from .protocol import parse as parse
 from .verdict import ExitCode
-from .verdict import Heartbeat as Heartbeat
 from .verdict import Notice as Notice
 from .verdict import Verdict as Verdict
 from .verdict import in_causal_order as in_causal_order
 
-ANY_CODE, NO_CODE = "any", "none"
-"""Of `Begin.code_policy`."""
 Place = Annotated[list[Bytes], Length(2, 2)]
 MAX_FILES = 256
 MAX_BYTES = 1 << 30

@@ -21,6 +21,7 @@ from network.session import Session
 from .immutable import Immutable
 
 MAX_TEXT = 1 << 16  # characters
+ANY_CODE, NO_CODE = "any", "none"  # of `Begin.code_policy`
 OPERATION_BYTES = 4 << 20  # of objects: the jobs that an agent remembers are the longest list, and take some 2 KiB each
 
 

@@ -36,7 +36,7 @@ from network.wire import allocate, unpack
 
 from .code_closure import CodeClosure, is_user_module, user_modules
 from .immutable import Immutable
-from .messages import ANY_CODE, MAX_TEXT, NO_CODE
+from .protocol import ANY_CODE, MAX_TEXT, NO_CODE
 
 MAX_CODE_BYTES = 8 << 20
 MAX_TAGS = (

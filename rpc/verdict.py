@@ -1,4 +1,4 @@
-"""What agents tell of the life of a node: heartbeats, notices, and the verdict on one that did not end well."""
+"""What agents tell of a node that does not go on: notices, and the verdict on one that did not end well."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Annotated
 from network.errors import BadContent, PeerLost, TimedOut
 
 from .liveness.limits import Phase
-from .liveness.recorder import MOST_LINKS
 from .logs import clean
 from .protocol import Attempt, Length, Node, Operation
 
@@ -138,30 +137,6 @@ def in_causal_order(verdicts: Iterable[Verdict]) -> list[Verdict]:
 
 def _indented(lines: Iterable[str]) -> list[str]:
     return [f"    {clean(line, _LONGEST_LINE)}" for line in lines]
-
-
-class Heartbeat(Operation):
-    """The agent lives, and the process is here: sent every `HEARTBEAT_SECONDS`. epoch, batch: from 1, 0 before the
-    first."""
-
-    job: str
-    node: Node
-    attempt: Attempt
-    host: str
-    pid: Count
-    phase: PhaseName
-    epoch: Count
-    batch: Count
-    seconds: float  # since the phase began
-    waiting: float  # of them, for peers and without a byte coming or going
-    limit: float  # N, as it is now
-    links: Annotated[list[Annotated[list[int], Length(3, 3)]], Length(0, MOST_LINKS)] = field(default_factory=list)
-    """While it waits in vain: for each peer its id, messages sent to it, and messages that have come from it."""
-    worked: float = 0.0  # until the executor starts: seconds of processor time since the last heartbeat, 0 where nobody knows
-
-    @property
-    def place(self) -> str:
-        return describe_place(self.host, self.pid, self.attempt, self.phase, self.epoch, self.batch)
 
 
 class Notice(Operation):

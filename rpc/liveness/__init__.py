@@ -8,8 +8,7 @@ at its agent    `process_monitor`, for one process: stuck (`stall_detector` deci
 at the driver   `cluster_monitor`, for all nodes: silent (before all run, too), cut, deadlock. `rpc.submit.event_loop` asks it,
                 and passes the loss on; so it does with a connection that has ended, of which `explain` says where it was.
 
-To add something that heartbeats tell: a field with a default of `rpc.verdict.Heartbeat`, and its value in
-`ProcessMonitor._heartbeat`. What people see of one is its `place`; whatever else follows from it, `ClusterMonitor` decides.
+What a heartbeat says and when it is sent stands in `heartbeat`.
 """
 
 from . import limits as limits

@@ -14,9 +14,10 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from ..messages import Heartbeat, Notice, Operation, Verdict
+from ..messages import Notice, Operation, Verdict
 from ..verdict import in_causal_order
-from .limits import LATE_SECONDS, LOOK_SECONDS, SILENT_SECONDS, STARTING_SILENT_SECONDS, Phase
+from .heartbeat import Heartbeat, HeartbeatTable
+from .limits import SILENT_SECONDS, STARTING_SILENT_SECONDS, Phase
 
 LIVENESS_MESSAGES = (Heartbeat, Notice, Verdict)
 _NOBODY: Final = MappingProxyType[int, str]({})
@@ -231,41 +232,3 @@ def _cut_off(last: Mapping[int, Heartbeat]) -> list[tuple[int, list[_DeadLink]]]
         dead = [link for link in dead if link not in own]
         found.append((worst, own))
     return found
-
-
-class HeartbeatTable:
-    """Nodes that are silent for more than `limit` seconds are found by `look`, within `LOOK_SECONDS` if that is called by
-    `deadline`."""
-
-    def __init__(self, nodes: Iterable[int], limit: float, now: float) -> None:
-        self._limit = limit
-        self._heard = dict.fromkeys(nodes, now)
-        self._looked = now
-
-    @property
-    def deadline(self) -> float | None:
-        return self._looked + LOOK_SECONDS if self._heard else None
-
-    def expect(self, nodes: Iterable[int], now: float) -> None:
-        if not self._heard:
-            self._looked = now
-        self._heard.update(dict.fromkeys(nodes, now))
-
-    def hear(self, node: int, now: float) -> None:
-        """A sign of life; of a node that is not listened to it is none."""
-        if node in self._heard:
-            self._heard[node] = now
-
-    def forget(self, node: int) -> None:
-        self._heard.pop(node, None)
-
-    def look(self, now: float) -> list[tuple[int, float]]:
-        """The nodes that are silent, and for how many seconds; they are forgotten. All that came before `now` was heard."""
-        late = now - self._looked - LOOK_SECONDS
-        self._looked = now
-        if late > LATE_SECONDS:
-            self._heard = {node: min(now, heard + late) for node, heard in self._heard.items()}
-        silent = [(node, now - heard) for node, heard in sorted(self._heard.items()) if now - heard > self._limit]
-        for node, _ in silent:
-            self.forget(node)
-        return silent

@@ -6,7 +6,6 @@ import contextlib
 import os
 import socket
 from collections import deque
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -14,12 +13,11 @@ from typing import NamedTuple
 from ..agent.output import last_bytes
 from ..logs import clean
 from ..machine import Tick
-from ..messages import CanCommit, Heartbeat, Notice, Operation, Verdict
+from ..messages import CanCommit, Notice, Operation, Verdict
 from ..verdict import LOG_LINES
+from .heartbeat import Place, Pulse, process_status
 from .limits import (
-    HEARTBEAT_SECONDS,
     LEAST_LOOK_SECONDS,
-    LINKS_SECONDS,
     RECOVERY_SECONDS,
     STACK_LOOK_SECONDS,
     STACK_SECONDS,
@@ -45,14 +43,13 @@ class ProcessMonitor:
     def __init__(self, order: CanCommit, reader: Reader, log: Path, now: float) -> None:
         self._order, self._reader, self._log = order, reader, log
         self._watch = StallDetector(Limits(order.stall, order.begin, order.between, order.save), now)
+        self._pulse = Pulse(order.job, order.node, order.attempt, self._watch, reader, now)
         self._pid = 0
-        self._next_beat = self.deadline = now
+        self.deadline = now
         self._declared: Declare | None = None
         self._dump: StackDump | None = None
         self.verdict: Verdict | None = None
         self.condemned = ""
-        self._stopped = 0.0  # for how many seconds every look has found the process stopped by a signal
-        self._seconds = 0.0  # of processor time at the last heartbeat
         self.recent: deque[Signal] = deque(maxlen=_REMEMBERED)
 
     def begin(self, pid: int) -> None:
@@ -62,12 +59,12 @@ class ProcessMonitor:
         """As `look`, before the executor starts: nothing is signalled yet, but a process that works, or is stopped, is seen."""
         if now < self.deadline:
             return []
-        self.deadline = self._next_beat = now + HEARTBEAT_SECONDS
-        status = self._see()
-        if self._stopped >= STOPPED_SECONDS:
+        seen = self._pulse.see(self._pid)
+        if self._pulse.stopped >= STOPPED_SECONDS:
             self.condemned = f"Its process was stopped by a signal (state T) for {STOPPED_SECONDS:g} s."
-        worked, self._seconds = max(0.0, status.seconds - self._seconds), status.seconds
-        return [replace(self._heartbeat(now), worked=worked)]
+        told = self._pulse.heartbeat(self._place, now, seen)
+        self.deadline = self._pulse.due
+        return [told]
 
     def look(self, now: float, leaving: bool = False) -> list[Operation]:
         """See what the process has signalled up to `now`; returns what subscribers are to be told, a verdict last.
@@ -78,10 +75,9 @@ class ProcessMonitor:
             return []
         leaving = leaving or self.verdict is not None
         told = [] if leaving else self._watch_over(now)
-        if now >= self._next_beat:
-            self._next_beat = now + HEARTBEAT_SECONDS
-            told.insert(0, self._heartbeat(now))
-        self.deadline = self._next_beat if leaving else self._next_look(now)
+        if now >= self._pulse.due:
+            told.insert(0, self._pulse.heartbeat(self._place, now))
+        self.deadline = self._pulse.due if leaving else self._next_look(now)
         return told
 
     def farewell(self, now: float) -> list[Operation]:
@@ -95,7 +91,7 @@ class ProcessMonitor:
                 self._declared, self._dump = action, StackDump(self._pid, self._reader, now)
             elif isinstance(action, (Warn, Withdraw)):
                 told.append(self._notice(action))
-        if self._order.standstill and self._declared is None and now >= self._next_beat:
+        if self._order.standstill and self._declared is None and now >= self._pulse.due:
             self._look_if_stopped(now)
         stack = None if self._dump is None else self._dump.answer(now)
         if self._declared is not None and stack is not None:
@@ -109,25 +105,18 @@ class ProcessMonitor:
         actions += watch.handle(Signs(*signs), now)
         return actions + watch.handle(Tick(), now)
 
-    def _see(self) -> ProcessStatus:
-        """Look at the process from outside, once a heartbeat."""
-        status = process_status(self._pid)
-        # counted, not measured: if we are suspended it may well be, too
-        self._stopped = self._stopped + HEARTBEAT_SECONDS if status.is_stopped else 0.0
-        return status
-
     def _look_if_stopped(self, now: float) -> None:
         """The one silence that cannot be mistaken for work: a process that computes for an hour, or holds Python's lock for as
         long, runs, sleeps or waits for a disk, whatever its threads can say; one that was sent SIGSTOP does not."""
-        watch, limit = self._watch, self._order.standstill
-        if self._see().state == "t":
-            self._stopped = 0.0  # by a debugger, whose user wants it to stand still
-        if self._stopped >= limit:
-            self._declared = Declare(watch.phase, watch.epoch, watch.batch, self._stopped, limit)
+        watch, pulse, limit = self._watch, self._pulse, self._order.standstill
+        if pulse.see(self._pid).state == "t":
+            pulse.stopped = 0.0  # by a debugger, whose user wants it to stand still
+        if pulse.stopped >= limit:
+            self._declared = Declare(watch.phase, watch.epoch, watch.batch, pulse.stopped, limit)
             self._dump = StackDump(self._pid, self._reader, now)
 
     def _next_look(self, now: float) -> float:
-        looks = [self._next_beat, now + max(LEAST_LOOK_SECONDS, self._watch.step_limit / 2)]
+        looks = [self._pulse.due, now + max(LEAST_LOOK_SECONDS, self._watch.step_limit / 2)]
         if self._dump is not None:
             looks.append(self._dump.deadline)
         if self._watch.warned:
@@ -139,15 +128,8 @@ class ProcessMonitor:
     # ---- what it says
 
     @property
-    def _place(self) -> tuple[str, int, str, int, int]:
+    def _place(self) -> Place:
         return _host(), self._pid, self._watch.phase.value, self._watch.epoch, self._watch.batch
-
-    def _heartbeat(self, now: float) -> Heartbeat:
-        order, watch = self._order, self._watch
-        waiting = watch.waiting(now)
-        links = [list(link) for link in self._reader.links()] if waiting > LINKS_SECONDS else []
-        here = (*self._place, watch.seconds(now), waiting, watch.step_limit, links)
-        return Heartbeat(order.job, order.node, order.attempt, *here)
 
     def _notice(self, found: Warn | Withdraw) -> Notice:
         order, kind = self._order, "warned" if isinstance(found, Warn) else "recovered"
@@ -206,28 +188,6 @@ def _host() -> str:
 _TAIL_BYTES = 16 << 10
 _LINE_LENGTH = 400
 _DUMP = "Fatal Python error:"
-_USER_TIME, _SYSTEM_TIME = 11, 12  # places in /proc/<pid>/stat behind the name
-
-
-class ProcessStatus(NamedTuple):
-    """The state of a process as /proc names it (R, S, D, T, Z...), and the seconds of processor time that it has used."""
-
-    state: str
-    seconds: float
-
-    @property
-    def is_stopped(self) -> bool:
-        """Whether a signal or a debugger has stopped it."""
-        return self.state in ("T", "t")
-
-
-def process_status(pid: int) -> ProcessStatus:
-    """How a process is; "" and 0 where that cannot be seen."""
-    with contextlib.suppress(OSError):
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-        ticks = int(fields[_USER_TIME]) + int(fields[_SYSTEM_TIME])
-        return ProcessStatus(fields[0], ticks / os.sysconf("SC_CLK_TCK"))
-    return ProcessStatus("", 0.0)
 
 
 class LogTail(NamedTuple):

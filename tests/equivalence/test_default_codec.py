@@ -16,12 +16,11 @@ from nn.model import Model, SequentialModel
 from parallel_sgd import JobResult, ParallelSGD, in_process
 from parallel_sgd.batch_sync import AsynchronizedSGD
 from parallel_sgd.codec import Codec, Plain, Ring, SyncPS
-from parallel_sgd.codec.default import exact_default
 from parallel_sgd.job_executor import TRANSFER
 from parallel_sgd.manifest import job_resources
 from parallel_sgd.options import JobOptions
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment
-from parallel_sgd.spec import JobSpec, make_spec
+from parallel_sgd.spec import JobSpec, exact_default, make_spec
 from rpc.logs import SUBMIT_LOGGER
 
 from ..statements import covers

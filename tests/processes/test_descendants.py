@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rpc.liveness.process_monitor import process_status
+from rpc.liveness.heartbeat import process_status
 from tests.proc import is_fork_server, is_gone
 
 from ..statements import covers

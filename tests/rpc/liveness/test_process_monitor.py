@@ -22,8 +22,9 @@ from hypothesis import strategies as st
 
 from network.testing import VirtualClock
 from network.transport import wait_sockets
+from rpc.liveness.heartbeat import process_status
 from rpc.liveness.limits import HEARTBEAT_SECONDS, STACK_SECONDS
-from rpc.liveness.process_monitor import ProcessMonitor, log_tail, process_status
+from rpc.liveness.process_monitor import ProcessMonitor, log_tail
 from rpc.liveness.recorder import CAPACITY, SIZE, Kind, Reader, Recorder, Signal, make_memory
 from rpc.messages import CanCommit, Heartbeat, Notice, Operation, Verdict, parse
 from rpc.monitor import Monitor

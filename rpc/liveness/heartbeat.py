@@ -1,0 +1,142 @@
+"""The heartbeat of a job process: what it says, when its agent sends it, and who is silent without one.
+
+To add something that it says: a field with a default of `Heartbeat`, and its value in `Pulse.heartbeat`. Of a lost node people
+see its `place`; whatever else follows from it, `ClusterMonitor` decides. How often it is sent is `Pulse.interval`; who
+sends none for `limits.SILENT_SECONDS` is silent, so several must be due in that time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable
+from dataclasses import field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
+
+from ..protocol import Attempt, Length, Node, Operation
+from ..verdict import Count, PhaseName, describe_place
+from .limits import HEARTBEAT_SECONDS, LATE_SECONDS, LINKS_SECONDS, LOOK_SECONDS
+from .recorder import MOST_LINKS, Reader
+
+if TYPE_CHECKING:  # what is told loads no detector
+    from .stall_detector import StallDetector
+
+_USER_TIME, _SYSTEM_TIME = 11, 12  # places in /proc/<pid>/stat behind the name
+
+
+class Heartbeat(Operation):
+    """The agent lives, and the process is here. epoch, batch: from 1, 0 before the first."""
+
+    job: str
+    node: Node
+    attempt: Attempt
+    host: str
+    pid: Count
+    phase: PhaseName
+    epoch: Count
+    batch: Count
+    seconds: float  # since the phase began
+    waiting: float  # of them, for peers and without a byte coming or going
+    limit: float  # N, as it is now
+    links: Annotated[list[Annotated[list[int], Length(3, 3)]], Length(0, MOST_LINKS)] = field(default_factory=list)
+    """While it waits in vain: for each peer its id, messages sent to it, and messages that have come from it."""
+    worked: float = 0.0  # until the executor starts: seconds of processor time since the last heartbeat, 0 where nobody knows
+
+    @property
+    def place(self) -> str:
+        return describe_place(self.host, self.pid, self.attempt, self.phase, self.epoch, self.batch)
+
+
+Place: TypeAlias = tuple[str, int, str, int, int]  # host, process, phase, epoch, batch
+
+
+class Pulse:
+    """Makes the heartbeats of one process, by what its detector and its recorder tell, and sees it from outside.
+
+    Attributes: `interval`, seconds from one heartbeat to the next; `due`, when that is; `stopped`, for how many seconds every
+    look from outside, one a heartbeat, has found the process stopped by a signal.
+    """
+
+    def __init__(self, job: str, node: int, attempt: int, watch: StallDetector, reader: Reader, now: float) -> None:
+        self._job, self._node, self._attempt = job, node, attempt
+        self._watch, self._reader = watch, reader
+        self.interval, self.due, self.stopped = HEARTBEAT_SECONDS, now, 0.0
+        self._seconds = 0.0  # of processor time when it was seen last
+
+    def see(self, pid: int) -> ProcessStatus:
+        """Look at the process from outside."""
+        status = process_status(pid)
+        # counted, not measured: if we are suspended it may well be, too
+        self.stopped = self.stopped + self.interval if status.is_stopped else 0.0
+        return status
+
+    def heartbeat(self, place: Place, now: float, seen: ProcessStatus | None = None) -> Heartbeat:
+        """The one that is to be sent now, of a process at `place`; until its executor starts, how it was `seen`."""
+        self.due = now + self.interval
+        watch, worked = self._watch, 0.0
+        waiting = watch.waiting(now)
+        links = [list(link) for link in self._reader.links()] if waiting > LINKS_SECONDS else []
+        if seen is not None:
+            worked, self._seconds = max(0.0, seen.seconds - self._seconds), seen.seconds
+        here = (*place, watch.seconds(now), waiting, watch.step_limit, links, worked)
+        return Heartbeat(self._job, self._node, self._attempt, *here)
+
+
+class ProcessStatus(NamedTuple):
+    """The state of a process as /proc names it (R, S, D, T, Z...), and the seconds of processor time that it has used."""
+
+    state: str
+    seconds: float
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a signal or a debugger has stopped it."""
+        return self.state in ("T", "t")
+
+
+def process_status(pid: int) -> ProcessStatus:
+    """How a process is; "" and 0 where that cannot be seen."""
+    with contextlib.suppress(OSError):
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        ticks = int(fields[_USER_TIME]) + int(fields[_SYSTEM_TIME])
+        return ProcessStatus(fields[0], ticks / os.sysconf("SC_CLK_TCK"))
+    return ProcessStatus("", 0.0)
+
+
+class HeartbeatTable:
+    """Nodes that are silent for more than `limit` seconds are found by `look`, within `LOOK_SECONDS` if that is called by
+    `deadline`."""
+
+    def __init__(self, nodes: Iterable[int], limit: float, now: float) -> None:
+        self._limit = limit
+        self._heard = dict.fromkeys(nodes, now)
+        self._looked = now
+
+    @property
+    def deadline(self) -> float | None:
+        return self._looked + LOOK_SECONDS if self._heard else None
+
+    def expect(self, nodes: Iterable[int], now: float) -> None:
+        if not self._heard:
+            self._looked = now
+        self._heard.update(dict.fromkeys(nodes, now))
+
+    def hear(self, node: int, now: float) -> None:
+        """A sign of life; of a node that is not listened to it is none."""
+        if node in self._heard:
+            self._heard[node] = now
+
+    def forget(self, node: int) -> None:
+        self._heard.pop(node, None)
+
+    def look(self, now: float) -> list[tuple[int, float]]:
+        """The nodes that are silent, and for how many seconds; they are forgotten. All that came before `now` was heard."""
+        late = now - self._looked - LOOK_SECONDS
+        self._looked = now
+        if late > LATE_SECONDS:
+            self._heard = {node: min(now, heard + late) for node, heard in self._heard.items()}
+        silent = [(node, now - heard) for node, heard in sorted(self._heard.items()) if now - heard > self._limit]
+        for node, _ in silent:
+            self.forget(node)
+        return silent
