@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nn.arrays import Array
+from nn.arrays import Array, empty
 from nn.model.batches import select_rows
 from nn.random import keyed
 
@@ -96,7 +96,7 @@ class BlockFeeder:
         self._kind, self._seed = order, seed
         self._order: NDArray[np.int64] | None = None
         size = 0 if order == FIXED else batches.block_size
-        self._memory = np.empty((size, *samples.shape[1:]), samples.dtype)
+        self._memory = empty((size, *samples.shape[1:]), samples.dtype)
         self._label_memory = np.empty((size, *labels.shape[1:]), labels.dtype)
 
     def begin(self, epoch: int) -> None:

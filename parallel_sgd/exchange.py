@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from network.message import Message
-from nn.arrays import Array
+from nn.arrays import Array, empty
 from nn.optimizer import IOptimizer
 from nn.optimizer.parallel_sgd import ExchangingOptimizer
 from rpc.logs import get_logger
@@ -133,7 +133,7 @@ class BlockExchange:
     def _copy(self, variable: int, block: int, content: Array) -> Array:
         copy = self._copies.get((variable, block))
         if copy is None:
-            copy = self._copies[variable, block] = np.empty_like(content, subok=False)
+            copy = self._copies[variable, block] = empty(content.shape, content.dtype)
         np.copyto(copy, content)
         return copy
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from nn.arrays import Array
+from nn.arrays import Array, empty
 
 from .unusable import Unusable
 
@@ -167,7 +167,7 @@ class TreeSum:
         return copy
 
     def _buffer(self, like: Array) -> Array:
-        return self._spare.pop() if self._spare else np.empty_like(like, subok=False)
+        return self._spare.pop() if self._spare else empty(like.shape, like.dtype)
 
     def _forget_inside(self, span: Span) -> None:
         inside = [part for part in self._parts if span[0] <= part[0] and part[1] <= span[1]]
@@ -220,7 +220,7 @@ class BlockMean(TreeSum):
                 self._spare.append(self._mean[0])
             self._parts[root], self._mean = (total, _READ_ONLY), (total, use)
         elif self._mean is None:
-            self._mean = np.empty_like(total, subok=False), _OWN
+            self._mean = empty(total.shape, total.dtype), _OWN
         return self._divide(total, self._mean[0])
 
 
@@ -240,7 +240,7 @@ class MeanOfHalves:
         """A stretch; valid until the next one is read."""
         left = self._left[part]
         if len(self._stretch) < len(left):
-            self._stretch = np.empty_like(left, subok=False)
+            self._stretch = empty(left.shape, left.dtype)
         out = self._stretch[: len(left)]
         self._divide(np.add(left, self._right[part], out=out), out)
         if self.look is not None:
@@ -279,7 +279,7 @@ class LateMean(TreeSum):
         if done is None:
             return None
         if done[0] == self._tree.root:
-            return self._divide(done[1], np.empty_like(done[1], subok=False)) if self._halves else done[1]
+            return self._divide(done[1], empty(done[1].shape, done[1].dtype)) if self._halves else done[1]
         found = [self._parts[half] for half in self._halves if half in self._parts]
         if len(found) < 2:
             return None

@@ -1,7 +1,9 @@
 """What a gradient-descent rule is: from gradients to the change of the parameters."""
 
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -30,6 +32,29 @@ class Stretches(Protocol):
     def __len__(self) -> int: ...
 
     def __getitem__(self, part: slice, /) -> Array: ...
+
+
+class JoinedVectors:
+    """Arrays read as one vector, one behind the other: where they lie, but for stretches that go over an end."""
+
+    def __init__(self, arrays: Sequence[Array]) -> None:
+        self._vectors = [array.reshape(-1) for array in arrays]
+        self._ends = list(accumulate(map(len, self._vectors)))
+        self.shape = (self._ends[-1],)
+
+    def __len__(self) -> int:
+        return self._ends[-1]
+
+    def __getitem__(self, part: slice) -> Array:
+        """A stretch with a beginning and an end, which may be that of a longer vector."""
+        start, stop = part.start, min(part.stop, self._ends[-1])
+        parts = []
+        for place in range(bisect_right(self._ends, start), len(self._vectors)):
+            vector, begin = self._vectors[place], self._ends[place] - len(self._vectors[place])
+            parts.append(vector[max(start - begin, 0) : stop - begin])
+            if stop <= self._ends[place]:
+                break
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 class IGradientDescent(Configurable, ABC, configured=True):
@@ -110,8 +135,13 @@ class IGradientDescent(Configurable, ABC, configured=True):
         """Change `parameters` in place by one step. Both are vectors of equal length, the same length at every call."""
         self.update_from(parameters, gradients)
 
+    @property
+    def reads_stretches(self) -> bool:
+        """Whether it takes `update_from`: where it has not defined `update` anew."""
+        return type(self).update is IGradientDescent.update
+
     def update_from(self, parameters: Array, gradients: Array | Stretches) -> None:
-        """`update`, for gradients that may be computed a stretch at a time, of a rule that has not defined `update` anew."""
+        """`update`, for gradients that are no array; some are computed a stretch at a time."""
         self._begin(parameters, gradients)
         for part in _parts(len(gradients), CHUNK):
             value = parameters[part]

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from nn.arrays import Array
-from nn.gradient_descent.interface import IGradientDescent
+from nn.gradient_descent.interface import IGradientDescent, JoinedVectors
 from nn.optimizer.interface import Exchange, IOptimizer
 from nn.value.store import VariableStore
 from nn.value.value import Variable
@@ -109,14 +109,15 @@ class PSGDOptimizer(ExchangingOptimizer):
 
     def finish_batch(self) -> Iterator[int]:
         """Wait for every merged gradient in the order in which they were put, then apply the rule to all: where they lie, if
-        they are one vector that nobody looks at in the store."""
+        nobody looks at them in the store."""
         yield from self.wait()
-        gradients = self.store.gradients
-        if self.shows_gradients or len(self._gradients) > 1:
+        values, dtype = self.store.values, self.store.dtype
+        if self.shows_gradients or not self.rule.reads_stretches:
             self.take(self._gradients)
+            self.rule.update(values, self.store.gradients)
         else:
-            gradients = np.asarray(self.partners.get(0), self.store.dtype).reshape(-1)
-        self.rule.update(self.store.values, gradients)
+            merged = [np.asarray(self.partners.get(place), dtype) for place in range(len(self._gradients))]
+            self.rule.update_from(values, JoinedVectors(merged) if len(merged) > 1 else merged[0].reshape(-1))
         self.store.apply_changes()
 
 

@@ -70,7 +70,7 @@ class ShardedPSGDOptimizer(ExchangingOptimizer):
         self._gathered: dict[str, Array] = {}
         self._gathered_step = -1
         read: Callable[[int], Array | Stretches] | None = getattr(exchange, "read", None)
-        self._read = read if type(rule).update is IGradientDescent.update else None
+        self._read = read if rule.reads_stretches else None
 
     @classmethod
     def admit(cls, rule: IGradientDescent) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from network.memory import SMALLEST, SlabPool
+from network.memory import CACHE_LINE, SMALLEST, SlabPool
 
 SIZE = 2 * SMALLEST
 U1, F8 = np.dtype(np.uint8), np.dtype(np.float64)
@@ -26,6 +26,7 @@ def test_memory_is_used_again_when_nobody_holds_the_array() -> None:
     second = pool.empty((2, SIZE // 16), F8, SIZE)
     assert (address(second), second.shape, second.dtype, pool.held) == (place, (2, SIZE // 16), F8, SIZE)
     assert second.flags.c_contiguous and second.flags.writeable
+    assert not address(second) % CACHE_LINE
     del second
     assert address(pool.empty((SIZE // 2,), U1, SIZE // 2)) != place
     assert address(pool.empty((SIZE - 16,), U1, SIZE - 16)) == place
