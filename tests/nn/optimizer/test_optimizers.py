@@ -94,6 +94,27 @@ def test_raw_gradients_are_exchanged_and_the_rule_applied_after(kind: type[IOpti
     assert store.gradients.tolist() == [0, 2, 4, 6, 8]
 
 
+@pytest.mark.parametrize("rule", [ADAMOptimizer(0.1, weight_decay=0.1), SGDOptimizer(0.1, clip_norm=0.5), LAMBOptimizer(0.1)])
+def test_merged_gradients_are_read_where_they_lie(rule: IGradientDescent) -> None:
+    """Of several variables, also where a stretch of the rule goes over two or all of them: the bits of one vector."""
+
+    class Doubled(PSGDOptimizer):
+        shows_gradients = False
+
+    values = []
+    for kind in (PSGDOptimizer, Doubled):
+        store = VariableStore([Variable([n]) for n in (70_000, 2, 65_536, 5, 1)], (), np.dtype("float32"), 0)
+        store.values[:] = np.linspace(-1, 1, len(store.values))
+        optimizer = kind(deepcopy(rule), store, Recorder(*range(5)))
+        for step in range(2):
+            store.gradients[:] = np.sin(np.arange(len(store.values)) + step)
+            for variable in store.variables:
+                optimizer.gradient_ready(variable, 0)
+            assert list(optimizer.finish_batch()) == []
+        values.append(store.values.tobytes())
+    assert values[0] == values[1]
+
+
 def test_ascent_is_descent_on_the_negative() -> None:
     store, up, down = small_store(), ADAMOptimizer(0.1, weight_decay=0.5), ADAMOptimizer(0.1, weight_decay=0.5)
     expected, optimizer = np.zeros(5, np.float32), GAOptimizer(up, store)
