@@ -24,6 +24,14 @@ _log = get_logger("parallel_sgd.codec")
 _INT = frozenset({int})
 
 
+def made(kind: type[Codec], node_id: int) -> Codec:
+    """A codec of a node. Raises: TypeError for a class whose constructor leaves out that of `Codec`."""
+    codec = kind(node_id)
+    if not hasattr(codec, "_result"):
+        raise TypeError(f"{kind.__name__}.__init__() must call super().__init__(node_id)")
+    return codec
+
+
 class CodecBank:
     """Calls the codecs and posts what they return, tagged with the current batch.
 
@@ -69,7 +77,7 @@ class CodecBank:
         self.codecs: list[Codec] = []
         for variable, kind in enumerate(kinds):
             self._enter(variable)
-            self.codecs.append(kind(channel.node_id))
+            self.codecs.append(made(kind, channel.node_id))
         # where a codec checks what comes, and says what it has, as all do by themselves, that is done here, without a call
         self._checks = [kind.check is not Codec.check and not kind.takes_alike for kind in kinds]
         self.plain_results = [kind.is_done is Codec.is_done and kind.get_result is Codec.get_result for kind in kinds]

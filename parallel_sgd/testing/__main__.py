@@ -6,16 +6,18 @@ import json
 import sys
 
 import parallel_sgd.codec
+from network.errors import NetworkError
 from parallel_sgd.codec import Codec
 from parallel_sgd.names import find_class, known_classes
 from rpc import OptionParser
 from rpc.files import parsed
+from rpc.job import users_traceback
 
 from .laws import CodecLawError, check_codec
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Return 0 when all laws hold, 1 when one is broken, 2 for a command that makes no sense."""
+    """Return 0 when all laws hold, 1 when one is broken or the codec raises, 2 for a command that makes no sense."""
     parser = OptionParser(prog="python -m parallel_sgd.testing", description="Tries the laws of codecs on yours.")
     parser.add_argument("codec", help="file.py:Class, module:Class, or the name of a codec of parallel_sgd.codec")
     parser.add_argument("--server", help="the codec of the parameter server, named likewise")
@@ -35,6 +37,9 @@ def main(arguments: list[str] | None = None) -> int:
         report = check_codec(codec, server=server, parameters=parameters, replicas_agree=not options.replicas_differ)
     except CodecLawError as error:
         sys.stderr.write(f"{error}\n")
+        return 1
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, OSError, RuntimeError, NetworkError) as error:
+        sys.stderr.write(users_traceback(error) or f"{type(error).__name__}: {error}\n")  # without the frames of the engine
         return 1
     sys.stdout.write(f"{report.summary()}\n")
     return 0

@@ -17,6 +17,7 @@ from parallel_sgd.accounts import SENT
 from parallel_sgd.batch_sync import AsynchronizedSGD, SynchronizedSGD
 from parallel_sgd.channel import Key
 from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, netEncapsulation
+from parallel_sgd.codec.bank import made
 from parallel_sgd.codec.parameters import check_parameters
 from parallel_sgd.in_process_scheduler import Link, reliable
 from parallel_sgd.profiles import DuplicateAssignment, IIDBlockAssignment, ISetting
@@ -68,9 +69,12 @@ def check_codec(
     `codec_extra_parameters`. `replicas_agree=False`, or `agrees = False` in the class, is for codecs that leave workers with
     different values, as gossip does. A codec that is `asynchronous` is tried under AsynchronizedSGD.
 
-    Raises: CodecLawError for the first law that is broken; ValueError for a parameter that no codec reads; whatever the codec
-        raises.
+    Raises: CodecLawError for the first law that is broken; ValueError for a parameter that no codec reads; TypeError for what
+        is no class of codecs; whatever the codec raises.
     """
+    for name, kind in (("codec", codec), ("server", Codec if server is None else server)):
+        if not isinstance(kind, type) or not issubclass(kind, Codec):
+            raise TypeError(f"check_codec '{name}' must be a class derived from Codec, got {kind!r}")
     check_parameters(parameters or {}, [codec, *([server] if server else [])])
     trial = _Trial(
         codec, server or (codec if codec.needs_server else None), dict(parameters or {}), replicas_agree and codec.agrees
@@ -170,7 +174,7 @@ def _takes_zeros(trial: _Trial, assignment: ISetting) -> str:
 def _leaves_input(trial: _Trial, assignment: ISetting) -> str:
     """The arrays that a codec is given stay as they are."""
     with GlobalSettings.use(assignment, trial.parameters, values=[start(0, SHAPES)]):
-        codec = trial.codec(0)
+        codec = made(trial.codec, 0)
         for block in assignment.node_2_block[0]:
             content = gradient(0, block, 0, SHAPES)
             content.flags.writeable = False

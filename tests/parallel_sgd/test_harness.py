@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,37 +11,6 @@ import pytest
 from parallel_sgd import codec as codecs
 from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, Plain, SyncPS, netEncapsulation
 from parallel_sgd.testing import CodecLawError, check_codec
-from parallel_sgd.testing.__main__ import main
-
-MINE = '''
-from parallel_sgd.codec import Codec, GlobalSettings, netEncapsulation
-
-
-class Mine(Codec):
-    """Sends every own block to everybody; the mean over blocks when all are here."""
-
-    def __init__(self, node_id):
-        super().__init__(node_id)
-        self.settings = GlobalSettings.get_default()
-        self.blocks = {}
-
-    def update_blocks(self, block_weight):
-        self.blocks[block_weight.block_id] = block_weight.content
-        others = [node for node in self.settings.nodes if node != self.node_id]
-        yield netEncapsulation(others, (block_weight.block_id, block_weight.content))
-        self.finish()
-
-    def receive_blocks(self, content):
-        block, array = content
-        self.blocks[block] = array
-        self.finish()
-
-    def finish(self):
-        if len(self.blocks) == self.settings.block_count:
-            total = sum(self.blocks[block] for block in sorted(self.blocks))
-            self.set_result(total / len(self.blocks))
-            self.blocks = {}
-'''
 
 
 @pytest.mark.parametrize("kind", [Plain, SyncPS, codecs.TopK])
@@ -163,29 +130,3 @@ def test_a_codec_without_a_rescue_is_not_blamed_for_it() -> None:
     assert set(report.skipped) == {"a lost packet is made up for", "a packet that comes twice changes nothing"}
     assert "all workers agree" in report.held
     assert "not tried a lost packet is made up for: do_something_to_save_yourself()" in report.summary()
-
-
-@pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A file with a codec of the user's own."""
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    file = tmp_path / "my_codec.py"
-    file.write_text(MINE)
-    yield str(file)
-    sys.modules.pop("my_codec", None)
-
-
-def test_the_command_line(own: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([f"{own}:Mine"]) == 0
-    assert "Mine: " in capsys.readouterr().out
-    assert main(["QSGD", "--parameters", '{"bits": 4}']) == 0
-    for wrong, message in [
-        ("Nothing", "codec 'Nothing' is unknown. Known: "),
-        (f"{own}:Yours", "has no 'Yours'"),
-        (f"{own[:-3]}s.py:Mine", "does not exist"),
-        ("nn.layer:Dense", "must be a class derived from Codec"),
-    ]:
-        with pytest.raises(SystemExit) as end:
-            main([wrong])
-        assert end.value.code == 2
-        assert message in capsys.readouterr().err

@@ -101,7 +101,11 @@ class RescuingSync(ISyncType):
         heard = {sender for sender, of in self.codecs.heard if of == variable}
         partners = self.codecs.accounts.targets(variable) or set(assignment.nodes)
         silent = sorted(partners - heard - {codec.node_id})
-        return f"{what}: nothing came from node(s) {listed(silent)}" if silent else f"{what}: {type(codec).__name__}"
+        return (
+            f"{what}: nothing came from node(s) {listed(silent)}"
+            if silent
+            else f"{what}: all have sent, but {type(codec).__name__} has set no result"
+        )
 
 
 def listed(numbers: list[int]) -> str:
