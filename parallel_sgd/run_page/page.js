@@ -67,7 +67,8 @@ function drawCurves() {
     const named = few ? series.map(one => one.name) : lines.filter(line => line.mean).map(line => line.label);
     show("curve-" + number, {legend: legend(named), color: OTHERS, grid: {left: 54, right: 18, top: 36, bottom: 40},
       xAxis: axis({type: "value", name: curvesPer, nameLocation: "middle", nameGap: 24, min: "dataMin", max: "dataMax", minInterval: 1}),
-      yAxis: axis({type: "value", scale: true}), series: series,
+      // a share, such as accuracy, ends at 1, and so does its axis
+      yAxis: axis({type: "value", scale: true, max: seen => seen.min >= 0 && seen.max > 0.9 && seen.max <= 1 ? 1 : null}), series: series,
       tooltip: {trigger: few ? "axis" : "item", valueFormatter: value => value === undefined ? "" : Number(value).toPrecision(5)}});
   }
 }
