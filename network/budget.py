@@ -95,11 +95,11 @@ def _too_much(size: int, limit: int) -> ProtocolError:
     )
 
 
-def is_within(text: str, budget: int = OBJECT_BYTES) -> bool:
-    """Whether a text in JSON would become at most `budget` bytes of objects and twice its own, counted by its brackets and
+def is_within(text: str) -> bool:
+    """Whether a text in JSON would become at most `OBJECT_BYTES` of objects and twice its own bytes, counted by brackets and
     commas, those within strings, too.
     """
-    return 88 * text.count("[") + 320 * text.count("{") + 64 * text.count(",") <= budget + 2 * len(text)
+    return 88 * text.count("[") + 320 * text.count("{") + 64 * text.count(",") <= OBJECT_BYTES + 2 * len(text)
 
 
 def _check_lengths(tree: bytes | bytearray | memoryview) -> None:

@@ -39,12 +39,12 @@ class Target(NamedTuple):
     unix_path: str = ""
 
 
-def dial(target: Target, limit: float = CONNECT_SECONDS, clock: Clock | None = None) -> Session:
+def dial(target: Target, limit: float = CONNECT_SECONDS) -> Session:
     """Open one session within `limit` seconds.
 
     Raises: NetworkError (TimedOut, PeerLost, Rejected, ...) that names the address.
     """
-    sessions, errors = dial_all({0: target}, limit, clock)
+    sessions, errors = dial_all({0: target}, limit)
     if errors:
         raise errors[0]
     return sessions[0]

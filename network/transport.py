@@ -81,6 +81,7 @@ class Waiter(Protocol):
 UNIX_BUFFER = 1 << 20  # bytes; TCP sizes its buffers by itself, and better
 MAX_UNIX_PATH = 107
 _LISTENS = "0A"  # the state of a socket in /proc/net/tcp
+_BACKLOG = 1024  # connections that wait to be accepted
 _MAX_BUFFERS = 64  # per sendmsg; Linux allows 1024, but gathering more at once gains nothing
 
 
@@ -246,7 +247,7 @@ def resolve(address: Address, limit: float) -> list[tuple[socket.AddressFamily, 
     return found
 
 
-def listen_tcp(address: Address, backlog: int = 1024) -> socket.socket:
+def listen_tcp(address: Address) -> socket.socket:
     """A listening, non-blocking TCP socket; port 0 picks a free one.
 
     Raises: NetworkError naming the address; PortInUse, which tells what to do; NetworkError where nothing could be encrypted.
@@ -262,7 +263,7 @@ def listen_tcp(address: Address, backlog: int = 1024) -> socket.socket:
         if family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         sock.bind(sockaddr)
-        sock.listen(backlog)
+        sock.listen(_BACKLOG)
     except OSError as error:
         sock.close()
         if error.errno == errno.EADDRINUSE:
@@ -302,7 +303,7 @@ def _user_name(number: int) -> str:
         return str(number)
 
 
-def listen_unix(path: Path, backlog: int = 1024) -> socket.socket:
+def listen_unix(path: Path) -> socket.socket:
     """A listening, non-blocking Unix socket at `path`, mode 0600; a stale one of ours is replaced.
 
     Raises: NetworkError when the path is too long for the system or cannot be used.
@@ -314,7 +315,7 @@ def listen_unix(path: Path, backlog: int = 1024) -> socket.socket:
         path.unlink(missing_ok=True)
         sock.bind(str(path))
         path.chmod(0o600)
-        sock.listen(backlog)
+        sock.listen(_BACKLOG)
     except OSError as error:
         sock.close()
         raise NetworkError(f"Cannot listen on {path}: {error.strerror}.") from error

@@ -228,9 +228,10 @@ class MeanOfHalves:
     """The mean of vectors whose two halves are summed up: added and divided where it is read, a stretch at a time, so that
     whoever uses a stretch finds it in the cache of the core. `look` is shown each stretch."""
 
-    def __init__(self, left: Array, right: Array, divide: Division, look: Callable[[Array], None] | None = None) -> None:
+    def __init__(self, left: Array, right: Array, divide: Division) -> None:
         self._left, self._right, self._divide = left, right, divide
-        self.shape, self.look = left.shape, look
+        self.shape = left.shape
+        self.look: Callable[[Array], None] | None = None
         self._stretch = np.empty_like(left[:0])
 
     def __len__(self) -> int:

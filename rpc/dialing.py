@@ -27,10 +27,10 @@ def connect_seconds(fullest: int) -> float:
 
 
 def dial_processes(
-    targets: Mapping[int, Target], limit: float = CONNECT_SECONDS, clock: Clock | None = None
+    targets: Mapping[int, Target], limit: float = CONNECT_SECONDS
 ) -> tuple[dict[int, Session], dict[int, NetworkError]]:
     """As `network.dial.dial_all`, by `ProcessDialer`."""
-    return dial_all(targets, limit, clock, ProcessDialer)
+    return dial_all(targets, limit, kind=ProcessDialer)
 
 
 class ProcessDialer(Dialing):
@@ -73,12 +73,12 @@ class ProcessDialer(Dialing):
         self._again.clear()
 
 
-def await_submitter(controller: Controller, limit: float = SUBMITTER_SECONDS) -> Session:
+def await_submitter(controller: Controller) -> Session:
     """The submitter's session, which it opens once the executor runs (`Coordinator.call`, `AbsExecutable.serves_submitter`).
 
     Raises: TimedOut, PeerLost, ProtocolError when a peer poses as the submitter.
     """
-    controller.wait_until(lambda: SUBMITTER in controller.sessions, limit, lambda: "the submitter to call")
+    controller.wait_until(lambda: SUBMITTER in controller.sessions, SUBMITTER_SECONDS, lambda: "the submitter to call")
     session = controller.sessions[SUBMITTER]
     if session.role != "code":
         raise ProtocolError("Only who has the key for code may be the submitter.")

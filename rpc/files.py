@@ -200,12 +200,12 @@ def is_full(error: OSError) -> bool:
     return error.errno in _FULL
 
 
-def when_there_is_room(write: Callable[[], Result], what: str, logger: logging.Logger, seconds: float = ROOM_SECONDS) -> Result:
-    """Call `write`, again and again for up to `seconds` while the disk is full; `what` is written, in words.
+def when_there_is_room(write: Callable[[], Result], what: str, logger: logging.Logger) -> Result:
+    """Call `write`, again and again for up to `ROOM_SECONDS` while the disk is full; `what` is written, in words.
 
     Raises: what `write` raised last.
     """
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + ROOM_SECONDS
     warned = False
     while True:
         try:
@@ -214,7 +214,7 @@ def when_there_is_room(write: Callable[[], Result], what: str, logger: logging.L
             if not is_full(error) or time.monotonic() >= deadline:
                 raise
             if not warned:
-                logger.warning("%s cannot be written: %s. Trying again for up to %g s.", what, error.strerror, seconds)
+                logger.warning("%s cannot be written: %s. Trying again for up to %g s.", what, error.strerror, ROOM_SECONDS)
             warned = True
         time.sleep(PAUSE_SECONDS)
 

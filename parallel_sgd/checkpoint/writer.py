@@ -46,10 +46,10 @@ class Writer:
         self.tried: Position | None = None
         self.failures = 0
 
-    def await_turn(self, seconds: float = PATIENCE_SECONDS) -> bool:
+    def await_turn(self) -> bool:
         """Wait until no snapshot waits any more; False when that took longer."""
         with self._changed:
-            return self._changed.wait_for(lambda: self._next is None, seconds)
+            return self._changed.wait_for(lambda: self._next is None, PATIENCE_SECONDS)
 
     def withdraw(self) -> None:
         """Drop the snapshot that waits, if any: a newer one is about to come."""

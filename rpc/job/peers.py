@@ -51,9 +51,7 @@ class PeerConnector:
         self.place = list(place)
         self._job, self._keys, self._pending = job, keys, pending
 
-    def meet(
-        self, attempt: int, places: Mapping[int, Sequence[str]], go_on: Callable[[], bool], limit: float = MEET_SECONDS
-    ) -> dict[int, Session]:
+    def meet(self, attempt: int, places: Mapping[int, Sequence[str]], go_on: Callable[[], bool]) -> dict[int, Session]:
         """Sessions with all other nodes of `places`, which belong to the caller. Who calls for an earlier attempt is refused.
 
         `go_on` is asked again and again whether the round is still to be; it may show that this process lives.
@@ -63,7 +61,7 @@ class PeerConnector:
         if unknown:
             raise Rejected(f"Node {self.node} shares no key with nodes {unknown}, so it cannot call them.")
         self._pending.begin(attempt)
-        deadline = time.monotonic() + limit
+        deadline = time.monotonic() + MEET_SECONDS
         met: dict[int, Session] = {}
         try:
             while True:
@@ -78,7 +76,9 @@ class PeerConnector:
                 if not go_on():
                     raise PeerLost(missing[0], places[missing[0]][0], f"round {attempt + 1} was given up")
                 if time.monotonic() >= deadline:
-                    raise TimedOut(f"{', '.join(f'node {node} at {places[node][0]}' for node in missing)} to meet", limit)
+                    raise TimedOut(
+                        f"{', '.join(f'node {node} at {places[node][0]}' for node in missing)} to meet", MEET_SECONDS
+                    )
                 met.update(self._call(attempt, {node: places[node] for node in missing if node < self.node}))
                 if len(met) < len(places) - 1:
                     self._pending.wait(_LOOK_SECONDS)

@@ -96,8 +96,7 @@ class LocalLauncher(Launcher):
 
     lasting = False
 
-    def __init__(self, *, slots: int = 1, log_level: str = "ERROR") -> None:
-        self._slots, self._log_level = slots, log_level
+    def __init__(self) -> None:
         self._held = contextlib.ExitStack()
         self._addresses: list[Address] = []
         self.key_file: KeyFile = None
@@ -105,13 +104,13 @@ class LocalLauncher(Launcher):
 
     def start(self, count: int) -> list[Address]:
         checked_count("local launcher", count)
-        self.agents = agents = self._held.enter_context(local_agents(count, slots=self._slots, log_level=self._log_level))
+        self.agents = agents = self._held.enter_context(local_agents(count, log_level="ERROR"))
         self.key_file, self._addresses = agents.key_file, agents.addresses
         return list(agents.addresses)
 
     def discover(self) -> list[str]:
         """All that were started; who dies is found by the failure detector."""
-        return [f"{address} slots={self._slots}" for address in self._addresses]
+        return [f"{address} slots=1" for address in self._addresses]
 
     def close(self) -> None:
         self._held.close()
