@@ -57,12 +57,16 @@ def called_with(
         @wraps(method)
         def call(self: Job, /, *args: P.args, **given: P.kwargs) -> Result:
             try:
-                signature.bind(self, *args, **given)
+                bound = signature.bind(self, *args, **given).arguments
             except TypeError as error:
                 unknown = next((name for name in given if name not in signature.parameters), None)
                 known = (*signature.parameters, *_MEANT)
                 hint = "" if unknown is None else did_you_mean(unknown, known, quoted=False, meant=_MEANT)
                 raise TypeError(f"{method.__qualname__}() {error}{hint}") from None
+            for name, other in (("epoch", "epochs"), ("mission_title", "job_title")):
+                if name in bound and bound.get(other) is not None:
+                    both = f"{bound[name]!r} and {bound[other]!r}"
+                    raise ValueError(f"parallel() takes '{name}' or '{other}', which is the same, got both, {both}")
             return method(self, make(*args, **given))
 
         call.__signature__ = signature  # type: ignore[attr-defined]

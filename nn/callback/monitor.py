@@ -54,7 +54,8 @@ def _mode(owner: str, name: str) -> str:
     lower = name.lower()
     small, large = (any(word in lower for word in words) for words in (_SMALL, _LARGE))
     if small == large:
-        raise ValueError(f"{owner} cannot tell whether {name!r} should be small or large: give mode='min' or 'max'")
+        near = arguments.did_you_mean(name, get_args(get_args(Result)[0]))
+        raise ValueError(f"{owner} cannot tell whether {name!r} should be small or large: give mode='min' or 'max'{near}")
     return "min" if small else "max"
 
 

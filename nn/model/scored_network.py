@@ -202,9 +202,13 @@ class ScoredNetwork(Network, ABC):
         return super()._missing()
 
 
-def _metric(given: Metric | MetricName, loss: Loss) -> Metric:
+def _metric(given: object, loss: Loss) -> Metric:
     if given == "accuracy" and type(loss).__name__ == "Binary_Cross_Entropy":
         given = "binary_accuracy"
+    if isinstance(given, (list, tuple)):
+        raise TypeError(
+            f"setup() 'metrics' must be given one by one, got {arguments.short(given)}; write setup(loss, *metrics)"
+        )
     metric: Metric = part("setup()", "metrics", given, Metric, "nn.metric")
     return metric
 

@@ -363,6 +363,14 @@ DATA = nn.dataset.Digits()
             )
             for other, ours in (("learn_rate", r"gd_params=\(0.01,\)"), ("batch_size", "block_size"))
         ),
+        *(
+            (
+                lambda given=given: ParallelSGD.parallel(None, in_process(1), **given),
+                *(ValueError, rf"^parallel\(\) takes '{name}' or '{other}', which is the same, got both, 'a' and 'b'$"),
+            )
+            for name, other in (("epoch", "epochs"), ("mission_title", "job_title"))
+            for given in ({name: "a", other: "b"},)
+        ),
         (
             lambda: ParallelSGD.parallel(None),
             *(TypeError, r"^ParallelSGD.parallel\(\) missing a required argument: 'nodes'"),

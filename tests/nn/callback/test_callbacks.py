@@ -284,6 +284,7 @@ def log(text, path="log.csv"):
           )),
         (lambda: EarlyStopping("val_score"),
          "EarlyStopping cannot tell whether 'val_score' should be small or large: give mode='min' or 'max'"),
+        (lambda: EarlyStopping("val_acc"), "give mode='min' or 'max'; did you mean 'val_accuracy'?"),
         (lambda: EarlyStopping(patience=-1), "ValueError: EarlyStopping 'patience' must be an integer of at least 0, got -1"),
         (lambda: EarlyStopping(restore_best=1), "TypeError: EarlyStopping 'restore_best' must be an instance of bool"),
         (lambda: LearningRateScheduler(0.1), r"TypeError: .* 'schedule' must be a function of the epoch, got 0\.1"),

@@ -243,6 +243,8 @@ NO_SUPER = r"__init__\(\) must call super\(\).__init__\(\)"
          r"TypeError: .*'layer' must be an instance of Layer, got the class; write Flatten\(\)"),
         (lambda: READY.setup(nn.loss.MSELoss),
          r"TypeError: .*setup\(\) 'loss' must be an instance of Loss, got the class; write MSELoss\(\)"),
+        (lambda: READY.setup("mse", ["mse"]),
+         r"TypeError: setup\(\) 'metrics' must be given one by one, got \['mse'\]; write setup\(loss, \*metrics\)"),
         (lambda: READY.setup(nn.loss.MSELoss(), 3), r"TypeError: .*setup\(\) 'metrics' must be an instance of Metric"),
         (lambda: READY.setup(nn.loss.MSELoss(), nn.metric.MeanSquareError(), nn.metric.MeanSquareError()),
          "ValueError: .*must have different names, got Loss, mse, mse"),
