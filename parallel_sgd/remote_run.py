@@ -83,7 +83,7 @@ def run_on_agents(spec: JobSpec, arrays: Samples, followers: Followers | None = 
             raise
         except Deposed as error:
             outcome.goes_on = True
-            raise Deposed(f"{error} 'psgd-submit --attach {job}' shows its progress again.") from error
+            raise Deposed(f"{error} 'psgd attach {job}' shows its progress again.") from error
         adopt(run.path, coordinator.files)
         result = _result(spec, coordinator, results, loop.recovery.restarts)
         write_run_manifest(run.path, job, result.files)

@@ -312,7 +312,7 @@ class RestartLoop:
             except NoMajority as error:
                 outcome = "left"
                 job = self._manifest.job
-                _log.warning("The job may go on without us, which 'psgd-submit --attach %s' would show. %s", job, error)
+                _log.warning("The job may go on without us, which 'psgd attach %s' would show. %s", job, error)
         failed = self._failed(coordinator, reason)
         coordinator.conclude(outcome, str(failed), report_of(failed.verdicts))
         if self._candidacy is not None:
@@ -387,4 +387,4 @@ class RestartLoop:
         """Whoever leaves between two attempts leaves the next one to a standby driver."""
         if self._driver:
             self.left, job = True, self._manifest.job
-            _log.warning("The job %s goes on without us. 'psgd-submit --attach %s' shows its progress again.", job, job)
+            _log.warning("The job %s goes on without us. 'psgd attach %s' shows its progress again.", job, job)

@@ -126,7 +126,7 @@ def stop(options: argparse.Namespace) -> int:
     """
     with reach_all(options) as com:
         reclaimer = Reclaimer(com)
-        reclaimer.stop(options.stop, "It was stopped by psgd-submit --stop.")
+        reclaimer.stop(options.stop, "It was stopped by 'psgd stop'.")
         states = reclaimer.follow(options.stop)
     content = {"job": options.stop, "outcome": reclaimer.outcome, "nodes": {str(n): s for n, (s, _) in states.items()}}
     tell(options, content, f"The job {options.stop} has ended: {reclaimer.outcome}.")

@@ -1,4 +1,4 @@
-"""`psgd-submit --post-mortem JOB`: from agents to a zip, which appears whole or not at all."""
+"""`psgd post-mortem JOB`: from agents to a zip, which appears whole or not at all."""
 
 from __future__ import annotations
 

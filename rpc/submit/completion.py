@@ -129,8 +129,8 @@ class EndOfJob:
             lacking = ", ".join(map(str, self._handoffs.lacking))
             self._logger.warning("Nodes ({%s}) do not have all they need to start the job again without us.", lacking)
         self._logger.warning(
-            "The job %s goes on without us%s. 'psgd-submit --attach %s' shows its progress again, '--retrieve %s' fetches its "
-            "files, '--stop %s' ends it; in a program, rpc.Reclaimer(com) has follow(), require_client_log() and stop().",
+            "The job %s goes on without us%s. 'psgd attach %s' shows its progress again, 'psgd fetch %s' fetches its "
+            "files, 'psgd stop %s' ends it; in a program, rpc.Reclaimer(com) has follow(), require_client_log() and stop().",
             self._job,
             ", driven by one of its nodes" if self._handoffs.is_handed_off else "",
             *[self._job] * 3,

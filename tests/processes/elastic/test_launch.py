@@ -443,7 +443,7 @@ def test_an_agent_that_dies_and_comes_back(own: Cluster, tmp_path: Path) -> None
 
 @covers("EL-20")
 def test_who_is_stopped_stays_so(free: Cluster, tmp_path: Path) -> None:
-    """a job that somebody ends (`psgd-submit --stop`) is not begun again."""
+    """a job that somebody ends (`psgd stop`) is not begun again."""
     stage = Stage(free, tmp_path, a=1, b=1)
 
     def story() -> None:

@@ -113,8 +113,8 @@ def test_a_job_that_was_left_is_stopped(trio: Cluster, left: Left, tmp_path: Pat
     `--stop` ends it wherever it runs, nobody takes it over, and who attaches later is told."""
     left.submitter.send_signal(signal.SIGINT)
     assert left.submitter.wait(60) == -signal.SIGINT
-    assert f"'psgd-submit --attach {left.job}' shows its progress again" in left.said
-    assert f"'--stop {left.job}' ends it" in left.said
+    assert f"'psgd attach {left.job}' shows its progress again" in left.said
+    assert f"'psgd stop {left.job}' ends it" in left.said
     assert "Traceback" not in left.said
     (page,) = (left.place / "away").glob("runs/lonely-1/report.html")
     assert "left running" in page.read_text() and f"&#x27;psgd attach {left.job}&#x27; follows it again" in page.read_text()
@@ -128,7 +128,7 @@ def test_a_job_that_was_left_is_stopped(trio: Cluster, left: Left, tmp_path: Pat
     wait_for(trio.idle, "the agents to be free, without standby drivers")
     assert [left.record(node)["outcome"] for node in range(3)] == ["stopped"] * 3
     code, _, err = left.run("--attach", left.job)
-    assert code == 1 and "It was stopped by psgd-submit --stop." in err
+    assert code == 1 and "It was stopped by 'psgd stop'." in err
     code, _, err = left.run("--stop", "20200101-000000-00000000")
     assert code == 2 and "None of the nodes knows job 20200101-000000-00000000" in err
 

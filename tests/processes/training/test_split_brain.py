@@ -85,7 +85,7 @@ def test_hosts_that_come_back_when_the_submitter_has_given_up(four: Cluster, tmp
         go_on = stop(four)
         assert left.submitter.wait(60) == 1
         assert "JobFailed" in left.said and "It could not go on within 2 s. Node(1) at" in left.said
-        assert f"The job may go on without us, which 'psgd-submit --attach {left.job}' would show." in left.said
+        assert f"The job may go on without us, which 'psgd attach {left.job}' would show." in left.said
         wait_for(lambda: left.record(0)["outcome"] == "left", "node 0 to be told", 60)
         go_on()
         left.await_driver("Node(1)", [1, 2, 3])
