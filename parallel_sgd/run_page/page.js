@@ -109,7 +109,7 @@ function heat(id, columns, rows, cells, format, names) {
       inRange: {color: DARK.matches ? ["#1f2834", "#2f5f8f", "#62b6e0", "#e9f5c9"] : ["#eef3fa", "#9ec5ea", "#3d7edb", "#173a75"]}},
     tooltip: {formatter: item => escaped(names.tell(rows[item.value[1]], columns[item.value[0]])) + "<br><b>" + format(item.value[2]) + "</b>" +
       (names.parts ? names.parts(item.value) : "")},
-    series: [{type: "heatmap", data: cells, progressive: 0, itemStyle: {borderColor: DARK.matches ? "#1a2029" : "#fff", borderWidth: columns.length > 24 ? 0 : 1},
+    series: [{type: "heatmap", progressive: 0, data: cells, progressive: 0, itemStyle: {borderColor: DARK.matches ? "#1a2029" : "#fff", borderWidth: columns.length > 24 ? 0 : 1},
       label: {show: few, fontSize: 11, formatter: item => format(item.value[2])}}]},
     Math.max(230, 110 + Math.max(13, Math.min(30, 700 / rows.length)) * rows.length));
 }
@@ -204,7 +204,13 @@ document.addEventListener("DOMContentLoaded", () => {
   DARK.addEventListener("change", draw);
   let waiting = 0;
   window.addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(draw, 120); });
-  window.addEventListener("beforeprint", () => charts.forEach(chart => chart.resize()));
+  // a sheet is narrower than the window: 660 pixels fit on A4 and Letter
+  window.addEventListener("beforeprint", () => charts.forEach(chart => {
+    if (chart.getDom().clientWidth <= 660) return;
+    chart.resize({width: 660});
+    chart.getZr().flush();  // drawn now, not with the next picture of the screen
+  }));
+  window.addEventListener("afterprint", () => charts.forEach(chart => chart.resize({width: "auto"})));
   const data = document.getElementById("data");
   if (data) {
     const content = JSON.parse(data.textContent);

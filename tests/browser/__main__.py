@@ -1,5 +1,5 @@
 """`python -m tests.browser [FOLDER]`: real jobs, whose pages Chromium opens, as reports and live; pictures at 1280 and 400
-pixels go to FOLDER.
+pixels, and what a printer would get of reports, go to FOLDER.
 
 A page fails when its console has a message, when it asks the network for anything, when it is wider than the window, or when a
 chart has no data, also with scripts switched off, where tables stand in place of charts. So do pages of the documentation,

@@ -52,6 +52,7 @@ if (!isPlain && await tab.$('[data-per="step"]')) {
   await tab.setViewportSize({width: 1280, height: 900});
   await tab.click('[data-per="step"]');
   await tab.waitForTimeout(300);
+  await tab.pdf({path: join(folder, `${name}.pdf`), format: "A4"});
 }
 await browser.close();
 console.log(JSON.stringify(found));
