@@ -54,6 +54,8 @@ def run_on_agents(spec: JobSpec, arrays: Samples, followers: Followers | None = 
     run = new_run(spec, job, ON_AGENTS if agents is None else ON_LOCAL_WORKERS)
     if spec.resume is not None and spec.resume.local is not None:
         _log.info("%s", spec.resume.local.choice.said)
+    elif spec.resume is not None:
+        _log.info("Training goes on from the newest state of job %s; logs tell which.", spec.resume.name)
     with contextlib.ExitStack() as at_end:
         if isinstance(nodes, LocalNodes) and agents is not None:
             nodes.ended.append(run.close)  # they still write there

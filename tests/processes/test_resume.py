@@ -194,15 +194,19 @@ def test_without_a_checkpoint_training_starts_again(started: LocalAgents, tmp_pa
 
 
 @covers("SUB-44")
-def test_an_ended_job_goes_on_by_its_id_on_other_nodes(started: LocalAgents, tmp_path: Path) -> None:
+def test_an_ended_job_goes_on_by_its_id_on_other_nodes(
+    started: LocalAgents, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """`resume=<job id>` of conventions.md; the workers have changed places, so each sends the other what is its own. The
     last run in the directory of the first is its job, too."""
+    caplog.set_level(logging.INFO)
     settings: dict[str, Any] = {"codec": codec.TopK, **SGD}
     first = train(nodes_on(started, 0, 1), tmp_path, checkpoint_every="epoch", **{**settings, "epoch": 2})
     calm = undisturbed(tmp_path / "calm", **settings)
     moved = train(nodes_on(started, 1, 0), tmp_path / "moved", resume=first.job_id, **settings)
     assert weights(moved) == weights(calm) and moved == calm
     assert "Training goes on after 2 epochs, with epoch 3." in log_of(moved.files, 1)
+    assert f"Training goes on from the newest state of job {first.job_id}; logs tell which." in caplog.messages
     stayed = train(nodes_on(started, 0, 1), tmp_path, resume="last", **settings)
     assert weights(stayed) == weights(calm)
     assert rows(tmp_path, "TR", 0) == rows(tmp_path / "calm", "TR", 0)  # the earlier rows are on that node
