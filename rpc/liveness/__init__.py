@@ -8,7 +8,8 @@ at its agent    `process_monitor`, for one process: stuck (`stall_detector` deci
 at the driver   `cluster_monitor`, for all nodes: silent (before all run, too), cut, deadlock. `rpc.submit.event_loop` asks it,
                 and passes the loss on; so it does with a connection that has ended, of which `explain` says where it was.
 
-What a heartbeat says and when it is sent stands in `heartbeat`.
+What a heartbeat says and when it is sent stands in `heartbeat`. To add a reason to declare somebody dead: a kind of
+`rpc.verdict.Verdict`, decided in one of these two places, and its limit in `limits`, with the relation to others.
 """
 
 from . import limits as limits
