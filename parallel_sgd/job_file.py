@@ -40,7 +40,7 @@ _TABLES: Final[Mapping[str, Mapping[str, tuple[type, ...]]]] = {
     },
     "rows": dict.fromkeys(PARTS, (str,)),
 }
-_ROWS: Final = re.compile(r"\w{1,20} \d{1,20}(x\d{1,20})*( [0-9a-f]{8})*")
+ROWS: Final = re.compile(r"\S{1,40} \d{1,20}(x\d{1,20})*( [0-9a-f]{8})*")
 _SHIPPED: Final = re.compile(r"\w+(:[\d.]+$|:inf$|:\s*[A-Za-z_]\w*\s*=|$)")
 _NEEDED: Final = {"model": ("file", "sha256"), "data": ("sha256",), "run": ("workers", "blocks"), "rows": ()}
 
@@ -114,7 +114,7 @@ def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
             raise ValueError(f"'run.{name}' must be a positive integer, got {run[name]}")
     rows = content.get("rows", {})
     for name, value in rows.items():
-        if not _ROWS.fullmatch(value):
+        if not ROWS.fullmatch(value):
             raise ValueError(f"'rows.{name}' must be a type, a shape and checksums, got {value[:60]!r}")
     flags = {name: about.flag for name, about in known_options() if about.flag is not None}
     options = content.get("options", {})

@@ -17,6 +17,7 @@ import pytest
 
 import nn
 from nn.dataset import MNIST, ArrayDataset, NpzDataset, SimData
+from nn.dataset.interface import row_checksums_of
 from nn.dataset.transforms import ImageCls, Shuffle
 from nn.gradient_descent import SGDOptimizer
 from nn.optimizer import GradientAveragingOptimizer
@@ -25,9 +26,10 @@ from parallel_sgd.batch_sync import StaleSynchronous
 from parallel_sgd.checkpoint import Snapshot
 from parallel_sgd.codec import AsyncPS, GradCode, Plain, TopK
 from parallel_sgd.commands.options import make_parser, settings_of
-from parallel_sgd.job_file import JobFile
+from parallel_sgd.job_file import ROWS, JobFile
 from parallel_sgd.profiles import CyclicAssignment, FixedBlockAssignment
 from parallel_sgd.run import write_run_manifest
+from parallel_sgd.verification import rows_that_differ
 
 EPOCHS = 3
 OPTIONS: dict[str, Any] = {"epoch": EPOCHS, "block_size": 8, "gd_type": SGDOptimizer, "gd_params": (0.1,), "seed": 4}
@@ -437,6 +439,21 @@ def test_a_damaged_file_of_the_data_is_named(of_files: Path, capsys: pytest.Capt
     assert code == 1
     [found] = json.loads(out)["damaged"]
     assert "of the run is damaged: " in found and str(spoiled) in found
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (np.zeros((0, 3)), "it was float32 4x3, it is float64 0x3"),
+        (np.arange(4).astype("datetime64[s]"), "it was float32 4x3, it is datetime64[s] 4"),
+        (np.asfortranarray(np.arange(12).reshape(4, 3), ">f4"), ""),
+        (np.full((4, 3), 7, np.float32), "rows 0 to 3"),
+    ],
+)
+def test_arrays_of_all_kinds_have_checksums_of_rows(changed: np.ndarray[Any, Any], said: str) -> None:
+    """Layout and byte order do not count, and each text can stand in a job file."""
+    was, now = row_checksums_of(np.arange(12, dtype=np.float32).reshape(4, 3)), row_checksums_of(changed)
+    assert rows_that_differ(was, now) == said and ROWS.fullmatch(now)
 
 
 def test_an_older_run_has_no_checksums_of_rows(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
