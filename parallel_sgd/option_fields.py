@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:  # no worker loads it
     from .option_forms import Form
 
+Given = TypeVar("Given", bound="Options")
 VALUE: Final = "value"
 CODE: Final = "code"
 HERE: Final = "here"
@@ -49,6 +50,27 @@ class Option:
         from .option_forms import FORMS  # noqa: PLC0415 - no worker loads it
 
         return FORMS["plain" if self.flag is None else self.flag.form]
+
+
+@dataclass(frozen=True)
+class Options:
+    """The base of a data class whose fields are options."""
+
+    def without_words(self: Given) -> Given:
+        """These options with the parts that words in them stand for.
+
+        Raises: UnknownName (a ValueError) naming the option, and what is probably meant.
+        """
+        given = {name: about for name, about in known(type(self)) if isinstance(getattr(self, name), (str, Mapping))}
+        return replace(self, **{name: about.form.meant(f"'{name}'", getattr(self, name)) for name, about in given.items()})
+
+    def travelling(self, kind: str) -> dict[str, Any]:
+        """By name, the options that travel as `kind`, VALUE or CODE."""
+        return {name: getattr(self, name) for name, about in known(type(self)) if about.travels == kind}
+
+
+def known(kind: type[Options]) -> Iterator[tuple[str, Option]]:
+    return ((each.name, each.metadata["option"]) for each in fields(kind))
 
 
 def about(

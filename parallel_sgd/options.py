@@ -17,7 +17,7 @@ to be written by `python -m tests.parallel_sgd.test_options`.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -35,7 +35,7 @@ from .batch_sync.sync.interface import ISyncType, SyncChoice, SyncSetting
 from .batch_sync.sync.synchronized import SynchronizedSGD
 from .checkpoint.schedule import AUTO, Every, checked_commits, checked_every
 from .codec.choice import CodecArgument
-from .option_fields import CODE, HERE, Option, about, flag, option
+from .option_fields import CODE, HERE, Option, Options, about, flag, known, option
 from .profiles import IIDBlockAssignment, ISetting
 
 if TYPE_CHECKING:  # no worker without faults loads it
@@ -47,7 +47,7 @@ AssignmentType = Callable[[int, int], ISetting]
 
 
 @dataclass(frozen=True)
-class JobOptions:
+class JobOptions(Options):
     """What `parallel()` is called with; its positional arguments come first.
 
     On the nodes of a job those that stay with the submitter (`HERE`) have their defaults.
@@ -380,18 +380,6 @@ class JobOptions:
         given = replace(self, job_title=None, mission_title=title, epochs=None, epoch=epoch)
         return replace(given, **{name: about.check(name, getattr(given, name)) for name, about in options()})
 
-    def without_words(self) -> JobOptions:
-        """These options with the parts that words in them stand for.
-
-        Raises: UnknownName (a ValueError) naming the option, and what is probably meant.
-        """
-        given = {name: about for name, about in options() if isinstance(getattr(self, name), (str, Mapping))}
-        return replace(self, **{name: about.form.meant(f"'{name}'", getattr(self, name)) for name, about in given.items()})
-
-    def travelling(self, kind: str) -> dict[str, Any]:
-        """By name, the options that travel as `kind`, VALUE or CODE."""
-        return {name: getattr(self, name) for name, about in options() if about.travels == kind}
-
 
 def options() -> Iterator[tuple[str, Option]]:
-    return ((field.name, field.metadata["option"]) for field in fields(JobOptions))
+    return known(JobOptions)
