@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nn import arguments
-from nn.arrays import Array, as_array
+from nn.arrays import Array, refuse_masked
 from nn.dataset.interface import AbsDataset, Arrays, check_fraction, split
 from nn.dataset.table import CATEGORY, Column, DataFrame, encode, other_rows, plan_columns
 
@@ -205,8 +205,9 @@ def _refuse_missing(name: str, array: NDArray[np.generic], columns: Sequence[Col
 
 
 def _numbers(name: str, value: ArrayLike) -> Array:
+    refuse_masked(f"ArrayDataset '{name}'", value)
     try:
-        array = as_array(f"ArrayDataset '{name}'", value)
+        array = np.asarray(value)
     except ValueError as error:
         raise ValueError(f"ArrayDataset '{name}' must be a rectangular array: {error}") from error
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from nn import arguments
 from nn.activation.activation import Activation, Linear
-from nn.arguments import Configurable
+from nn.arguments import Configurable, did_you_mean
 from nn.arrays import Shape
 from nn.initializer import Initializer
 from nn.names import part
@@ -30,7 +30,15 @@ class _Callable(ABCMeta):
     """
 
     def __call__(cls: type[Made], *args: Any, inputs: Inputs | None = None, **keywords: Any) -> Made:
-        layer: Any = type.__call__(cls, *args, **keywords)
+        try:
+            layer: Any = type.__call__(cls, *args, **keywords)
+        except TypeError as error:
+            known = list(inspect.signature(cls).parameters)
+            unknown = next((name for name in keywords if name not in known), None)
+            if unknown is None or not str(error).endswith(f"__init__() got an unexpected keyword argument {unknown!r}"):
+                raise
+            near = did_you_mean(unknown, known)
+            raise TypeError(f"{cls.__name__} has no argument {unknown!r}, but {', '.join(known)}{near}") from error
         if isinstance(layer, Layer) and "variables" not in vars(layer):
             raise TypeError(f"{cls.__name__}.__init__() must call super().__init__()")
         made: Made = layer if inputs is None else layer(inputs)

@@ -158,6 +158,7 @@ ARRAYS = [
     ((X.astype(complex), Y, X, Y), "TypeError: .*'x' must hold .* got dtype complex128"),
     ((X.astype(np.longdouble), Y, X, Y), "TypeError: .*'x' must hold .* got dtype"),
     (([[1], [1, 2]], Y, X, Y), "ValueError: .*'x' must be a rectangular array"),
+    ((np.ma.masked_array(X, mask=True), Y, X, Y), "ValueError: ArrayDataset 'x' must not be masked, got"),
 ]
 FRAMES = [
     (lambda: frames(FRAME.assign(area=[1.0, None, 3, 4])), "'x' must hold finite .*: row 1, column 'area' is missing; fillna"),
