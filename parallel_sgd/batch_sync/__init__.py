@@ -9,8 +9,7 @@ from network.names import lazily
 from . import sync
 
 if TYPE_CHECKING:
-    from .sync import *  # noqa: F403
+    from .sync import AsynchronizedSGD, ISyncType, StaleSynchronous, SyncChoice, SynchronizedSGD, SyncSetting
 
-__all__: list[str] = []
-__all__ += sync.__all__
+__all__ = ["AsynchronizedSGD", "ISyncType", "StaleSynchronous", "SyncChoice", "SyncSetting", "SynchronizedSGD"]
 __getattr__, __dir__ = lazily(__name__, {"sync": " ".join(sync.__all__)})
