@@ -15,6 +15,7 @@ from nn.model.picture import draw
 from nn.tensor_files import ModelFileError
 from rpc.files import parsed, publish
 from rpc.logs import SUBMIT_LOGGER, get_logger
+from rpc.submit import Run
 
 from .history import JobHistory
 from .job_file import JobFile
@@ -29,10 +30,13 @@ _RUNNING = ("starting", "running")
 _log = get_logger(SUBMIT_LOGGER)
 
 
-def complete(files: Files, states: Mapping[int, str], outcome: str = "", detail: str = "") -> None:
+def complete(
+    files: Files, states: Mapping[int, str], outcome: str = "", detail: str = "", ended: Mapping[str, str] | None = None
+) -> None:
     """Complete the runs whose `files` have come from nodes at which they stand as `states` say.
 
-    `outcome` is how the job has ended, where that was told, and `detail` why. Of a run that goes on its record alone is kept.
+    `outcome` is how the job has ended just now, where that was told, and `detail` why; `ended`, by job, how others had. Of a
+    run that goes on its record alone is kept.
     What cannot be made is told in a warning: the files are here.
     """
     known = {node: state for node, state in states.items() if state != "unknown"}
@@ -44,13 +48,16 @@ def complete(files: Files, states: Mapping[int, str], outcome: str = "", detail:
         try:
             adopt(run, own)
             if not any(known.get(node) in _RUNNING for node in own):
-                _log.info("The page of the run: %s", _complete(run, own, known, outcome, detail))
+                _log.info("The page of the run: %s", _complete(run, own, known, outcome, detail, ended or {}))
         except Exception as error:  # noqa: BLE001  the files may hold anything
             _log.warning("The run in %s cannot be completed (%s: %s).", run, type(error).__name__, error)
 
 
-def _complete(run: Path, files: Files, states: Mapping[int, str], outcome: str, detail: str) -> Path:
-    state = outcome or ("done" if "done" in states.values() else "stopped" if "stopped" in states.values() else "failed")
+def _complete(run: Path, files: Files, states: Mapping[int, str], outcome: str, detail: str, ended: Mapping[str, str]) -> Path:
+    begun = Run.read(run)
+    before = "" if begun is None else ended.get(begun.job, "")
+    ways = (way for way in ("failed", "done", "stopped") if way in states.values())
+    state = outcome or before or next(ways, "failed")
     history = JobHistory.read(files)
     about = _told(run / OUTCOME)
     problems: list[str] = []

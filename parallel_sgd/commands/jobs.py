@@ -18,6 +18,7 @@ from rpc.submit import list_jobs
 from .nodes import reach_all
 from .output import EXIT_FAILED, EXIT_NODE_LOST, EXIT_OK, paths_of, print_json, program_name, tell
 
+_OVER = ("done", "failed", "stopped")  # how a job ends; a node that it went on without has "left"
 _HEAD = ("JOB", "TITLE", "NODE", "ADDRESS", "STATE", "SINCE", "ATTEMPT", "DRIVER")
 
 
@@ -140,14 +141,23 @@ def retrieve(options: argparse.Namespace) -> int:
     """
     with reach_all(options) as com:
         reclaimer = Reclaimer(com)
+        ended = {
+            entry["job"]: entry["outcome"] for known in list_jobs(com).values() for entry in known if entry["outcome"] in _OVER
+        }
         files = reclaimer.require_client_log(options.retrieve or None)
-    _complete(files, reclaimer.states)
+    _complete(files, reclaimer.states, ended=ended)
     if options.json:
         print_json({"files": paths_of(files)})
     return EXIT_OK
 
 
-def _complete(files: Mapping[int, list[Path]], states: Mapping[int, str], outcome: str = "", detail: str = "") -> None:
+def _complete(
+    files: Mapping[int, list[Path]],
+    states: Mapping[int, str],
+    outcome: str = "",
+    detail: str = "",
+    ended: Mapping[str, str] | None = None,
+) -> None:
     from ..fetched_run import complete  # noqa: PLC0415 - with the page of a run, for who brings one home
 
-    complete(files, states, outcome, detail)
+    complete(files, states, outcome, detail, ended)

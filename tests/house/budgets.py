@@ -75,7 +75,7 @@ def _crowded() -> Count:
 
 TEXT = (
     Budget("product files", 463, 430, lambda: Count(len(files.lengths()))),
-    Budget("product lines", 78_087, 59_000, lambda: Count(sum(files.lengths().values()))),
+    Budget("product lines", 78_103, 59_000, lambda: Count(sum(files.lengths().values()))),
     Budget("median lines of a file", 153, 100, lambda: Count(statistics.median(files.lengths().values())), at_least=True),
     Budget("longest file", 397, 400, _longest_file),
     Budget("files with an old word in their name or a class", 0, 0, lambda: _of(files.old_words())),

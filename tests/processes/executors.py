@@ -31,6 +31,16 @@ class Sum(AbsSimpleExecutor):
         return com.node_id, com.allreduce(np.full(4, com.rank + 1.0), "sum")
 
 
+class Late(AbsSimpleExecutor):
+    """The last one fails, once the first has ended well."""
+
+    def run(self, com: Communication) -> Any:
+        first = int(com.allreduce(np.array([float(os.getpid() * (com.rank == 0))]), "sum")[0])
+        while com.rank == com.size - 1:
+            os.kill(first, 0)  # ProcessLookupError
+            time.sleep(0.01)
+
+
 class Seals(AbsSimpleExecutor):
     """Whether what goes to and from each other node is sealed."""
 

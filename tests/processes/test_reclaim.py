@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from parallel_sgd import cli
 from rpc import Coordinator, Reclaimer, UnknownJob
 from rpc.agent.children import project_root
 
 from ..statements import covers
-from .executors import Briefly, Chattering, Printing, Reporting, Stepping, Sum, Talkative
+from .executors import Briefly, Chattering, Late, Printing, Reporting, Stepping, Sum, Talkative
 from .harness import LIMIT, Cluster, start_job, wait_for
 
 FETCHER = """
@@ -66,6 +67,17 @@ def test_files_later_from_another_process(trio: Cluster, tmp_path: Path) -> None
         logs = [path.read_text() for path in paths if re.fullmatch(r"Fit-\d .*\.log", path.name)]
         assert len(logs) == 3 and all(f"Job {expected} " in text for text in logs)
         assert {path.parent.name for path in paths} == {f"Node-{node}-Retrieve" for node in range(3)}
+
+
+def test_a_job_that_failed_on_one_node_has_failed_when_it_is_fetched(
+    trio: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others have ended well, which is how the job stands there; its page does not say that all is well."""
+    assert trio.run(Late, tmp_path / "first").error
+    monkeypatch.chdir(tmp_path)
+    Path("worker.json").write_text(json.dumps({"Worker": [str(agent.address) for agent in trio.agents]}))
+    assert cli.main(["--retrieve", "--key-file", str(trio.key_file)]) == cli.EXIT_OK
+    assert json.loads(Path("runs/latest/outcome.json").read_text())["state"] == "failed"
 
 
 def test_unknown_job(trio: Cluster, tmp_path: Path) -> None:
