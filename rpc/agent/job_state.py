@@ -36,9 +36,10 @@ class Reported(Immutable):
 
 
 class ProcessGone(Immutable):
-    """The job process has ended; `how` says it in words."""
+    """The job process has ended; `how` says it in words, `killed`: by a signal."""
 
     how: str
+    killed: bool = False
 
 
 class SubmitterGone(Immutable):
@@ -166,7 +167,9 @@ class JobStateMachine(Machine):
     def _on_gone(self, event: ProcessGone) -> list[object]:
         outcome = self._outcome
         if outcome is None:
-            state = self._stopped if self.stage is Stage.LEAVING else "failed"
+            # no order to stop kills: it was killed before it could obey, and those that lost it may have caused the order
+            killed = event.killed and self._stopped == "stopped"
+            state = self._stopped if self.stage is Stage.LEAVING and not killed else "failed"
             outcome = Tell(state, f"The job process ended without a report: {event.how}.")
         self.stage, self.deadline = Stage.FREE, None
         return [outcome, Free()]

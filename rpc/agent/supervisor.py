@@ -214,7 +214,7 @@ class Supervisor:
                 return events  # an order to stop that has come meanwhile is heard before the end of the process is seen
         if self.channel is None and (code := self._process.poll()) is not None and self._nothing_left(now):
             self.output.close()
-            events.append(job_state.ProcessGone(_how(code)))
+            events.append(job_state.ProcessGone(_how(code), code < 0))
         return events
 
     def _nothing_left(self, now: float) -> bool:

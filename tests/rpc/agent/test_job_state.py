@@ -106,7 +106,7 @@ LifeOfASlot.TestCase.settings = settings(max_examples=150, stateful_step_count=2
 TestLifeOfASlot = LifeOfASlot.TestCase
 
 
-RUN, GONE = Reported("running"), ProcessGone("exit code 0")
+RUN, GONE, KILLED = Reported("running"), ProcessGone("exit code 0"), ProcessGone("signal 9", killed=True)
 DONE, STOPPED = Reported("done", "", ("EV.csv",)), Reported("stopped", "s")
 LOST = Reported("failed", "Traceback\nnetwork.errors.PeerLost: Node(1) at h:1 is lost: it has left.")
 STOP, LEAVE, ABORT, STUCK = StopAsked("s"), StopAsked("s", 20.0, "left"), AbortAsked("no"), Condemned("stuck")
@@ -142,6 +142,13 @@ def live(*steps: Any) -> tuple[JobStateMachine, list[Any]]:
         ),  # who was lost had obeyed before
         ((RUN, LOST, LEAVE, GONE), [TOLD_RUN, Tell("failed", LOST.detail)]),
         ((RUN, Reported("failed", "x"), STOP, GONE), [TOLD_RUN, Tell("failed", "x")]),
+        # it was killed, the others lost it, and their failure gave rise to the order, which came before its end was seen
+        ((RUN, STOP, KILLED), [TOLD_RUN, OrderHalt("s"), Tell("failed", "The job process ended without a report: signal 9.")]),
+        (
+            (RUN, STOP, GONE),
+            [TOLD_RUN, OrderHalt("s"), Tell("stopped", "The job process ended without a report: exit code 0.")],
+        ),
+        ((RUN, LEAVE, KILLED), [TOLD_RUN, OrderHalt("s"), Tell("left", "The job process ended without a report: signal 9.")]),
         ((ABORT, DONE, GONE), [Kill(), Tell("aborted", "no")]),
         ((RUN, ABORT, GONE), [TOLD_RUN, Kill(), Tell("aborted", "no")]),
         ((RUN, DONE, ABORT, GONE), [TOLD_RUN, TOLD_DONE]),
