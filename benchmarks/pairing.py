@@ -9,6 +9,7 @@ import os
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from benchmarks import contender
 STEERING = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 ROOT = Path(__file__).parent.parent
+SPINNING_SECONDS = 0.25  # for which threads of a BLAS or of OpenMP may look for more work, on the core of whoever is next
 
 
 def environment(threads: int) -> dict[str, str]:
@@ -54,6 +56,8 @@ def take_turns(
         for round_number in range(rounds + 1):
             order = list(teams.items())
             for name, team in reversed(order) if round_number % 2 else order:
+                if threads > 1:
+                    time.sleep(SPINNING_SECONDS)
                 reply = team.round()
                 if "error" in reply:
                     results[name].note = str(reply["error"])
