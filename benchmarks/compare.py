@@ -30,8 +30,8 @@ SLOWER = 1.03
 WORKERS = (2, 4)
 TRAINED = {
     "tutorial": ("PSGDOptimizer:", "PSGDOptimizer:parallel_sgd.codec.Ring", "ShardedPSGDOptimizer:"),
-    "wide256": ("PSGDOptimizer:", "ShardedPSGDOptimizer:"),
-    "wide1024": ("PSGDOptimizer:", "ShardedPSGDOptimizer:"),
+    "large256": ("PSGDOptimizer:", "ShardedPSGDOptimizer:"),
+    "large1024": ("PSGDOptimizer:", "ShardedPSGDOptimizer:"),
 }
 PRINTED = {
     "import nn": "benchmarks.nn.import_time|",

@@ -46,8 +46,8 @@ def test_four_workers_are_compared_with_two(
         return {name: Result([{"1": 2.0, "2": 1.0, "4": slow}[count]] * rounds) for name, count in workers.items()}
 
     monkeypatch.setattr(exchange, "take_turns", take_turns)
-    assert exchange.two("wide256", 1.3, 3) is reached
+    assert exchange.two("large256", 1.3, 3) is reached
     said = capsys.readouterr().out
-    assert f"4 workers, sharded {slow / NETWORKS['wide256'].steps * 1e3:10.3f} ms  {slow:6.2f}" in said
+    assert f"4 workers, sharded {slow / NETWORKS['large256'].steps * 1e3:10.3f} ms  {slow:6.2f}" in said
     assert ("goal reached" in said) is reached
     assert said.count("the goal is 0.87") == (0 if reached else 2)

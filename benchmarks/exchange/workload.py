@@ -63,6 +63,6 @@ class Network:
 
 NETWORKS = {
     "tutorial": Network((784, 128, 128, 10), 128, 150, 4),
-    "wide256": Network((784, 1024, 1024, 10), 256, 78, 2, "relu"),
-    "wide1024": Network((784, 1024, 1024, 10), 1024, 19, 2, "relu"),
+    "large256": Network((784, 1024, 1024, 10), 256, 78, 2, "relu"),
+    "large1024": Network((784, 1024, 1024, 10), 1024, 19, 2, "relu"),
 }

@@ -49,7 +49,7 @@ def rounds(epochs: int) -> Iterator[Callable[[], float]]:
         yield run
 
 
-def train(job: parallel_sgd.ParallelSGD, nodes: NodeAssignment, folder: str, epochs: int, page: bool = False) -> None:
+def train(job: parallel_sgd.ParallelSGD, nodes: NodeAssignment, folder: str, epochs: int, **more: bool) -> None:
     job.parallel(
         nodes,
         epoch=epochs,
@@ -59,7 +59,7 @@ def train(job: parallel_sgd.ParallelSGD, nodes: NodeAssignment, folder: str, epo
         mission_title=TITLE,
         checkpoint_every=None,
         directory=folder,
-        page=page,
+        **more,  # older checkouts have no page
     )
 
 
