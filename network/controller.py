@@ -22,13 +22,14 @@ from .nodes import Address
 from .session import LOOK_SECONDS, Session, close_gracefully
 from .shared_memory import Outbox
 from .thread_inbox import ThreadInbox
-from .transport import Waiter, wait_sockets
+from .transport import Waiter, poll_again
 from .values import Array
 from .wire import Sent
 
 WAIT_SECONDS = 0.25  # at most, between the calls by which a node that waits shows that it lives
 HIGH_WATER = 64 << 20  # bytes in line for one peer beyond which the sender waits for that peer
 
+_FEW_SESSIONS = 2  # each of which is asked in less time than the kernel is for all
 _PENDING = attrgetter("pending_bytes")
 _MIDWAY = attrgetter("midway")
 
@@ -51,7 +52,7 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
         sessions: Mapping[int, Session],
         *,
         clock: Clock | None = None,
-        wait: Waiter = wait_sockets,  # type: ignore[assignment]
+        wait: Waiter | None = None,
     ) -> None:
         self.node_id = node_id
         self.sessions: dict[int, Session] = {}
@@ -63,7 +64,7 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
         self.on_wait: Callable[[], None] | None = None
         self.on_resume: Callable[[], None] | None = None
         self._clock = clock or SystemClock()
-        self._wait = wait
+        self._wait = wait or poll_again()
         self._turn: deque[int] = deque()
         self._unreported: deque[NetworkError] = deque()
         self.classes: Sequence[type] = ()
@@ -266,15 +267,13 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
         # to wait first and then move costs half the system calls of trying first
         inbox, sessions = self._thread_inbox, self.sessions.values()
         moved = None  # the links for which there is something: to ask all costs each node a call for each other one
-        if (timeout is None or timeout > 0) and not self._deliver() and not inbox.waiting:
-            reading: list[Any] = [inbox.waker.sock]
-            writing: list[Any] = []
-            for session in sessions:
-                if session.wants_more:
-                    reading.append(session.link)
-                if session.pending_bytes:
-                    writing.append(session.link)
-            if self.on_wait is None or self.on_resume is None:
+        waits = (timeout is None or timeout > 0) and not self._deliver() and not inbox.waiting
+        if waits or len(sessions) > _FEW_SESSIONS:
+            reading: list[Any] = [inbox.waker.sock, *(session.link for session in sessions if session.wants_more)]
+            writing = [session.link for session in sessions if session.pending_bytes]
+            if not waits:
+                moved = self._wait(reading, writing, 0.0)
+            elif self.on_wait is None or self.on_resume is None:
                 if any(map(_MIDWAY, sessions)):  # not always: a wait with a limit takes the kernel longer
                     timeout = LOOK_SECONDS if timeout is None else min(timeout, LOOK_SECONDS)
                 moved = self._wait(reading, writing, timeout)

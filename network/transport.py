@@ -19,7 +19,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from .errors import NetworkError, TimedOut
 from .nodes import Address, is_ip
@@ -170,28 +170,43 @@ def _peer_uid(sock: socket.socket) -> int:
 def wait_sockets(
     reading: Sequence[SocketLink | socket.socket], writing: Sequence[SocketLink | socket.socket], timeout: float | None
 ) -> set[object]:
-    """The waiter of socket links; plain sockets (a waker, say) may be among them."""
-    poll, links = _poll(reading, writing)
-    return {links[descriptor] for descriptor, _ in poll.poll(_milliseconds(timeout))}
+    """The waiter of socket links for who waits now and then; plain sockets (a waker, say) may be among them."""
+    poll, owners = _KnownLinks().poll(reading, writing)
+    return {owners[descriptor] for descriptor, _ in poll.poll(_milliseconds(timeout))}
+
+
+def poll_again() -> Waiter:
+    """A waiter of socket links for one thread that waits again and again, most often for the same links."""
+    known = _KnownLinks()
+
+    def wait(
+        reading: Sequence[SocketLink | socket.socket], writing: Sequence[SocketLink | socket.socket], timeout: float | None
+    ) -> set[object]:
+        poll, owners = known.poll(reading, writing)
+        return {owners[descriptor] for descriptor, _ in poll.poll(_milliseconds(timeout))}
+
+    return wait  # type: ignore[return-value]
 
 
 def busy_poll(seconds: float) -> Waiter:
-    """A waiter that polls again and again for so many seconds before it sleeps.
+    """`poll_again` that polls again and again for so many seconds before it sleeps.
 
     A core that has nothing to do sleeps deeply, and takes tens of microseconds to wake up when a byte comes: longer than a
     worker waits for the others, if all have a core of their own. Where they share cores it takes time from those that work.
     """
 
+    known = _KnownLinks()
+
     def wait(
         reading: Sequence[SocketLink | socket.socket], writing: Sequence[SocketLink | socket.socket], timeout: float | None
     ) -> set[object]:
-        poll, links = _poll(reading, writing)
+        poll, owners = known.poll(reading, writing)
         end = time.perf_counter() + (seconds if timeout is None else min(seconds, timeout))
         while not (found := poll.poll(0)):
             if time.perf_counter() >= end:
                 found = poll.poll(_milliseconds(timeout))
                 break
-        return {links[descriptor] for descriptor, _ in found}
+        return {owners[descriptor] for descriptor, _ in found}
 
     return wait  # type: ignore[return-value]
 
@@ -200,22 +215,29 @@ def _milliseconds(timeout: float | None) -> float | None:
     return None if timeout is None else max(0.0, timeout) * 1000
 
 
-def _poll(
-    reading: Sequence[SocketLink | socket.socket], writing: Sequence[SocketLink | socket.socket]
-) -> tuple[select.poll, dict[int, object]]:
-    """What waits for all of them, and which descriptor is whose."""
-    poll = select.poll()
-    events: dict[int, int] = {}
-    owners: dict[int, object] = {}
-    for links, event in ((reading, select.POLLIN), (writing, select.POLLOUT)):
-        for link in links:
-            descriptor = link.fileno()
-            if descriptor >= 0:
-                events[descriptor] = events.get(descriptor, 0) | event
-                owners[descriptor] = link
-    for descriptor, event in events.items():
-        poll.register(descriptor, event)
-    return poll, owners
+class _KnownLinks:
+    """Links registered with `select.poll`, for as long as they stay the same: to register one costs more than to poll it."""
+
+    def __init__(self) -> None:
+        self._known: tuple[int, list[Any], list[int]] | None = None
+        self._poll, self._owners = select.poll(), dict[int, Any]()
+
+    def poll(
+        self, reading: Sequence[SocketLink | socket.socket], writing: Sequence[SocketLink | socket.socket]
+    ) -> tuple[select.poll, dict[int, Any]]:
+        """What waits for all of them, and which descriptor is whose; those that are closed do not count."""
+        links = [*reading, *writing]
+        known = len(reading), links, [link.fileno() for link in links]
+        if known != self._known:
+            self._known, self._poll, self._owners = known, select.poll(), {}
+            events: dict[int, int] = {}
+            for place, (link, descriptor) in enumerate(zip(links, known[2], strict=True)):
+                if descriptor >= 0:
+                    events[descriptor] = events.get(descriptor, 0) | (select.POLLIN if place < len(reading) else select.POLLOUT)
+                    self._owners[descriptor] = link
+            for descriptor, event in events.items():
+                self._poll.register(descriptor, event)
+        return self._poll, self._owners
 
 
 def resolve(address: Address, limit: float) -> list[tuple[socket.AddressFamily, tuple[object, ...]]]:

@@ -227,12 +227,14 @@ def _default_codec(options: JobOptions, codec: CodecChoice, assignment: ISetting
     return exact_default(assignment.node_count, size, len(hosts))
 
 
-#: All to all costs W (W - 1) packets per variable, and every worker sends (W - 1) times the parameters. Shards go there and
-#: back, but a small variable costs 2 (W - 1) packets, and a worker sends less than twice the parameters. On one host bytes cost
-#: little, and packets processors that all share; between hosts bytes cost most. Up to so many workers send everything to each
-#: other where the parameters take at least so many bytes; the last row that fits counts.
-_ONE_HOST: Final = ((0, 8),)
+#: All to all costs W (W - 1) packets per vector, and every worker sends (W - 1) times the parameters. Shards go there and
+#: back, 2 (W - 1) packets for each of them, and a worker sends less than twice the parameters. On one host bytes cost
+#: little, and packets processors that all share, so shards are large; between hosts bytes cost most, and small shards spread
+#: them over all links. Up to so many workers send everything to each other where the parameters take at least so many bytes;
+#: the last row that fits counts.
+_ONE_HOST: Final = ((0, 8), (256 << 10, 6))
 _SEVERAL_HOSTS: Final = ((0, 8), (256 << 10, 4), (4 << 20, 2))
+_SHARD_OF_ONE_HOST: Final = 64 << 10  # numbers
 
 
 class Default(NamedTuple):
@@ -251,9 +253,13 @@ def exact_default(workers: int, size: int, hosts: int) -> Default:
     most = [count for least, count in (_ONE_HOST if hosts == 1 else _SEVERAL_HOSTS) if size >= least][-1]
     if workers <= most:
         return Default(Plain)
-    where = "one host" if hosts == 1 else f"{hosts} hosts"
+    ring, where = codecs.Ring, f"{hosts} hosts"
+    if hosts == 1:
+        from .codec.compose import Ring  # noqa: PLC0415 - for who has so many workers
+
+        ring, where = Codec.of(Ring(smallest=_SHARD_OF_ONE_HOST), name="Ring"), "one host"
     return Default(
-        codecs.Ring,
+        ring,
         f"Codec: Ring, with the bits of Plain, which sends everything to all: for {workers} workers on {where} and parameters "
         f"of {size} bytes more than {most} of them would. codec=Plain takes that nevertheless.",
     )

@@ -245,6 +245,30 @@ def test_a_handler_that_fails_or_sends_leaves_the_other_messages_in_order() -> N
 # ---- waits
 
 
+class Counted(SocketLink):
+    """Counts how often it is asked for bytes."""
+
+    asked = 0
+
+    def receive(self, buffer: memoryview) -> int | None:
+        type(self).asked += 1
+        return super().receive(buffer)
+
+
+def test_who_looks_asks_only_those_from_whom_something_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each node would else call the system once for each other node, several times in a step."""
+    with star(8) as (centre, around):
+        monkeypatch.setattr(Counted, "asked", 0)
+        for session in centre.sessions.values():
+            session.link.__class__ = Counted
+        around[3].post(9, "message")
+        around[3].flush()
+        centre.pump(0.0)
+        assert get(centre) == (3, "message")
+        centre.pump(0.0)
+        assert 0 < Counted.asked <= 4
+
+
 class Sleeper:
     """A waiter on which nothing ever happens, and what is seen of the waits."""
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import errno
+import os
 import random
-from collections.abc import Iterator
+import socket
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
 import network
-from network.transport import Link
+from network.transport import Link, Waiter, busy_poll, poll_again
 from tests.contract.kinds import public_kinds
 
 from ..statements import covers
@@ -116,3 +119,32 @@ def test_sending_to_a_closed_end_fails_soon(wire: Wire) -> None:
 def test_a_link_tells_where_it_leads(wire: Wire) -> None:
     assert wire.left.private is ("127.0.0.1" not in wire.left.peer)  # somebody may have led TCP on
     assert wire.left.peer and wire.left.binding == wire.right.binding
+
+
+@pytest.mark.parametrize("waiter", [poll_again, partial(busy_poll, 0.001)])
+def test_a_waiter_follows_what_it_is_given(waiter: Callable[[], Waiter]) -> None:
+    """Links that come and go, also one that takes the number of one that is closed, and the same ones to read and to write."""
+    wait: Any = waiter()
+    pairs = [socket.socketpair() for _ in range(3)]
+    try:
+        (a, _), (b, to_b), (c, to_c) = pairs
+        assert wait([a, b], [], 0.0) == set()
+        to_b.send(b"1")
+        assert wait([a, b], [], 5.0) == {b}
+        assert wait([a], [b], 5.0) == {b}
+        assert wait([a], [], 0.0) == set()
+        to_c.send(b"1")
+        os.dup2(c.fileno(), a.fileno())  # what was a's number is another socket now
+        assert wait([a], [], 5.0) == {a}
+        number = a.fileno()
+        a.close()
+        assert wait([a, b], [], 5.0) == {b}
+        d = socket.socket(fileno=os.dup(to_c.fileno()))
+        with d:
+            assert d.fileno() == number
+            c.send(b"1")
+            assert wait([d], [], 5.0) == {d}
+    finally:
+        for pair in pairs:
+            for sock in pair:
+                sock.close()

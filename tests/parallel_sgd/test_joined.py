@@ -15,7 +15,7 @@ from nn.optimizer import GAOptimizer, OpContainer, ParameterAveragingOptimizer, 
 from parallel_sgd.accounts import Entry
 from parallel_sgd.batch_sync import StaleSynchronous, SynchronizedSGD
 from parallel_sgd.channel import Key
-from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, TopK, netEncapsulation
+from parallel_sgd.codec import FP16, BlockWeight, Codec, FirstCopy, GlobalSettings, Median, Ring, TopK, Tree, netEncapsulation
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.profiles import DuplicateAssignment, IIDBlockAssignment, ISetting
 from parallel_sgd.worker import JOINED_BYTES, join
@@ -31,6 +31,10 @@ class Alone(Plain):
     """Says nothing of vectors, so it gets single variables."""
 
 
+class RingAlone(Ring):
+    """Likewise, on top of a composition."""
+
+
 class Own(PSGDOptimizer):
     """As those that users write before there were vectors."""
 
@@ -43,6 +47,12 @@ class Own(PSGDOptimizer):
         ([Plain] * 3, [KB, KB, JOINED_BYTES], {}, [(0, 2), (2, 3)]),
         ([Plain, TopK, Plain, Plain], [KB] * 4, {}, [(0, 1), (1, 2), (2, 4)]),
         ([Alone] * 2, [KB] * 2, {}, [(0, 1), (1, 2)]),
+        ([Ring] * 2, [KB] * 2, {}, [(0, 2)]),
+        ([Tree] * 2, [KB] * 2, {}, [(0, 2)]),
+        ([FP16] * 2, [KB] * 2, {}, [(0, 1), (1, 2)]),
+        ([Median] * 2, [KB] * 2, {}, [(0, 1), (1, 2)]),
+        ([FirstCopy] * 2, [KB] * 2, {}, [(0, 1), (1, 2)]),
+        ([RingAlone] * 2, [KB] * 2, {}, [(0, 1), (1, 2)]),
         ([Plain] * 2, [KB] * 2, {"op_type": Own}, [(0, 1), (1, 2)]),
         ([Plain] * 2, [KB] * 2, {"op_type": ParameterAveragingOptimizer}, [(0, 1), (1, 2)]),
         ([Plain] * 2, [KB] * 2, {"op_type": GAOptimizer}, [(0, 2)]),
@@ -70,6 +80,15 @@ def job_of(codec: Any = Plain, assignment: ISetting | None = None, **parts: Any)
 
 def lines(job: DigitsJob) -> dict[int, list[Entry]]:
     return {node: worker.exchange.accounts.entries() for node, worker in job.workers.items()}
+
+
+@pytest.mark.parametrize("codec", [Ring, Tree])
+@pytest.mark.parametrize("workers", [2, 5])
+def test_what_is_merged_elsewhere_has_the_bits_of_plain(codec: type[Codec], workers: int) -> None:
+    """Shards, sums along a tree of workers: of the vector, as of variables."""
+    plain, other = (job_of(kind, IIDBlockAssignment(workers)) for kind in (Plain, codec))
+    assert other.weights() == plain.weights()
+    assert len(other.workers[0].exchange.bank.codecs) == 1
 
 
 @covers("SUB-40")

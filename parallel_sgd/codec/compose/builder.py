@@ -62,6 +62,8 @@ def build(
     if parts is not None:
         members["takes_first_copy"] = exchange.merges_first_copies and composition.grain(parts).first_copy
         members["__doc__"] = f"Composed: Codec.of({composition.describe(parts)})."
+        if _by_number(parts, send):
+            members["joins"] = classmethod(_joins)
         if parts.local is not None:
             members["agrees"] = members["agrees"] and parts.local.agrees
         if parts.updates:
@@ -69,6 +71,17 @@ def build(
             members["takes"] = members["takes"] or "gradients"
     kind: type[Codec] = type(base).__new__(type(base), _checked_name(name) or _default_name(exchange, parts), (base,), members)
     return kind
+
+
+def _by_number(parts: Parts, send: str) -> bool:
+    """Whether the result is a mean, number by number, whatever vector the numbers are in."""
+    encodes = any(part is not None for part in (parts.up, parts.down, parts.local))
+    return send == "gradient" and not encodes and type(parts.merge) is Mean and type(parts.trigger) is Every
+
+
+def _joins(kind: type[Codec]) -> bool:
+    """As `Codec.joins`, for what treats every number by itself."""
+    return True
 
 
 def _trial(composition: Composition) -> Parts | None:
