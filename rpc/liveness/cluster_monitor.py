@@ -17,10 +17,11 @@ from typing import Final, NamedTuple
 from ..messages import Notice, Operation, Verdict
 from ..verdict import in_causal_order
 from .heartbeat import Heartbeat, HeartbeatTable
-from .limits import SILENT_SECONDS, STARTING_SILENT_SECONDS, Phase
+from .limits import SILENT_SECONDS, STARTING_SILENT_SECONDS, STOPPED_SECONDS, SUSPECT_SECONDS, Phase
 
 LIVENESS_MESSAGES = (Heartbeat, Notice, Verdict)
 _NOBODY: Final = MappingProxyType[int, str]({})
+_BEGINNING_SECONDS: Final = STOPPED_SECONDS + SUSPECT_SECONDS
 _TRAINING = (Phase.START, Phase.STEP, Phase.BETWEEN, Phase.SAVE)
 
 
@@ -169,6 +170,8 @@ class ClusterMonitor:
         last = {node: self._last_heartbeats[node] for node in self._nodes & self._fresh}
         training = [heartbeat for heartbeat in last.values() if heartbeat.phase in _TRAINING]
         unheard = self._nodes - self._ended.keys() - last.keys()
+        if any(heartbeat.phase == Phase.UNWATCHED and heartbeat.seconds <= _BEGINNING_SECONDS for heartbeat in last.values()):
+            return []  # the others wait for who has not begun yet; of one that never does its agent tells
         if self._settled or unheard or not training or any(heartbeat.waiting <= heartbeat.limit for heartbeat in training):
             return []
         self._settled = True

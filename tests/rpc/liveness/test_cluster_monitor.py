@@ -26,8 +26,8 @@ STUCK = Verdict(
 LOG = logging.getLogger("lookout")
 
 
-def beat(node: int, waiting: float = 0.0, phase: str = "step") -> Heartbeat:
-    return replace(BEAT, node=node, waiting=waiting, phase=phase)
+def beat(node: int, waiting: float = 0.0, phase: str = "step", seconds: float = 0.5) -> Heartbeat:
+    return replace(BEAT, node=node, waiting=waiting, phase=phase, seconds=seconds)
 
 
 class Story:
@@ -60,8 +60,8 @@ class Story:
                 self.look()
                 self.alive = dict.fromkeys(self.alive, self.now + 0.9)
             elif word.startswith("beat"):
-                name, waiting, phase = f"{word}//".split("/")[:3]
-                self.hear(beat(int(name[-1]), float(waiting or 0), phase or "step"))
+                name, waiting, phase, seconds = f"{word}///".split("/")[:4]
+                self.hear(beat(int(name[-1]), float(waiting or 0), phase or "step", float(seconds or 0.5)))
             elif what == "look":
                 self.look()
             elif what in ("mute", "deaf"):  # who hears nothing gets one more heartbeat through, which nobody can confirm
@@ -147,7 +147,9 @@ STORIES = [
     ("waits1 waits2 +11.1 ends0 look0 works2 +10", ""),
     ("beat1/50 beat2/50 ends0 look0 beat2/50 look0 beat1/50 look0", "deadlock 1 of nodes 1, 2."),
     # who has sent TRAIN END, or never signals, is in no deadlock, nor is it found before all were heard
-    ("look0 beat0/50/ended beat1/50/unwatched look0 beat2/50 look0", "deadlock 2 of nodes 2."),
+    ("look0 beat0/50/ended beat1/50/unwatched/11 look0 beat2/50 look0", "deadlock 2 of nodes 2."),
+    # all wait for who has only just been started, perhaps anew, and does not signal yet
+    ("look0 beat0/50 beat2/50 beat1/0/unwatched look0 beat1/0/unwatched/9 look0", ""),
     # who had waited in the round before, for somebody who is gone, is in none either
     ("beat0/60 anew0 look0 beat0/60 look0", "deadlock 0 of nodes 0."),
 ]
