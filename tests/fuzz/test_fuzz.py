@@ -63,6 +63,12 @@ def test_what_once_crashed_a_reader(name: str, data: bytes) -> None:
     assert not found, found[0].detail
 
 
+@pytest.mark.parametrize(("name", "number"), [("values and class table", 46_535), ("values of tasks", 26_358)])
+def test_what_describes_nothing_once_it_is_altered_is_an_input_all_the_same(name: str, number: int) -> None:
+    """These had ended a run."""
+    assert TARGETS[name].hostile(3_447_318_799, number)
+
+
 def test_a_reader_with_a_fault_is_found_and_the_rest_goes_on() -> None:
     """The counterpart of it all: every kind of fault is seen, and the input that does it is told, once."""
     with Worker(hangs=2.0, module="tests.fuzz.planted") as worker:

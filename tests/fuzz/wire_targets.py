@@ -350,10 +350,14 @@ def _parts(data: bytes) -> tuple[bytes, list[Array]]:
 
 
 def _inner(rng: random.Random, data: bytes) -> bytes:
-    """The tree altered, or an array, and the rest as it was."""
+    """The tree altered, or an array, and the rest as it was; bytes altered where what comes of that describes nothing."""
     tree, described = msgpack.unpackb(data, raw=False)
     if described and rng.randrange(3) == 0:
-        described = msgpack.unpackb(msgpack_altered(rng, msgpack.packb(described)), raw=False, strict_map_key=False)
+        altered = msgpack_altered(rng, msgpack.packb(described))
+        try:
+            described = msgpack.unpackb(altered, raw=False, strict_map_key=False)
+        except (ValueError, TypeError, msgpack.UnpackException):
+            return bytes_altered(rng, data)
     else:
         tree = msgpack_altered(rng, tree) if rng.randrange(3) else bytes_altered(rng, tree)
     return bytes(msgpack.packb([tree, described]))
