@@ -188,7 +188,7 @@ def kept_states(listed: Any) -> list[KeptState]:
     """Those in an agent's list of kept files, the most advanced first; what is no checkpoint, or no list, is left out."""
     found = []
     for entry in listed if isinstance(listed, list) else []:
-        with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):
+        with contextlib.suppress(AttributeError, KeyError, OverflowError, TypeError, ValueError):
             position = position_of(entry["name"])
             if entry["folder"] == FOLDER and position is not None:
                 found.append(_state(entry, position))
@@ -196,7 +196,7 @@ def kept_states(listed: Any) -> list[KeptState]:
 
 
 def _state(entry: dict[str, Any], position: Position) -> KeptState:
-    """Raises: KeyError, TypeError or ValueError for what no agent sends."""
+    """Raises: KeyError, OverflowError, TypeError or ValueError for what no agent sends."""
     valid, why, about = entry["whole"], str(entry["why"]), entry["about"]
     header: dict[str, Any] = {}
     if valid is not False and about.get("format") not in FORMATS:

@@ -42,7 +42,9 @@ def test_what_was_altered_is_honest(name: str) -> None:
         assert TARGETS[name].take(data) in ("read", "incomplete")
 
 
-MANIFEST, ARCHIVE = (TARGETS[name].seeds[0] for name in ("manifests for standby drivers", "npz data sets"))
+MANIFEST, ARCHIVE, CASE = (
+    TARGETS[name].seeds[0] for name in ("manifests for standby drivers", "npz data sets", "records for a post-mortem")
+)
 DEEP = b'{"a":' * 400 + b"1" + b"}" * 400
 # inputs that once crashed a reader
 FOUND: list[tuple[str, bytes]] = [
@@ -53,6 +55,7 @@ FOUND: list[tuple[str, bytes]] = [
     ("states of attempts", b'{"attempt":1,"nodes":{},"recovery":{"restarts":1e999,"seen":[]}}'),
     ("manifests for standby drivers", MANIFEST.replace(b"\xa7workers", b"\xa7Workers")),
     ("npz data sets", ARCHIVE[:-6] + b"\xff\xff\xff\0\0\0"),
+    ("records for a post-mortem", CASE.replace(b'"size": 5', b'"size": Infinity')),
 ]  # fmt: skip
 
 
