@@ -1,1 +1,1 @@
-"""Training of multi-layer perceptrons against torch and scikit-learn."""
+"""Networks trained by this library, torch, JAX, Keras and scikit-learn, and the bound of what they multiply."""

@@ -24,7 +24,7 @@ TASKS = ("train", "steady", "predict", "memory", "import")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="nn against torch and scikit-learn, as ratios in one run.")
+    parser = argparse.ArgumentParser(description="nn against torch, JAX, Keras and scikit-learn, as ratios in one run.")
     parser.add_argument("--rounds", type=int, default=9, help="rounds in which every contender takes its turn (default 9)")
     parser.add_argument("--threads", type=int, nargs="*", default=[1, 2], help="threads (default 1 2)")
     parser.add_argument("--workloads", nargs="*", default=list(WORKLOADS), choices=list(WORKLOADS))
@@ -63,6 +63,8 @@ def train(name: str, threads: int, rounds: int, *, quick: bool) -> bool:
             contenders["torch channels last"] = ("benchmarks.nn.torch_peer", f"{task}:last")
         if workload.hidden:
             contenders["scikit-learn"] = ("benchmarks.nn.sklearn_peer", name)
+        contenders["jax.jit"] = ("benchmarks.nn.jax_peer", name)
+        contenders["Keras on JAX"] = ("benchmarks.nn.keras_peer", name)
     print(f"{workload.title}, batch {workload.batch}, {threads} thread(s): a step")
     results = take_turns(contenders, threads, rounds)
     goals = {EAGER: workload.goals.get(threads, 1.0)}
