@@ -9,10 +9,9 @@ import os
 import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
+from benchmarks import machine
 from benchmarks.pairing import run_child
-from nn.threads import describe_blas
 
 WORKERS = (1, 2, 4, 8, 16, 32)
 WIDTHS = (32, 320, 3_200, 32_000, 320_000)  # of the hidden layer: 10 kB to 96 MB of parameters
@@ -41,7 +40,7 @@ def main() -> int:
     parser.add_argument("--codecs", nargs="*", default=["default", "Plain"], help="'default' is what a job without one takes")
     parser.add_argument("--rounds", type=int, default=3, help="jobs of each kind, the least figure counts (default 3)")
     options = parser.parse_args()
-    print(machine())
+    machine.show()
     print(
         f"Digits, {INPUTS}-w-{OUTPUTS}, batches of about 64; the least of {options.rounds} jobs, load average before and after:"
     )
@@ -50,14 +49,6 @@ def main() -> int:
     if options.widths:
         show(f"width, {PAIR} workers", options.widths, lambda width: (PAIR, width, "default"), options.rounds, parameter_bytes)
     return 0
-
-
-def machine() -> str:
-    """What the figures depend on."""
-    lines = Path("/proc/cpuinfo").read_text("ascii", errors="replace").splitlines()
-    cpu = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown CPU")
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return f"{cpu}, {len(os.sched_getaffinity(0))} cores, {memory:.0f} GiB, {describe_blas()}"
 
 
 def parameter_bytes(width: int) -> float:

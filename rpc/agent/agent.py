@@ -105,7 +105,7 @@ class Agent:
             self._when_leaving: Callable[[], object] = lambda: None
             self._acceptor = Acceptor(self._policy, self._clock)
             held.callback(self._acceptor.close)
-            self._kernels.start(children)
+            self._kernels.start(children, self.logger)
             # most jobs have one thread for each process, and the kernels that are best here
             children.prepare(
                 child_environment(os.environ, 1) | self._kernels.environment(kernels.choose([self._kernels.times]))

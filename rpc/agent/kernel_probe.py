@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import logging
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -37,10 +38,15 @@ class Kernels:
         self._environ, self._given, self._probes = environ, kernels.given(environ), probes
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self, children: ChildProcesses) -> None:
+    def start(self, children: ChildProcesses, logger: logging.Logger) -> None:
         """Begin to measure, if that is called for."""
-        if not self._probes or self._given or not needs_measuring(self._environ):
+        if not self._probes or self._given:
             return
+        if not needs_measuring(self._environ):
+            logger.debug("BLAS kernels here, in microseconds: %s.", kernels.as_cap(self.times) or "no choice")
+            return
+        place = place_of(self._environ)
+        logger.info("Measuring in the background which BLAS kernels are fastest here, to be remembered in %s.", place)
         null = subprocess.DEVNULL
         with contextlib.suppress(OSError):  # then the library's own it is
             self._process = children.start(

@@ -1,8 +1,12 @@
-"""Inputs that coverage chooses: those that reach new lines of a reader are kept and altered further (atheris)."""
+"""Inputs that coverage chooses: those that reach new lines of a reader are kept and altered further (atheris).
+
+What they take of memory is not measured; a process that takes 2 GiB is ended.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import random
 import re
@@ -14,6 +18,8 @@ from typing import Any
 
 PACKAGES = ["network", "rpc", "executor", "nn", "parallel_sgd"]
 HANGS_SECONDS = 20
+TIMED_OUT = 70
+"""The exit code of libFuzzer for an input that takes longer."""
 SAVE_EVERY = 1000
 
 
@@ -28,18 +34,23 @@ def explore(names: list[str], inputs: int, seed: int, folder: Path) -> int:
         place = folder / "guided" / re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")
         (place / "corpus").mkdir(parents=True, exist_ok=True)
         result = place / "tally.json"
-        result.unlink(missing_ok=True)
+        for old in (result, *(place / "findings").glob("*")):
+            old.unlink(missing_ok=True)
         command = [sys.executable, "-m", "tests.fuzz.guided", name, str(share), str(seed), str(place)]
         try:
             code = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
         except KeyboardInterrupt:
             return 130
         tally = Tally(**json.loads(result.read_text())) if result.exists() else Tally()
-        if tally.tried < share - SAVE_EVERY:  # it was ended by what it tried, which libFuzzer has left in a file there
-            tally.crashed += 1
-            print(f"{name}: the process ended with {code} after some {tally.tried} inputs; see {place}", flush=True)
+        if code:  # it was ended by what it tried, which libFuzzer has left in a file there
+            what = "hung" if code == TIMED_OUT else "crashed"
+            setattr(tally, what, getattr(tally, what) + 1)
+            print(f"{name}: {what}: the process ended with {code} after {tally.tried:,} inputs; see {place}", flush=True)
         run.note(name, share, tally)
         print(f"{name}: {tally.tried:,} tried, {tally.bad} bad, {len(list((place / 'corpus').iterdir())):,} kept", flush=True)
+        found = list((place / "findings").glob("*.bin"))
+        if found:
+            print(f"  {len(found)} of them in {found[0].parent}", flush=True)
     print(run.table())
     return 1 if run.total.bad else 0
 
@@ -54,15 +65,17 @@ def _search(name: str, count: int, seed: int, place: Path) -> None:
         from .run import Run
         from .targets import TARGETS
     target, tally, run = TARGETS[name], Tally(), Run(seed, count, [name])
-    honest = set(target.seeds)
+    honest, calls = set(target.seeds), itertools.count(1)
     for number, data in enumerate(target.seeds):
         (place / "corpus" / f"honest-{number}").write_bytes(data)
 
     def one(data: bytes) -> None:
+        call, found = next(calls), []
         if data not in honest:
-            for found in attempt(target, data, tally.tried, tally):
-                run.keep(place / "findings", found)
-        if tally.tried % SAVE_EVERY == 0 or tally.tried >= count:
+            found = attempt(target, data, tally.tried, tally)
+            for each in found:
+                run.keep(place / "findings", each)
+        if found or call % SAVE_EVERY == 0 or call >= count:  # honest ones are among the runs that libFuzzer counts
             (place / "tally.json").write_text(json.dumps(asdict(tally)))
 
     def altered(data: bytes, most: int, number: int) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rpc.job.kernel_timing import agreed
 from rpc.job.kernels import HASWELL, KERNEL_VARIABLES, PORTABLE, as_cap, choose, from_cap, kernel_variables
 
 NEAR, FAR, SLOW = {"SkylakeX": 1079, HASWELL: 1000}, {"SkylakeX": 1200, HASWELL: 1000}, {"SkylakeX": 700, HASWELL: 1000}
@@ -43,3 +44,23 @@ def test_the_variables_of_a_set() -> None:
     portable = kernel_variables(PORTABLE)
     assert tuple(portable) == KERNEL_VARIABLES and portable["OPENBLAS_CORETYPE"] == HASWELL
     assert {"AVX512F", "X86_V4"} <= set(portable["NPY_DISABLE_CPU_FEATURES"].split())
+
+
+@pytest.mark.parametrize(
+    ("turns", "kept"),
+    [
+        ([(6326, 6098), (6300, 5400), (6310, 5420)], (6300, 5400)),  # others were busy during the first
+        ([(3936, 3605), (3281, 2970)], (3281, 2970)),  # the whole machine was slower during the first
+        ([(1000, 1000), (1200, 1000), (1400, 1000)], None),
+        ([(1000, 900)], None),
+        ([], None),
+    ],
+)
+def test_what_no_second_turn_confirms_is_not_kept(turns: list[tuple[int, int]], kept: tuple[int, int] | None) -> None:
+    found = agreed({"SkylakeX": own, HASWELL: other} for own, other in turns)
+    assert tuple(found.values()) == (kept or ())
+
+
+def test_kernels_that_do_not_come_up_have_no_time() -> None:
+    assert agreed([{}, {}]) == {}
+    assert agreed([{HASWELL: 5}, {"SkylakeX": 9, HASWELL: 5}, {HASWELL: 7}]) == {HASWELL: 5}
