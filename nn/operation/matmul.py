@@ -16,6 +16,9 @@ from nn.operation.operation import Operation, batch_leads
 MOST_SQUARES = 1 << 24
 """Of fewer numbers, rounding takes less than two thirds from a sum of squares in float32, whatever the order."""
 
+UNREAD = 1 << 18
+"""So many numbers must stay unread for squares of others to be worth the calls."""
+
 
 class MatMul(Operation):
     """a @ b for a (..., m, k) and b (k, n), or b (..., k, n) with leading axes that broadcast against those of a."""
@@ -43,7 +46,7 @@ class MatMul(Operation):
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         self._flat = len(shapes[1]) == 2
         read = math.prod(shapes[0]) + math.prod(output)
-        tells = self._flat and read < min(math.prod(shapes[1]), MOST_SQUARES)
+        tells = self._flat and read < min(math.prod(shapes[1]) - UNREAD, MOST_SQUARES)
         self._limit = float(np.finfo(dtype).max) / 2 if tells else 0.0
         stacks = () if self._flat else shapes
         self._full = [(*output[:-2], *shape[-2:]) for shape in stacks]

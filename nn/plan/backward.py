@@ -90,6 +90,7 @@ class Backward:
         self._addends: dict[tuple[Value, int, int], Array] = {}
         self._writers: dict[Variable, list[tuple[Step, int]]] = {}
         self._passes = [self._plan(stage) for stage in reversed(layout.stages)]
+        self._sole = [(variable, *writers[0]) for variable, writers in self._writers.items() if len(writers) == 1]
         last: dict[Variable, _Pass] = {}
         for done, stage in zip(self._passes, reversed(layout.stages), strict=True):
             sources = {source for node in stage.nodes if node in self._takers for source in node.inputs}
@@ -120,8 +121,7 @@ class Backward:
 
     def surely_finite(self) -> set[Variable]:
         """Return variables whose gradients are finite, as the only operation that wrote them knows without a look at them."""
-        sole = [(variable, *writers[0]) for variable, writers in self._writers.items() if len(writers) == 1]
-        return {variable for variable, step, i in sole if step.operation.surely_finite(i, step.inputs, step.gradient)}
+        return {variable for variable, step, i in self._sole if step.operation.surely_finite(i, step.inputs, step.gradient)}
 
     def _plan(self, stage: Stage) -> _Pass:
         targets = _Targets(self._begun)

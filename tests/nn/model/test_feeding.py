@@ -363,6 +363,9 @@ def test_what_else_overflows_is_found_and_training_goes_on_if_one_wants_it():
         assert np.isnan(history["Loss"]).all()
 
 
+WIDTH = 600  # of a kernel so large that squares of what it is multiplied with are read in its place
+
+
 class Cut(Operation):
     """Zeros in place of x; the gradient of each sample's first number is `pull`, of the others 0."""
 
@@ -388,7 +391,7 @@ class Pulled(nn.layer.Layer):
         self.pull, self.products = pull, products
 
     def build(self, input_shape):
-        self.kernel = self.add_variable("kernel", (64, 64))
+        self.kernel = self.add_variable("kernel", (WIDTH, WIDTH))
 
     def call(self, x):
         return sum(factor(x) @ self.kernel for factor in self.products).apply(Cut(self.pull))
@@ -396,7 +399,7 @@ class Pulled(nn.layer.Layer):
 
 class Spoiling(nn.optimizer.GDOptimizer):
     def gradient_ready(self, variable, block_id):
-        if variable.shape == (64, 64):
+        if variable.shape == (WIDTH, WIDTH):
             variable.gradient[-1] = np.inf
 
 
@@ -423,11 +426,11 @@ ONCE, SIX = [lambda x: x], [lambda x: x * 1] * 6
 def test_a_gradient_that_is_not_finite_is_found_whether_it_is_looked_at_or_what_it_is_the_product_of(
     value, pull, products, dtype, finite
 ):
-    model = SequentialModel([-1, 64], [Pulled(pull, products)], dtype=dtype)
+    model = SequentialModel([-1, WIDTH], [Pulled(pull, products)], dtype=dtype)
     model.setup(nn.loss.MSELoss())
     model.compile(nn.gradient_descent.SGDOptimizer(1e-3))
     (before,) = model.get_weights()
-    x, label = np.zeros((2, 2, 64), dtype)
+    x, label = np.zeros((2, 2, WIDTH), dtype)
     x[:, 0] = value
     if finite:
         fitted(x, label, model=model)
@@ -440,8 +443,8 @@ def test_a_gradient_that_is_not_finite_is_found_whether_it_is_looked_at_or_what_
 
 
 def test_what_is_known_of_a_gradient_does_not_count_where_an_optimizer_changes_it():
-    ones = np.ones((2, 64))
-    model = fitted(ones, ones, model=built([-1, 64], nn.layer.Dense(64), loss=nn.loss.MSELoss()))
+    ones = np.ones((2, WIDTH))
+    model = fitted(ones, ones, model=built([-1, WIDTH], nn.layer.Dense(WIDTH), loss=nn.loss.MSELoss()))
     assert [variable.name for variable in model.runner.surely_finite()] == ["dense_1/kernel"]
     model.compile(nn.optimizer.OpContainer(Spoiling, nn.gradient_descent.SGDOptimizer))
     with pytest.raises(FloatingPointError, match="the gradient of variable 'dense_1/kernel' is not finite"):
