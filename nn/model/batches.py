@@ -76,19 +76,11 @@ def select_rows(array: Array, rows: slice | Array, memory: Array) -> Array:
     return array.take(rows, axis=0, out=memory[: len(rows)], mode="clip")
 
 
-SMALL_ARRAY = 8192
-"""Elements of which a mask is made at once; more would be memory that grows with the model."""
-
-
+@np.errstate(over="ignore")
 def all_finite(array: Array) -> bool:
     """Whether every element is finite."""
-    if array.size <= SMALL_ARRAY:
-        return int(np.count_nonzero(np.isfinite(array))) == array.size
-    flat = array.reshape(-1)
-    with np.errstate(over="ignore"):
-        squares = np.dot(flat, flat)
     # one pass without memory, which may overflow although all elements are finite
-    return math.isfinite(squares) or bool(np.isfinite(flat).all())
+    return math.isfinite(np.vdot(array, array)) or bool(np.isfinite(array).all())
 
 
 def first_bad_sample(x: Array, given: Array | None, places: Sequence[int] | Array | None) -> str | None:

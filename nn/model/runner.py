@@ -16,7 +16,7 @@ from nn.plan.layout import Whole
 from nn.plan.plan import OnGradient, Plan
 from nn.threads import Team, blas_threads
 from nn.value.graph import Graph
-from nn.value.value import Node
+from nn.value.value import Node, Variable
 
 CACHED_PLANS = 8
 INFERENCE = Mode()
@@ -86,6 +86,10 @@ class Runner:
         """Compute the model's output, an array of its own. Several threads may predict; they take turns."""
         with self._lock:
             return self._compile("predict", x.shape).plan.forward(x, INFERENCE).copy()
+
+    def surely_finite(self) -> set[Variable]:
+        """Return variables whose gradients of the last step are known to be finite without a look at them."""
+        return set() if self._last is None else self._last.surely_finite()
 
     def first_not_finite(self) -> str | None:
         """Say where the last step first got a number that is not finite: a variable or a layer; None if all are finite."""

@@ -11,13 +11,19 @@ from typing import TYPE_CHECKING, TextIO
 
 import numpy as np
 
+from nn.arrays import Array
 from nn.callback.callback import Callback
 from nn.metric.metric import Metric
 from nn.model.batches import Batch, Source, all_finite, first_bad_sample
 from nn.model.history import in_notebook
+from nn.optimizer.interface import GDOptimizer
 
 if TYPE_CHECKING:
     from nn.model.trained_network import TrainedNetwork
+
+MOST_WAITING, WAITING_BYTES = 32, 64 << 10
+"""Batches, and bytes of labels and predictions of each, that wait for the metrics: code that runs once in a step finds the
+caches full of the model and takes ten times as long as code that runs again and again."""
 
 
 class Training:
@@ -29,9 +35,12 @@ class Training:
         self._model, self._runner, self._optimizer = model, model.runner, model.optimizer
         self._callbacks = callbacks
         self._follow_batches = any(type(found).on_batch_end is not Callback.on_batch_end for found in callbacks)
+        # an optimizer of one's own may change gradients while they come
+        self._keeps_gradients = type(self._optimizer).gradient_ready is GDOptimizer.gradient_ready
         self._seed, self._stop_on_nan, self._silent = seed, stop_on_nan, silent
         self._metrics: list[Metric] = model.metrics
         self._loss_sum, self._samples = 0.0, 0
+        self._waiting: list[tuple[Array, Array]] = []
 
     def run(self, epochs: int, source: Source, validation: Source | None) -> None:
         """Train for some epochs and record each in the model's history."""
@@ -91,12 +100,23 @@ class Training:
             self._model.apply_gradients()
         self._loss_sum += loss * len(batch.x)
         self._samples += len(batch.x)
-        for metric in self._metrics:
-            metric.update(batch.label, prediction)
+        small = batch.label.nbytes + prediction.nbytes <= WAITING_BYTES
+        self._waiting.append((batch.label.copy(), prediction.copy()) if small else (batch.label, prediction))
+        if not small or number % MOST_WAITING == 0:
+            self._update_metrics()
+
+    def _update_metrics(self) -> None:
+        """Have the metrics take in what waits for them."""
+        waiting, self._waiting = self._waiting, []
+        for label, prediction in waiting:
+            for metric in self._metrics:
+                metric.update(label, prediction)
 
     def _finite_gradients(self) -> bool:
         store = self._model.store
-        return all_finite(store.gradients) and (not store.buffers or all_finite(store.buffer_changes))
+        sure = self._runner.surely_finite() if self._keeps_gradients else set()
+        looked_at = [each.gradient for each in store.variables if each not in sure] if sure else [store.gradients]
+        return all(map(all_finite, looked_at)) and (not store.buffers or all_finite(store.buffer_changes))
 
     def _not_finite(self, loss: float, batch: Batch, epoch: int, number: int) -> FloatingPointError:
         """Say where it began: in the samples, in a layer, in the loss, or on the way back. The parameters are as they were."""
@@ -118,6 +138,7 @@ class Training:
         return next(f"variable '{variable.name}'" for variable in variables if not all_finite(variable.gradient))
 
     def _results(self) -> dict[str, float]:
+        self._update_metrics()
         results = {"Loss": self._loss_sum / self._samples}
         results.update((metric.name, metric.result()) for metric in self._metrics)
         return results

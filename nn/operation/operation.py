@@ -104,6 +104,14 @@ class Operation(ABC):
         `gradient` is that of the output. Where `in_place` is set, `wanted[0]` may share its memory, so it is written last.
         """
 
+    def surely_finite(self, index: int, inputs: Sequence[Array], gradient: Array) -> bool:
+        """Whether what backward wrote for an input is known to be finite without a look at it, from what it was computed of.
+
+        Asked after the backward of the whole plan, so for operations that are not `in_place`: `inputs` and `gradient` are as
+        they were. An operation that answers for its backward does not answer for that of a subclass, which defines both.
+        """
+        return False
+
     def __call__(self, first: Applicable[Other, Result], *others: Other) -> Result:
         """Return the graph's node that applies this operation."""
         return first.apply(self, *others)

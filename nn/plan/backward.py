@@ -88,7 +88,9 @@ class Backward:
             self._places[layout.graph.placeholder] = Place("batch", [input_gradient])
         self._begun: set[Value] = set()
         self._addends: dict[tuple[Value, int, int], Array] = {}
+        self._writers: dict[Variable, list[tuple[Step, int]]] = {}
         self._passes = [self._plan(stage) for stage in reversed(layout.stages)]
+        self._sole = [(variable, *writers[0]) for variable, writers in self._writers.items() if len(writers) == 1]
         last: dict[Variable, _Pass] = {}
         for done, stage in zip(self._passes, reversed(layout.stages), strict=True):
             sources = {source for node in stage.nodes if node in self._takers for source in node.inputs}
@@ -117,6 +119,10 @@ class Backward:
                 for variable in complete:
                     on_gradient(variable)
 
+    def surely_finite(self) -> set[Variable]:
+        """Return variables whose gradients are finite, as the only operation that wrote them knows without a look at them."""
+        return {variable for variable, step, i in self._sole if step.operation.surely_finite(i, step.inputs, step.gradient)}
+
     def _plan(self, stage: Stage) -> _Pass:
         targets = _Targets(self._begun)
         lanes = [
@@ -135,6 +141,8 @@ class Backward:
                 continue
             place = self._choose_place(node, index, source)
             target, is_first = targets.find(source, place, lane, rows)
+            if isinstance(source, Variable):
+                self._writers.setdefault(source, []).append((step, index))
             if is_first:
                 step.wanted.append(target)
             else:

@@ -93,6 +93,10 @@ class Plan:
         """
         self._backward.run(self._team, on_gradient)
 
+    def surely_finite(self) -> set[Variable]:
+        """Return variables whose gradients, after `backward`, are known to be finite without a look at them."""
+        return self._backward.surely_finite()
+
     def first_not_finite(self) -> str | None:
         """Say which variable, or which operation's result in the last run, is the first that is not finite; None if all are.
 

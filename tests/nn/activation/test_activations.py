@@ -120,6 +120,14 @@ def test_softmax_works_on_a_vector_of_a_variable_too() -> None:
     np.testing.assert_allclose(compiled.value(np.ones((2, 3)), training=True), np.full((2, 3), 1 / 3))
 
 
+def test_zeros_for_long_samples_and_for_short_ones_cut_alike() -> None:
+    for shape in ((3, 511), (3, 512), (2, 30, 40), (600,)):
+        x = np.linspace(-1, 1, math.prod(shape)).reshape(shape)
+        x.flat[::7] = -0.0
+        value = Compiled(lambda x: ReLU()(x), shape[1:]).value(x)
+        assert value.tobytes() == np.where(x > 0, x, 0.0).tobytes()
+
+
 def test_what_needs_its_output_or_its_input_only_says_so() -> None:
     for activation in (ReLU(), Tanh(), Sigmoid(), LeakReLU(), ELU(), HTanh(), Softplus(), GELU(), SiLU()):
         of_input = isinstance(activation, GELU | SiLU)

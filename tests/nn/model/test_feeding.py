@@ -363,6 +363,94 @@ def test_what_else_overflows_is_found_and_training_goes_on_if_one_wants_it():
         assert np.isnan(history["Loss"]).all()
 
 
+WIDTH = 600  # of a kernel so large that squares of what it is multiplied with are read in its place
+
+
+class Cut(Operation):
+    """Zeros in place of x; the gradient of each sample's first number is `pull`, of the others 0."""
+
+    def __init__(self, pull):
+        self.pull = pull
+
+    def infer(self, *shapes):
+        return shapes[0]
+
+    def forward(self, inputs, out):
+        out.fill(0)
+
+    def backward(self, inputs, output, gradient, wanted):
+        wanted[0].fill(0)
+        wanted[0][:, 0] = self.pull
+
+
+class Pulled(nn.layer.Layer):
+    """Products with one kernel, which are cut off: what is not finite in them changes no loss."""
+
+    def __init__(self, pull, products):
+        super().__init__("pulled")
+        self.pull, self.products = pull, products
+
+    def build(self, input_shape):
+        self.kernel = self.add_variable("kernel", (WIDTH, WIDTH))
+
+    def call(self, x):
+        return sum(factor(x) @ self.kernel for factor in self.products).apply(Cut(self.pull))
+
+
+class Spoiling(nn.optimizer.GDOptimizer):
+    def gradient_ready(self, variable, block_id):
+        if variable.shape == (WIDTH, WIDTH):
+            variable.gradient[-1] = np.inf
+
+
+ONCE, SIX = [lambda x: x], [lambda x: x * 1] * 6
+
+
+@pytest.mark.parametrize(
+    ("value", "pull", "products", "dtype", "finite"),
+    [
+        (1, 1, ONCE, "float32", True),
+        (1e20, 1e20, ONCE, "float32", False),
+        (1e10, 1e28, ONCE, "float32", True),  # more than half of the largest float
+        (1e-30, 1e30, ONCE, "float32", True),
+        (1e30, 1, ONCE, "float32", True),  # squares overflow, and the gradient does not
+        (6.4e18, 6.4e18, SIX, "float32", False),  # the sum overflows, and no product does
+        (1, np.nan, ONCE, "float32", False),
+        (0, -np.inf, ONCE, "float32", False),
+        (1, 0, [lambda x: x.log()], "float32", False),
+        (1e20, 1e20, ONCE, "float64", True),
+        (1e150, 1e157, ONCE, "float64", True),
+        (1e160, 1e160, ONCE, "float64", False),
+    ],
+)
+def test_a_gradient_that_is_not_finite_is_found_whether_it_is_looked_at_or_what_it_is_the_product_of(
+    value, pull, products, dtype, finite
+):
+    model = SequentialModel([-1, WIDTH], [Pulled(pull, products)], dtype=dtype)
+    model.setup(nn.loss.MSELoss())
+    model.compile(nn.gradient_descent.SGDOptimizer(1e-3))
+    (before,) = model.get_weights()
+    x, label = np.zeros((2, 2, WIDTH), dtype)
+    x[:, 0] = value
+    if finite:
+        fitted(x, label, model=model)
+    else:
+        stops(model, x, label, text="the loss is 0.0; the gradient of variable 'pulled/kernel' is not finite")
+        assert np.array_equal(before, model.get_weights()[0])
+    with np.errstate(all="ignore"):
+        assert np.isfinite(model.store.gradients).all() == finite
+        fitted(x, label, model=model, stop_on_nan=False)
+
+
+def test_what_is_known_of_a_gradient_does_not_count_where_an_optimizer_changes_it():
+    ones = np.ones((2, WIDTH))
+    model = fitted(ones, ones, model=built([-1, WIDTH], nn.layer.Dense(WIDTH), loss=nn.loss.MSELoss()))
+    assert [variable.name for variable in model.runner.surely_finite()] == ["dense_1/kernel"]
+    model.compile(nn.optimizer.OpContainer(Spoiling, nn.gradient_descent.SGDOptimizer))
+    with pytest.raises(FloatingPointError, match="the gradient of variable 'dense_1/kernel' is not finite"):
+        fitted(ones, ones, model=model)
+
+
 TABLE, LABEL = np.arange(12.0).reshape(6, 2), np.array([0, 1, 0, 1, 0, 1])
 MASKED, MASKED_LABEL = np.ma.masked_array(TABLE, mask=np.zeros_like(TABLE)), np.ma.masked_equal(LABEL, 1)
 MASKED[4, 1] = np.ma.masked

@@ -300,6 +300,14 @@ def _read(reader):
         return b""
 
 
+def test_metrics_are_those_of_each_batch_whether_a_callback_follows_batches_or_not():
+    diary = Diary()
+    plain, followed = (fitted(classifier(), epoch=2, batch_size=1, callbacks=each) for each in ([], [diary]))
+    assert plain.fit_history()["accuracy"] == followed.fit_history()["accuracy"]
+    assert [diary.batches[len(X) - 1]["accuracy"], diary.batches[-1]["accuracy"]] == plain.fit_history()["accuracy"]
+    assert len({logs["accuracy"] for logs in diary.batches[:20]}) > 2
+
+
 class Broken(nn.callback.Callback):
     def on_batch_end(self, batch, logs):
         raise RuntimeError
