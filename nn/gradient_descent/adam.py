@@ -34,6 +34,7 @@ class ADAMOptimizer(IGradientDescent, configured=True):
     """
 
     slots = ("momentum", "square")
+    concurrent: ClassVar[bool] = True
 
     @arguments.also(alpha="learn_rate")
     def __init__(
@@ -91,6 +92,7 @@ class ADAMWOptimizer(ADAMOptimizer):
     """
 
     decoupled: ClassVar[bool] = True
+    concurrent: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -1,9 +1,12 @@
 """What a gradient-descent rule is: from gradients to the change of the parameters."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate
+from functools import partial
+from itertools import accumulate, pairwise
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -13,10 +16,17 @@ from nn.arguments import Configurable
 from nn.arrays import Array, empty, zeros
 from nn.gradient_descent.numerics import clip_factor
 from nn.gradient_descent.schedule import Schedule
+from nn.threads import Team
 
 CHUNK = 64 * 1024
 """Elements handled at a time: parameters, gradients, two slots and a scratch array of this size fit into an L2 of 1.25 MiB.
 Where they do not, fewer calls into NumPy still gain more than the way through L3 costs."""
+
+SHARED_CHUNK = 2 * CHUNK
+"""Likewise in each of several threads, which meet at the interpreter's lock after every call into NumPy."""
+
+LEAST_SHARED = 4 * SHARED_CHUNK
+"""Shorter vectors are done before another thread has woken up."""
 
 NORM_CHUNK = 32 * 1024
 """Likewise for norms, whose last bits depend on it."""
@@ -83,6 +93,13 @@ class IGradientDescent(Configurable, ABC, configured=True):
     decoupled: ClassVar[bool] = False
     """Whether `increment` itself applies `weight_decay`, so that nothing is added to the gradient."""
 
+    concurrent: ClassVar[bool] = False
+    """Whether chunks may be computed at the same time, as `increment` changes nothing but its arguments. What a class says does
+    not count for subclasses."""
+
+    team: Team | None = None
+    """Threads that are free, while a rule works on a long vector, and may take shares of it."""
+
     def __init__(
         self,
         learn_rate: float | Schedule,
@@ -102,6 +119,7 @@ class IGradientDescent(Configurable, ABC, configured=True):
         self._adjusts = False
         self._slots: dict[str, Array] = {}
         self._scratch: Array = np.empty((3, 0))
+        self._lanes: list[Array] = []
 
     @property
     def learn_rate(self) -> float:
@@ -143,16 +161,38 @@ class IGradientDescent(Configurable, ABC, configured=True):
     def update_from(self, parameters: Array, gradients: Array | Stretches) -> None:
         """`update`, for gradients that are no array; some are computed a stretch at a time."""
         self._begin(parameters, gradients)
-        for part in _parts(len(gradients), CHUNK):
-            value = parameters[part]
+        length, team = len(gradients), self.team
+        if team is None or length < LEAST_SHARED or not vars(type(self)).get("concurrent") or type(gradients) is not np.ndarray:
+            self._update(parameters, gradients, slice(0, length), CHUNK)
+            return
+        cuts = [length * lane // team.size // CHUNK * CHUNK for lane in range(team.size)] + [length]
+        rules = [self._for_lane(lane) for lane in range(team.size)]
+        team.run(
+            [
+                partial(rule._update, parameters, gradients, slice(*cut), SHARED_CHUNK)
+                for rule, cut in zip(rules, pairwise(cuts), strict=True)
+            ]
+        )
+
+    def _update(self, parameters: Array, gradients: Array | Stretches, part: slice, size: int) -> None:
+        for chunk in _parts(part.start, part.stop, size):
+            value = parameters[chunk]
             change = self._scratch[0, : len(value)]
-            self._increment(part, value, gradients[part], change)
+            self._increment(chunk, value, gradients[chunk], change)
             np.add(value, change, out=value)
+
+    def _for_lane(self, lane: int) -> IGradientDescent:
+        """Return this rule as it is in this step, with scratch arrays of the lane's own."""
+        if len(self._lanes) <= lane or self._lanes[lane].dtype != self._scratch.dtype:
+            self._lanes[lane:] = [empty((3, SHARED_CHUNK), self._scratch.dtype)]
+        rule = object.__new__(type(self))
+        vars(rule).update(vars(self), _scratch=self._lanes[lane])
+        return rule
 
     def delta(self, parameters: Array, gradients: Array, out: Array) -> None:
         """Write the increment of one step into `out`, another vector: `update` is `parameters += delta`, bit for bit."""
         self._begin(parameters, gradients)
-        for part in _parts(len(gradients), CHUNK):
+        for part in _parts(0, len(gradients), CHUNK):
             self._increment(part, parameters[part], gradients[part], out[part])
 
     def begin_step(self) -> None:
@@ -243,8 +283,8 @@ class IGradientDescent(Configurable, ABC, configured=True):
 
 def chunks(vector: Array | Stretches) -> Iterator[Array]:
     """Return the parts of a vector whose squares are added up one after the other."""
-    return (vector[part] for part in _parts(len(vector), NORM_CHUNK))
+    return (vector[part] for part in _parts(0, len(vector), NORM_CHUNK))
 
 
-def _parts(length: int, size: int) -> Iterator[slice]:
-    return (slice(start, start + size) for start in range(0, length, size))
+def _parts(start: int, stop: int, size: int) -> Iterator[slice]:
+    return (slice(first, min(first + size, stop)) for first in range(start, stop, size))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from nn import arguments
@@ -21,6 +23,8 @@ class SGDOptimizer(IGradientDescent):
     >>> w.round(4).tolist()
     [0.95, 2.1]
     """
+
+    concurrent: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -74,6 +78,7 @@ class MomentumOptimizer(IGradientDescent, configured=True):
     """
 
     slots = ("velocity",)
+    concurrent: ClassVar[bool] = True
 
     def __init__(
         self,

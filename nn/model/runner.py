@@ -87,6 +87,11 @@ class Runner:
         with self._lock:
             return self._compile("predict", x.shape).plan.forward(x, INFERENCE).copy()
 
+    @property
+    def lanes(self) -> Team | None:
+        """The threads that computed the last step; None where they are those of the BLAS, which may be spinning still."""
+        return None if self._last is None else self._last.lanes
+
     def surely_finite(self) -> set[Variable]:
         """Return variables whose gradients of the last step are known to be finite without a look at them."""
         return set() if self._last is None else self._last.surely_finite()

@@ -97,6 +97,7 @@ class Training:
             )
             if self._stop_on_nan and not (math.isfinite(loss) and self._finite_gradients()):
                 raise self._not_finite(loss, batch, epoch, number)
+            self._optimizer.rule.team = self._runner.lanes
             self._model.apply_gradients()
         self._loss_sum += loss * len(batch.x)
         self._samples += len(batch.x)

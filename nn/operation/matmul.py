@@ -77,6 +77,14 @@ class MatMul(Operation):
         if for_a is not None:
             self._stacked(0, gradient, b.swapaxes(-1, -2), for_a)
 
+    def shares_gradients(self, shapes: Sequence[Shape]) -> Sequence[int]:
+        return (1,) if len(shapes[1]) == 2 else ()
+
+    def write_share(self, index: int, inputs: Sequence[Array], gradient: Array, target: Array, share: int, shares: int) -> None:
+        count = len(target)
+        part = slice(count * share // shares, count * (share + 1) // shares)
+        np.dot(_rows(inputs[0])[:, part].T, _rows(gradient), target[part])
+
     def surely_finite(self, index: int, inputs: Sequence[Array], gradient: Array) -> bool:
         """By Cauchy and Schwarz no number of a.T @ d, nor any part of its sum, exceeds |a| |d| <= (|a|^2 + |d|^2) / 2.
 

@@ -104,6 +104,17 @@ class Operation(ABC):
         `gradient` is that of the output. Where `in_place` is set, `wanted[0]` may share its memory, so it is written last.
         """
 
+    def shares_gradients(self, shapes: Sequence[Shape]) -> Sequence[int]:
+        """Return the inputs whose gradients, where they are variables, `write_share` writes in shares that add up nothing."""
+        return ()
+
+    def write_share(self, index: int, inputs: Sequence[Array], gradient: Array, target: Array, share: int, shares: int) -> None:
+        """Write the share with this number of the gradient of an input, as `backward` writes the whole.
+
+        Asked after the backward of everything else in a stage, of operations that are not `in_place`.
+        """
+        raise TypeError(f"{type(self).__name__} computes gradients as a whole")
+
     def surely_finite(self, index: int, inputs: Sequence[Array], gradient: Array) -> bool:
         """Whether what backward wrote for an input is known to be finite without a look at it, from what it was computed of.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import NamedTuple
 
@@ -41,10 +42,20 @@ class Step(NamedTuple):
     sums: list[tuple[Array, Array]]
 
 
+class Shared(NamedTuple):
+    """The gradient of a variable, an input of an operation, of which each lane computes a share for the whole batch."""
+
+    step: Step
+    place: int
+    target: Array
+
+
 class _Pass(NamedTuple):
-    """One stage backward: the steps of each lane, what the lanes add to the first one's sums, and what is complete then."""
+    """One stage backward: the steps of each lane, what lanes share out then, what they add to the first one's sums, and what is
+    complete then."""
 
     lanes: list[list[Step]]
+    shared: list[Shared]
     joins: list[tuple[Array, Array]]
     complete: list[Variable]
 
@@ -88,9 +99,13 @@ class Backward:
             self._places[layout.graph.placeholder] = Place("batch", [input_gradient])
         self._begun: set[Value] = set()
         self._addends: dict[tuple[Value, int, int], Array] = {}
-        self._writers: dict[Variable, list[tuple[Step, int]]] = {}
+        self._writers: dict[Value, list[tuple[Step, int]]] = {}
         self._passes = [self._plan(stage) for stage in reversed(layout.stages)]
-        self._sole = [(variable, *writers[0]) for variable, writers in self._writers.items() if len(writers) == 1]
+        self._sole = [
+            (variable, *writers[0])
+            for variable, writers in self._writers.items()
+            if isinstance(variable, Variable) and len(writers) == 1
+        ]
         last: dict[Variable, _Pass] = {}
         for done, stage in zip(self._passes, reversed(layout.stages), strict=True):
             sources = {source for node in stage.nodes if node in self._takers for source in node.inputs}
@@ -107,10 +122,12 @@ class Backward:
             variable.gradient.fill(0)
             if on_gradient is not None and variable.id >= 0:
                 on_gradient(variable)
-        for lanes, joins, complete in self._passes:
+        for lanes, shared, joins, complete in self._passes:
             if self._layout.in_lanes:
                 with limited_to_one_thread():  # not so what `on_gradient` does
                     team.run([partial(_run, lane) for lane in lanes])
+                    if shared:
+                        team.run([partial(_run_share, shared, lane, len(lanes)) for lane in range(len(lanes))])
             else:
                 _run(lanes[0])
             for target, part in joins:
@@ -121,22 +138,48 @@ class Backward:
 
     def surely_finite(self) -> set[Variable]:
         """Return variables whose gradients are finite, as the only operation that wrote them knows without a look at them."""
-        return {variable for variable, step, i in self._sole if step.operation.surely_finite(i, step.inputs, step.gradient)}
+        with limited_to_one_thread() if self._layout.in_lanes else nullcontext():  # woken threads would take cores from lanes
+            return {variable for variable, step, i in self._sole if step.operation.surely_finite(i, step.inputs, step.gradient)}
 
     def _plan(self, stage: Stage) -> _Pass:
         targets = _Targets(self._begun)
+        sharing = self._sharing(stage) if len(stage.lanes) > 1 and not stage.in_turns else []
         lanes = [
-            [self._step(targets, node, lane, rows) for rows in parts for node in reversed(stage.nodes) if node in self._takers]
+            [
+                self._step(targets, node, lane, rows, sharing)
+                for rows in parts
+                for node in reversed(stage.nodes)
+                if node in self._takers
+            ]
             for lane, parts in enumerate(stage.lanes)
         ]
         self._begun |= targets.written
-        return _Pass(lanes, [(self._places[value].arrays[0], array) for (value, _), array in targets.sums.items()], [])
+        joins = [(self._places[value].arrays[0], array) for (value, _), array in targets.sums.items()]
+        return _Pass(lanes, [self._shared(node, index) for node, index in sharing], joins, [])
 
-    def _step(self, targets: _Targets, node: Node, lane: int, rows: slice | None) -> Step:
+    def _sharing(self, stage: Stage) -> list[tuple[Node, int]]:
+        """Return nodes with an input, a variable, whose gradient the lanes can share out, as nobody else writes to it."""
+        layout, found = self._layout, []
+        for node in reversed(stage.nodes):
+            if node in self._takers:
+                places = node.operation.shares_gradients([layout.shapes[source] for source in node.inputs])
+                found += [(node, index) for index in places if self._is_sole(node.inputs[index])]
+        return found
+
+    def _is_sole(self, source: Value) -> bool:
+        return isinstance(source, Variable) and source in self._takers and self._layout.uses[source] == 1
+
+    def _shared(self, node: Node, index: int) -> Shared:
+        operation, inputs, output = self._call(node, None)
+        step = Step(operation, inputs, output, self._places[node].at(0, None), [], [])
+        self._writers[node.inputs[index]] = [(step, index)]
+        return Shared(step, index, self._choose_place(node, index, node.inputs[index]).arrays[0])
+
+    def _step(self, targets: _Targets, node: Node, lane: int, rows: slice | None, sharing: list[tuple[Node, int]]) -> Step:
         operation, inputs, output = self._call(node, rows)
         step = Step(operation, inputs, output, self._places[node].at(lane, rows), [], [])
         for index, source in enumerate(node.inputs):
-            if source not in self._takers:
+            if source not in self._takers or (node, index) in sharing:
                 step.wanted.append(None)
                 continue
             place = self._choose_place(node, index, source)
@@ -170,6 +213,11 @@ class Backward:
                 shared = self._places[node].shared(kind, layout.stage_of[node], layout.shapes[source])
             self._places[source] = layout.place(source, kind) if shared is None else shared
         return self._places[source]
+
+
+def _run_share(shared: list[Shared], share: int, shares: int) -> None:
+    for (operation, inputs, _, gradient, _, _), index, target in shared:
+        operation.write_share(index, inputs, gradient, target, share, shares)
 
 
 def _run(steps: list[Step]) -> None:

@@ -62,7 +62,7 @@ class Layout:
         if not has_batch(value):
             return "kept"
         inside = isinstance(value, Node) and value not in self._crossing
-        cut = inside and self.stages[self.stage_of[value]].largest is not None
+        cut = inside and self.stages[self.stage_of[value]].in_turns
         return "lane" if cut and not kept_for_backward else "batch"
 
     def place(self, value: Value, kind: Kind) -> Place:

@@ -93,6 +93,11 @@ class Plan:
         """
         self._backward.run(self._team, on_gradient)
 
+    @property
+    def lanes(self) -> Team | None:
+        """The threads that compute it; None where it has no lanes."""
+        return self._team if self._layout.in_lanes else None
+
     def surely_finite(self) -> set[Variable]:
         """Return variables whose gradients, after `backward`, are known to be finite without a look at them."""
         return self._backward.surely_finite()
@@ -177,7 +182,20 @@ class Plan:
                     calls.append(Call(operation, inputs, self._places[node].at(lane, rows)))
                     self._calls[node, None if rows is None else rows.start] = calls[-1]
             lanes.append(calls)
+        if len(lanes) > 1 and not stage.in_turns:
+            self._prepare_whole(stage)
         return lanes
+
+    def _prepare_whole(self, stage: Stage) -> None:
+        """Have calls for the whole batch of those operations whose gradients the lanes share out."""
+        placeholder = self._graph.placeholder
+        for node in stage.nodes:
+            if node.operation.shares_gradients([self._layout.shapes[source] for source in node.inputs]):
+                self._arenas[0].begin()
+                inputs = [self._place(source).at(0, None) for source in node.inputs]
+                self._entries += [(inputs, i, None) for i, source in enumerate(node.inputs) if source is placeholder]
+                operation = self._allocate(node, inputs, None, self._arenas[0])
+                self._calls[node, None] = Call(operation, inputs, self._places[node].at(0, None))
 
     def _call(self, node: Node, rows: slice | None) -> Call:
         return self._calls[node, None if rows is None else rows.start]

@@ -31,10 +31,10 @@ HEAVY = 1 << 26
 """From so many bytes of variables times samples on, a product is worth waking a thread for."""
 
 GRADIENTS = 1 << 28
-"""Bytes that the gradients of all lanes of such a product but the first may take."""
+"""Bytes that the gradients of all lanes of such a product but the first may take, where they cannot share out one."""
 
 JOIN = 16
-"""Each lane of such a product adds up a gradient of its own, which takes about as long as the product of so many samples."""
+"""Samples that each lane must have in training: it reads all variables."""
 
 
 class Stage(NamedTuple):
@@ -45,6 +45,11 @@ class Stage(NamedTuple):
 
     nodes: list[Node]
     lanes: list[list[slice | None]]
+
+    @property
+    def in_turns(self) -> bool:
+        """Whether a thread computes several slices, one after the other."""
+        return any(len(lane) > 1 for lane in self.lanes)
 
     @property
     def slices(self) -> list[slice | None]:
@@ -62,7 +67,8 @@ def divide(graph: Graph, shapes: dict[Value, Shape], dtype: np.dtype[Any], *, tr
 
     A convolutional network would write each of its large results to main memory and read it back for the next operation.
     In parts of a few samples the results stay in the cache, and several threads find work that is independent. Without such
-    products the threads are better left to the BLAS, which shares out one large product without a lock.
+    products, what follows a heavy one goes on in the same threads, each with a share of the batch. All else is better left to
+    the BLAS, which shares out one product without a lock; but its threads spin between two of them.
     """
     batch = shapes[graph.placeholder][0]
     runs: list[tuple[list[Node], bool]] = []  # nodes that follow one another, and whether in parts
@@ -75,19 +81,35 @@ def divide(graph: Graph, shapes: dict[Value, Shape], dtype: np.dtype[Any], *, tr
         else:
             runs.append(([node], fits and size >= LARGE))
     if not any(cut and node.operation.multiplies for run, cut in runs for node in run):
-        threads = 1
+        if threads > 1 and any(_is_heavy(node, shapes, batch, dtype) for node in graph.nodes):
+            runs = _shared(graph, shapes, batch, training)
+        else:
+            threads = 1
     part_bytes = PART_BYTES * (LANE_PARTS if threads > 1 else 1)
     stages = []
     for run, cut in runs:
         count, lanes = 1, threads
         if cut:
             count = max(threads, -(-max(_bytes(node, shapes, dtype) for node in run) // part_bytes))
-        elif _is_heavy(run[0], shapes, batch, dtype) and _splits(run[0], shapes, batch, training):
+        elif _splits(run[0], shapes, batch, training) and any(_is_heavy(node, shapes, batch, dtype) for node in run):
             if training:
-                lanes = max(1, min(threads, batch // JOIN, 1 + GRADIENTS // _kept(run[0], shapes, dtype)))
+                kept = sum(_kept(node, shapes, dtype) for node in run)
+                lanes = max(1, min(threads, batch // JOIN, 1 + GRADIENTS // kept))
             count = lanes
         stages.append(_stage(run, batch, count, lanes))
     return stages
+
+
+def _shared(graph: Graph, shapes: dict[Value, Shape], batch: int, training: bool) -> list[tuple[list[Node], bool]]:
+    """Return the nodes in runs that can be computed for a share of the batch from beginning to end, or not at all."""
+    runs: list[tuple[list[Node], bool]] = []
+    for node in graph.nodes:
+        splits = _splits(node, shapes, batch, training)
+        if splits and runs and _splits(runs[-1][0][-1], shapes, batch, training):
+            runs[-1][0].append(node)
+        else:
+            runs.append(([node], False))
+    return runs
 
 
 def _stage(nodes: list[Node], batch: int, count: int, threads: int) -> Stage:

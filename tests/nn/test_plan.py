@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from nn import function
 from nn.activation import ReLU, Sigmoid, Tanh
 from nn.arrays import Array, Shape
 from nn.layer import GRU, LSTM, AveragePool, BatchNorm, Conv2D, Dense, Flatten, GlobalAveragePool, Layer, MaxPool, SimpleRNN
-from nn.operation import Mode, Operation
+from nn.operation import MatMul, Mode, Operation
 from nn.plan import Plan
 from nn.random import keyed
 from nn.threads import Team, blas_threads, describe_blas, limited_to_one_thread
@@ -306,6 +307,9 @@ def test_threads_are_shared_out_where_products_can_be_cut_and_else_left_to_the_b
     def network() -> list[Layer]:
         return [Conv2D(4, [3, 3], padding="same"), Flatten(), Dense(32), Dense(32)]
 
+    def dense() -> list[Layer]:
+        return [Flatten(), Dense(32, activation=ReLU()), Dense(32, activation=Tanh()), Dense(3)]
+
     for place in ("plan", "backward"):
         monkeypatch.setattr(f"nn.plan.{place}.limited_to_one_thread", limited)
     for name, value in {"LARGE": 2000, "HEAVY": 8 * 4 * 1024 * 32, "JOIN": 4}.items():
@@ -316,8 +320,52 @@ def test_threads_are_shared_out_where_products_can_be_cut_and_else_left_to_the_b
     # the convolution, a product with many variables, its bias and activation, a product with few, its bias and activation
     assert lanes(*network(), shape=(16, 16, 4)) == [2, 2, 1, 1, 1, 1, 1]
     assert len(limits) > 2 if training else len(limits) == 1
-    monkeypatch.setattr("nn.plan.stages.JOIN", 8)  # one lane's share of the batch costs less than its own gradient
+    # products, biases and activations one after the other, in one stage: the threads part once, and meet once
+    assert lanes(*dense(), shape=(16, 16, 4)) == [2]
+    monkeypatch.setattr("nn.plan.stages.JOIN", 8)  # samples that a lane must have
+    assert lanes(*dense(), shape=(16, 16, 4)) == [1 if training else 2]
     assert lanes(*network(), shape=(16, 16, 4))[1] == (1 if training else 2)
+
+
+class Twice(Layer):
+    """One variable in two products, and one in a single one, which follow one another."""
+
+    def build(self, input_shape: Shape) -> None:
+        self.w, self.v = self.add_variable("w", (9, 9)), self.add_variable("v", (9, 4))
+
+    def call(self, x: Value) -> Value:
+        return Tanh()(x @ self.w) @ self.w @ self.v
+
+
+@pytest.mark.parametrize("batch", [6, 7])
+def test_lanes_share_out_the_gradient_of_a_product_unless_others_add_to_it(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = Placeholder([-1, 9])
+    graph = Graph(x, Twice()(x))
+    store = VariableStore(graph.variables, [], FLOAT, 0)
+    shares: list[tuple[int, int]] = []
+    write = MatMul.write_share
+
+    def noted(self: MatMul, index: int, inputs: Any, gradient: Array, target: Array, share: int, count: int) -> None:
+        shares.append((target.shape[1], share))
+        assert len(inputs[0]) == len(gradient) == batch
+        write(self, index, inputs, gradient, target, share, count)
+
+    monkeypatch.setattr(MatMul, "write_share", noted)
+    monkeypatch.setattr("nn.plan.stages.HEAVY", batch * 9 * 4 * 8)
+    monkeypatch.setattr("nn.plan.stages.JOIN", 2)
+    found = []
+    for size in (1, 3):
+        plan = Plan(graph, (batch, 9), FLOAT, training=True, input_gradient=True, team=Team(size))
+        assert (plan.lanes is None) == (size == 1)
+        for number in range(2):
+            plan.forward(keyed(number, "lanes").standard_normal((batch, 9)), Mode(training=True))
+            plan.output_gradient[:] = keyed(number, "weights").standard_normal(plan.output.shape)
+            plan.backward()
+        assert plan.input_gradient is not None
+        found.append([store.gradients.copy(), plan.input_gradient.copy()])
+    assert sorted(shares) == [(4, share) for share in (0, 0, 1, 1, 2, 2)]
+    for one, three in zip(*found, strict=True):
+        np.testing.assert_allclose(three, one, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("layer", [LSTM(3, return_sequences=True), GRU(3), BatchNorm()])

@@ -14,6 +14,7 @@ from nn.arrays import Array
 from nn.gradient_descent import ADAMOptimizer, IGradientDescent, LAMBOptimizer, SGDOptimizer, schedule
 from nn.gradient_descent.schedule import Constant, Cosine, ExponentialDecay, Schedule, StepDecay, WarmUp
 from nn.model import Model
+from nn.threads import Team
 from tests.contract.nn_rows import RULES
 from tests.nn.model.models import classifier
 
@@ -215,3 +216,47 @@ def test_a_schedule_of_ones_own_that_goes_below_zero_is_refused() -> None:
         rule.update(parameters, np.ones(1))
     with pytest.raises(ValueError, match=r"Sinking 'rate' must be a number >= 0, got -1\.0"):
         rule.update(parameters, np.ones(1))
+
+
+class Counting(SGDOptimizer):
+    """A rule of one's own on top of one that threads may share: it counts its chunks."""
+
+    chunks = 0
+
+    def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
+        self.chunks += 1
+        super().increment(value, gradient, out, *slots)
+
+
+@pytest.mark.parametrize("row", RULES, ids=str)
+@pytest.mark.parametrize("size", [2, 3])
+def test_threads_that_share_out_a_long_vector_change_no_bit(row: Any, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"CHUNK": 16, "SHARED_CHUNK": 32, "LEAST_SHARED": 100}.items():
+        monkeypatch.setattr(f"nn.gradient_descent.interface.{name}", value)
+    generator, found = np.random.default_rng(3), []
+    gradients = generator.standard_normal((4, 333)).astype(np.float32)
+    start = generator.standard_normal(333).astype(np.float32)
+    for team in (None, Team(size)):
+        rule, values = row.make(), start.copy()
+        rule.team = team
+        rule.partition([333])
+        for gradient in gradients:
+            rule.update(values, gradient)
+        found.append([values, *(slot for slot in rule.state_dict().values() if isinstance(slot, np.ndarray))])
+    for alone, shared in zip(*found, strict=True):
+        assert alone.tobytes() == shared.tobytes()
+
+
+def test_a_rule_of_ones_own_is_not_shared_unless_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nn.gradient_descent.interface.LEAST_SHARED", 10)
+    monkeypatch.setattr("nn.gradient_descent.interface.CHUNK", 5)
+    rule = Counting(0.5)
+    rule.team = Team(2)
+    rule.update(np.zeros(20), np.ones(20))
+    assert rule.chunks == 4
+    ran: list[int] = []
+    monkeypatch.setattr(Team, "run", lambda team, tasks: [ran.append(len(tasks)), *(task() for task in tasks)])
+    plain = SGDOptimizer(0.5)
+    plain.team = Team(2)
+    plain.update(np.zeros(20), np.ones(20))
+    assert ran == [2]
