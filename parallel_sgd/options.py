@@ -99,8 +99,9 @@ class JobOptions(Options):
     codec: CodecArgument | CodecName | Any = option(
         None,
         "a codec class for all variables, or its word such as 'topk', a `SizeAdaptive`, or a dict of these by variable id, "
-        'variable name ("dense_1/kernel") or layer name ("dense_1"); default `Plain`, for many workers `Ring` with the same '
-        "bits, with a parameter server `SyncPS`.",
+        'variable name ("dense_1/kernel") or layer name ("dense_1"); default `Plain`, with a parameter server `SyncPS`, for '
+        "more than 8 workers `Ring` with the bits of `Plain`, for fewer where the model is large "
+        "([how many](../parallel_sgd/codec/README.md#where-none-is-named)).",
         flag=flag(
             "--codec",
             "training",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from network.faults.plan import FaultPlan
+from network.nodes import is_loopback
 from nn.dataset import ArrayDataset
 from nn.dataset.interface import AbsDataset
 from nn.dataset.transforms.abstract import AbsTransformer
@@ -223,7 +224,7 @@ def _default_codec(options: JobOptions, codec: CodecChoice, assignment: ISetting
     all_to_all = assignment.redundancy > 1 or options.sync_type.staleness > 0 or options.op_type.by_shard
     if all_to_all or not (codec is None or isinstance(codec, Mapping)):
         return Default(Plain)
-    hosts = {options.nodes[node].host for node in assignment.nodes}
+    hosts = {"" if is_loopback(host) else host for host in (options.nodes[node].host for node in assignment.nodes)}
     return exact_default(assignment.node_count, size, len(hosts))
 
 
@@ -260,8 +261,9 @@ def exact_default(workers: int, size: int, hosts: int) -> Default:
         ring, where = Codec.of(Ring(smallest=_SHARD_OF_ONE_HOST), name="Ring"), "one host"
     return Default(
         ring,
-        f"Codec: Ring, with the bits of Plain, which sends everything to all: for {workers} workers on {where} and parameters "
-        f"of {size} bytes more than {most} of them would. codec=Plain takes that nevertheless.",
+        f"Codec: Ring, because none was named and there are {workers} workers. On {where}, with {size} bytes of parameters, "
+        f"Plain is taken for up to {most}: there each worker sends everything to every other one, with Ring only parts. The "
+        "results are the same to the bit. To have Plain, write codec=Plain (--codec plain).",
     )
 
 

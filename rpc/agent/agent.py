@@ -93,7 +93,7 @@ class Agent:
             )
             self._waker = Waker()
             held.callback(self._waker.close)
-            probes = Probes(self._processes, settings.slots, unix_path, self._audit, self._waker.wake)
+            probes = Probes(self._processes, settings.slots, unix_path, work, self._audit, self._waker.wake)
             held.callback(probes.close)
             self._handler = RequestHandler(
                 self._processes, folders, self._leases, subscribers, self._audit, self.logger, work.log, probes

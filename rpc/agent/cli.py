@@ -66,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """What an agent is told, for `serve`."""
-    _add_own_address(parser)
+    _add_own_address(parser, "address to listen on", "TCP port", "; 0 picks a free one")
     parser.add_argument("--new-key", action="store_true", help="make a key file (at --key-file) and exit")
     parser.add_argument("--work-dir", metavar="DIR", help="for logs, jobs and cached data (default: in your state directory)")
     parser.add_argument("--slots", type=int, metavar="N", help="jobs at the same time (default: 1)")
@@ -107,14 +107,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def add_doctor_options(parser: argparse.ArgumentParser) -> None:
     """What `examine` is told."""
     _add_hosts(parser)
-    _add_own_address(parser)
+    _add_own_address(parser, "where this machine's worker listens, if no HOST is named", "its TCP port")
     _add_key_from_stdin(parser)
     _add_folder(parser)
 
 
-def _add_own_address(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--listen", metavar="HOST", help="address to listen on (default: 127.0.0.1)")
-    parser.add_argument("--port", type=int, help="TCP port (default: 15387; 0 picks a free one)")
+def _add_own_address(parser: argparse.ArgumentParser, listen: str, port: str, free: str = "") -> None:
+    parser.add_argument("--listen", metavar="HOST", help=f"{listen} (default: 127.0.0.1)")
+    parser.add_argument("--port", type=int, help=f"{port} (default: 15387{free})")
     parser.add_argument("--key-file", metavar="FILE", help="the cluster's key (default: in your configuration directory)")
 
 
@@ -144,10 +144,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.doctor:
+        _refuse_others(parser, options)
         return examine(options)
+    if options.hosts and options.new_key:
+        parser.error(f"--new-key takes its FILE from --key-file: --new-key --key-file {options.hosts[0]}")
     if options.hosts or options.json:
         parser.error(f"{options.hosts[0] if options.hosts else '--json'} goes with --doctor")
     return serve(options)
+
+
+def _refuse_others(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """End the program where --doctor goes with what only `serve` reads."""
+    examines = argparse.ArgumentParser()
+    add_doctor_options(examines)
+    known = {"doctor", *(action.dest for action in examines._actions)}
+    for action in parser._actions:
+        if action.dest not in known and getattr(options, action.dest, action.default) != action.default:
+            parser.error(f"{action.option_strings[0]} does not go with --doctor")
 
 
 def serve(given: argparse.Namespace) -> int:
@@ -208,6 +221,10 @@ def examine(given: argparse.Namespace) -> int:
     refuse_inspection()
     options = {name: value for name, value in vars(given).items() if name in ("listen", "port", "key_file")}
     try:
+        for name in ("listen", "port") if given.hosts or given.rendezvous else ():
+            if options[name] is not None:
+                where = "it tells where this machine's worker is; write HOST:PORT"
+                raise SettingsError(f"--{name} does not go with HOST or --rendezvous: {where}.")
         settings = _settings(options, {}, given.key_stdin)
         doctor = import_module("rpc.doctor.examine")  # an agent needs none of it
         return int(doctor.run(settings, given.hosts, given.rendezvous, given.json))

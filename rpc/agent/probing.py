@@ -18,8 +18,10 @@ from network.session import Session
 from ..doctor.messages import MOST_PINGED, AgentStatus, Inspect, Measure, Measured, Ping, Pong
 from ..doctor.probe import probe
 from ..identity import host_name
+from ..logs import clean
 from .checks import python_version
 from .event_log import SecurityLog
+from .store import WorkDirectory
 from .subscribers import deliver
 
 _END_SECONDS = 1.0
@@ -32,8 +34,11 @@ class Probes:
     `jobs` are those that run now; `wake` is called, from any thread, when `step` has something to do.
     """
 
-    def __init__(self, jobs: Sized, slots: int, unix_path: str, audit: SecurityLog, wake: Callable[[], None]) -> None:
-        self._jobs, self._slots, self._unix_path, self._audit, self._wake = jobs, slots, unix_path, audit, wake
+    def __init__(
+        self, jobs: Sized, slots: int, unix_path: str, work: WorkDirectory, audit: SecurityLog, wake: Callable[[], None]
+    ) -> None:
+        self._jobs, self._slots, self._unix_path, self._work = jobs, slots, unix_path, work
+        self._audit, self._wake = audit, wake
         self._instance = secrets.token_hex(16)
         self._pinged: dict[Session, int] = {}
         self._thread: threading.Thread | None = None
@@ -60,6 +65,7 @@ class Probes:
         return Pong(self._instance, received, time.time(), len(self._jobs) > 0)
 
     def _status(self) -> AgentStatus:
+        free, unwritable = self._work.room()
         return AgentStatus(
             self._instance,
             host_name(),
@@ -69,6 +75,9 @@ class Probes:
             self._unix_path,
             self._slots,
             len(self._jobs),
+            clean(str(self._work.path)),
+            free,
+            unwritable,
         )
 
     def _measure(self, session: Session, text: str, key: Key) -> None:

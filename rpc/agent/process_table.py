@@ -101,7 +101,9 @@ class ProcessTable:
         try:
             supervisor = self._start(order, submitter, cluster)
         except OSError as error:
-            return Refused(order.job, order.node, f"the job process cannot be started: {error.strerror or error}", 0.0)
+            problem = f"the job process cannot be started: {error.strerror or error}"
+            self._logger.error("Job %s (%s) refused: %s.", clean(order.job), clean(order.title), problem)
+            return Refused(order.job, order.node, problem, 0.0)
         self._supervisors.append(supervisor)
         self._subscribers.add(submitter, order.job, order.node)
         self._leases.begin(order, supervisor.record, submitter, cluster)

@@ -15,6 +15,7 @@ import fcntl
 import json
 import os
 import shutil
+import tempfile
 import time
 from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, field, replace
@@ -31,6 +32,7 @@ KEEP_BYTES = 1 << 30
 RETRY_SECONDS = 1.0  # between two tries to write what the disk has refused
 _UNFINISHED = ("starting", "running")
 _RECORD = "job.json"
+_TRIED_BYTES = 4096
 
 
 @dataclass
@@ -281,6 +283,18 @@ class WorkDirectory:
         except OSError as error:
             self.close()
             raise NetworkError(f"The work directory {self.path} cannot be used: {error.strerror}.") from error
+
+    def room(self) -> tuple[int, str]:
+        """How many bytes are free where jobs lie, and why no file can be written there, "" where one can: it is tried."""
+        free = 0
+        try:
+            disk = os.statvfs(self.jobs)
+            free = disk.f_bavail * disk.f_frsize
+            with tempfile.TemporaryFile(dir=self.jobs) as file:
+                file.write(bytes(_TRIED_BYTES))
+        except OSError as error:
+            return free, error.strerror or str(error)
+        return free, ""
 
     def close(self) -> None:
         if self._lock >= 0:

@@ -8,13 +8,14 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tqdm import tqdm
 
 from network import VERSION
 from network.dial import Target, advised, dial_all
-from network.errors import NetworkError
+from network.errors import ClosedByUs, NetworkError, PeerLost
 from network.key_files import find_keys
 from network.keys import Key
 from network.nodes import Address
@@ -62,6 +63,11 @@ def examine(addresses: Sequence[Address], key: Key, show: Callable[[int, int], N
             show(len(asked) + len(pairs.found), ways)
             pairs.step()
         show(ways, ways)
+        again, gone = dial_all({place: targets[place] for place in asked})
+        for session in again.values():
+            session.close()
+        for place in asked:
+            workers[place] = _lost(workers[place], gone.get(place) or sessions[place].lost)
         order = {address: place for place, address in enumerate(addresses)}
         return Report(key.id.hex(), workers, sorted(pairs.found, key=lambda pair: (order[pair.source], order[pair.target])))
 
@@ -84,6 +90,15 @@ def _asked(address: Address, session: Session) -> Worker:
         f"it does not answer within {STATUS_SECONDS:g} s." if session.alive else f"it does not know --doctor: {session.lost}"
     )
     return Worker(address, problem, version)
+
+
+def _lost(worker: Worker, error: NetworkError | None) -> Worker:
+    """The same, unless `error` says that it has been lost since it was asked, other than by us, who close what is late."""
+    if error is None or isinstance(error, ClosedByUs) or worker.problem:
+        return worker
+    why = error.reason if isinstance(error, PeerLost) else str(error).rstrip(".")
+    problem = f"it was lost while the ways were measured: {why}. Look whether it still runs, and what its log says."
+    return replace(worker, problem=problem)
 
 
 def _reached(worker: Worker, key: Key) -> Worker:
@@ -160,6 +175,15 @@ def run(settings: AgentSettings, hosts: Sequence[str], folder: str | None, as_js
     named = [address for host in hosts for address in _named(host)]
     if folder is not None:
         named += _registered(Path(folder))
+    own: Address | None = None
+    if not hosts and folder is None:
+        named = _named(_NODE_FILE) if os.path.exists(_NODE_FILE) else []
+        own = Address(_ANYWHERE.get(settings.listen, settings.listen), settings.port)
+        own = None if own in named or (named and not own.port) else own
+    addresses = list(dict.fromkeys([*([own] if own else []), *named]))
+    for address in addresses:
+        if not address.port:
+            raise SettingsError(f"--doctor HOSTS: A worker's port is a number from 1 to 65535, got '{address}'.")
     key = (settings.keyring or find_keys(settings.key_file, os.environ, create=False)).offered
     bar: tqdm[None] | None = None
 
@@ -169,13 +193,8 @@ def run(settings: AgentSettings, hosts: Sequence[str], folder: str | None, as_js
             bar = tqdm(total=of, unit="way", leave=False, disable=None)
         bar.update(done - bar.n)
 
-    own: Address | None = None
-    if not hosts and folder is None:
-        named = _named(_NODE_FILE) if os.path.exists(_NODE_FILE) else []
-        own = Address(_ANYWHERE.get(settings.listen, settings.listen), settings.port)
-        own = None if own in named else own
     try:
-        report = examine(list(dict.fromkeys([*([own] if own else []), *named])), key, show)
+        report = examine(addresses, key, show)
     finally:
         if bar is not None:
             bar.close()

@@ -35,7 +35,10 @@ class Measure(Operation):
 
 
 class AgentStatus(Operation):
-    """`host` is equal among processes that share a host and user; `unix_path` is empty where there is no such socket."""
+    """`host` is equal among processes that share a host and user; `unix_path` is empty where there is no such socket.
+
+    `unwritable` says why no file can be written into `work_dir`, "" where one can; `free_bytes` is the room there.
+    """
 
     instance: Instance
     host: str
@@ -45,6 +48,9 @@ class AgentStatus(Operation):
     unix_path: str
     slots: int
     jobs: int
+    work_dir: str
+    free_bytes: int
+    unwritable: str
 
 
 class Pong(Operation):

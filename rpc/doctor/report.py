@@ -11,10 +11,12 @@ from network import VERSION
 from network.nodes import Address, is_loopback
 
 from ..agent.checks import python_version
+from ..agent.output import DEFAULT_LIMIT
 from ..logs import clean
 from .messages import AgentStatus, Measured
 
 MOST_OFFSET = 1.0  # seconds between two clocks
+LEAST_FREE = DEFAULT_LIMIT  # bytes: the log of a single job may take so many
 SLOW = 5.0  # times slower than the median of the other pairs
 
 
@@ -22,7 +24,7 @@ SLOW = 5.0  # times slower than the median of the other pairs
 class Worker:
     """An agent under the address by which it was called; `problem` says why it was not reached, or not asked.
 
-    `status` is what it says of itself, `link` how it is reached from here.
+    `status` is what it says of itself, `link` how it is reached from here; with a `problem` both are of before.
     """
 
     address: Address
@@ -88,6 +90,14 @@ class Report:
             if status.jobs >= status.slots:
                 what = f"it has no free slot: {status.jobs} of {status.slots} in use."
                 yield Problem(name, what, "Wait for its job, or stop that; with more --slots it runs several.")
+            if status.unwritable:
+                what = f"no job can begin in its work directory {clean(status.work_dir)}: {clean(status.unwritable)}."
+                yield Problem(
+                    name, what, "Make room there, or let the worker write there; where it is gone, start the worker anew."
+                )
+            elif status.free_bytes < LEAST_FREE:
+                what = f"its work directory {clean(status.work_dir)} has room for {status.free_bytes / 2**20:.3g} MiB."
+                yield Problem(name, what, f"Make more there: what one job prints may take {LEAST_FREE >> 20} MiB.")
             if not status.unix_path:
                 yield Problem(
                     name,
@@ -114,8 +124,11 @@ class Report:
 
     def _of_pairs(self) -> Iterator[Problem]:
         status = {worker.address: worker.status for worker in self.workers}
+        lost = {worker.address for worker in self.workers if worker.problem}  # which is told already
         blamed: set[Address] = set()
         for pair in self.pairs:
+            if lost.intersection((pair.source, pair.target)):
+                continue
             source, target = status.get(pair.source), status.get(pair.target)
             other = target is not None and pair.found.instance not in ("", target.instance)
             if not pair.found.problem and not other:
@@ -160,7 +173,7 @@ class Report:
                     "problem": worker.problem,
                     "version": worker.version,
                     "status": None if worker.status is None else asdict(worker.status),
-                    "free_slots": None if worker.status is None else _free(worker.status),
+                    "free_slots": None if worker.status is None or worker.problem else _free(worker.status),
                     "link": None if worker.link is None else _numbers(worker.link),
                 }
                 for worker in self.workers
@@ -174,8 +187,11 @@ class Report:
         for worker in self.workers:
             status = worker.status
             host, slots = ("-", "-") if status is None else (clean(status.name, 40), f"{_free(status)} of {status.slots}")
+            if status is not None and worker.problem:
+                slots = "lost"
             proven = self.key if worker.version else "-"
-            rows.append((str(worker.address), host, clean(worker.version, 20) or "-", proven, slots, *_cells(worker.link)))
+            link = None if worker.problem else worker.link
+            rows.append((str(worker.address), host, clean(worker.version, 20) or "-", proven, slots, *_cells(link)))
         parts = [_table(rows)]
         if self.pairs:
             ways = [("From", "To", "Clock", "Round trip", "Bandwidth")]
@@ -213,7 +229,7 @@ def _numbers(link: Measured) -> dict[str, Any]:
 def _cells(link: Measured | None) -> tuple[str, str, str]:
     if link is None or link.problem:
         return "-", "-", "-"
-    sign = "-" if link.offset < 0 else "+"
+    sign = "-" if round(1e3 * link.offset, 2) < 0 else "+"
     clock = f"{sign}{_seconds(abs(link.offset))} ± {_seconds(link.uncertainty)}"
     return clock, _seconds(link.latency), _rate(link.bandwidth) if link.bandwidth else "a job runs"
 

@@ -82,9 +82,15 @@ def test_it_goes_by_the_addresses_of_the_workers() -> None:
     nodes = NodeAssignment()
     for node in range(5):
         nodes.add(node, f"10.0.0.{1 + node}")
+    names = ("127.0.0.1", "localhost", "::1", "127.0.0.2", "localhost")
+    here = NodeAssignment()
+    for node, host in enumerate(names):
+        here.add(node, host)
+    assert make_spec(large, nn.dataset.Digits(), ImageCls(), JobOptions(here)).plan.default_codec is Plain  # of one host
     spec = make_spec(large, nn.dataset.Digits(), ImageCls(), JobOptions(nodes))
     assert spec.plan.default_codec is Ring
-    assert "for 5 workers on 5 hosts and parameters of 520000 bytes" in spec.remark
+    assert "there are 5 workers. On 5 hosts, with 520000 bytes of parameters, Plain is taken for up to 4" in spec.remark
+    assert spec.remark.endswith("To have Plain, write codec=Plain (--codec plain).")
 
 
 @pytest.mark.parametrize(
@@ -137,7 +143,7 @@ def test_the_bits_are_those_of_plain_with_fewer_packets(blocks: int, tmp_path: P
         said = [record.getMessage() for record in caplog.records if record.getMessage().startswith("Codec: ")]
         plain = run(Plain)
     assert len(said) == 1
-    assert said[0].startswith("Codec: Ring, with the bits of Plain")
+    assert said[0].startswith("Codec: Ring, because none was named and there are 9 workers. On one host")
     bits = [{(m.store.values.tobytes(), m.store.buffer_values.tobytes()) for m in r.models.values()} for r in (default, plain)]
     assert bits[0] == bits[1]
     assert len(bits[0]) == 1

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import time
@@ -17,10 +19,12 @@ from network import VERSION
 from network.dial import Target, dial
 from network.key_files import load_key_file
 from network.keys import Key
-from network.nodes import Address
+from network.nodes import Address, NodeAssignment
 from network.session import Session
 from network.transport import wait_sockets
+from rpc import SubmissionError
 from rpc import messages as m
+from rpc.doctor.examine import examine
 from tests.programs import python
 from tests.sources import ROOT
 
@@ -116,6 +120,38 @@ def test_what_is_wrong(own: Cluster, tmp_path: Path) -> None:
     assert len(found["pairs"]) == 6 and all(pair["link"]["problem"] == "" for pair in found["pairs"])
 
 
+def test_a_worker_that_can_begin_no_job(own: Cluster, tmp_path: Path) -> None:
+    """Its work directory is not there any more: the doctor says so, and of the next job its console."""
+    well, harmed = own.start(2)
+    shutil.rmtree(harmed.work)
+    finished = doctor(tmp_path, "--json", well.address, harmed.address, key_file=own.key_file)
+    found = as_data(finished)
+    assert finished.returncode == 1 and set(said := wrong(found)) == {str(harmed.address)}
+    told = f"no job can begin in its work directory {harmed.work}: No such file or directory. Make room there"
+    assert said[str(harmed.address)].startswith(told)
+    states = [worker["status"] for worker in found["workers"]]
+    assert states[0]["unwritable"] == "" and states[0]["free_bytes"] > 0
+    assert states[1]["unwritable"] == "No such file or directory"
+    with pytest.raises(SubmissionError, match="No such file"):
+        own.run(Stepping, tmp_path, nodes=NodeAssignment(own.key_file).add(0, harmed.address))
+    assert re.search(r"ERROR .*: Job \S+ \(.*\) refused: the job process cannot be started: No such file", harmed.console)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.slow)])
+def test_a_worker_that_is_lost_meanwhile(own: Cluster, number: signal.Signals) -> None:
+    """Before the ways among workers are measured: one sentence, and no word of ways of which nothing is known."""
+    addresses = [agent.address for agent in own.start(3)]
+
+    def show(done: int, of: int) -> None:
+        if done == 3:
+            os.kill(own.agents[1].pid, number)
+
+    report = examine(addresses, load_key_file(own.key_file).offered, show)
+    (problem,) = report.problems
+    assert problem.subject == str(addresses[1]) and problem.what.startswith("it was lost while the ways were measured: ")
+    assert [bool(pair.found.problem) for pair in report.pairs] == [True, False, True, True, False, True]
+
+
 def test_while_a_job_runs(trio: Cluster, tmp_path: Path) -> None:
     """Round trips and clocks only, nothing that takes bandwidth from it; and the job goes on."""
     with trio.running(Stepping, tmp_path) as coordinator:
@@ -170,6 +206,12 @@ def test_an_agent_measures_one_way_at_a_time(trio: Cluster) -> None:
         (["--doctor", "none.json"], "The node file none.json cannot be used"),
         (["--doctor", "."], "No worker is registered in ."),
         (["--doctor", "--key-file", "none"], "Key file none does not exist"),
+        (["--doctor", "a:0"], "--doctor HOSTS: A worker's port is a number from 1 to 65535, got 'a:0'"),
+        (["--doctor", "--port", "0"], "A worker's port is a number from 1 to 65535, got '127.0.0.1:0'"),
+        (["--doctor", "a", "--port", "2"], "--port does not go with HOST or --rendezvous"),
+        (["--doctor", "a", "--slots", "3"], "--slots does not go with --doctor"),
+        (["--doctor", "--new-key"], "--new-key does not go with --doctor"),
+        (["--new-key", "mine"], "--new-key takes its FILE from --key-file: --new-key --key-file mine"),
         (["--json"], "--json goes with --doctor"),
         (["10.0.0.1"], "10.0.0.1 goes with --doctor"),
     ],

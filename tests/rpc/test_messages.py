@@ -43,7 +43,7 @@ EXAMPLES: list[m.Operation] = [
     m.Inspect(),
     m.Ping(b"x" * 10_000),
     m.Measure("10.0.0.1:15387"),
-    m.AgentStatus("0f" * 16, "host", "name", "1.0", "3.11", "/path", 2, 1),
+    m.AgentStatus("0f" * 16, "host", "name", "1.0", "3.11", "/path", 2, 1, "/work", 1 << 40, "full"),
     m.Pong("0f" * 16, 1.5, 2.5, False),
     m.Measured("10.0.0.1:15387", "why", "0f" * 16, 0.5, -1.5, 0.25, 1e9, True),
     m.Accepted("job", -2, "host", 1, "/path", "1.0"),

@@ -19,7 +19,8 @@ def cluster(count: int = 3) -> Report:
     """Hosts that are all well."""
     workers = []
     for number in range(count):
-        status = AgentStatus(f"{number:032x}", f"host-{number}", f"box{number}", VERSION, python_version(), "/sock", 1, 0)
+        names = (f"{number:032x}", f"host-{number}", f"box{number}", VERSION, python_version(), "/sock")
+        status = AgentStatus(*names, 1, 0, "/work", 1 << 30, "")
         link = replace(LINK, instance=status.instance)
         workers.append(Worker(Address(f"10.0.0.{number}", 1), "", VERSION, status, link))
     pairs = [
@@ -57,6 +58,15 @@ def moved(report: Report, place: int, host: str) -> Report:
     return report
 
 
+def lost(report: Report, place: int, why: str) -> Report:
+    """The same cluster, one worker of which has ended while ways were measured: none from it or to it is known."""
+    gone = report.workers[place] = replace(report.workers[place], problem=why)
+    for number, pair in enumerate(report.pairs):
+        if gone.address in (pair.source, pair.target):
+            with_link(report, number, problem="It is lost.", bandwidth=0.0)
+    return report
+
+
 def test_nothing_is_wrong() -> None:
     """A clock that may be right, speeds that differ a little, or by much on one host."""
     one_host = with_link(cluster(), 0, bandwidth=1e6)
@@ -77,6 +87,16 @@ def test_nothing_is_wrong() -> None:
         (with_link(cluster(2), 0, bandwidth=1e6), "10.0.0.0:1", "sends 1 MB/s to 10.0.0.1:1, where other pairs have 100 MB/s."),
         (with_status(cluster(), 0, jobs=1), "10.0.0.0:1", "it has no free slot: 1 of 1 in use. Wait for its job"),
         (with_status(cluster(), 0, unix_path=""), "10.0.0.0:1", "it has no Unix socket, so its jobs share no memory"),
+        (
+            with_status(cluster(), 0, unwritable="No space left on device", free_bytes=0),
+            "10.0.0.0:1",
+            "no job can begin in its work directory /work: No space left on device. Make room there",
+        ),
+        (
+            with_status(cluster(), 0, free_bytes=1 << 20),
+            "10.0.0.0:1",
+            "its work directory /work has room for 1 MiB. Make more there: what one job prints may take 64 MiB.",
+        ),
         (with_status(cluster(), 0, python="2.7"), "10.0.0.0:1", "it runs Python 2.7, this is Python"),
         (with_link(cluster(), 0, instance="f" * 32), "10.0.0.0:1", "reaches another worker at 10.0.0.1:1 than this machine"),
         (
@@ -104,6 +124,7 @@ def test_nothing_is_wrong() -> None:
             "a:1",
             r"The peer says \x1b[2J.",  # what a peer says does not reach the terminal as it came
         ),
+        (lost(cluster(), 1, "it was lost: so."), "10.0.0.1:1", "it was lost: so."),
     ],
     ids=lambda value: value[:40] if isinstance(value, str) else "",
 )
@@ -112,3 +133,10 @@ def test_each_fault_has_its_sentence(report: Report, subject: str, sentence: str
     assert problem.subject == subject and str(problem).startswith(f"{subject}: {sentence}"), problem
     assert f"1 thing is wrong:\n* {problem}" in report.as_text()
     assert report.as_data()["problems"] == [{"subject": subject, "what": problem.what, "repair": problem.repair}]
+
+
+def test_the_row_of_a_worker_that_was_lost_and_of_a_clock_that_is_right() -> None:
+    report = lost(behind(cluster(), 0, 4e-6), 1, "it was lost: so.")
+    first, gone = report.as_text().splitlines()[1:3]
+    assert " +0.00 ms ± 0.50 ms " in first and gone.split()[-4:] == ["lost", "-", "-", "-"]
+    assert [worker["free_slots"] for worker in report.as_data()["workers"]] == [1, None, 1]
