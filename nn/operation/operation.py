@@ -104,6 +104,13 @@ class Operation(ABC):
         `gradient` is that of the output. Where `in_place` is set, `wanted[0]` may share its memory, so it is written last.
         """
 
+    def adding(self, inputs: Sequence[Array], gradient: Array) -> Operation | None:
+        """Return what does the same and adds the gradient of the last input to what stands there, each bit as `np.add` would.
+
+        None where nothing does so faster than that. `inputs` and `gradient` are arrays such as backward will be given.
+        """
+        return None
+
     def __call__(self, first: Applicable[Other, Result], *others: Other) -> Result:
         """Return the graph's node that applies this operation."""
         return first.apply(self, *others)
