@@ -15,7 +15,17 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Team", "blas_threads", "describe_blas", "describe_kernels", "has_portable_bits", "limited_to_one_thread"]
+from nn.arrays import Array
+
+__all__ = [
+    "Team",
+    "blas_threads",
+    "describe_blas",
+    "describe_kernels",
+    "has_portable_bits",
+    "limited_to_one_thread",
+    "sum_of_products",
+]
 
 
 class Team:
@@ -71,7 +81,8 @@ class _OpenBLAS:
     are is told what holds for it.
     """
 
-    def __init__(self, core_name: Any, get_threads: Any, set_threads: Any) -> None:
+    def __init__(self, products: dict[str, Any], size: type, core_name: Any, get_threads: Any, set_threads: Any) -> None:
+        self.products, self.size = products, size  # of matrices, by the type of their numbers; and what a length is
         self._core_name, self._get_threads, self._set_threads = core_name, get_threads, set_threads
         core_name.restype = ctypes.c_char_p
         self._lock = threading.Lock()
@@ -121,8 +132,29 @@ def _openblas() -> _OpenBLAS | None:
                 names = ("get_corename", "get_num_threads", "set_num_threads")
                 found = [getattr(functions, f"{prefix}openblas_{name}{suffix}", None) for name in names]
                 if None not in found:
-                    return _OpenBLAS(*found)
+                    kinds = {"f": f"{prefix}cblas_sgemm{suffix}", "d": f"{prefix}cblas_dgemm{suffix}"}
+                    products = {kind: getattr(functions, name, None) for kind, name in kinds.items()}
+                    return _OpenBLAS(products, ctypes.c_int64 if suffix else ctypes.c_int, *found)
     return None
+
+
+def sum_of_products(dtype: np.dtype[Any]) -> Callable[[Array, Array, Array], None] | None:
+    """Return what adds a.T @ b to `out`, for three matrices of this type that lie row by row; None where NumPy has another BLAS
+    than that of its wheel."""
+    blas = _openblas()
+    product = None if blas is None else blas.products.get(dtype.char)
+    if blas is None or product is None:
+        return None
+    size, place, real = blas.size, ctypes.c_void_p, ctypes.c_float if dtype.char == "f" else ctypes.c_double
+    product.argtypes = [*[ctypes.c_int] * 3, *[size] * 3, real, place, size, place, size, real, place, size]
+    product.restype = None
+
+    def add(a: Array, b: Array, out: Array) -> None:
+        (k, m), n = a.shape, b.shape[1]
+        # 101: row by row, 112: turned, 111: not
+        product(101, 112, 111, m, n, k, 1.0, a.ctypes.data, m, b.ctypes.data, n, 1.0, out.ctypes.data, n)
+
+    return add
 
 
 def describe_blas() -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -19,8 +20,8 @@ from rpc.logs import get_logger
 from .batch_sync.sync.interface import ISyncType
 from .channel import Wait
 from .codec.bank import CodecBank
-from .codec.interfaces import Codec
-from .merge import MeanOfHalves
+from .codec.interfaces import BlockSum, Codec
+from .merge import MeanOfHalves, block_tree
 
 _log = get_logger("parallel_sgd.exchange")
 
@@ -46,6 +47,7 @@ class BlockExchange:
         self.accounts = bank.accounts
         self.sync = sync  # decides when a result is ready; counts what came late
         self._put = bank.update if type(sync).put is ISyncType.put else sync.put
+        self.sums = False  # whether what is put is the sum over a block and the one before
         self._replaced = replaced
         self.ready: Callable[[int], bool] = sync.ready
         self.wait: Callable[[int], Iterator[Wait]] = sync.wait
@@ -90,7 +92,22 @@ class BlockExchange:
             content = self._copy(variable_id, block_id, content)
         known = self._views.get(variable_id)  # gradients keep their place, so the view that codecs get is made once
         view = known[1] if known is not None and known[0] is content else self._read_only(variable_id, content)
-        self._put(variable_id, block_id, view)
+        if self.sums:
+            self.bank.update(variable_id, block_id, view, BlockSum)
+        else:
+            self._put(variable_id, block_id, view)
+
+    def pairs(self, optimizer: IOptimizer) -> frozenset[int]:
+        """The blocks of this worker whose gradients may be added to those of the block before, which is computed just before
+        and added first by the tree: none unless optimizer and codecs all say, each for itself, that they take sums."""
+        bank = self.bank
+        kinds = [type(optimizer), *map(type, bank.codecs[: getattr(optimizer, "buffers_id", None)])]
+        looked_at = optimizer.by_shard and optimizer.shows_gradients  # as they are before they are merged
+        if looked_at or self._put != bank.update or not all(vars(kind).get("takes_sums") for kind in kinds):
+            return frozenset()
+        sibling = block_tree(bank.assignment.block_count).sibling
+        steps = pairwise(bank.assignment.node_2_block[bank.node_id])
+        return frozenset(b for a, b in steps if a + 1 == b and sibling[a, b] == (b, b + 1))
 
     def get(self, variable_id: int) -> Array:
         """The merged result; read it before the next batch begins.

@@ -53,6 +53,7 @@ class GradientShard(Codec):
     """
 
     keeps_content = False
+    takes_sums = True
     reads_in_place = True
     synchronous = True
     forms = (int, (int, int, np.ndarray))
@@ -78,10 +79,10 @@ class GradientShard(Codec):
     def update_blocks(self, block_weight: BlockWeight) -> netEncapsulation | None:
         """Send the sum of a subtree to the owner as soon as its last block is computed."""
         content, block = block_weight
-        if block == self._first:  # of a new batch
+        span, total = block_weight.span, content
+        if span[0] == self._first:  # of a new batch
             self._own.reset()
             self._sent.clear()
-        span, total = (block, block + 1), content
         if block != self._last or span not in self._tops:  # else it is a subtree, and there is nothing to add up or to keep
             whole = self._own.add(span, content, stays=block == self._last)
             if whole is None:
@@ -150,6 +151,7 @@ class ParameterShard(Codec):
     """Brings what the owner of one shard puts to all other workers. One that misses it sends `(node, results so far)`."""
 
     keeps_content = False
+    takes_sums = True  # of which there are none: it is put once
     reads_in_place = True
     synchronous = True
     forms = (np.ndarray, (int, int))

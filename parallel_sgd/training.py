@@ -102,6 +102,7 @@ class TrainingProcess:
         self._data = work.data
         self._batches = batches
         self._blocks = tuple((block, partial(optimizer.gradient_ready, block_id=block)) for block in blocks)
+        self._pairs = exchange.pairs(optimizer)
         self._epochs = options.epoch
         self._seed = options.seed
         self._order = plan.order
@@ -265,6 +266,7 @@ class TrainingProcess:
         self._exchange.begin(epoch, batch)
         self._optimizer.begin_batch()
         in_tail = batch == self._batches.whole
+        pairs = frozenset[int]() if in_tail else self._pairs
         for block, gradient_ready in self._blocks:
             factor = self._tail_factors[block] if in_tail else 1.0
             if factor:
@@ -277,7 +279,10 @@ class TrainingProcess:
                     samples = np.full(samples.shape, np.nan, samples.dtype)
                 self._current = (epoch, batch, block, samples)
                 key = (self._seed, epoch, batch, block)
-                loss, prediction = model.runner.step(samples, label, ready, key, weight, on_loss=self._check)
+                put = None if block + 1 in pairs else ready  # the sum is, with the next one
+                adds = self._exchange.sums = block in pairs
+                loss, prediction = model.runner.step(samples, label, put, key, weight, on_loss=self._check, add=adds)
+                self._exchange.sums = False
                 self._steps += 1
                 if self._rows is not None:
                     seconds = round(self._clock() - self._start, 6)

@@ -58,10 +58,12 @@ class Runner:
         key: tuple[int, ...],
         weight: Array | None = None,
         on_loss: Callable[[float], None] | None = None,
+        add: bool = False,
     ) -> tuple[float, Array]:
         """Compute loss, prediction and all gradients of one block; the prediction is valid until the next run.
 
-        `weight` (batch,) weighs the losses of the samples. `on_loss` is told the loss before there is any gradient.
+        `weight` (batch,) weighs the losses of the samples. `on_loss` is told the loss before there is any gradient. `add`: the
+        gradients are added to those of the block before.
         """
         with self._lock:
             plan, loss = self._compile_scored("train", x.shape)
@@ -71,7 +73,7 @@ class Runner:
             if on_loss is not None:
                 on_loss(value)
             loss.gradient(label, output, plan.output_gradient, weight)
-            plan.backward(on_gradient)
+            plan.backward(on_gradient, add)
             return value, loss.prediction(output) if self._absorbed else output
 
     def score(self, x: Array, label: Array, weight: Array | None = None) -> tuple[float, Array]:

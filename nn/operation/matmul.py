@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from copy import copy
+from functools import cache
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -12,6 +14,10 @@ from nn import arguments
 from nn.arrays import BATCH, Array, Shape
 from nn.operation.broadcasting import Unbroadcast, batch_stays_aside, broadcast_shape
 from nn.operation.operation import Operation, batch_leads
+from nn.threads import sum_of_products
+
+SMALL: Final = 1 << 12
+"""Products of fewer numbers are added as fast by NumPy, and too few to tell by them whether the bits are the same."""
 
 MOST_SQUARES = 1 << 24
 """Of fewer numbers, rounding takes less than two thirds from a sum of squares in float32, whatever the order."""
@@ -24,6 +30,7 @@ class MatMul(Operation):
     """a @ b for a (..., m, k) and b (k, n), or b (..., k, n) with leading axes that broadcast against those of a."""
 
     multiplies: ClassVar[bool] = True
+    _add: Callable[[Array, Array, Array], None] | None = None
 
     def infer(self, *shapes: Shape) -> Shape:
         a, b = shapes
@@ -68,7 +75,13 @@ class MatMul(Operation):
         if self._flat:
             rows = gradient if gradient.ndim == 2 else _rows(gradient)
             if for_b is not None:
-                np.dot(a.T if a.ndim == 2 else _rows(a).T, rows, for_b)
+                left = a if a.ndim == 2 else _rows(a)
+                if self._add is None:
+                    np.dot(left.T, rows, for_b)
+                elif left.flags.c_contiguous and rows.flags.c_contiguous:
+                    self._add(left, rows, for_b)
+                else:
+                    np.add(for_b, np.dot(left.T, rows), out=for_b)
             if for_a is not None:
                 np.dot(rows, b.T, for_a if for_a.ndim == 2 else _rows(for_a))
             return
@@ -95,6 +108,15 @@ class MatMul(Operation):
         a, d = inputs[0], gradient
         return bool(np.vdot(a, a) + np.vdot(d, d) < self._limit)
 
+    def adding(self, inputs: Sequence[Array], gradient: Array) -> MatMul | None:
+        own = self._flat and type(self).backward is MatMul.backward  # else what it adds is the subclass's affair
+        add = _find_sum(_rows(gradient).shape[0], *inputs[1].shape, gradient.dtype) if own else None
+        if add is None:
+            return None
+        other = copy(self)
+        other._add = add
+        return other
+
     def _stacked(self, side: int, a: Array, b: Array, target: Array) -> None:
         """Write a @ b, summed over the axes that the operand lacks."""
         space = self._space[side]
@@ -104,6 +126,28 @@ class MatMul(Operation):
 
 def _rows(array: Array) -> Array:
     return array.reshape(-1, array.shape[-1])
+
+
+@cache
+def _find_sum(k: int, m: int, n: int, dtype: np.dtype[Any]) -> Callable[[Array, Array, Array], None] | None:
+    """Return what adds the product of (m, k) and (k, n) to a matrix, where that gives the bits of NumPy's product and sum.
+
+    The BLAS cuts products of many samples and adds up the parts, the first one to what stands there. From how many on it does,
+    and whether for other reasons, depends on the build and the CPU, so it is tried: with zeros and underflow, too.
+    """
+    add = sum_of_products(dtype) if m * n >= SMALL else None
+    if add is None:
+        return None
+    draw = np.random.default_rng(0).standard_normal
+    tiny = np.finfo(dtype).tiny
+    left, right = (draw((2, k, size)).astype(dtype) for size in (m, n))
+    for side, power in ((left, 0.5), (right, 0.6)):
+        side[:, :, ::5] *= tiny**power
+        side[:, :, ::7] = 0
+    found = np.dot(left[0].T, right[0])
+    expected = np.add(found, np.dot(left[1].T, right[1]))
+    add(left[1], right[1], found)
+    return add if found.tobytes() == expected.tobytes() else None
 
 
 class TensorDot(Operation):

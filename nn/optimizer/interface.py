@@ -33,6 +33,10 @@ class IOptimizer(ABC):
     by_shard: ClassVar[bool] = False
     """Whether it exchanges shards of the parameter vector in place of variables, which only some exchanges do."""
 
+    takes_sums: ClassVar[bool] = False
+    """Whether it puts gradients as they stand in the store, so that these may be the sum over two blocks, of which it is told
+    the second. What a class says does not count for subclasses: who can do with sums says it again."""
+
     def __init__(self, rule: IGradientDescent, store: VariableStore, exchange: Exchange | None = None) -> None:
         self.rule = rule
         self.store = store

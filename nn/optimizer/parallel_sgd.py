@@ -84,6 +84,8 @@ class PSGDOptimizer(ExchangingOptimizer):
     ('gradients', 'gradients')
     """
 
+    takes_sums: ClassVar[bool] = True
+
     def __init__(self, rule: IGradientDescent, store: VariableStore, exchange: Exchange | None = None) -> None:
         super().__init__(rule, store, exchange)
         joined: Sequence[range] = getattr(exchange, "joined", ()) or [range(n, n + 1) for n in range(len(store.variables))]
@@ -165,6 +167,8 @@ class GAOptimizer(PSGDOptimizer):
     >>> model.fit(np.eye(4), [0, 1, 2, 0], epoch=2, verbose=0)["epoch"]
     [1, 2]
     """
+
+    takes_sums: ClassVar[bool] = True
 
     def __init__(self, rule: IGradientDescent, store: VariableStore, exchange: Exchange | None = None) -> None:
         super().__init__(rule, store, _OwnGradients(store) if exchange is None else exchange)

@@ -38,7 +38,7 @@ class ShardedPSGDOptimizer(ExchangingOptimizer):
     The parameter vector is cut into one shard per worker. In a batch the gradient of shard s is merged on worker s alone, which
     applies the rule to that shard and sends the new parameters to all others. n workers transfer the bytes of a ring, compute
     1/n of the rule each, and keep 1/n of its slots; the parameters have the bits of PSGDOptimizer with the codec Plain. A shard
-    travels as soon as backward has completed it. `store.gradients` keeps the gradients of the worker's own last block.
+    travels as soon as backward has completed it. `store.gradients` keeps, for callbacks, those of the worker's last block.
 
     The rule must change each parameter by its own numbers alone (`rule.elementwise`).
 
@@ -49,6 +49,7 @@ class ShardedPSGDOptimizer(ExchangingOptimizer):
     """
 
     by_shard: ClassVar[bool] = True
+    takes_sums: ClassVar[bool] = True
 
     def __init__(self, rule: IGradientDescent, store: VariableStore, exchange: ShardExchange | None = None) -> None:
         self.admit(rule)

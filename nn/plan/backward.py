@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from copy import copy
 from functools import partial
 from typing import NamedTuple
 
@@ -97,29 +98,44 @@ class Backward:
         self._places: dict[Value, Place] = {layout.graph.output: Place("batch", [output_gradient])}
         if input_gradient is not None:
             self._places[layout.graph.placeholder] = Place("batch", [input_gradient])
-        self._begun: set[Value] = set()
         self._addends: dict[tuple[Value, int, int], Array] = {}
+        self._adds = False
+        wanted = [variable for variable in layout.graph.variables if variable.has_gradient]
+        self._unreached = [variable for variable in wanted if variable not in self._takers]
+        self._plan_passes()
+
+    def adding(self) -> Backward:
+        """Return one that adds to the gradients of variables, each bit as `np.add` would, in the memory of this one; changes of
+        buffers it writes."""
+        other = copy(self)
+        other._adds = True
+        other._places = {value: place for value, place in self._places.items() if not isinstance(value, Variable)}
+        other._plan_passes()
+        return other
+
+    def _plan_passes(self) -> None:
+        self._begun: set[Value] = set()
         self._writers: dict[Value, list[tuple[Step, int]]] = {}
-        self._passes = [self._plan(stage) for stage in reversed(layout.stages)]
-        self._sole = [
-            (variable, *writers[0])
-            for variable, writers in self._writers.items()
-            if isinstance(variable, Variable) and len(writers) == 1
-        ]
+        stages = self._layout.stages[::-1]
+        self._passes = [self._plan(stage) for stage in stages]
+        sole = [(source, *writers[0]) for source, writers in self._writers.items() if len(writers) == 1]
+        self._sole = [(source, step, index) for source, step, index in sole if isinstance(source, Variable)]
         last: dict[Variable, _Pass] = {}
-        for done, stage in zip(self._passes, reversed(layout.stages), strict=True):
+        for done, stage in zip(self._passes, stages, strict=True):
             sources = {source for node in stage.nodes if node in self._takers for source in node.inputs}
             found = [value for value in sources if isinstance(value, Variable) and value in self._takers]
             last.update((variable, done) for variable in found if not isinstance(variable, Buffer))
-        wanted = [variable for variable in layout.graph.variables if variable.has_gradient]
-        self._unreached = [variable for variable in wanted if variable not in self._takers]
         for variable in sorted(last, key=lambda variable: -variable.id):
             last[variable].complete.append(variable)
+            (gradient,) = self._places[variable].arrays
+            if gradient is not variable.gradient:
+                last[variable].joins.append((variable.gradient, gradient))
 
     def run(self, team: Team, on_gradient: OnGradient | None) -> None:
         """Compute the gradients after the output's was written; that of a variable on which it does not depend is 0."""
         for variable in self._unreached:
-            variable.gradient.fill(0)
+            if not self._adds or isinstance(variable, Buffer):
+                variable.gradient.fill(0)
             if on_gradient is not None and variable.id >= 0:
                 on_gradient(variable)
         for lanes, shared, joins, complete in self._passes:
@@ -177,6 +193,8 @@ class Backward:
 
     def _step(self, targets: _Targets, node: Node, lane: int, rows: slice | None, sharing: list[tuple[Node, int]]) -> Step:
         operation, inputs, output = self._call(node, rows)
+        if self._adds and rows is None:
+            operation = self._adding(node, operation, inputs) or operation
         step = Step(operation, inputs, output, self._places[node].at(lane, rows), [], [])
         for index, source in enumerate(node.inputs):
             if source not in self._takers or (node, index) in sharing:
@@ -194,6 +212,16 @@ class Backward:
                 step.sums.append((target, addend))
         return step
 
+    def _adding(self, node: Node, operation: Operation, inputs: list[Array]) -> Operation | None:
+        """Return what adds to the gradient of a variable by itself, where nothing else does and one thread runs."""
+        source = node.inputs[-1]
+        if self._layout.in_lanes or not isinstance(source, Variable) or self._layout.uses[source] > 1:
+            return None
+        found = operation.adding(inputs, self._places[node].arrays[0]) if source in self._takers else None
+        if found is not None:
+            self._places[source] = Place("kept", [source.gradient])
+        return found
+
     def _addend(self, key: tuple[Value, int, int], target: Array) -> Array:
         """Return memory for what is added to a gradient that was begun, the same for all slices of a lane."""
         found = self._addends.get(key)
@@ -205,7 +233,8 @@ class Backward:
         if source not in self._places:
             layout = self._layout
             if isinstance(source, Variable):
-                self._places[source] = Place("kept", [source.gradient])
+                apart = self._adds and not isinstance(source, Buffer)
+                self._places[source] = Place("kept", [empty(source.shape, layout.dtype) if apart else source.gradient])
                 return self._places[source]
             kind = layout.kind(source, kept_for_backward=False)
             shared = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -86,12 +86,17 @@ class Plan:
             _run(self._forward[0][0])
         return self.output
 
-    def backward(self, on_gradient: OnGradient | None = None) -> None:
+    def backward(self, on_gradient: OnGradient | None = None, add: bool = False) -> None:
         """Compute all gradients from `output_gradient`, after `forward` with the same data.
 
-        `on_gradient(variable)` is called the moment the gradient of that variable is complete, last layer first.
+        `on_gradient(variable)` is called the moment the gradient of that variable is complete, last layer first. With `add`
+        gradients are added to what variables have, each bit as `np.add` would; changes of buffers are not.
         """
-        self._backward.run(self._team, on_gradient)
+        (self._adding if add else self._backward).run(self._team, on_gradient)
+
+    @cached_property
+    def _adding(self) -> Backward:
+        return self._backward.adding()
 
     @property
     def lanes(self) -> Team | None:

@@ -133,17 +133,17 @@ class CodecBank:
     def _drop(self, sender: int, step: tuple[int, int], variable: int, content: object) -> None:
         raise RuntimeError(f"Nobody has said what is to be done with the packets of node({sender}) for variable {variable}.")
 
-    def update(self, variable: int, block_id: int, content: Array) -> None:
-        """Give a computed block to its codec."""
+    def update(self, variable: int, block_id: int, content: Array, kind: type[BlockWeight] = BlockWeight) -> None:
+        """Give a computed block to its codec, or the sum over two."""
         watch, settings = self._watch, self._settings
         start, sent = watch.clock(), watch.send
         settings.codec, settings.variable = self._names[variable], self._ids[variable]
         if self._likes[variable] is None:
             self._likes[variable] = Like.of(content)
-        packets = self.codecs[variable].update_blocks(BlockWeight(content, block_id))
+        packets = self.codecs[variable].update_blocks(kind(content, block_id))
         if packets is not None:
             self._post(variable, packets)
-        self._blocks += 1
+        self._blocks += 1 if kind is BlockWeight else 2
         if self._blocks == self._all_blocks:
             self.flush()
         spent = watch.clock() - start - (watch.send - sent)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from parallel_sgd.merge import Copy
+from parallel_sgd.merge import Copy, Span
 from parallel_sgd.unusable import Like, Unusable, check_arrays, check_form
 from rpc.logs import get_logger
 
@@ -26,6 +26,20 @@ class BlockWeight(NamedTuple):
 
     content: Array
     block_id: int
+
+    @property
+    def span(self) -> Span:
+        """Of which blocks it is: [low, high)."""
+        return self.block_id, self.block_id + 1
+
+
+class BlockSum(BlockWeight):
+    """The sum over two blocks that the tree of merging adds up first, for codecs that say `takes_sums`; the second one is
+    `block_id`."""
+
+    @property
+    def span(self) -> Span:
+        return self.block_id - 1, self.block_id + 1
 
 
 class netEncapsulation:
@@ -70,6 +84,10 @@ class Codec(ABC):
     #: True: `BlockWeight.content` may be kept until the batch's result has been taken. A codec that sets False reads it
     #: within `update_blocks`, except that of its worker's last block, which stays; this saves a copy per block.
     keeps_content: ClassVar[bool] = True
+
+    #: True: it adds up blocks along the tree and goes by `BlockWeight.span`, so it may be given two as one `BlockSum`. What a
+    #: class says does not count for subclasses: who can do with sums says it again.
+    takes_sums: ClassVar[bool] = False
 
     #: True: it writes into no array that it receives, and keeps none beyond the next batch. Such an array may lie in memory
     #: of a sender on the same host; for a codec that sets False it is copied from there.

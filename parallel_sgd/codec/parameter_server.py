@@ -36,6 +36,7 @@ class SyncPS(Codec):
     """
 
     keeps_content = False
+    takes_sums = True
     keeps_type = True
     takes_first_copy = True
     needs_server = True
@@ -63,7 +64,7 @@ class SyncPS(Codec):
 
     def update_blocks(self, block_weight: BlockWeight) -> netEncapsulation | None:
         content, block = block_weight
-        whole = self._sums.add((block, block + 1), content, stays=block == self._last)
+        whole = self._sums.add(block_weight.span, content, stays=block == self._last)
         if whole is None:
             return None
         span, total = whole

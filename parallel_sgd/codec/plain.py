@@ -28,6 +28,7 @@ class Plain(Codec):
     """
 
     keeps_content = False
+    takes_sums = True
     reads_in_place = True
     keeps_type = True
     forms = ((int, int, np.ndarray), (int, int, np.ndarray, int))
@@ -64,7 +65,7 @@ class Plain(Codec):
     def update_blocks(self, block_weight: BlockWeight) -> netEncapsulation | None:
         content, block = block_weight
         begins = self._complete and self._begins()
-        span, total = (block, block + 1), content
+        span, total = block_weight.span, content
         if self._own is not None:
             whole = self._own.add(span, content, stays=block == self._last)
             if whole is None:

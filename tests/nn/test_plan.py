@@ -233,6 +233,63 @@ def test_after_the_first_step_nothing_is_allocated_that_grows_with_the_model() -
     assert peaks[2] < 60_000, f"{peaks} bytes"
 
 
+# ---- added to what stands there
+
+
+class Twofold(nn.operation.matmul.MatMul):
+    """An operation of a user, which changes what a product has written."""
+
+    def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
+        super().backward(inputs, output, gradient, wanted)
+        np.multiply(wanted[1], 2, out=wanted[1])
+
+
+@pytest.fixture(params=["the BLAS of the wheel", "another BLAS", "a wheel without the function"])
+def products(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[bool]:
+    """Whether products can be added by the BLAS."""
+    blas = nn.threads._openblas()
+    if request.param == "another BLAS":
+        monkeypatch.setattr("nn.threads._openblas", lambda: None)
+    elif request.param == "a wheel without the function" and blas is not None:
+        monkeypatch.setattr(blas, "products", {"f": None, "d": None})
+    nn.operation.matmul._find_sum.cache_clear()
+    yield blas is not None and request.param == "the BLAS of the wheel"
+    nn.operation.matmul._find_sum.cache_clear()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("batch", "turned"), [(2, False), (64, False), (64, True), (1000, False)])
+def test_gradients_are_added_to_those_that_stand_there(batch: int, turned: bool, dtype: str, products: bool) -> None:
+    """Each bit as NumPy's sum has it: of what has one writer or two, or none; changes of buffers are written as ever."""
+    x, w, b, again, unused = Placeholder([-1, 64]), Variable([64, 96]), Variable([96]), Variable([96, 96]), Variable([3])
+    hidden = BatchNorm()(Tanh()(x @ w + b) @ again)
+    output = ReLU()(hidden.apply(Twofold(), Variable([96, 64]))) @ Variable([64, 7]) + (hidden @ again)[:, :7]
+    graph = Graph(x, output + (unused > 0).sum())
+    kinds = [[variable for variable in graph.variables if variable.trainable is trained] for trained in (True, False)]
+    store, draw = VariableStore(*kinds, np.dtype(dtype), 0), keyed(0, "sums").standard_normal
+    store.values[:] = draw(store.values.size) / 8
+    plan = Plan(graph, (batch, 64), store.dtype, training=True)
+    blocks = [np.array(draw((batch, 64)), dtype, order="F" if turned else "C") for _ in range(2)]
+
+    def run(block: int, add: bool = False) -> tuple[list[Variable], Array, Array]:
+        told: list[Variable] = []
+        plan.output_gradient[:] = np.cos(plan.forward(blocks[block], Mode(training=True)))
+        plan.backward(told.append, add)
+        return told, store.gradients.copy(), store.buffer_changes.copy()
+
+    (_, first, _), (told, second, changes) = run(0), run(1)
+    assert np.any(changes)
+    for _ in range(2):
+        run(0)
+        again_told, total, found = run(1, add=True)
+        assert total.tobytes() == np.add(first, second).tobytes()
+        assert again_told == told and found.tobytes() == changes.tobytes()
+    shapes = [((batch, 64, 96), True), ((batch, 96, 64), True), ((batch, 64, 7), False)]
+    if batch < 1000:  # the BLAS cuts longer products
+        for shape, large in shapes:
+            assert (nn.operation.matmul._find_sum(*shape, store.dtype) is not None) == (products and large)
+
+
 # ---- in parts and threads
 
 
@@ -260,12 +317,13 @@ def test_in_parts_and_threads_the_results_are_the_same(monkeypatch: pytest.Monke
         for training in (False, True):
             plan = Plan(graph, (batch, 3), FLOAT, training=training, input_gradient=training, team=Team(threads))
             results.append(plan.forward(keyed(batch, "test").standard_normal((batch, 3)), Mode(training=training)).copy())
-        for _ in range(2):
+        for add in (False, False, True):
             plan.output_gradient[:] = keyed(batch, "weights").standard_normal(plan.output.shape)
             told: list[Variable] = []
-            plan.backward(told.append)
+            plan.backward(told.append, add)
             assert [variable.id for variable in told] == [1, 0]
             results += [store.gradients.copy(), plan.input_gradient.copy()]
+        assert np.array_equal(results[-2], results[-4] + results[-4])
         return [*results, np.array([max(len(lanes) for lanes in plan._forward), sum(map(len, plan._forward[-1]))])]
 
     whole = run()

@@ -64,6 +64,7 @@ def build(
         members["__doc__"] = f"Composed: Codec.of({composition.describe(parts)})."
         if _by_number(parts, send):
             members["joins"] = classmethod(_joins)
+            members["takes_sums"] = True
         if parts.local is not None:
             members["agrees"] = members["agrees"] and parts.local.agrees
         if parts.updates:

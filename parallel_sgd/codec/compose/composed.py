@@ -124,7 +124,7 @@ class Composed(Codec):
         return self.composition.grain(self.parts)
 
     def update_blocks(self, block_weight: BlockWeight) -> list[netEncapsulation] | None:
-        content, block = block_weight
+        content = block_weight.content
         if self._own is None:
             raise TypeError(f"{type(self).__name__} on the parameter server computes no blocks")
         if self._fresh:
@@ -135,7 +135,7 @@ class Composed(Codec):
             self._dense = self._fired and self.parts.trigger.dense(self._batches)
             if self._fired:
                 self.open(self.job.step, self._dense)
-        whole = self._own.add(block, content)
+        whole = self._own.add(block_weight.span, content)
         if self._own.complete:
             self._fresh = True
             self._batches += 1

@@ -79,14 +79,14 @@ class OwnBlocks:
         self._left = self._count
         self._mean: Array | None = None
 
-    def add(self, block: int, content: Array) -> tuple[Span, Array] | None:
+    def add(self, span: Span, content: Array) -> tuple[Span, Array] | None:
         flat = content.reshape(-1)
-        self._left -= 1
-        whole = self._sums.add((block, block + 1), flat, stays=self._stays and block == self._last)
+        self._left -= span[1] - span[0]
+        whole = self._sums.add(span, flat, stays=self._stays and span[1] == self._last + 1)
         if whole is not None:
             self._tops[whole[0]] = whole[1]
         if self._grain is Grain.BLOCKS:
-            return (block, block + 1), flat
+            return span, flat
         if self._grain is Grain.SPANS:
             return whole
         return ((self._node, self._node + 1), self.mean()) if not self._left else None
