@@ -178,6 +178,12 @@ class _PendingConnection:
 
     def step(self, policy: Policy, now: float, clock: Clock) -> Outcome | None:
         """Read what is there and answer; None while more is needed. Never reads beyond the handshake."""
+        try:
+            return self._go_on(policy, now, clock)
+        except Refused as refusal:  # by the parser of the hello, or by the handshake
+            return self._turn_away(refusal.hint)
+
+    def _go_on(self, policy: Policy, now: float, clock: Clock) -> Outcome | None:
         while self._reader.need:
             data = self._receive(self._reader.need)
             if data is None:
@@ -192,10 +198,7 @@ class _PendingConnection:
             if isinstance(decision, Hint):
                 return self._turn_away(decision)
             self._accept, self._handshake = decision, self._serve(decision)
-            try:
-                self._put(self._handshake.feed(self._reader.data))
-            except Refused as refusal:
-                return self._turn_away(refusal.hint)
+            self._put(self._handshake.feed(self._reader.data))
         while not self._handshake.done:
             data = self._receive(self._handshake.need)
             if data is None:

@@ -208,10 +208,10 @@ class ClientHandshake(_Handshake):
         if status not in Hint.__members__.values():
             return ProtocolError("The answer does not come from a Parallel-SGD program; check host and port.")
         hint = Hint(status)
-        low, high = self._hello.versions
+        spoken = " to ".join(map(str, sorted(set(self._hello.versions))))
         sentence = {
             Hint.BAD_KEY: f"wrong key; compare key files: it does not accept key {self._key.id.hex()}",
-            Hint.VERSION: f"it does not speak protocol version {low} to {high}; install the same release on both sides",
+            Hint.VERSION: f"it does not speak protocol version {spoken}; install the same release on both sides",
             Hint.NO_SUCH_JOB: f"it runs no job '{self._hello.job}'; the job has ended there or never started",
             Hint.BUSY: "it is busy with another job; try again later",
             Hint.ROLE: f"it does not admit the role '{self._hello.role}'",

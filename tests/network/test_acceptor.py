@@ -185,6 +185,27 @@ def test_who_is_turned_away_is_told_a_hint(policy: Policy | None, handshake: Cli
         assert caught.value.hint is hint and is_closed(client)
 
 
+@covers("SEC-5")
+@pytest.mark.parametrize("handed_on", [False, True])
+@pytest.mark.parametrize("version", [1, 3])
+@pytest.mark.parametrize("binding", [b"", b"without share and ciphers"])
+def test_who_speaks_another_version_is_told_so(entrance: Entrance, version: int, binding: bytes, handed_on: bool) -> None:
+    """Whatever else its hello has, and wherever that was read: too old and too new."""
+    handshake = ClientHandshake(KEY, "submitter", "agent", binding=binding, versions=(version, version))
+    if handed_on:
+        client, there = tcp_sockets()
+        entrance.clients.append(client)
+        entrance.acceptor.add(there, hello=handshake.start(), peer="somebody")
+    else:
+        client = entrance.connect(handshake.start())
+    outcome = entrance.outcome()
+    assert isinstance(outcome, Dropped) and outcome.reason == "refused: VERSION"
+    client.settimeout(5)
+    with pytest.raises(Refused, match=f"does not speak protocol version {version}; install the same release on both sides"):
+        handshake.feed(client.recv(100))
+    assert is_closed(client)
+
+
 @covers("SEC-9")
 def test_idlers_of_one_address_push_out_each_other_and_an_honest_visitor_gets_in(entrance: Entrance) -> None:
     """At most 8 of one address that have not said hello, the oldest goes."""
