@@ -25,8 +25,8 @@ MAX_PENDING_PER_ADDRESS = 8
 
 
 class Accept(NamedTuple):
-    """How to serve a peer: which keys admit which role, our role, the job it must ask for, what we tell about us, and which
-    node has these keys, where it is one: that one is the peer of the session, whoever it claims to be."""
+    """How to serve a peer: which keys admit which role, our role, the job it must ask for, what we tell about us in READY, and
+    which node has these keys, where it is one: that one is the peer of the session, whoever it claims to be."""
 
     admits: Mapping[str, Keyring]
     role: str
@@ -207,7 +207,7 @@ class _PendingConnection:
         return self._admit(self._handshake, self._reader.hello, clock)
 
     def _serve(self, accept: Accept) -> ServerHandshake:
-        return ServerHandshake(accept.admits, accept.role, accept.job, accept.caps, binding=self.link.binding)
+        return ServerHandshake(accept.admits, accept.role, accept.job, binding=self.link.binding)
 
     def _receive(self, size: int) -> bytes | None:
         """At most `size` bytes, None when none is there yet."""
@@ -236,6 +236,7 @@ class _PendingConnection:
             Peer(hello.role, None if self._accept is None else self._accept.node, hello.caps),
             is_server=True,
             clock=clock,
+            tells={} if self._accept is None else self._accept.caps,
         )
         session.bytes_sent, session.bytes_read = self._sent, self._read
         session.send()

@@ -3,7 +3,7 @@
     client  HELLO  versions, role, key id, nonce, caps, job, share, ciphers
     server  REPLY  version, role, nonce, caps, share, cipher  ||  HMAC(k_auth_s, T)
     client  PROOF  HMAC(k_auth_c, T)
-    server  READY  the session's first frame, sealed with k_s2c; it confirms the keys to the client
+    server  READY  the session's first frame, sealed with k_s2c; confirms the keys to the client, and tells what it is
 
 On a private link there are neither shares nor ciphers, and READY has a MAC by k_s2c: what follows is not sealed, so there is
 nothing to keep secret, and a process that talks over such links alone never loads a cipher. Each end knows by its own socket
@@ -135,7 +135,7 @@ class ClientHandshake(_Handshake):
         role: what this side is; the server decides whether the key admits it.
         expect_role: what the server must be.
         job: "" for an agent, else the job process that the agent shall hand the connection to.
-        caps: what this side tells about itself, at most 16 plain values.
+        caps: what this side tells about itself, at most 16 plain values; whoever listens reads them.
         nonce_source: gives n fresh random bytes, for the nonce and the share.
         binding: names the private link to which the keys are tied, the same on both sides; b"" where the link is not private.
         versions: lowest and highest protocol version to offer.

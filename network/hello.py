@@ -219,6 +219,15 @@ def parse_reply(core: bytes, private: bool = False) -> Reply:
     return Reply(fields["v"], fields["role"], fields["n"], fields["caps"], fields.get("e", b""), fields.get("c", ""))
 
 
+def parse_ready(value: object) -> Caps:
+    """What a server tells of itself in READY; ProtocolError for anything else."""
+    if value is None:
+        return {}
+    if not _is_caps(value):
+        raise ProtocolError(f"A READY must hold nothing or {_CAPS[1]}.")
+    return value
+
+
 def choose_version(offered: Sequence[int], own: Sequence[int]) -> int:
     """The highest version in both ranges, 0 if there is none."""
     high = min(offered[1], own[1])
@@ -255,7 +264,7 @@ def _is_bytes(value: Any, size: int) -> bool:
     return isinstance(value, bytes) and len(value) == size
 
 
-def _is_caps(value: Any) -> bool:
+def _is_caps(value: Any) -> TypeGuard[Caps]:
     return (
         isinstance(value, dict)
         and len(value) <= _CAPS_LIMIT
