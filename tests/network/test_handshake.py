@@ -19,7 +19,7 @@ from network.errors import ProtocolError, Rejected
 from network.handshake import ClientHandshake, ServerHandshake
 from network.hello import ROLES, HelloReader, Hint, Refused, parse_reply
 from network.keys import Key, Keyring, Share, derive
-from network.records import AES, CHACHA
+from network.records import AES, CHACHA, ciphers
 
 from ..statements import covers
 from .handshakes import (
@@ -192,6 +192,23 @@ def test_no_common_version_is_told_both_ways(mine: tuple[int, int], theirs: tupl
 
 
 @covers("SEC-5")
+def test_ciphers_of_a_later_release_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And stand in the transcript like the others: who takes one away has altered the handshake."""
+    own = ciphers()
+    monkeypatch.setattr("network.handshake.ciphers", lambda: ("newer-1", *own))
+    one, stripped = client(), client()
+    hello, offer = one.start(), stripped.start()
+    monkeypatch.undo()
+    assert fields_of(hello)["c"] == ["newer-1", *own]
+    other = server()
+    assert other.feed(one.feed(other.feed(hello))) == b"" and one.keys == other.keys and one.keys.cipher == own[0]
+    with pytest.raises(Rejected, match=IMPOSTOR):
+        stripped.feed(answered(with_field(offer, c=list(own))))
+    with pytest.raises(ProtocolError, match="no cipher that this side has"):
+        answered(with_field(offer, c=["newer-1"]))
+
+
+@covers("SEC-5")
 def test_a_server_that_holds_the_key_must_still_keep_to_the_offer(monkeypatch: pytest.MonkeyPatch) -> None:
     """a version or cipher that was not offered, or another role than expected, ends it even with a valid proof."""
     one = client(expect="peer")
@@ -295,6 +312,7 @@ AT_CLIENT: dict[str, tuple[dict[str, Any], Callable[[bytes], bytes], str]] = {
         IMPOSTOR,
     ),
     "fewer ciphers": ({}, lambda hello: answered(with_field(hello, c=[CHACHA])), IMPOSTOR),
+    "a cipher more": ({}, lambda hello: answered(with_field(hello, c=["newer", *fields_of(hello)["c"]])), IMPOSTOR),
     "another cipher back": ({}, lambda hello: with_field(answered(hello), c=CHACHA), IMPOSTOR),
     "another share there": ({}, lambda hello: answered(with_field(hello, e=OTHER_SHARE)), IMPOSTOR),
     "another share back": ({}, lambda hello: with_field(answered(hello), e=OTHER_SHARE), IMPOSTOR),
