@@ -191,7 +191,7 @@ def test_no_common_version_is_told_both_ways(mine: tuple[int, int], theirs: tupl
         one.feed(bytes([error.value.hint]))
 
 
-@covers("SEC-5")
+@covers("SEC-5", "SEC-20")
 def test_ciphers_of_a_later_release_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     """And stand in the transcript like the others: who takes one away has altered the handshake."""
     own = ciphers()
@@ -343,7 +343,7 @@ def test_a_client_sends_no_proof_to_whoever_lacks_the_key(name: str) -> None:
     assert not one.done
 
 
-@covers("SEC-4", "SEC-5", "SEC-19")
+@covers("SEC-4", "SEC-5", "SEC-19", "SEC-20")
 @pytest.mark.parametrize(("here", "there"), [(b"", UNIX), (UNIX, b"")], ids=["claims to be private", "claims to be public"])
 def test_ends_on_links_of_two_kinds_never_agree(here: bytes, there: bytes) -> None:
     """Each goes by its own socket: it takes no message of the other kind, and one that was altered proves nothing."""
