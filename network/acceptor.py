@@ -197,7 +197,8 @@ class _PendingConnection:
                 return Forwarded(decision.job, self.link.detach(), self._reader.data, seconds, peer, hello)
             if isinstance(decision, Hint):
                 return self._turn_away(decision)
-            self._accept, self._handshake = decision, self._serve(decision)
+            self._accept = decision
+            self._handshake = ServerHandshake(decision.admits, decision.role, decision.job, binding=self.link.binding)
             self._put(self._handshake.feed(self._reader.data))
         while not self._handshake.done:
             data = self._receive(self._handshake.need)
@@ -205,9 +206,6 @@ class _PendingConnection:
                 return None
             self._handshake.feed(data)
         return self._admit(self._handshake, self._reader.hello, clock)
-
-    def _serve(self, accept: Accept) -> ServerHandshake:
-        return ServerHandshake(accept.admits, accept.role, accept.job, binding=self.link.binding)
 
     def _receive(self, size: int) -> bytes | None:
         """At most `size` bytes, None when none is there yet."""
@@ -230,14 +228,9 @@ class _PendingConnection:
         self._sent += len(data)
 
     def _admit(self, handshake: ServerHandshake, hello: Hello, clock: Clock) -> Authenticated:
-        session = Session(
-            self.link,
-            handshake.keys,
-            Peer(hello.role, None if self._accept is None else self._accept.node, hello.caps),
-            is_server=True,
-            clock=clock,
-            tells={} if self._accept is None else self._accept.caps,
-        )
+        node, tells = (None, {}) if self._accept is None else (self._accept.node, self._accept.caps)
+        peer = Peer(hello.role, node, hello.caps)
+        session = Session(self.link, handshake.keys, peer, is_server=True, clock=clock, tells=tells)
         session.bytes_sent, session.bytes_read = self._sent, self._read
         session.send()
         return Authenticated(session, hello)

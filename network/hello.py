@@ -221,11 +221,10 @@ def parse_reply(core: bytes, private: bool = False) -> Reply:
 
 def parse_ready(value: object) -> Caps:
     """What a server tells of itself in READY; ProtocolError for anything else."""
-    if value is None:
-        return {}
-    if not _is_caps(value):
+    told = {} if value is None else value
+    if not _is_caps(told):
         raise ProtocolError(f"A READY must hold nothing or {_CAPS[1]}.")
-    return value
+    return told
 
 
 def choose_version(offered: Sequence[int], own: Sequence[int]) -> int:
