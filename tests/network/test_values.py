@@ -148,7 +148,8 @@ def same(left: Any, right: Any) -> bool:
 
 def test_the_protocol_names_the_types_that_may_travel() -> None:
     """In docs/protocol.md, for who writes a second implementation."""
-    told = (ROOT / "docs" / "protocol.md").read_text("utf-8").partition("The types are ")[2].partition(", as NumPy")[0]
+    text = " ".join((ROOT / "docs" / "protocol.md").read_text("utf-8").split())
+    told = text.partition("The types are ")[2].partition(", as NumPy")[0]
     assert re.findall("`(.+?)`", told) == list(DTYPES)
 
 
