@@ -25,8 +25,8 @@ MAX_PENDING_PER_ADDRESS = 8
 
 
 class Accept(NamedTuple):
-    """How to serve a peer: which keys admit which role, our role, the job it must ask for, what we tell about us, and which
-    node has these keys, where it is one: that one is the peer of the session, whoever it claims to be."""
+    """How to serve a peer: which keys admit which role, our role, the job it must ask for, what we tell about us in READY, and
+    which node has these keys, where it is one: that one is the peer of the session, whoever it claims to be."""
 
     admits: Mapping[str, Keyring]
     role: str
@@ -178,6 +178,12 @@ class _PendingConnection:
 
     def step(self, policy: Policy, now: float, clock: Clock) -> Outcome | None:
         """Read what is there and answer; None while more is needed. Never reads beyond the handshake."""
+        try:
+            return self._go_on(policy, now, clock)
+        except Refused as refusal:  # by the parser of the hello, or by the handshake
+            return self._turn_away(refusal.hint)
+
+    def _go_on(self, policy: Policy, now: float, clock: Clock) -> Outcome | None:
         while self._reader.need:
             data = self._receive(self._reader.need)
             if data is None:
@@ -191,20 +197,15 @@ class _PendingConnection:
                 return Forwarded(decision.job, self.link.detach(), self._reader.data, seconds, peer, hello)
             if isinstance(decision, Hint):
                 return self._turn_away(decision)
-            self._accept, self._handshake = decision, self._serve(decision)
-            try:
-                self._put(self._handshake.feed(self._reader.data))
-            except Refused as refusal:
-                return self._turn_away(refusal.hint)
+            self._accept = decision
+            self._handshake = ServerHandshake(decision.admits, decision.role, decision.job, binding=self.link.binding)
+            self._put(self._handshake.feed(self._reader.data))
         while not self._handshake.done:
             data = self._receive(self._handshake.need)
             if data is None:
                 return None
             self._handshake.feed(data)
         return self._admit(self._handshake, self._reader.hello, clock)
-
-    def _serve(self, accept: Accept) -> ServerHandshake:
-        return ServerHandshake(accept.admits, accept.role, accept.job, accept.caps, binding=self.link.binding)
 
     def _receive(self, size: int) -> bytes | None:
         """At most `size` bytes, None when none is there yet."""
@@ -227,13 +228,9 @@ class _PendingConnection:
         self._sent += len(data)
 
     def _admit(self, handshake: ServerHandshake, hello: Hello, clock: Clock) -> Authenticated:
-        session = Session(
-            self.link,
-            handshake.keys,
-            Peer(hello.role, None if self._accept is None else self._accept.node, hello.caps),
-            is_server=True,
-            clock=clock,
-        )
+        node, tells = (None, {}) if self._accept is None else (self._accept.node, self._accept.caps)
+        peer = Peer(hello.role, node, hello.caps)
+        session = Session(self.link, handshake.keys, peer, is_server=True, clock=clock, tells=tells)
         session.bytes_sent, session.bytes_read = self._sent, self._read
         session.send()
         return Authenticated(session, hello)

@@ -227,14 +227,8 @@ class _Attempt:
             raise
         link = SocketLink(sock, str(self.target.address))
         self.sock, self.connecting = link, False
-        self._handshake = ClientHandshake(
-            self.target.key,
-            self.target.role,
-            self.target.expect,
-            self.target.job,
-            self.target.caps,
-            binding=link.binding,
-        )
+        to = self.target
+        self._handshake = ClientHandshake(to.key, to.role, to.expect, to.job, to.caps, binding=link.binding)
         self._put(self._handshake.start())
 
     def _put(self, data: bytes) -> None:
@@ -254,13 +248,8 @@ class _Attempt:
             self._read += count
             self._put(handshake.feed(bytes(view[:count])))
         link = self._link()
-        self._session = Session(
-            link,
-            handshake.keys,
-            Peer(self.target.expect, self.target.node_id, handshake.peer_caps),
-            is_server=False,
-            clock=self._clock,
-        )
+        peer = Peer(self.target.expect, self.target.node_id, handshake.peer_caps)
+        self._session = Session(link, handshake.keys, peer, is_server=False, clock=self._clock)
         self._session.bytes_sent, self._session.bytes_read = self._sent, self._read
 
     def _on_session(self, session: Session) -> Session | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from .errors import ProtocolError
+from .hello import Caps, parse_ready
 from .memory import SlabPool
 from .message import Message, Undecoded, unpacked
 from .names import numpy as np
@@ -46,7 +47,7 @@ class FrameReader:
 
     Ask `buffer()` where to read to, read there, tell `advance(n)` how much came; whole messages appear in `messages`.
     With `opener` the first frame must be a record, and with `sealed` every frame. With `expect_ready` the first frame must be
-    READY, which `ready` tells; `ended` tells that BYE came, after which nothing may come.
+    READY, which `ready` tells, and `told` what it held; `ended` tells that BYE came, after which nothing may come.
     `place`, where it is set, finds the memory for messages of one array. Where nothing is sealed the ends may share memory:
     `notes` holds what the peer said of that, `memory` is what it leaves arrays in. Those of a message with a head are read
     there, and cannot be written to; `left` counts their bytes until somebody else does.
@@ -87,6 +88,7 @@ class FrameReader:
         "notes",
         "place",
         "ready",
+        "told",
         "watched",
     )
 
@@ -105,6 +107,7 @@ class FrameReader:
         self.notes: list[Any] = []
         self.left = 0
         self.ready = not expect_ready
+        self.told: Caps = {}
         self.ended = False
         self._pool = SlabPool()
         self._tails = KnownTails()
@@ -387,7 +390,7 @@ class FrameReader:
             self.messages.append(Message(self._head, content, raw, self._overhead, self._shared is not None))
             self.completed += 1
         elif self._kind == _READY:
-            self.ready = True
+            self.ready, self.told = True, parse_ready(unpacked(content))
         elif self._kind == _BYE:
             self.ended = True
         else:

@@ -3,7 +3,7 @@
     client  HELLO  versions, role, key id, nonce, caps, job, share, ciphers
     server  REPLY  version, role, nonce, caps, share, cipher  ||  HMAC(k_auth_s, T)
     client  PROOF  HMAC(k_auth_c, T)
-    server  READY  the session's first frame, sealed with k_s2c; it confirms the keys to the client
+    server  READY  the session's first frame, sealed with k_s2c; confirms the keys to the client, and tells what it is
 
 On a private link there are neither shares nor ciphers, and READY has a MAC by k_s2c: what follows is not sealed, so there is
 nothing to keep secret, and a process that talks over such links alone never loads a cipher. Each end knows by its own socket
@@ -135,7 +135,7 @@ class ClientHandshake(_Handshake):
         role: what this side is; the server decides whether the key admits it.
         expect_role: what the server must be.
         job: "" for an agent, else the job process that the agent shall hand the connection to.
-        caps: what this side tells about itself, at most 16 plain values.
+        caps: what this side tells about itself, at most 16 plain values; whoever listens reads them.
         nonce_source: gives n fresh random bytes, for the nonce and the share.
         binding: names the private link to which the keys are tied, the same on both sides; b"" where the link is not private.
         versions: lowest and highest protocol version to offer.
@@ -208,10 +208,10 @@ class ClientHandshake(_Handshake):
         if status not in Hint.__members__.values():
             return ProtocolError("The answer does not come from a Parallel-SGD program; check host and port.")
         hint = Hint(status)
-        low, high = self._hello.versions
+        spoken = " to ".join(map(str, sorted(set(self._hello.versions))))
         sentence = {
             Hint.BAD_KEY: f"wrong key; compare key files: it does not accept key {self._key.id.hex()}",
-            Hint.VERSION: f"it does not speak protocol version {low} to {high}; install the same release on both sides",
+            Hint.VERSION: f"it does not speak protocol version {spoken}; install the same release on both sides",
             Hint.NO_SUCH_JOB: f"it runs no job '{self._hello.job}'; the job has ended there or never started",
             Hint.BUSY: "it is busy with another job; try again later",
             Hint.ROLE: f"it does not admit the role '{self._hello.role}'",

@@ -219,6 +219,14 @@ def parse_reply(core: bytes, private: bool = False) -> Reply:
     return Reply(fields["v"], fields["role"], fields["n"], fields["caps"], fields.get("e", b""), fields.get("c", ""))
 
 
+def parse_ready(value: object) -> Caps:
+    """What a server tells of itself in READY; ProtocolError for anything else."""
+    told = {} if value is None else value
+    if not _is_caps(told):
+        raise ProtocolError(f"A READY must hold nothing or {_CAPS[1]}.")
+    return told
+
+
 def choose_version(offered: Sequence[int], own: Sequence[int]) -> int:
     """The highest version in both ranges, 0 if there is none."""
     high = min(offered[1], own[1])
@@ -240,6 +248,8 @@ Checks: TypeAlias = Mapping[str, tuple[Callable[[Any], bool], str]]
 _TEXT_LIMIT = 1024
 _CAPS_LIMIT = 16
 _CAP_NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
+_MOST_CIPHERS = 8
+_CIPHER_NAME = re.compile(r"[a-z0-9-]{1,32}")
 _JOB_NAME = re.compile(r"[A-Za-z0-9._-]{0,64}")
 
 
@@ -255,7 +265,7 @@ def _is_bytes(value: Any, size: int) -> bool:
     return isinstance(value, bytes) and len(value) == size
 
 
-def _is_caps(value: Any) -> bool:
+def _is_caps(value: Any) -> TypeGuard[Caps]:
     return (
         isinstance(value, dict)
         and len(value) <= _CAPS_LIMIT
@@ -271,11 +281,12 @@ def _is_plain(value: Any) -> bool:
 
 
 def _are_ciphers(value: Any) -> bool:
+    """Others than ours may be among them: a later release has more, and who chooses passes over what it does not know."""
     return (
         isinstance(value, list)
-        and len(value) in (1, 2)
+        and 1 <= len(value) <= _MOST_CIPHERS
         and len(set(map(str, value))) == len(value)
-        and all(isinstance(name, str) and name in _CIPHERS for name in value)
+        and all(isinstance(name, str) and _CIPHER_NAME.fullmatch(name) is not None for name in value)
     )
 
 
@@ -299,7 +310,7 @@ _PRIVATE_HELLO: Checks = {
         "at most 64 letters, digits, dots, underscores and hyphens",
     ),
 }
-_HELLO: Checks = {**_PRIVATE_HELLO, "e": _SHARE, "c": (_are_ciphers, f"one or two of {', '.join(_CIPHERS)}")}
+_HELLO: Checks = {**_PRIVATE_HELLO, "e": _SHARE, "c": (_are_ciphers, f"1 to {_MOST_CIPHERS} names of ciphers, each once")}
 _PRIVATE_REPLY: Checks = {"v": (_is_version, "a version from 1 to 65535"), "role": _ROLE, "n": _NONCE, "caps": _CAPS}
 _REPLY: Checks = {
     **_PRIVATE_REPLY,
@@ -347,7 +358,7 @@ def unpack_fields(body: bytes) -> dict[str, Any]:
             raw=False,
             strict_map_key=True,
             object_pairs_hook=_unique,
-            max_array_len=2,
+            max_array_len=_MOST_CIPHERS,
             max_map_len=_CAPS_LIMIT,
             max_str_len=_TEXT_LIMIT,
             max_bin_len=_TEXT_LIMIT,

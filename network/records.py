@@ -50,14 +50,15 @@ def ciphers() -> tuple[str, str]:
 
 
 def choose_cipher(offered: Sequence[str], own: Sequence[str]) -> str:
-    """One that is in both, where each has its faster one first: ChaCha20 where an end prefers it, as it loses least by it.
+    """One that is in both, where each has its faster ones first: ChaCha20 where an end prefers it, as it loses least by it.
+    What only one end has counts for nothing.
 
     Raises: ProtocolError when there is none.
     """
-    common = [name for name in own if name in offered]
-    if not common:
+    theirs, ours = [name for name in offered if name in own], [name for name in own if name in offered]
+    if not ours:
         raise ProtocolError("The other side has no cipher that this side has.")
-    return min(common, key=lambda name: (max(offered.index(name), own.index(name)), name == AES))
+    return min(ours, key=lambda name: (max(theirs.index(name), ours.index(name)), name == AES))
 
 
 def _has_aes() -> bool:

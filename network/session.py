@@ -51,8 +51,8 @@ class Session:
     `queue` frames a message and `send` moves what the link takes; until `pending_bytes` is 0 the arrays of queued messages
     must stay unchanged. `receive` moves what has arrived into `inbox`. When the connection ends, `lost` holds the reason:
     None while it lives, ClosedByUs after `close`, PeerLost otherwise; `left` tells that the peer said BYE first.
-    Every frame is sealed if `keys` name a cipher, else READY alone is confirmed.
-    Not thread-safe. Raises: ValueError for keys without a cipher on a link that is not private.
+    Every frame is sealed if `keys` name a cipher, else READY alone is confirmed. A server `tells` of itself in READY: `caps`
+    of the client have it after `confirm`. Not thread-safe. Raises: ValueError without a cipher on a link that is not private.
     """
 
     def __init__(
@@ -64,6 +64,7 @@ class Session:
         is_server: bool,
         limits: Limits = Limits(),  # noqa: B008
         clock: Clock | None = None,
+        tells: Mapping[str, object] = MappingProxyType({}),
     ) -> None:
         if not keys.cipher and not link.private:
             raise ValueError(f"The frames of a session with {link.peer} must be sealed: somebody may stand on its path.")
@@ -98,7 +99,7 @@ class Session:
         self._records = memoryview(b"")  # memory for those that are, used again when they have left
         self._pending: deque[bytes | memoryview] = deque()  # what the link takes next
         if is_server:
-            ready, raw, overhead, _ = pack(Kind.READY, (), None, True)
+            ready, raw, overhead, _ = pack(Kind.READY, (), dict(tells) or None, True)
             self._frames += ready
             self.pending_bytes = raw + overhead
             self._pending.append(self._seal())
@@ -110,6 +111,7 @@ class Session:
 
     def confirm(self) -> bool:
         """Whether the peer's READY is there, which proves that it holds the session's keys; only a client needs it."""
+        self.caps |= self._reader.told
         return self._reader.ready
 
     @property

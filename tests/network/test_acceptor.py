@@ -23,10 +23,11 @@ from network.acceptor import (
 )
 from network.errors import NetworkError
 from network.handshake import HANDSHAKE_SECONDS, ClientHandshake
-from network.hello import Hello, Hint, Refused, parse_hello
+from network.hello import Hello, Hint, Refused, parse_hello, parse_reply
 from network.keys import Key, Keyring
+from network.session import Peer, Session
 from network.testing import VirtualClock
-from network.transport import wait_sockets
+from network.transport import SocketLink, wait_sockets
 
 from ..fuzz.mutate import STRANGERS
 from ..statements import covers
@@ -183,6 +184,48 @@ def test_who_is_turned_away_is_told_a_hint(policy: Policy | None, handshake: Cli
         with pytest.raises(Refused) as caught:
             handshake.feed(client.recv(100))
         assert caught.value.hint is hint and is_closed(client)
+
+
+@covers("SEC-5")
+@pytest.mark.parametrize("handed_on", [False, True])
+@pytest.mark.parametrize("version", [1, 3])
+@pytest.mark.parametrize("binding", [b"", b"without share and ciphers"])
+def test_who_speaks_another_version_is_told_so(entrance: Entrance, version: int, binding: bytes, handed_on: bool) -> None:
+    """Whatever else its hello has, and wherever that was read: too old and too new."""
+    handshake = ClientHandshake(KEY, "submitter", "agent", binding=binding, versions=(version, version))
+    if handed_on:
+        client, there = tcp_sockets()
+        entrance.clients.append(client)
+        entrance.acceptor.add(there, hello=handshake.start(), peer="somebody")
+    else:
+        client = entrance.connect(handshake.start())
+    outcome = entrance.outcome()
+    assert isinstance(outcome, Dropped) and outcome.reason == "refused: VERSION"
+    client.settimeout(5)
+    with pytest.raises(Refused, match=f"does not speak protocol version {version}; install the same release on both sides"):
+        handshake.feed(client.recv(100))
+    assert is_closed(client)
+
+
+@covers("SEC-2")
+def test_what_a_server_tells_of_itself_only_who_has_proven_a_key_hears() -> None:
+    """The reply anybody hears who has seen the id of a key."""
+    terms = Accept({"submitter": RING}, "agent", caps={"slots": 77})
+    with contextlib.closing(Entrance(lambda _hello: terms)) as entrance:
+        handshake = greeting()
+        client = entrance.connect(handshake.start())
+        wait_sockets(entrance.acceptor.links, [], 5)
+        entrance.step()
+        reply = client.recv(1024)
+        assert parse_reply(reply[3:-32]).caps == {}
+        client.send(handshake.feed(reply))
+        entrance.outcome()
+        session = Session(SocketLink(client, "agent"), handshake.keys, Peer("agent"), is_server=False)
+        while not session.confirm():
+            session.receive()
+            wait_sockets([session.link], [], 5)  # type: ignore[list-item]
+        assert session.caps == {"slots": 77}
+        session.close()
 
 
 @covers("SEC-9")

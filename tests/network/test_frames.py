@@ -280,13 +280,15 @@ def test_ready_comes_first_and_is_sealed_also_where_nothing_else_is() -> None:
     feed(target, start(Kind.READY, None)[:20])
     assert not target.ready
     feed(target, start(Kind.READY, None)[20:])
-    assert target.ready
+    assert target.ready and not target.told
     feed(target, b"".join(frames_of(["plain"], sealed=False)))
     assert target.messages[0].value == "plain"
     for data, fault in (
         (start(Kind.READY, None, OTHER_KEY), "record does not open"),
         (start(Kind.MESSAGE, None), "wrong state"),
         (start(Kind.BYE, None), "wrong state"),
+        (start(Kind.READY, {"Slots": 1}), "READY must hold nothing or a dict of at most 16 names"),
+        (start(Kind.READY, np.zeros(3)), "READY must hold nothing or"),
     ):
         with pytest.raises(ProtocolError, match=fault):
             feed(client("state" in fault), data)

@@ -19,7 +19,7 @@ from network.errors import ProtocolError, Rejected
 from network.handshake import ClientHandshake, ServerHandshake
 from network.hello import ROLES, HelloReader, Hint, Refused, parse_reply
 from network.keys import Key, Keyring, Share, derive
-from network.records import AES, CHACHA
+from network.records import AES, CHACHA, ciphers
 
 from ..statements import covers
 from .handshakes import (
@@ -182,13 +182,30 @@ def test_the_highest_common_version_is_chosen() -> None:
 @pytest.mark.parametrize(("mine", "theirs"), [((1, 1), (2, 3)), ((2, 3), (1, 1)), ((3, 3), (2, 2))])
 def test_no_common_version_is_told_both_ways(mine: tuple[int, int], theirs: tuple[int, int]) -> None:
     """a clear message on both sides, also when a later version's hello has fields that we do not know."""
-    one = client(versions=mine)
+    one, spoken = client(versions=mine), "2 to 3" if mine == (2, 3) else mine[0]
     hello = one.start()
     for said in (hello, hello_of({**fields_of(hello), "pq": b"key"})):
         with pytest.raises(Refused, match=rf"speaks protocol versions \[{mine[0]}, {mine[1]}\], this side") as error:
             server(versions=theirs).feed(said)
-    with pytest.raises(Refused, match=f"does not speak protocol version {mine[0]} to {mine[1]}; install the same"):
+    with pytest.raises(Refused, match=f"does not speak protocol version {spoken}; install the same release"):
         one.feed(bytes([error.value.hint]))
+
+
+@covers("SEC-5", "SEC-20")
+def test_ciphers_of_a_later_release_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And stand in the transcript like the others: who takes one away has altered the handshake."""
+    own = ciphers()
+    monkeypatch.setattr("network.handshake.ciphers", lambda: ("newer-1", *own))
+    one, stripped = client(), client()
+    hello, offer = one.start(), stripped.start()
+    monkeypatch.undo()
+    assert fields_of(hello)["c"] == ["newer-1", *own]
+    other = server()
+    assert other.feed(one.feed(other.feed(hello))) == b"" and one.keys == other.keys and one.keys.cipher == own[0]
+    with pytest.raises(Rejected, match=IMPOSTOR):
+        stripped.feed(answered(with_field(offer, c=list(own))))
+    with pytest.raises(ProtocolError, match="no cipher that this side has"):
+        answered(with_field(offer, c=["newer-1"]))
 
 
 @covers("SEC-5")
@@ -295,6 +312,7 @@ AT_CLIENT: dict[str, tuple[dict[str, Any], Callable[[bytes], bytes], str]] = {
         IMPOSTOR,
     ),
     "fewer ciphers": ({}, lambda hello: answered(with_field(hello, c=[CHACHA])), IMPOSTOR),
+    "a cipher more": ({}, lambda hello: answered(with_field(hello, c=["newer", *fields_of(hello)["c"]])), IMPOSTOR),
     "another cipher back": ({}, lambda hello: with_field(answered(hello), c=CHACHA), IMPOSTOR),
     "another share there": ({}, lambda hello: answered(with_field(hello, e=OTHER_SHARE)), IMPOSTOR),
     "another share back": ({}, lambda hello: with_field(answered(hello), e=OTHER_SHARE), IMPOSTOR),
@@ -325,7 +343,7 @@ def test_a_client_sends_no_proof_to_whoever_lacks_the_key(name: str) -> None:
     assert not one.done
 
 
-@covers("SEC-4", "SEC-5", "SEC-19")
+@covers("SEC-4", "SEC-5", "SEC-19", "SEC-20")
 @pytest.mark.parametrize(("here", "there"), [(b"", UNIX), (UNIX, b"")], ids=["claims to be private", "claims to be public"])
 def test_ends_on_links_of_two_kinds_never_agree(here: bytes, there: bytes) -> None:
     """Each goes by its own socket: it takes no message of the other kind, and one that was altered proves nothing."""
@@ -450,7 +468,7 @@ def test_who_is_not_admitted_is_told_why(one: tuple[Any, ...], other: dict[str, 
     ("hint", "sentence"),
     [
         (Hint.BAD_KEY, f"wrong key; compare key files: it does not accept key {CLUSTER.id.hex()}"),
-        (Hint.VERSION, "does not speak protocol version 2 to 2"),
+        (Hint.VERSION, "does not speak protocol version 2; install"),
         (Hint.NO_SUCH_JOB, "runs no job 'job-7'"),
         (Hint.BUSY, "busy with another job"),
         (Hint.ROLE, "does not admit the role 'submitter'"),

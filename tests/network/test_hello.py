@@ -28,7 +28,7 @@ PLAIN = st.one_of(
     nonce=st.binary(min_size=32, max_size=32),
     caps=st.dictionaries(st.from_regex("[a-z][a-z0-9_]{0,7}", fullmatch=True), PLAIN, max_size=16),
     job=st.from_regex("[A-Za-z0-9._-]{0,64}", fullmatch=True),
-    ciphers=st.sampled_from([(AES,), (CHACHA,), (AES, CHACHA), (CHACHA, AES)]),
+    ciphers=st.sampled_from([(AES,), (CHACHA,), (AES, CHACHA), (CHACHA, AES), ("newer-1", AES), tuple("abcdefgh")]),
 )
 def test_what_is_said_is_heard(
     versions: list[int], role: str, nonce: bytes, caps: Caps, job: str, ciphers: tuple[str, ...]
@@ -49,7 +49,8 @@ WRONG: dict[str, list[Any]] = {
         {f"c{i}": i for i in range(17)},
     ],
     "e": [None, 1, b"", b"x" * 31, b"x" * 33, "x" * 32],
-    "c": [None, 1, [], "", "rot13", b"aes-256-gcm", ["rot13"], [AES, AES], [AES, CHACHA, AES], [AES, None], {AES: 1}],
+    "c": [None, 1, [], "", "rot13", b"aes-256-gcm", ["Rot13"], ["x" * 33], [AES, AES], [AES, CHACHA, AES], [AES, None],
+        [f"c{i}" for i in range(9)], {AES: 1}],
     "job": [None, 1, "a/b", "..\\x", "x" * 65, "x\n", "é", "a b", b"job", ["job"], "\x1b[31m"],
 }  # fmt: skip
 

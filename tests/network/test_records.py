@@ -91,12 +91,15 @@ def test_nothing_of_a_message_can_be_read_as_it_travels() -> None:
         ((CHACHA, AES), (CHACHA, AES), CHACHA),
         ((AES, CHACHA), (AES,), AES),
         ((CHACHA,), (AES, CHACHA), CHACHA),
+        ((AES, CHACHA), ("newer", AES, CHACHA), AES),
+        ((CHACHA, AES), ("newer", AES, "newest", CHACHA), CHACHA),
+        ((AES, CHACHA), (CHACHA, "newer", AES), CHACHA),
     ],
 )
 def test_aes_serves_where_both_processors_have_instructions_for_it(ours: Any, theirs: Any, chosen: str) -> None:
     assert choose_cipher(theirs, ours) == chosen
     with pytest.raises(ProtocolError, match="no cipher that this side has"):
-        choose_cipher((), ours)
+        choose_cipher(("newer",), ours)
 
 
 @covers("SEC-4")

@@ -10,6 +10,7 @@ import enum
 import functools
 import gc
 import random
+import re
 from typing import Any, NamedTuple
 
 import msgpack
@@ -23,6 +24,7 @@ from network.errors import ProtocolError
 from network.values import DTYPES, LONG_BYTES, LONG_INTEGER, MAX_DEPTH, Tag, decode, encode
 from network.wire import Kind, allocate, pack, unpack
 
+from ..sources import ROOT
 from ..statements import covers
 
 # ---- what may travel, if its class is shared
@@ -142,6 +144,13 @@ def same(left: Any, right: Any) -> bool:
     if isinstance(left, (Plain, Frozen)):
         return all(same(getattr(left, f.name), getattr(right, f.name)) for f in dataclasses.fields(left))
     return bool(left == right or (left != left and right != right))
+
+
+def test_the_protocol_names_the_types_that_may_travel() -> None:
+    """In docs/protocol.md, for who writes a second implementation."""
+    text = " ".join((ROOT / "docs" / "protocol.md").read_text("utf-8").split())
+    told = text.partition("The types are ")[2].partition(", as NumPy")[0]
+    assert re.findall("`(.+?)`", told) == list(DTYPES)
 
 
 dtypes = st.sampled_from([*DTYPES, ">i2", ">u4", ">f4", ">f8", ">c16"]).map(np.dtype)

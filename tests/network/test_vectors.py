@@ -17,6 +17,7 @@ from network.handshake import ClientHandshake, ServerHandshake
 from network.keys import Key, Keyring, SessionKeys
 from network.records import AES, CHACHA, Confirmation, Sealer
 from network.wire import Kind, pack
+from rpc.identity import code_key, peer_key, process_name
 
 from .handshakes import converse
 from .wires import travelling
@@ -78,6 +79,17 @@ def private() -> dict[str, Any]:
     }
 
 
+def derived() -> dict[str, Any]:
+    """The keys of a job: for code one for each process, a worker and a parameter server, for data one for each two nodes."""
+    job = "20261124-120000-9f86d081"
+    return {
+        "key": KEY.secret.hex(),
+        "job": job,
+        "code": {process_name(job, node): code_key(KEY, job, node).secret.hex() for node in (0, 12, -2)},
+        "peers": {f"{one} {other}": peer_key(KEY, job, one, other).secret.hex() for one, other in ((3, 12), (12, 3), (0, -2))},
+    }
+
+
 def rekeyed(messages: Callable[[], list[str]]) -> list[str]:
     usual, records.REKEY_BYTES = records.REKEY_BYTES, 50
     try:
@@ -87,7 +99,12 @@ def rekeyed(messages: Callable[[], list[str]]) -> list[str]:
 
 
 def all_of_them(use: Callable[[str, tuple[str, str]], Any]) -> dict[str, Any]:
-    return {AES: use(AES, (AES, CHACHA)), CHACHA: use(CHACHA, (CHACHA, AES)), "private link": private()}
+    return {
+        AES: use(AES, (AES, CHACHA)),
+        CHACHA: use(CHACHA, (CHACHA, AES)),
+        "private link": private(),
+        "derived keys": derived(),
+    }
 
 
 def test_the_bytes_of_the_protocol_are_those_that_were_recorded(monkeypatch: pytest.MonkeyPatch) -> None:

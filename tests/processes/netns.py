@@ -67,6 +67,10 @@ class Network:
         named = f'hostname host{host}; exec "$@"'  # by another name, so that nobody takes the short way to it
         return ["ip", "netns", "exec", f"{self._name}-{host}", "unshare", "--uts", "sh", "-c", named, "sh"]
 
+    def on_hub(self) -> list[str]:
+        """The same for where the cable is, the interface `cable`."""
+        return ["ip", "netns", "exec", self._hub]
+
     def cut(self) -> None:
         """Pull the cable: what is sent to the other side is gone, and nobody is told."""
         _ip("-n", self._hub, "link", "set", "cable", "down")

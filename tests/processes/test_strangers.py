@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pickle
 import random
@@ -10,8 +11,12 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
+
+from psgd import cli
 
 import msgpack
 import pytest
@@ -19,6 +24,7 @@ import pytest
 from network.dial import Target, dial
 from network.errors import NetworkError
 from network.handshake import ClientHandshake
+from network.hello import Hint, Refused
 from network.key_files import load_key_file
 from network.keys import Key, new_key
 from network.nodes import Address
@@ -206,6 +212,34 @@ def test_peer_that_plays_submitter(trio: Cluster, tmp_path: Path) -> None:
             dial(Target(Address(*address), keys[1], "submitter", "agent"))
     assert {state for state, _ in coordinator.failures.values()} == {"stopped"}
     assert "refused" in (trio.agents[0].work / "audit.jsonl").read_text()
+
+
+@covers("SEC-5")
+def test_another_release_is_told_to_install_the_same(
+    own: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Too new, too old, and as version 1 says hello; over TCP, over the Unix socket, and where it asks for a process of a job;
+    the user of a command reads it, too."""
+    (agent,) = own.start(1)
+    key = load_key_file(own.key_file).offered
+    with own.running(Stepping, tmp_path) as coordinator:
+        job = process_name(coordinator.job, 0)
+        for family, where in ((socket.AF_INET, agent.address), (socket.AF_UNIX, str(agent.work / "agent.sock"))):
+            for version, role, asked, binding in product((1, 3), ("submitter", "code"), ("", job), (b"", b"none")):
+                handshake = ClientHandshake(key, role, "agent", asked, binding=binding, versions=(version, version))
+                with socket.socket(family) as visitor:
+                    visitor.settimeout(LIMIT)
+                    visitor.connect(where)
+                    visitor.sendall(handshake.start())
+                    with pytest.raises(Refused) as caught:
+                        handshake.feed(visitor.recv(100))
+                assert caught.value.hint is Hint.VERSION
+    assert "refused: VERSION" in (agent.work / "audit.jsonl").read_text()
+    monkeypatch.setattr("network.dial.ClientHandshake", partial(ClientHandshake, versions=(3, 3)))
+    monkeypatch.setenv("PSGD_KEY_FILE", str(own.key_file))
+    (nodes := tmp_path / "worker.json").write_text(json.dumps({"Worker": [str(agent.address)]}))
+    assert cli.main(["jobs", "--workers", str(nodes)]) == 4
+    assert "does not speak protocol version 3; install the same release on both sides" in capsys.readouterr().err
 
 
 @covers("SEC-11")
