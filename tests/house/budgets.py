@@ -75,7 +75,7 @@ def _crowded() -> Count:
 
 TEXT = (
     Budget("product files", 463, 430, lambda: Count(len(files.lengths()))),
-    Budget("product lines", 78_900, 59_000, lambda: Count(sum(files.lengths().values()))),
+    Budget("product lines", 78_700, 59_000, lambda: Count(sum(files.lengths().values()))),
     Budget("median lines of a file", 153, 100, lambda: Count(statistics.median(files.lengths().values())), at_least=True),
     Budget("longest file", 397, 400, _longest_file),
     Budget("files with an old word in their name or a class", 0, 0, lambda: _of(files.old_words())),
@@ -85,17 +85,17 @@ TEXT = (
     Budget("modules of rpc that parallel_sgd imports", 12, 12, lambda: _of(sorted(graph.face("parallel_sgd", "rpc")))),
     Budget("most parameters of a function that is not public", 8, MOST_PARAMETERS, _parameters),
     Budget("functions that are not public with more than 8", 0, 0, lambda: _of(files.many_parameters(MOST_PARAMETERS))),
-    Budget("test lines", 72_400, 45_000, lambda: Count(sum(files.test_lines().values()))),
+    Budget("test lines", 72_150, 45_000, lambda: Count(sum(files.test_lines().values()))),
     Budget("share of test lines in the outer wall", 0.52, 0.5, lambda: Count(files.wall_share()), at_least=True),
     Budget("share of test lines in files that lean on internals", 0.613, 0.5, lambda: Count(files.internal_share())),
 )
 JOB = (
     Budget("modules that a worker imports before its first batch", 175, 330, _imported("worker")),
-    Budget("lines of these", 25_500, 27_500, _lines("worker")),
+    Budget("lines of these", 27_600, 27_500, _lines("worker")),
     Budget("codecs among them that are not the job's", 0, 0, lambda: _of(running.foreign_codecs())),
     Budget("packages in a worker that only TCP and the submitter need", 0, 0, _unneeded),
     Budget("modules that a submitter imports", 225, 400, _imported("submitter")),
-    Budget("lines of these", 38_778, 38_900, _lines("submitter")),
+    Budget("lines of these", 39_000, 38_900, _lines("submitter")),
     Budget("modules that an agent imports", 62, 75, _imported("agent")),
     Budget("files that a gradient passes, without the rule", 13, 12, lambda: _of(sorted(running.way().files))),
     Budget("files that a gradient passes both out and back", 5, 12, lambda: _of(sorted(running.way().both))),
