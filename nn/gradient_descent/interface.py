@@ -165,8 +165,9 @@ class IGradientDescent(Configurable, ABC, configured=True):
         if team is None or length < LEAST_SHARED or not vars(type(self)).get("concurrent") or type(gradients) is not np.ndarray:
             self._update(parameters, gradients, slice(0, length), CHUNK)
             return
-        cuts = [length * lane // team.size // CHUNK * CHUNK for lane in range(team.size)] + [length]
-        rules = [self._for_lane(lane) for lane in range(team.size)]
+        lanes = min(team.size, length // SHARED_CHUNK)
+        cuts = [length * lane // lanes // CHUNK * CHUNK for lane in range(lanes)] + [length]
+        rules = [self._for_lane(lane) for lane in range(lanes)]
         team.run(
             [
                 partial(rule._update, parameters, gradients, slice(*cut), SHARED_CHUNK)

@@ -81,7 +81,10 @@ def divide(graph: Graph, shapes: dict[Value, Shape], dtype: np.dtype[Any], *, tr
         else:
             runs.append(([node], fits and size >= LARGE))
     if not any(cut and node.operation.multiplies for run, cut in runs for node in run):
-        if threads > 1 and any(_is_heavy(node, shapes, batch, dtype) for node in graph.nodes):
+        heavy = any(_is_heavy(node, shapes, batch, dtype) for node in graph.nodes)
+        kept = sum(_kept(node, shapes, dtype) for node in graph.nodes)
+        # with fewer lanes than threads the BLAS, which needs no samples for each, would make more of the cores
+        if heavy and 1 < threads <= min(batch // JOIN, 1 + GRADIENTS // max(kept, 1)):
             runs = _shared(graph, shapes, batch, training)
         else:
             threads = 1

@@ -380,8 +380,8 @@ def test_threads_are_shared_out_where_products_can_be_cut_and_else_left_to_the_b
     assert len(limits) > 2 if training else len(limits) == 1
     # products, biases and activations one after the other, in one stage: the threads part once, and meet once
     assert lanes(*dense(), shape=(16, 16, 4)) == [2]
-    monkeypatch.setattr("nn.plan.stages.JOIN", 8)  # samples that a lane must have
-    assert lanes(*dense(), shape=(16, 16, 4)) == [1 if training else 2]
+    monkeypatch.setattr("nn.plan.stages.JOIN", 8)  # samples that a lane must have: else the BLAS makes more of all cores
+    assert set(lanes(*dense(), shape=(16, 16, 4))) == {1}
     assert lanes(*network(), shape=(16, 16, 4))[1] == (1 if training else 2)
 
 

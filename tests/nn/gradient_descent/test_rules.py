@@ -248,15 +248,16 @@ def test_threads_that_share_out_a_long_vector_change_no_bit(row: Any, size: int,
 
 
 def test_a_rule_of_ones_own_is_not_shared_unless_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nn.gradient_descent.interface.LEAST_SHARED", 10)
-    monkeypatch.setattr("nn.gradient_descent.interface.CHUNK", 5)
+    for name, value in {"CHUNK": 5, "SHARED_CHUNK": 5, "LEAST_SHARED": 10}.items():
+        monkeypatch.setattr(f"nn.gradient_descent.interface.{name}", value)
     rule = Counting(0.5)
     rule.team = Team(2)
     rule.update(np.zeros(20), np.ones(20))
     assert rule.chunks == 4
     ran: list[int] = []
     monkeypatch.setattr(Team, "run", lambda team, tasks: [ran.append(len(tasks)), *(task() for task in tasks)])
-    plain = SGDOptimizer(0.5)
-    plain.team = Team(2)
-    plain.update(np.zeros(20), np.ones(20))
-    assert ran == [2]
+    for size in (2, 64):  # of which no more take part than there are chunks
+        plain = SGDOptimizer(0.5)
+        plain.team = Team(size)
+        plain.update(np.zeros(20), np.ones(20))
+    assert ran == [2, 4]
