@@ -94,7 +94,7 @@ test-processes: $(VENV)/.dev
 test-alone: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -m alone $(call marked,alone)
 
-# how the code stands against its budgets: sizes, words, imports, what a gradient passes; tests hold each at its limit
+# the totals (files, lines) and the budgets of the shape (imports, cycles, the files of a gradient); tests hold each budget
 house: $(VENV)/.dev
 	$(BIN)/python -m tests.house
 

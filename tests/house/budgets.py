@@ -1,7 +1,7 @@
-"""The budgets: what is counted, how it stands, and where it shall go.
+"""The budgets of the house: shape is a gate, size is printed.
 
-`now` is what no change may exceed; who gets below it writes the new figure here, so that it stays. Totals (files, lines) leave
-some room, because everybody adds to them; raise one with the reason in the same commit. The others only ever get better.
+A `Budget` is held by a test, because a cycle, a long chain of imports or a crowded function costs every reader. A `Total`
+(files, lines, modules of a process) grows with the tasks of the product: `make house` prints it, and no change fails by it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tests.house import files, graph, running
 
-MOST_LINES, MOST_PARAMETERS = 400, 8
+MOST_LINES, MOST_PARAMETERS = 400, 8  # a longer file is listed, more parameters are refused
 ELSEWHERE = {"cryptography", "pandas", "tqdm"}  # what no worker needs whose peers are all on its machine
 
 
@@ -23,23 +23,23 @@ class Count(NamedTuple):
     parts: tuple[str, ...] = ()
 
 
-class Budget(NamedTuple):
-    """One row of the table; `at_least` turns it round."""
+class Total(NamedTuple):
+    """A row of the table that is printed only."""
 
     name: str
-    now: float
-    goal: float
     measure: Callable[[], Count]
-    at_least: bool = False
 
-    @property
-    def limit(self) -> float:
-        """What must hold today."""
-        return min(self.now, self.goal) if self.at_least else max(self.now, self.goal)
+
+class Budget(NamedTuple):
+    """A row of the table that a test holds at its limit."""
+
+    name: str
+    limit: float
+    measure: Callable[[], Count]
 
     def exceeded(self, value: float) -> bool:
-        """Whether that is not within the budget."""
-        return value < self.limit if self.at_least else value > self.limit
+        """Tell if `value` is over the limit."""
+        return value > self.limit
 
 
 def _of(parts: Iterable[object]) -> Count:
@@ -73,32 +73,32 @@ def _crowded() -> Count:
     return _of(f"{name} {count:.3g}" for name, count in running.way().crowded.items())
 
 
+TOTALS = (
+    Total("product files", lambda: Count(len(files.lengths()))),
+    Total("product lines", lambda: Count(sum(files.lengths().values()))),
+    Total("median lines of a file", lambda: Count(statistics.median(files.lengths().values()))),
+    Total("longest file", _longest_file),
+    Total("modules of rpc that parallel_sgd imports", lambda: _of(sorted(graph.face("parallel_sgd", "rpc")))),
+    Total("test lines", lambda: Count(sum(files.test_lines().values()))),
+    Total("share of test lines in the outer wall", lambda: Count(files.wall_share())),
+    Total("share of test lines in files that lean on internals", lambda: Count(files.internal_share())),
+    Total("lines that a worker imports before its first batch", _lines("worker")),
+    Total("modules that a submitter imports", _imported("submitter")),
+    Total("lines of these", _lines("submitter")),
+    Total("modules that an agent imports", _imported("agent")),
+)
 TEXT = (
-    Budget("product files", 463, 430, lambda: Count(len(files.lengths()))),
-    Budget("product lines", 78_700, 59_000, lambda: Count(sum(files.lengths().values()))),
-    Budget("median lines of a file", 153, 100, lambda: Count(statistics.median(files.lengths().values())), at_least=True),
-    Budget("longest file", 397, 400, _longest_file),
-    Budget("files with an old word in their name or a class", 0, 0, lambda: _of(files.old_words())),
-    Budget("longest import chain", 22, 24, lambda: _of(graph.longest_chain())),
-    Budget("import cycles, type imports counted", 0, 0, lambda: _of(map(" = ".join, graph.cycles()))),
-    Budget("modules that product code never imports", 0, 0, lambda: _of(graph.never_imported())),
-    Budget("modules of rpc that parallel_sgd imports", 12, 12, lambda: _of(sorted(graph.face("parallel_sgd", "rpc")))),
-    Budget("most parameters of a function that is not public", 8, MOST_PARAMETERS, _parameters),
-    Budget("functions that are not public with more than 8", 0, 0, lambda: _of(files.many_parameters(MOST_PARAMETERS))),
-    Budget("test lines", 72_150, 45_000, lambda: Count(sum(files.test_lines().values()))),
-    Budget("share of test lines in the outer wall", 0.52, 0.5, lambda: Count(files.wall_share()), at_least=True),
-    Budget("share of test lines in files that lean on internals", 0.613, 0.5, lambda: Count(files.internal_share())),
+    Budget("files with an old word in their name or a class", 0, lambda: _of(files.old_words())),
+    Budget("longest import chain", 24, lambda: _of(graph.longest_chain())),
+    Budget("import cycles, type imports counted", 0, lambda: _of(map(" = ".join, graph.cycles()))),
+    Budget("modules that product code never imports", 0, lambda: _of(graph.never_imported())),
+    Budget("most parameters of a function that is not public", MOST_PARAMETERS, _parameters),
 )
 JOB = (
-    Budget("modules that a worker imports before its first batch", 175, 330, _imported("worker")),
-    Budget("lines of these", 27_600, 27_500, _lines("worker")),
-    Budget("codecs among them that are not the job's", 0, 0, lambda: _of(running.foreign_codecs())),
-    Budget("packages in a worker that only TCP and the submitter need", 0, 0, _unneeded),
-    Budget("modules that a submitter imports", 225, 400, _imported("submitter")),
-    Budget("lines of these", 39_000, 38_900, _lines("submitter")),
-    Budget("modules that an agent imports", 62, 75, _imported("agent")),
-    Budget("files that a gradient passes, without the rule", 13, 12, lambda: _of(sorted(running.way().files))),
-    Budget("files that a gradient passes both out and back", 5, 12, lambda: _of(sorted(running.way().both))),
-    Budget("files that a gradient enters more than twice", 0, 0, _crowded),
-    Budget("calls per batch (Plain, 4 variables, 1 peer)", 156, 300, lambda: Count(running.calls_per_batch())),
+    Budget("modules that a worker imports before its first batch", 200, _imported("worker")),
+    Budget("codecs among them that are not the job's", 0, lambda: _of(running.foreign_codecs())),
+    Budget("packages in a worker that only TCP and the submitter need", 0, _unneeded),
+    Budget("files that a gradient passes, without the rule", 13, lambda: _of(sorted(running.way().files))),
+    Budget("files that a gradient enters more than twice", 0, _crowded),
+    Budget("calls per batch (Plain, 4 variables, 1 peer)", 180, lambda: Count(running.calls_per_batch())),
 )
