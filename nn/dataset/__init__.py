@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from nn.lazy import lazily
 
 if TYPE_CHECKING:
-    from nn.dataset import idx, transforms
+    from nn.dataset import idx, plan, transforms
     from nn.dataset.array import ArrayDataset
     from nn.dataset.character_text import CharacterText
     from nn.dataset.cifar import CIFAR as CIFAR  # the name of CIFAR10 in version 0.9
@@ -15,14 +15,16 @@ if TYPE_CHECKING:
     from nn.dataset.interface import AbsDataset, checksum_of
     from nn.dataset.mnist import KMNIST, MNIST, FashionMNIST
     from nn.dataset.npz import NpzDataset
+    from nn.dataset.plan import Plan
     from nn.dataset.toy import Digits, SimData
 
 __all__ = [
     "CIFAR10", "CIFAR100", "KMNIST", "MNIST", "AbsDataset", "ArrayDataset", "CSVDataset", "CharacterText", "Digits",
-    "FashionMNIST", "NpzDataset", "PublishedDataset", "SimData", "checksum_of", "idx", "transforms",
+    "FashionMNIST", "NpzDataset", "Plan", "PublishedDataset", "SimData", "checksum_of", "idx", "plan", "transforms",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
     "array": "ArrayDataset", "character_text": "CharacterText", "cifar": "CIFAR CIFAR10 CIFAR100",
     "csv_dataset": "CSVDataset", "files": "PublishedDataset", "idx": "idx", "interface": "AbsDataset checksum_of",
-    "mnist": "KMNIST MNIST FashionMNIST", "npz": "NpzDataset", "toy": "Digits SimData", "transforms": "transforms",
+    "mnist": "KMNIST MNIST FashionMNIST", "npz": "NpzDataset", "plan": "Plan plan", "toy": "Digits SimData",
+    "transforms": "transforms",
 })  # fmt: skip

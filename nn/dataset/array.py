@@ -3,32 +3,57 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nn import arguments
 from nn.arrays import Array, refuse_masked
-from nn.dataset.interface import AbsDataset, Arrays, check_fraction, split
-from nn.dataset.table import CATEGORY, Column, DataFrame, encode, other_rows, plan_columns
+from nn.dataset.interface import AbsDataset, Arrays, Rows, SplitKind, check_fraction, check_split, draw
+from nn.dataset.plan.cells import Cells, text_of
+from nn.dataset.plan.decide import Wishes
+from nn.dataset.plan.kinds import CellError, Column, LeftOut, Unknown
+from nn.dataset.plan.making import PartError, completed, label_of_frame, left_out, opened, plan_columns
+from nn.dataset.plan.plan import Plan, Policy
+from nn.dataset.plan.rows import DataFrame, cells_of
+from nn.dataset.plan.wishes import forms_of, given_plan, names_of
 
 __all__ = ["ArrayDataset"]
 
 
 class ArrayDataset(AbsDataset):
-    """One's own samples: ``x`` and ``y`` to train on, ``test_x`` and ``test_y`` to evaluate on.
+    """Samples of a program: ``x`` and ``y`` to train on, ``test_x`` and ``test_y`` to evaluate on.
 
     Each is an array (or nested lists) of booleans, integers or floats with samples along the first axis. They are not
     copied, so leave them as they are from here on; `load` returns read-only views. Without `test_x` and `test_y` the share
-    `test_fraction` of the samples, drawn by `seed` (see `nn.dataset.interface`), is set aside to evaluate on.
+    `test_fraction` of the samples is set aside to evaluate on.
 
     Each may be a DataFrame or a Series of pandas, too; the index does not count. Where all columns of x are numbers of one
-    kind, these are taken as they are; else x becomes float32: numbers and truth values stay, categories and texts become one
-    number for each that either part has, 1 for that of the row, dates become days since 1970-01-01. `columns` names what x
-    has then, and `encode` makes x of other rows. Labels that are texts or categories, also in an array, a list, an Index or a
-    Categorical, become class numbers, int64; `classes` lists what they stand for.
+    kind, these are taken as they are; else the `plan` makes numbers of them as that of `CSVDataset` does, by all cells of both
+    parts, and x becomes float32, or float64 where float32 would make equal numbers of different ones. A column without a name
+    (``Unnamed: 0``), as of row numbers, is left out. `columns` names what x has then, and `encode` makes x of other rows.
+    Labels that are texts or categories, also in an array, a list, an Index or a Categorical, become class numbers, int64;
+    `classes` lists what they stand for.
+
+    Args:
+        x: samples to train on ``(n, ...)``.
+        y: their labels ``(n, ...)``.
+        test_x: samples to evaluate on, together with `test_y`.
+        test_y: their labels.
+        test_fraction: the share that is set aside without them.
+        seed: of the draw of that share.
+        split: which samples are set aside: "random", "stratified" (each class its share), "last" (of a series in time).
+        missing: of a frame 'error' refuses a missing cell, 'nan' makes a feature NaN, 'fill' a number or a date the median of
+            the training rows and a text none of the categories.
+        categories: columns that are texts, whatever they look like.
+        dates: columns of dates, a dict of their forms or a list of names for ISO 8601.
+        numbers: columns that are numbers, whatever they look like; what is none is a missing cell.
+        index: a column that is left out; None keeps also one without a name.
+        unknown: what becomes, in `encode` and a prediction, of a category that the plan does not have: "error" or "none".
+        plan: a plan to go by, a file of one, or its content; a column that `Plan.change` has opened is completed.
 
     Raises TypeError for another dtype; ValueError for a scalar, an empty part, a label count that differs from the
     sample count, test samples or labels of another shape than those for training, frames of other columns, and a cell of a
@@ -48,23 +73,53 @@ class ArrayDataset(AbsDataset):
         test_y: ArrayLike | DataFrame | None = None,
         test_fraction: float = 0.2,
         seed: int = 0,
+        *,
+        split: SplitKind = "random",
+        missing: Policy | None = None,
+        categories: Sequence[str] | None = None,
+        dates: Mapping[str, str] | Sequence[str] | None = None,
+        numbers: Sequence[str] | None = None,
+        index: str | None = "auto",
+        unknown: Unknown | None = None,
+        plan: Plan | Mapping[str, Any] | str | None = None,
     ) -> None:
         if (test_x is None) != (test_y is None):
             raise ValueError("ArrayDataset 'test_x' and 'test_y' must be given together, or neither, to set samples aside")
-        self.draws_rows = test_x is None
         self.test_fraction = check_fraction(self, test_fraction)
         self.seed = arguments.integer(self, "seed", seed, minimum=0)
-        self.columns: list[str] | None = None
-        self.classes: list[str] | None = None
-        self._columns: list[Column] | None = None
-        parts_x = self._samples(("x", "test_x"), [x] if test_x is None else [x, test_x])
+        self.split = check_split(self, split)
+        self.drawn: tuple[Rows, Rows] | None = None
+        self._given = given_plan(self, plan)
+        self._index = index
+        self._wishes = Wishes(
+            () if not categories else names_of(self, "categories", categories),
+            forms_of(self, dates),
+            () if not numbers else names_of(self, "numbers", numbers),
+            self._given.spelling,
+        )
+        if plan is not None and any(self._wishes[:3]):
+            raise ValueError("ArrayDataset 'plan' cannot be given beside 'categories', 'dates' or 'numbers'")
+        if missing is not None and arguments.one_of(self, "missing", missing, get_args(Policy)) == "drop":
+            raise ValueError(
+                "ArrayDataset 'missing' must be one of error, nan, fill, got 'drop'; dropna() of pandas leaves rows out"
+            )
+        if unknown is not None:
+            arguments.one_of(self, "unknown", unknown, get_args(Unknown))
+        self._plan = replace(self._given, missing=missing or self._given.missing, unknown=unknown or self._given.unknown)
+        self._series = False
+        values_x = [x] if test_x is None else [x, test_x]
+        if not any(map(_is_table, values_x)):
+            values_x = [_numbers(name, value) for name, value in zip(("x", "test_x"), values_x, strict=False)]
         parts_y = self._labels(("y", "test_y"), [y] if test_y is None else [y, test_y])
-        _same("y", len(parts_y[0]), "x", len(parts_x[0]), "length")
+        train, test = slice(None), slice(None)
         if test_x is None:
-            arrays = split(parts_x[0], parts_y[0], self.test_fraction, self.seed)
-        else:
-            arrays = (parts_x[0], parts_y[0], parts_x[1], parts_y[1])
-        train_x, train_y, held_x, held_y = self._arrays = _read_only(arrays)
+            _same("y", len(parts_y[0]), "x", len(values_x[0]), "length")
+            train, test = self.drawn = draw(parts_y[0], self.test_fraction, self.seed, self.split)
+        parts_x = self._samples(("x", "test_x"), values_x, train)
+        _same("y", len(parts_y[0]), "x", len(parts_x[0]), "length")
+        last = len(parts_x) - 1
+        self._arrays = _read_only((parts_x[0][train], parts_y[0][train], parts_x[last][test], parts_y[last][test]))
+        train_x, train_y, held_x, held_y = self._arrays
         _same("test_y", len(held_y), "test_x", len(held_x), "length")
         _same("test_x", held_x.shape[1:], "x", train_x.shape[1:], "sample shape")
         _same("test_y", held_y.shape[1:], "y", train_y.shape[1:], "label shape")
@@ -72,30 +127,116 @@ class ArrayDataset(AbsDataset):
     def load(self, download: bool = True) -> Arrays:
         return self._arrays
 
-    def encode(self, rows: DataFrame) -> Array:
-        """Return x ``(n, numbers)`` for other rows, to predict: a DataFrame with the columns of x, or a Series where x is one.
+    @property
+    def plan(self) -> Plan:
+        """What becomes of each column of a frame; of arrays it has no columns."""
+        return self._plan
 
-        Raises TypeError where x is no DataFrame or Series; ValueError naming row and column for a text that x does not hold,
-        and for a missing or infinite cell.
+    @property
+    def columns(self) -> list[str] | None:
+        """The names of the numbers in x; None of arrays."""
+        return self._plan.names if self._plan.columns else None
+
+    @property
+    def classes(self) -> list[str] | None:
+        """The texts that the class numbers stand for, in their order; None where the labels are numbers."""
+        return self._plan.classes
+
+    def encode(self, rows: Any, unknown: Unknown | None = None) -> Array:
+        """Return x for other rows, to predict: rows as `Plan.encode` takes them, or a Series where x is one.
+
+        Raises TypeError where x is no DataFrame or Series; else as `Plan.encode`.
         """
-        if self._columns is None:
+        if not self._plan.columns:
             raise TypeError("ArrayDataset encode() is for samples given as a DataFrame; rows of arrays are taken as they are")
-        x = self._arrays[0]
-        if x.ndim == 1 and _is_table(rows) and rows.ndim == 1:
-            rows = rows.to_frame(name=self._columns[0].name)
-        frame = other_rows("encode() 'rows'", rows, self._columns)
-        numbers = encode("ArrayDataset 'rows'", frame, self._columns)
-        _refuse_missing("rows", numbers, self._columns)
-        encoded: Array = numbers.astype(np.result_type(x.dtype, np.float32))
-        return encoded[:, 0] if x.ndim == 1 else encoded
+        if self._series and _is_table(rows) and rows.ndim == 1:
+            rows = rows.to_frame(name=self._plan.features[0].name)
+        encoded = self._plan.encode(rows, unknown)
+        return encoded[:, 0] if self._series else encoded
 
-    def _samples(self, names: Sequence[str], values: Sequence[DataFrame]) -> list[Array]:
+    def _samples(self, names: Sequence[str], values: Sequence[DataFrame], train: Any) -> list[Array]:
         if not any(map(_is_table, values)):
-            return [_numbers(name, value) for name, value in zip(names, values, strict=False)]
+            return list(values)
         frames = _frames(names, values)
-        columns = self._columns = plan_columns(_owners(names), frames)
-        self.columns = [name for column in columns for name in column.names]
-        return [_encoded(*part, columns) for part in zip(names, frames, values, strict=False)]
+        self._series = values[0].ndim == 1
+        plan, parts = self._columns(names, frames), _parts(names, frames)
+        try:
+            plan = opened(plan, parts)
+            kinds = {dtype for frame in frames for dtype in frame[[column.name for column in plan.features]].dtypes}
+            if all(getattr(dtype, "kind", "") in "biuf" and isinstance(dtype, np.dtype) for dtype in kinds):
+                return self._as_they_are(names, frames, plan, parts, train)
+            raw = self._raw(names, plan, parts)
+            self._plan = plan = self._completed(plan, parts, raw, train)
+        except PartError as error:
+            came = error.wrong
+            raise ValueError(f"ArrayDataset '{names[error.part]}': row {error.row}, {came}") from error
+        except ValueError as error:
+            raise ValueError(f"ArrayDataset: {error}" if str(error).startswith("column ") else str(error)) from error
+        found = []
+        for name, part in zip(names, raw, strict=False):
+            _refuse_missing(name, part, plan)
+            x = part.astype(plan.dtype, copy=False)
+            found.append(x[:, 0] if self._series and x.shape[1] == 1 else x)
+        self._series = self._series and found[0].ndim == 1
+        return found
+
+    def _as_they_are(
+        self, names: Sequence[str], frames: Sequence[DataFrame], plan: Plan, parts: Sequence[Mapping[str, Cells]], train: Any
+    ) -> list[Array]:
+        """Numbers of one kind, which no conversion may change."""
+        features = [column.name for column in plan.features]
+        raw = self._raw(names, plan, parts)
+        plan = self._completed(plan, parts, raw, train)
+        found = []
+        for name, frame, numbers in zip(names, frames, raw, strict=False):
+            _refuse_missing(name, numbers, plan)
+            array: Array = np.asarray(frame[features])
+            if array.dtype.kind == "f" and np.isnan(array).any():
+                array = numbers.astype(array.dtype)
+            found.append(array[:, 0] if self._series else array)
+        self._plan = replace(plan, dtype=found[0].dtype.name)
+        return found
+
+    def _completed(self, plan: Plan, parts: Sequence[Mapping[str, Cells]], raw: Sequence[Any], train: Any) -> Plan:
+        """The plan with ranges and medians; NaN of `raw` replaced in place as it says."""
+        if not self._given.columns or self._given.is_open:
+            plan = completed(plan, parts, raw, train)
+        if plan.missing == "fill":
+            for part in raw:
+                plan.close("ArrayDataset", part)
+        return plan
+
+    def _raw(self, names: Sequence[str], plan: Plan, parts: Sequence[Mapping[str, Cells]]) -> list[Any]:
+        found = []
+        for part, cells in enumerate(parts):
+            try:
+                found.append(plan.raw(f"ArrayDataset '{names[part]}'", [cells[column.name] for column in plan.features]))
+            except CellError as error:
+                raise PartError(part, error.row, error.wrong) from error
+        return found
+
+    def _columns(self, names: Sequence[str], frames: Sequence[DataFrame]) -> Plan:
+        """The plan with what becomes of each column, without ranges and medians."""
+        if self._given.columns:
+            return self._plan
+        columns: list[Column] = []
+        parts = _parts(names, frames)
+        orders = {name: order for name in frames[0].columns if (order := _order(frames, name)) is not None}
+        for place, name in enumerate(frames[0].columns):
+            unnamed = self._index == "auto" and not place and (not name or name.startswith("Unnamed: "))
+            if (unnamed or name == self._index) and not self._series:
+                why = "is a first column without a name, as of row numbers; index=None keeps it"
+                columns.append(left_out(name, why if unnamed else "is the index"))
+                continue
+            try:
+                columns += plan_columns(parts, [name], self._wishes, orders)
+            except PartError as error:
+                raise ValueError(f"ArrayDataset '{names[error.part]}': row {error.row}, {error.wrong}") from error
+            except ValueError as error:
+                raise ValueError(f"ArrayDataset '{names[0]}': {error}") from error
+        if all(isinstance(column, LeftOut) for column in columns):
+            raise ValueError(f"ArrayDataset 'x' must have a column besides {columns[0].name!r}, which {columns[0].note}")
+        return replace(self._plan, columns=tuple(columns))
 
     def _labels(self, names: Sequence[str], values: Sequence[DataFrame]) -> list[Array]:
         """The labels of both parts, or of one; texts as numbers."""
@@ -104,18 +245,25 @@ class ArrayDataset(AbsDataset):
         else:
             return [_numbers(name, value) for name, value in zip(names, values, strict=False)]
         frames = _frames(names, values)
-        columns = plan_columns(_owners(names), frames)
-        if not any(column.kind == CATEGORY for column in columns):
-            return [_encoded(*part, columns) for part in zip(names, frames, values, strict=False)]
-        if len(columns) > 1:
-            raise ValueError(f"ArrayDataset 'y' must be one column where it holds texts, got {len(columns)}")
-        self.classes = list(columns[0].categories)
-        found = []
-        for name, frame in zip(names, frames, strict=False):
-            rows = encode(f"ArrayDataset '{name}'", frame, columns)
-            _refuse_missing(name, rows, columns)
-            found.append(rows.argmax(axis=1))
+        parts, header = _parts(names, frames), list(frames[0].columns)
+        try:
+            labels = self._given.labels or tuple(label_of_frame(parts, name, _order(frames, name)) for name in header)
+            if len(header) > 1 and any(label.classes is not None for label in labels):
+                raise ValueError(f"ArrayDataset 'y' must be one column where it holds texts, got {len(header)}")
+            plan = replace(self._plan, labels=labels, label_axis=values[0].ndim == 2)
+            found = []
+            for part, cells in enumerate(parts):
+                try:
+                    found.append(plan.label_numbers("ArrayDataset", [cells[label.name] for label in labels]))
+                except CellError as error:
+                    raise PartError(part, error.row, error.wrong + _IF_MISSING * error.wrong.endswith("missing")) from error
+        except PartError as error:
+            raise ValueError(f"ArrayDataset '{names[error.part]}': row {error.row}, {error.wrong}") from error
+        self._plan = plan
         return found
+
+
+_IF_MISSING = "; fillna() or dropna() of pandas help"
 
 
 def _is_table(value: object) -> bool:
@@ -149,10 +297,6 @@ def _as_series(value: Any) -> DataFrame:
     return pandas.Series(value) if _holds_texts(value) else value
 
 
-def _owners(names: Sequence[str]) -> list[str]:
-    return [f"ArrayDataset '{name}'" for name in names]
-
-
 def _frames(names: Sequence[str], values: Sequence[DataFrame]) -> list[DataFrame]:
     """Both parts as DataFrames of the same columns, whose names are texts."""
     frames: list[DataFrame] = []
@@ -181,26 +325,33 @@ def _frames(names: Sequence[str], values: Sequence[DataFrame]) -> list[DataFrame
     return frames
 
 
-def _encoded(name: str, frame: DataFrame, value: DataFrame, columns: Sequence[Column]) -> Array:
-    """Numbers of one kind as they are, others float32: ``(n,)`` for a Series of one number each, else ``(n, numbers)``."""
-    array: Array = np.asarray(frame) if all(dtype.kind in "biuf" for dtype in frame.dtypes) else np.empty(0, object)
-    if array.dtype.kind not in "biuf":
-        array = encode(f"ArrayDataset '{name}'", frame, columns).astype(np.float32)
-    _refuse_missing(name, array, columns)
-    return array[:, 0] if value.ndim == 1 and array.shape[1] == 1 else array
+def _parts(names: Sequence[str], frames: Sequence[DataFrame]) -> list[dict[str, Cells]]:
+    """The cells of each column of each part, by name."""
+    return [
+        {name: cells_of(f"ArrayDataset '{argument}'", frame[name]) for name in frame.columns}
+        for argument, frame in zip(names, frames, strict=False)
+    ]
 
 
-def _refuse_missing(name: str, array: NDArray[np.generic], columns: Sequence[Column]) -> None:
+def _order(frames: Sequence[DataFrame], name: str) -> list[str] | None:
+    """The categories of a column in the order of its type; None where its type has none."""
+    found = [getattr(frame[name].dtype, "categories", None) for frame in frames]
+    if any(categories is None for categories in found):
+        return None
+    return list(dict.fromkeys(text_of(category) for categories in found for category in categories))
+
+
+def _refuse_missing(name: str, array: NDArray[np.generic], plan: Plan) -> None:
     if array.dtype.kind != "f":
         return
-    bad = np.argwhere(~np.isfinite(array))
+    bad = np.argwhere(np.isinf(array) if plan.missing == "nan" else ~np.isfinite(array))
     if len(bad):
         row, place = (int(part) for part in bad[0])
-        column = [column.name for column in columns for _ in column.names][place]
+        column = [column.name for column in plan.features for _ in column.names][place]
         value = "missing" if np.isnan(array[row, place]) else f"{array[row, place]:g}"
         raise ValueError(
             f"ArrayDataset '{name}' must hold finite numbers and no missing cells: row {row}, column {column!r} is "
-            f"{value}; fillna() or dropna() of pandas help"
+            f"{value}; fillna() or dropna() of pandas help, and missing='fill'"
         )
 
 

@@ -3,61 +3,52 @@
 from __future__ import annotations
 
 import codecs
+import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from dataclasses import replace
+from typing import Any, Final, NoReturn, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nn import arguments
 from nn.arrays import Array
-from nn.dataset.csv_table import check_rows, line_of, read_table
+from nn.dataset.csv_table import Table, read_table
 from nn.dataset.files import find_given
-from nn.dataset.interface import AbsDataset, Arrays, check_fraction, split
-from nn.dataset.table import (
-    NUMBER,
-    CellError,
-    Column,
-    DataFrame,
-    Series,
-    as_texts,
-    check_columns,
-    encode,
-    fill,
-    other_rows,
-    plan_columns,
-)
+from nn.dataset.interface import AbsDataset, Arrays, Rows, SplitKind, check_fraction, check_split, draw
+from nn.dataset.plan.cells import Cells, Spelling
+from nn.dataset.plan.decide import LabelKind, Wishes, is_row_number
+from nn.dataset.plan.kinds import CellError, Column, Label, LeftOut, Unknown, missing_rows
+from nn.dataset.plan.making import PartError, completed, label_of, left_out, opened, plan_columns
+from nn.dataset.plan.plan import Plan, Policy
+from nn.dataset.plan.rows import check_columns
+from nn.dataset.plan.wishes import forms_of, given_plan, names_of, spelling_of
 
 __all__ = ["CSVDataset"]
 
-_LabelKind: TypeAlias = Literal["auto", "class", "number"]
-_Policy: TypeAlias = Literal["error", "drop", "nan", "fill"]
-
-
-class _Table(NamedTuple):
-    """What the files hold: the four arrays, in float64, and what they stand for."""
-
-    arrays: Arrays
-    classes: list[str] | None
-    columns: list[Column]
+_AUTO: Final = "auto"
 
 
 class CSVDataset(AbsDataset, configured=True):
-    """Rows of a CSV file whose first line names the columns; it may be packed by gzip, bzip2 or xz (.gz, .bz2, .xz).
+    """Rows of a CSV file whose first line names the columns; it may be packed by gzip, bzip2, xz or zip.
 
-    `label` is the column to predict; the others, or those in `features`, are x: float32 ``(n, numbers)``. What becomes of a
-    column depends on all rows of all files, so that it is the same for both parts and on every worker:
+    `label` is the column to predict; the others, or those in `features`, are x ``(n, numbers)``. What becomes of each is its
+    `plan`, which is made of all cells of all files when they are first read, shown by ``data.plan``, and never changes:
 
-    * numbers stay as they are, and the words true and false become 1 and 0;
-    * texts (a column whose first cell is no number) and the columns in `categories` become one number for each different text,
-      in sorted order: 1 for that of the row, 0 for the others;
-    * ISO 8601 dates, and the columns in `dates`, a dict of their formats as `datetime.strptime` takes them, become days since
-      1970-01-01.
+    * a number where all cells are numbers, also where they are the words true and false, 1 and 0;
+    * for texts one number for each different one, in sorted order: 1 for that of the row, 0 for the others;
+    * for dates, ISO 8601 or of one usual form that all cells have, the days since 1970-01-01;
+    * nothing, for a first column without a name, or that counts the rows from 0 or 1: a line in the log says so.
 
-    `columns` names what x has then, and `encode` makes x of other rows. A list of names as `label` gives float32
-    ``(n, labels)``. One name gives labels ``(n,)``, whose type `label_kind` says:
+    A column of which half of the cells or more are numbers, or dates, and some are not is refused, with the first odd line
+    and what takes it; so is one whose numbers have leading zeros (007), until `numbers` or `categories` names it. x is float32,
+    or float64 where float32 would make equal numbers of different ones; labels, too.
+
+    `columns` names what x has then, and `encode` makes x of other rows; both, and `classes`, need no file once it was read. A
+    file that has changed since is an error of `load`; ``CSVDataset(path, label, plan=data.plan)`` reads the new one by the
+    same plan.
+
+    A list of names as `label` gives float32 ``(n, labels)``. One name gives labels ``(n,)``, whose type `label_kind` says:
 
     * 'class': class numbers, int64. Texts are numbered from 0 in sorted order; their list is `classes`. Numbers must be whole
       and stay as they are.
@@ -65,15 +56,35 @@ class CSVDataset(AbsDataset, configured=True):
     * 'auto': class numbers where the column holds texts, or where all numbers in it are whole; else float32. So it depends on
       the data: say 'number' where a regression may meet a file of whole numbers.
 
-    What to evaluate on is the file `test_path`, whose columns may stand in another order, or else the share `test_fraction`
-    of the rows, drawn by `seed` (see `nn.dataset.interface`). A relative path counts from the working directory, else from
-    ``$PSGD_DATA``.
+    A cell that is empty or holds a word that pandas takes for missing (NA, NaN, null, None, N/A ..) is missing.
 
-    A cell that is empty or says NA, NaN or null is missing. With ``missing='error'`` that is an error, with 'drop' its row is
-    left out, with 'nan' a feature becomes NaN, with 'fill' a number or a date becomes the median of the training rows and a
-    text none of the categories. A label may be missing with 'drop' only.
+    Args:
+        path: the file; a relative path counts from the working directory, else from ``$PSGD_DATA``.
+        label: the column to predict, or a list of such.
+        features: the columns of x, in their order; by default all but labels and row numbers.
+        test_path: a file to evaluate on, whose columns may stand in another order; else a share of the rows is set aside.
+        test_fraction: that share.
+        seed: of the draw of that share.
+        delimiter: the mark between cells, "," by default.
+        missing: 'error' refuses a missing cell (the default), 'drop' leaves its row out, 'nan' makes a feature NaN, 'fill' a
+            number or a date the median of the training rows and a text none of the categories. A label may be missing with
+            'drop' only.
+        label_kind: as above.
+        categories: columns that are texts, whatever they look like.
+        dates: columns of dates: a dict of their forms as `datetime.strptime` takes them, or a list of names for ISO 8601.
+        encoding: that of the file, "utf-8" by default.
+        index: the column that numbers the rows, which is left out: "auto" for a first column as above, None for none.
+        numbers: columns that are numbers, whatever they look like; what is none is a missing cell.
+        na_values: further texts for a missing cell.
+        decimal: the mark before the fraction of a number, "." by default.
+        thousands: the mark between groups of digits, none by default.
+        split: which rows are set aside: "random", "stratified" (each class its share), "last" (of a series in time).
+        unknown: what becomes, in `encode` and a prediction, of a category that the plan does not have: "error", or "none" of
+            the categories.
+        plan: a plan to go by, a file of one, or its content (`Plan.to_dict`); a column that `Plan.change` has opened is
+            completed by the files. `features`, `categories`, `dates`, `numbers` and `index` are then not taken.
 
-    >>> data = CSVDataset("houses.csv.gz", label="price", label_kind="number", missing="fill", delimiter=";")
+    >>> data = CSVDataset("houses.csv.gz", label="price", label_kind="number", missing="fill", delimiter=";", decimal=",")
     >>> data.label_kind
     'number'
 
@@ -90,196 +101,276 @@ class CSVDataset(AbsDataset, configured=True):
         test_path: str | os.PathLike[str] | None = None,
         test_fraction: float = 0.2,
         seed: int = 0,
-        delimiter: str = ",",
-        missing: _Policy = "error",
-        label_kind: _LabelKind = "auto",
+        delimiter: str | None = None,
+        missing: Policy | None = None,
+        label_kind: LabelKind = "auto",
         categories: Sequence[str] | None = None,
-        dates: Mapping[str, str] | None = None,
-        encoding: str = "utf-8",
+        dates: Mapping[str, str] | Sequence[str] | None = None,
+        encoding: str | None = None,
+        index: str | None = _AUTO,
+        numbers: Sequence[str] | None = None,
+        na_values: Sequence[str] | str | None = None,
+        decimal: str | None = None,
+        thousands: str | None = None,
+        split: SplitKind = "random",
+        unknown: Unknown | None = None,
+        plan: Plan | Mapping[str, Any] | str | os.PathLike[str] | None = None,
     ) -> None:
         self.path = os.fspath(path)
         self.test_path = None if test_path is None else os.fspath(test_path)
-        self.label = label if isinstance(label, str) else _names("label", label)
-        self.features = None if features is None else _names("features", features)
-        self.categories = [] if not categories else _names("categories", categories)
-        self.dates = _formats(dates or {})
-        for name in self._labels:
-            for argument in ("features", "categories", "dates"):
-                if name in (getattr(self, argument) or ()):
-                    raise ValueError(f"CSVDataset '{argument}' must not hold what is to be predicted, got {name!r}")
-        self.draws_rows = test_path is None and missing != "drop"  # of rows that are left out there is no account
+        self.label = label if isinstance(label, str) else names_of(self, "label", label)
+        self.features = None if features is None else names_of(self, "features", features)
+        self.categories = [] if not categories else names_of(self, "categories", categories)
+        self.numbers = [] if not numbers else names_of(self, "numbers", numbers)
+        self.dates = forms_of(self, dates)
+        self.index = index
+        self._check_names()
+        self._given = given = given_plan(self, plan)
+        self._plan_argument = (
+            plan.to_dict() if isinstance(plan, Plan) else os.fspath(plan) if isinstance(plan, os.PathLike) else plan
+        )
         self.test_fraction = check_fraction(self, test_fraction)
         self.seed = arguments.integer(self, "seed", seed, minimum=0)
-        if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
+        self.delimiter = delimiter if delimiter is not None else given.delimiter
+        if not isinstance(self.delimiter, str) or len(self.delimiter) != 1 or self.delimiter in '"\r\n':
             raise ValueError(f"CSVDataset 'delimiter' must be one character, no quote and no line end, got {delimiter!r}")
-        self.missing = arguments.one_of(self, "missing", missing, get_args(_Policy))
-        self.label_kind = arguments.one_of(self, "label_kind", label_kind, get_args(_LabelKind))
+        self.missing = given.missing if missing is None else arguments.one_of(self, "missing", missing, get_args(Policy))
+        self.unknown = given.unknown if unknown is None else arguments.one_of(self, "unknown", unknown, get_args(Unknown))
+        self.label_kind = arguments.one_of(self, "label_kind", label_kind, get_args(LabelKind))
         if label_kind == "class" and not isinstance(self.label, str):
             raise ValueError(f"CSVDataset 'label' must be one column for label_kind='class', got {self.label!r}")
-        self.delimiter = delimiter
+        self.split = check_split(self, split)
+        self.na_values, self.decimal, self.thousands = spelling = spelling_of(
+            self, na_values, decimal, thousands, given.spelling
+        )
+        self._spelling = Spelling(self.decimal, self.thousands, tuple(spelling[0]))
         try:
-            self.encoding = codecs.lookup(encoding).name
+            self.encoding = codecs.lookup(given.encoding if encoding is None else encoding).name
         except (LookupError, TypeError):
             raise ValueError(f"CSVDataset 'encoding' must be the name of one, such as utf-8, got {encoding!r}") from None
+        self.drawn: tuple[Rows, Rows] | None = None
+        self._seen: list[str] = []
+        self._plan: Plan | None = None
+        if plan is not None:
+            self._check_plan()
+
+    def argument(self, name: str) -> Any:
+        """Return one argument as `get_config` gives it."""
+        return self._plan_argument if name == "plan" else super().argument(name)
+
+    @property
+    def plan(self) -> Plan:
+        """What becomes of each column; reads the files if that is not known yet."""
+        return self._plan or self._load()[1]
 
     @property
     def classes(self) -> list[str] | None:
-        """The texts that the class numbers stand for, in their order; None where the labels are numbers. Reads the files."""
-        return self._load().classes
+        """The texts that the class numbers stand for, in their order; None where the labels are numbers."""
+        return self.plan.classes
 
     @property
     def columns(self) -> list[str]:
-        """The names of the numbers in x: a column, or ``column=text`` for one of its categories. Reads the files."""
-        return [name for column in self._load().columns for name in column.names]
+        """The names of the numbers in x: a column, or ``column=text`` for one of its categories."""
+        return self.plan.names
 
     def source_of(self, part: str) -> str:
         return self.test_path if part.startswith("test") and self.test_path else self.path
 
     def load(self, download: bool = True) -> Arrays:
-        train_x, train_y, test_x, test_y = self._load().arrays
-        return train_x.astype(np.float32), train_y, test_x.astype(np.float32), test_y
+        return self._load()[0]
 
-    def encode(self, rows: DataFrame) -> NDArray[np.float32]:
-        """Return x ``(n, numbers)`` for other rows, to predict: a DataFrame with the columns of the features. Reads the files.
-
-        Raises ValueError naming row and column for a text that the files do not hold, and for a missing cell, which only
-        ``missing='fill'`` and 'nan' take.
-        """
-        table = self._load()
-        x = encode("CSVDataset", other_rows("encode() 'rows'", rows, table.columns), table.columns)
-        if self.missing == "fill":
-            fill(table.arrays[0], [x], table.columns)
-        elif self.missing != "nan" and np.isnan(x).any():
-            row, column = (int(place) for place in np.argwhere(np.isnan(x))[0])
-            name = [column.name for column in table.columns for _ in column.names][column]
-            raise ValueError(f"CSVDataset: row {row}, column {name!r} is missing")
-        return x.astype(np.float32)
+    def encode(self, rows: Any, unknown: Unknown | None = None) -> Array:
+        """Return x ``(n, numbers)`` for other rows, to predict: see `Plan.encode`. Reads no file if one was read."""
+        return self.plan.encode(rows, unknown)
 
     @property
     def _labels(self) -> list[str]:
         return [self.label] if isinstance(self.label, str) else self.label
 
-    def _load(self) -> _Table:
-        """Read the files, decide what becomes of each column, and set aside what to evaluate on."""
+    def _check_names(self) -> None:
+        for name in self._labels:
+            for argument in ("features", "categories", "dates", "numbers"):
+                if name in (getattr(self, argument) or ()):
+                    raise ValueError(f"CSVDataset '{argument}' must not hold what is to be predicted, got {name!r}")
+        if self.index is not None and not isinstance(self.index, str):
+            raise TypeError(f"CSVDataset 'index' must be the name of a column, 'auto' or None, got {self.index!r}")
+        if self.index != _AUTO and self.index in (self.features or ()):
+            raise ValueError(f"CSVDataset 'index' must be no feature, got {self.index!r}")
+        for name in self.categories:
+            for argument in ("dates", "numbers"):
+                if name in getattr(self, argument):
+                    raise ValueError(f"CSVDataset '{argument}' must not hold a column of 'categories', got {name!r}")
+
+    def _check_plan(self) -> None:
+        """Take over the given plan, where it needs nothing of the files."""
+        for argument in ("features", "categories", "dates", "numbers"):
+            if getattr(self, argument):
+                raise ValueError(f"CSVDataset '{argument}' cannot be given beside 'plan'; Plan.change() changes one column")
+        labels = [label.name for label in self._given.labels]
+        if labels and labels != self._labels:
+            raise ValueError(f"CSVDataset 'label' must be that of the plan, {', '.join(labels)}, got {', '.join(self._labels)}")
+        kept = self._own(self._given)
+        unfilled = self.missing == "fill" and any(getattr(column, "fill", 0.0) is None for column in kept.features)
+        if labels and not kept.is_open and not unfilled:
+            self._plan = kept
+
+    def _own(self, plan: Plan) -> Plan:
+        """The plan with what was said of files, gaps and unknown categories."""
+        return replace(
+            plan, missing=self.missing, unknown=self.unknown, spelling=self._spelling, delimiter=self.delimiter,
+            encoding=self.encoding,
+        )  # fmt: skip
+
+    def _load(self) -> tuple[Arrays, Plan]:
+        """Read the files, decide what becomes of each column unless that is known, and set aside what to evaluate on."""
         paths = [find_given(path, self) for path in (self.path, self.test_path) if path is not None]
-        frames = [self._used(path, read_table(path, self.delimiter, self.encoding)) for path in paths]
-        if self.missing == "drop":
-            frames = [frame.dropna() for frame in frames]
-        for path, frame in zip(paths, frames, strict=True):
-            if not len(frame):
-                raise ValueError(f"CSVDataset: '{path}' must have rows below its header")
-        features = [name for name in frames[0].columns if name not in self._labels]
-        self._check_numbers(paths, frames, features)
-        owners = ["CSVDataset"] * len(frames)
-        columns = plan_columns(owners, [frame[features] for frame in frames], self.categories, self.dates)
-        x = [self._encoded(path, frame, columns) for path, frame in zip(paths, frames, strict=True)]
-        y, classes = self._read_labels(frames)
-        arrays: Arrays
-        if len(paths) == 1:
-            arrays = split(x[0], y[0], self.test_fraction, self.seed)
-        else:
-            arrays = (x[0], y[0], x[1], y[1])
-        if self.missing == "fill":
-            fill(arrays[0], [arrays[2]], columns)
-        self._check_size(arrays, columns)
-        return _Table(arrays, classes, columns)
-
-    def _encoded(self, path: Path, frame: DataFrame, columns: Sequence[Column]) -> NDArray[np.float64]:
-        """The features of a file; what is wrong with a cell is told with its line."""
-        try:
-            return encode("CSVDataset", frame, columns)
-        except CellError as error:
-            row = int(frame.index[error.row])  # rows that were left out count
-            line = line_of(path, row, self.delimiter, self.encoding)
-            raise ValueError(f"'{path}' line {line}, {error.wrong}") from error
-
-    def _used(self, path: Path, frame: DataFrame) -> DataFrame:
-        """The columns that are asked for: features in their order, then labels."""
-        header = [str(name) for name in frame.columns]
-        features = self.features
-        if features is None:
-            features = [name for name in header if name not in self._labels]
-            if not features:
-                raise ValueError(f"CSVDataset: '{path}' must have columns besides {', '.join(self._labels)}")
-        for argument in ("label", "features", "categories", "dates"):
-            names = self._labels if argument == "label" else list(getattr(self, argument) or ())
-            check_columns(f"CSVDataset '{argument}'", names, header, f" of '{path}'")
-        return frame[[*features, *self._labels]]
-
-    def _check_numbers(self, paths: Sequence[Path], frames: Sequence[DataFrame], features: Sequence[str]) -> None:
-        """Name the line of a cell that is missing, or no number in a column whose first cell is one."""
-        strict = {"error": list(frames[0].columns), "drop": []}.get(self.missing, self._labels)
-        numbers = {name for name in features if name not in (*self.categories, *self.dates) and _begins(frames, name)}
-        numbers |= {name for name in self._labels if not self._is_text(frames, name)}
-        for path, frame in zip(paths, frames, strict=True):
-            wrong = any(not _holds_numbers(frame[name]) for name in numbers)
-            if wrong or any(frame[name].isna().any() for name in strict):
-                check_rows(path, numbers, strict, self.delimiter, self.encoding)
-
-    def _is_text(self, frames: Sequence[DataFrame], name: str) -> bool:
-        """Whether the labels are texts: the first is no number, and they are not to be numbers."""
-        if self.label_kind == "number" or not isinstance(self.label, str):
-            return False
-        return any(frame[name].dtype.kind not in "iuf" for frame in frames) and not _begins(frames, name)
-
-    def _read_labels(self, frames: Sequence[DataFrame]) -> tuple[list[Array], list[str] | None]:
-        """The labels of each file as the class says, and the names of the classes."""
-        if isinstance(self.label, str) and self._is_text(frames, self.label):
-            texts = [as_texts(frame[self.label]).to_numpy(dtype=str) for frame in frames]
-            classes, numbers = np.unique(np.concatenate(texts), return_inverse=True)
-            first = len(texts[0])
-            parts: list[Array] = [numbers[:first], numbers[first:]]
-            return [part.astype(np.int64) for part in parts[: len(frames)]], classes.tolist()
-        columns = [Column(name, NUMBER) for name in self._labels]
-        values = [encode("CSVDataset", frame, columns) for frame in frames]
-        if not isinstance(self.label, str):
-            return [part.astype(np.float32) for part in values], None
-        every = np.concatenate(values)[:, 0]
-        whole = (every == np.rint(every)) & (np.abs(every) < 2**53)
-        if self.label_kind == "class" and not whole.all():
+        seen = [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
+        if self._seen and seen != self._seen:
+            changed = next(path for path, was, now in zip(paths, self._seen, seen, strict=True) if was != now)
             raise ValueError(
-                f"CSVDataset: column {self.label!r} must hold whole numbers for label_kind='class', got {every[~whole][0]:g}"
+                f"CSVDataset: '{changed}' has changed since this data set has read it, and its plan stays; "
+                f"CSVDataset(.., plan=data.plan) reads the file of today by it"
             )
-        kind = np.int64 if self.label_kind != "number" and whole.all() else np.float32
-        return [part[:, 0].astype(kind) for part in values], None
+        tables = [read_table(path, self.delimiter, self.encoding) for path in paths]
+        columns = self._chosen(tables)
+        names = [*(column if isinstance(column, str) else column.name for column in columns), *self._labels]
+        out = {column.name for column in columns if isinstance(column, LeftOut)}
+        used = [name for name in names if name not in out]
+        parts, places = self._parts(tables, used)
+        try:
+            plan, raw, y = self._planned(tables, columns, parts)
+            train, test = slice(None), slice(None)
+            if len(tables) == 1:
+                train, test = draw(y[0], self.test_fraction, self.seed, self.split)
+                self.drawn = places[0][train], places[0][test]
+            plan = self._plan or completed(plan, parts, raw, train)
+            for part, x in enumerate(raw):
+                try:
+                    plan.close("CSVDataset", x)
+                except CellError as error:
+                    raise PartError(part, error.row, error.wrong) from error
+        except PartError as error:
+            self._tell(tables, places, error)
+        except ValueError as error:
+            said = str(error)
+            if said.startswith("column "):
+                where = f" of '{self.path}' must fit float32" if " must fit float32" in said else ""
+                said = f"CSVDataset: {said.replace(' must fit float32', where)}" if where else f"'{self.path}': {said}"
+            raise ValueError(said) from error
+        x = [part.astype(plan.dtype, copy=False) for part in raw]
+        self._plan, self._seen = plan, seen
+        last = 0 if len(tables) == 1 else 1
+        return (x[0][train], y[0][train], x[last][test], y[last][test]), plan
 
-    def _check_size(self, arrays: Arrays, columns: Sequence[Column]) -> None:
-        names = [column.name for column in columns for _ in column.names]
-        limit = float(np.finfo(np.float32).max)
-        for x in (arrays[0], arrays[2]):
-            largest = np.abs(x).max(axis=0, initial=0.0, where=~np.isnan(x))
-            for name, value in zip(names, largest, strict=True):
-                if value > limit:
+    def _planned(
+        self, tables: Sequence[Table], columns: Sequence[str | Column], parts: Sequence[Mapping[str, Cells]]
+    ) -> tuple[Plan, list[Any], list[Array]]:
+        """The plan without ranges and medians, the numbers of each part with NaN for gaps, and its labels."""
+        plan = self._plan
+        if plan is None:
+            wishes = Wishes(self.categories, self.dates, self.numbers, self._spelling)
+            labels = self._given.labels or tuple(self._label(parts, name, wishes) for name in self._labels)
+            made: tuple[Column, ...] = tuple(
+                column if not isinstance(column, str) else plan_columns(parts, [column], wishes)[0] for column in columns
+            )
+            plan = replace(self._own(self._given), columns=made, labels=labels, label_axis=not isinstance(self.label, str))
+            plan = opened(plan, parts)
+        raw, y = [], []
+        for part, cells in enumerate(parts):
+            try:
+                raw.append(plan.raw("CSVDataset", [cells[column.name] for column in plan.features]))
+                y.append(plan.label_numbers("CSVDataset", [cells[label.name] for label in plan.labels]))
+            except CellError as error:
+                raise PartError(part, error.row, error.wrong) from error
+        return plan, raw, y
+
+    def _label(self, parts: Sequence[Mapping[str, Cells]], name: str, wishes: Wishes) -> Label:
+        kind = self.label_kind if isinstance(self.label, str) else "number"
+        return label_of(parts, name, kind, wishes)
+
+    def _chosen(self, tables: Sequence[Table]) -> list[str | Column]:
+        """The columns that are asked for, in the order of x; those that are decided already, or left out, as columns."""
+        table = tables[0]
+        given = self._given.columns
+        features = [column.name for column in given] if given else self.features
+        if features is None:
+            features = [name for name in table.header if name not in self._labels]
+            if not features:
+                mark = next((mark for mark in ";\t|, " if mark in self._labels[0] and mark != self.delimiter), "")
+                hint = f"; is delimiter={mark!r} meant?" if mark else ""
+                raise ValueError(f"CSVDataset: '{table.path}' must have columns besides {', '.join(self._labels)}{hint}")
+        index = () if self.index in (None, _AUTO) else (self.index,)
+        for each in tables:
+            for argument, names in (
+                ("label", self._labels), ("features", features), ("categories", self.categories), ("dates", list(self.dates)),
+                ("numbers", self.numbers), ("index", index),
+            ):  # fmt: skip
+                if given and argument == "features":
+                    names, argument = [column.name for column in given if not isinstance(column, LeftOut)], "plan"
+                check_columns(f"CSVDataset '{argument}'", names, each.header, f" of '{each.path}'")
+            if not len(each):
+                raise ValueError(f"CSVDataset: '{each.path}' must have rows below its header")
+        if given:
+            return list(given)
+        columns: list[str | Column] = list(features)
+        why = self._row_number(table)
+        if why and why[0] in columns:
+            columns[columns.index(why[0])] = left_out(*why)
+        if all(isinstance(column, LeftOut) for column in columns):
+            raise ValueError(
+                f"CSVDataset: '{table.path}' must have columns besides {', '.join(self._labels)} and {why[0]!r}, which {why[1]}"
+            )
+        return columns
+
+    def _row_number(self, table: Table) -> tuple[str, str]:
+        """The column that numbers the rows, and why it is one; "" for none."""
+        first = table.header[0]
+        if self.index is None or (self.index == _AUTO and (self.features is not None or first in self._labels)):
+            return "", ""
+        if self.index != _AUTO:
+            return self.index, "is the index"
+        if first in (*self.categories, *self.dates, *self.numbers):
+            return "", ""
+        if not first or first.startswith("Unnamed: "):
+            return first, "is a first column without a name, as of row numbers; index=None keeps it"
+        if is_row_number(table.columns[0], self._spelling):
+            return first, f"counts the rows from {table.columns[0][0].strip()}; index=None keeps it"
+        return "", ""
+
+    def _parts(self, tables: Sequence[Table], names: Sequence[str]) -> tuple[list[dict[str, Cells]], list[Rows]]:
+        """The cells of the columns that are used, and which rows of each file they are; a gap is refused where it must be."""
+        parts, places = [], []
+        for table in tables:
+            cells = {name: table.columns[table.header.index(name)] for name in names}
+            gaps = {name: missing_rows(each, self._spelling) for name, each in cells.items()}
+            rows = np.arange(len(table))
+            if self.missing == "drop":
+                rows = np.flatnonzero(~np.any(list(gaps.values()), axis=0))
+                cells = {name: each[rows] for name, each in cells.items()}
+                if not len(rows):
+                    raise ValueError(f"CSVDataset: '{table.path}' must have rows below its header without missing cells")
+            else:
+                strict = names if self.missing == "error" else self._labels
+                found = [
+                    (int(gaps[name].argmax()), place, name)
+                    for place, name in enumerate(names)
+                    if name in strict and gaps[name].any()
+                ]
+                if found:
+                    row, _, name = min(found)
                     raise ValueError(
-                        f"CSVDataset: column {name!r} of '{self.path}' must fit float32, its largest value is {value:g}"
+                        f"'{table.path}' line {table.line_of(row)}, column {name!r} is missing, got {cells[name][row]!r}"
+                        f"{_ways(name in self._labels)}"
                     )
+            parts.append(cells)
+            places.append(rows)
+        return parts, places
+
+    def _tell(self, tables: Sequence[Table], places: Sequence[Rows], error: PartError) -> NoReturn:
+        table = tables[error.part]
+        line = table.line_of(int(places[error.part][error.row]))
+        raise ValueError(f"'{table.path}' line {line}, {error.wrong}") from error
 
 
-def _holds_numbers(cells: Series) -> bool:
-    return cells.dtype.kind in "biu" or (cells.dtype.kind == "f" and not np.isinf(cells.to_numpy()).any())
-
-
-def _begins(frames: Sequence[DataFrame], name: str) -> bool:
-    """Whether the first cell of a column that is not missing is a number."""
-    cells = next((cells for frame in frames if len(cells := frame[name].dropna())), None)
-    if cells is None or cells.dtype.kind == "b":
-        return False
-    try:
-        float(cells.iloc[0])
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-def _formats(dates: Mapping[str, str]) -> dict[str, str]:
-    if not isinstance(dates, Mapping) or not all(isinstance(part, str) for pair in dates.items() for part in pair):
-        raise TypeError(f"CSVDataset 'dates' must map column names to formats, as {{'built': '%d.%m.%Y'}}, got {dates!r}")
-    return dict(dates)
-
-
-def _names(argument: str, value: Sequence[str]) -> list[str]:
-    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence) or not all(isinstance(name, str) for name in value):
-        raise TypeError(f"CSVDataset '{argument}' must be a list of column names, got {value!r}")
-    if not value or len(set(value)) != len(value):
-        raise ValueError(f"CSVDataset '{argument}' must be a list of different column names, got {value!r}")
-    return list(value)
+def _ways(label: bool) -> str:
+    return "; missing='drop' leaves such rows out" + ("" if label else ", 'fill' fills the gap, 'nan' keeps it")

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from functools import cached_property
 from itertools import pairwise
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,20 @@ from nn.arguments import Configurable
 from nn.arrays import Array, refuse_masked
 from nn.random import keyed
 
-__all__ = ["PARTS", "AbsDataset", "Arrays", "Rows", "check_fraction", "checksum_of", "drawn_rows", "row_checksums_of", "split"]
+__all__ = [
+    "PARTS",
+    "AbsDataset",
+    "Arrays",
+    "Rows",
+    "SplitKind",
+    "check_fraction",
+    "check_split",
+    "checksum_of",
+    "draw",
+    "drawn_rows",
+    "row_checksums_of",
+    "split",
+]
 
 PARTS: Final = ("train_x", "train_y", "test_x", "test_y")
 _MOST_BLOCKS: Final = 64
@@ -107,41 +120,77 @@ def row_borders(rows: int) -> list[int]:
 Rows = NDArray[np.int64]
 """Numbers of samples, from 0."""
 
+SplitKind: TypeAlias = Literal["random", "stratified", "last"]
+"""Which samples are set aside."""
+
+
+def check_split(owner: object, value: SplitKind) -> SplitKind:
+    """Return `value` if it says which samples are set aside; see `nn.arguments.one_of`."""
+    return arguments.one_of(owner, "split", value, get_args(SplitKind))
+
 
 def check_fraction(owner: object, value: float) -> float:
     """Return `value` if it is a share of samples to set aside, more than 0 and less than 1; see `nn.arguments.number`."""
     return arguments.number(owner, "test_fraction", value, 0.0, 1.0, open_low=True)
 
 
-def split(x: Array, y: Array, fraction: float, seed: int) -> Arrays:
-    """Return ``(train_x, train_y, test_x, test_y)`` where the test part is the share `fraction` of the samples.
-
-    The test part has ``round(fraction * n)`` samples, but at least one, and leaves at least one. Which ones depends on
-    `seed` and the number of samples alone; both parts keep the order of the samples.
-
-    Raises ValueError where there are fewer than two samples.
-    """
-    if len(x) < 2:
-        raise ValueError(f"a data set must hold at least 2 samples to set some aside, got {len(x)}")
-    train, test = _draw(len(x), fraction, seed)
+def split(x: Array, y: Array, fraction: float, seed: int, how: SplitKind = "random") -> Arrays:
+    """Return ``(train_x, train_y, test_x, test_y)`` where the test part is the share `fraction` of the samples; see `draw`."""
+    train, test = draw(y, fraction, seed, how)
     return x[train], y[train], x[test], y[test]
 
 
-def drawn_rows(data: object, train: int, test: int) -> tuple[Rows, Rows] | None:
-    """Return which samples of the whole the `train` samples to train on and the `test` others are that `data` loads.
+def draw(y: Array, fraction: float, seed: int, how: SplitKind = "random") -> tuple[Rows, Rows]:
+    """Return which samples are for training and which for the test part; both keep the order of the samples.
 
-    None where `data` was given both parts, or leaves rows out: its `draws_rows` tells.
+    The test part has ``round(fraction * n)`` samples, but at least one, and leaves at least one.
+
+    Args:
+        y: the labels ``(n, ...)``.
+        fraction: the share of the test part.
+        seed: of the draw; "random" depends on it and on the number of samples alone.
+        how: "random"; "stratified", by which each class has the same share in both parts, to one sample; "last", the last
+            samples, as of a series in the order of time.
+
+    Raises:
+        ValueError: for fewer than two samples, and for "stratified" with labels that are no class numbers.
     """
-    if not getattr(data, "draws_rows", False):
-        return None
-    drawn = _draw(train + test, data.test_fraction, data.seed)  # type: ignore[attr-defined]
-    return drawn if len(drawn[0]) == train else None
-
-
-def _draw(samples: int, fraction: float, seed: int) -> tuple[Rows, Rows]:
+    samples = len(y)
+    if samples < 2:
+        raise ValueError(f"a data set must hold at least 2 samples to set some aside, got {samples}")
     count = min(max(round(fraction * samples), 1), samples - 1)
-    order = keyed(seed, "test-split").permutation(samples)
-    test, train = order[:count], order[count:]
-    test.sort()
-    train.sort()
-    return train, test
+    if how == "last":
+        rows = np.arange(samples)
+        return rows[: samples - count], rows[samples - count :]
+    order: Rows = keyed(seed, "test-split").permutation(samples)
+    test = order[:count] if how == "random" else order[_of_each_class(y, order, count)]
+    chosen = np.zeros(samples, bool)
+    chosen[test] = True
+    return np.flatnonzero(~chosen), np.flatnonzero(chosen)
+
+
+def _of_each_class(y: Array, order: Rows, count: int) -> NDArray[np.bool_]:
+    """Which places of the order are of the test part: of each class its share, rounded so that they are `count` in all."""
+    if y.dtype.kind not in "biu" or y.size != len(y):
+        raise ValueError(f"split='stratified' needs labels that are class numbers (n,), got {y.dtype} of shape {y.shape}")
+    classes, places, sizes = np.unique(y.reshape(-1)[order], return_inverse=True, return_counts=True)
+    exact = sizes * (count / len(y))
+    quota = np.minimum(np.floor(exact).astype(np.int64), np.maximum(sizes - 1, 0))
+    # the largest remainders first; a class of one sample stays in training as long as another one has some to give
+    for place in np.lexsort((-sizes, quota - exact, sizes < 2)):
+        if quota.sum() < count and quota[place] < sizes[place]:
+            quota[place] += 1
+    ranks = np.empty(len(y), np.int64)
+    for place in range(len(classes)):
+        ranks[places == place] = np.arange(sizes[place])
+    found: NDArray[np.bool_] = ranks < quota[places]
+    return found
+
+
+def drawn_rows(data: object, train: int, test: int) -> tuple[Rows, Rows] | None:
+    """Return which samples of the whole the `train` samples to train on and the `test` others are that `data` has loaded.
+
+    None where `data` was given both parts: its `drawn` tells.
+    """
+    drawn: tuple[Rows, Rows] | None = getattr(data, "drawn", None)
+    return drawn if drawn is not None and (len(drawn[0]), len(drawn[1])) == (train, test) else None

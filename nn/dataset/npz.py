@@ -15,7 +15,7 @@ import numpy as np
 from nn import arguments
 from nn.arrays import Array
 from nn.dataset.files import find_given, read_values
-from nn.dataset.interface import AbsDataset, Arrays, check_fraction, split
+from nn.dataset.interface import AbsDataset, Arrays, Rows, SplitKind, check_fraction, check_split, draw
 
 __all__ = ["NpzDataset", "read_arrays"]
 
@@ -27,7 +27,7 @@ class NpzDataset(AbsDataset, configured=True):
 
     * the arrays `test_x` and `test_y`, of the same file or of `test_path`; or
     * with `test_path` alone, the arrays `x` and `y` of that file; or else
-    * the share `test_fraction` of the samples, drawn by `seed` (see `nn.dataset.interface`).
+    * the share `test_fraction` of the samples as `split` says: drawn by `seed` ("random", "stratified" by class), or "last".
 
     A relative path counts from the working directory, else from ``$PSGD_DATA``. Arrays may hold booleans, integers and floats
     of at most 64 bits; pickled objects are refused. All arrays together may have 2 GiB.
@@ -48,6 +48,7 @@ class NpzDataset(AbsDataset, configured=True):
         test_path: str | os.PathLike[str] | None = None,
         test_fraction: float = 0.2,
         seed: int = 0,
+        split: SplitKind = "random",
     ) -> None:
         self.path = os.fspath(path)
         self.test_path = None if test_path is None else os.fspath(test_path)
@@ -57,17 +58,20 @@ class NpzDataset(AbsDataset, configured=True):
         if (test_x is None) != (test_y is None):
             raise ValueError(f"NpzDataset 'test_x' and 'test_y' must be given together, got {test_x!r} and {test_y!r}")
         self.x, self.y, self.test_x, self.test_y = x, y, test_x, test_y
-        self.draws_rows = test_path is None and test_x is None
+        self._draws = test_path is None and test_x is None
+        self.drawn: tuple[Rows, Rows] | None = None
+        self.split = check_split(self, split)
         self.test_fraction = check_fraction(self, test_fraction)
         self.seed = arguments.integer(self, "seed", seed, minimum=0)
 
     def load(self, download: bool = True) -> Arrays:
         path, names = find_given(self.path, self), (self.x, self.y)
         test_names = names if self.test_x is None or self.test_y is None else (self.test_x, self.test_y)
-        if self.draws_rows:
+        if self._draws:
             x, y = read_arrays(path, names)
             self._check_pair(x, y, names)
-            return split(x, y, self.test_fraction, self.seed)
+            train, test = self.drawn = draw(y, self.test_fraction, self.seed, self.split)
+            return x[train], y[train], x[test], y[test]
         if self.test_path is not None:
             test_path = find_given(self.test_path, self)
             (x, y), (test_x, test_y) = read_arrays(path, names), read_arrays(test_path, test_names)

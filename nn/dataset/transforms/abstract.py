@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 from nn.arguments import Configurable
 from nn.arrays import Array
@@ -13,6 +13,7 @@ __all__ = ["AbsTransformer", "Chain", "build", "describe"]
 
 _KINDS = (
     "Shuffle", "ImageCls", "Normalize", "NormalizeLabels", "OneHot", "Augment", "Make_Non_IID", "True_Non_IID", "Dirichlet",
+    "Windows",
 )  # fmt: skip
 """The built-in transforms."""
 
@@ -31,10 +32,44 @@ class AbsTransformer(Configurable, ABC):
     def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
         """Return the four arrays transformed; `seed` is the job's seed, the same on every node."""
 
+    for_training_only: ClassVar[bool] = False
+    """Whether it changes nothing of a sample that is to be predicted, as order and copies of training samples do not."""
+
+    @property
+    def needs_labels(self) -> bool:
+        """Whether `at_prediction` takes labels of the rows, too."""
+        return False
+
     @property
     def steps(self) -> tuple["AbsTransformer", ...]:
         """The simple transforms this one consists of, in the order of their application."""
         return (self,)
+
+    def fitted(self, train_x: Array, train_y: Array) -> "AbsTransformer | None":
+        """Return the transform with the statistics of these training samples, for samples that are to be predicted.
+
+        Args:
+            train_x: the training samples, as this transform gets them.
+            train_y: their labels.
+
+        Returns:
+            None where it is for training only.
+
+        Raises:
+            TypeError: where the class does not say what it does at prediction.
+        """
+        if self.for_training_only:
+            return None
+        raise TypeError(f"{type(self).__name__} does not say what it does at prediction: it has no fitted()")
+
+    def at_prediction(self, x: Array, y: Array | None) -> tuple[Array, Array | None]:
+        """Return samples, and labels where there are some, as the model takes them at prediction.
+
+        Args:
+            x: samples ``(n, ...)``.
+            y: labels ``(n, ...)`` of the same rows, for a transform that `needs_labels`; else None.
+        """
+        return x, y
 
     @property
     def deals_blocks(self) -> bool:

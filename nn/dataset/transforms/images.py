@@ -54,6 +54,15 @@ class ImageCls(AbsTransformer, configured=True):
             train_y, test_y = one_hot(self, train_y, test_y)
         return self._images(train_x), train_y, self._images(test_x), test_y
 
+    def fitted(self, train_x: Array, train_y: Array) -> ImageCls:
+        """Return this transform, which has no statistics."""
+        return self
+
+    def at_prediction(self, x: Array, y: Array | None) -> tuple[Array, Array | None]:
+        """Return images as the model takes them."""
+        refuse_masked("ImageCls samples", x)
+        return self._images(x), y
+
     def _images(self, images: Array) -> Array:
         if images.dtype.kind in "iu":
             images = np.true_divide(images, _BRIGHTEST, dtype=np.float32)
@@ -90,6 +99,8 @@ class Augment(AbsTransformer, configured=True):
 
     >>> transform = Augment(copies=2, flip=True, crop=4).add(Shuffle()).add(ImageCls(flatten=False))
     """
+
+    for_training_only = True
 
     def __init__(self, copies: int = 1, flip: bool = True, crop: int = 4, keep: bool = True) -> None:
         self.copies = arguments.integer(self, "copies", copies, minimum=1)

@@ -79,6 +79,8 @@ class OneHot(AbsTransformer, configured=True):
     [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
     """
 
+    for_training_only = True  # a prediction has no labels
+
     def __init__(self, classes: int | None = None) -> None:
         self.classes = None if classes is None else arguments.integer(self, "classes", classes, minimum=1)
 

@@ -44,7 +44,12 @@ class Standardization(AbsTransformer, configured=True):
         for x in (train, test):
             if x.dtype.kind not in "biuf":
                 raise TypeError(f"{owner} needs {self.what} that are numbers, got dtype {x.dtype}")
-        sample = train.shape[1:]
+        mean, std = self._with_statistics(train)
+        return normalized(train, mean, std), normalized(test, mean, std)
+
+    def _with_statistics(self, train: Array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The given mean and std, or those of the training part; raises where they do not fit."""
+        owner, sample = type(self).__name__, train.shape[1:]
         for name, given in (("mean", self.mean), ("std", self.std)):
             if given is not None and not _fits(given.shape, sample):
                 raise ValueError(f"{owner} '{name}' must fit {self.what} of shape {sample}, got shape {given.shape}")
@@ -52,7 +57,7 @@ class Standardization(AbsTransformer, configured=True):
         if mean is None or std is None:
             found_mean, found_std = statistics(owner, f"training {self.what}", train, self.per)
             mean, std = found_mean if mean is None else mean, found_std if std is None else std
-        return normalized(train, mean, std), normalized(test, mean, std)
+        return mean, std
 
     def _statistic(self, name: str, value: ArrayLike | None) -> NDArray[np.float64] | None:
         if value is None:
@@ -108,6 +113,15 @@ class Normalize(Standardization, configured=True):
         if self.mean is None or self.std is None:
             raise ValueError("Normalize must have 'mean' and 'std' to apply them: make it by Normalize.of(data)")
         return self.standardized(x, x[:0])[0]
+
+    def fitted(self, train_x: Array, train_y: Array) -> Normalize:
+        """Return the transform with the statistics of these training samples, of equal bits in their place."""
+        mean, std = self._with_statistics(train_x)
+        return Normalize(mean, std, self.per)
+
+    def at_prediction(self, x: Array, y: Array | None) -> tuple[Array, Array | None]:
+        """Return normalised samples; raises as `apply`."""
+        return self.apply(x), y
 
     def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
         train_x, test_x = self.standardized(train_x, test_x)
@@ -198,6 +212,14 @@ class NormalizeLabels(Standardization):
     def of(cls, data: AbsDataset) -> NormalizeLabels:
         """Return the transform with the statistics of the labels in a data set's training part: of equal bits."""
         return cls(*statistics("NormalizeLabels", "training labels", data.load()[1], cls.per))
+
+    def fitted(self, train_x: Array, train_y: Array) -> NormalizeLabels:
+        """Return the transform with the statistics of these labels, of equal bits in their place."""
+        return NormalizeLabels(*self._with_statistics(train_y))
+
+    def at_prediction(self, x: Array, y: Array | None) -> tuple[Array, Array | None]:
+        """Return normalised labels, where there are some."""
+        return x, None if y is None else self.standardized(y, y[:0])[0]
 
     def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
         train_y, test_y = self.standardized(train_y, test_y)

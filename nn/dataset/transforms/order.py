@@ -84,6 +84,8 @@ class Shuffle(AbsTransformer):
     ([0, 1, 2, 3, 4], True)
     """
 
+    for_training_only = True
+
     def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
         check_pairs(self, train_x, train_y)
         order = keyed(seed, "shuffle").permutation(len(train_x))
@@ -95,6 +97,8 @@ class SortedBatches(AbsTransformer, configured=True):
 
     A subclass gives the order in `order`.
     """
+
+    for_training_only = True
 
     def __init__(self, batch_size: int, disorder: float = 0.0) -> None:
         self.batch_size = arguments.integer(self, "batch_size", batch_size, minimum=1)
@@ -195,6 +199,8 @@ class Dirichlet(AbsTransformer, configured=True):
 
     >>> transform = Dirichlet(alpha=0.5, blocks=4, block_size=64)
     """
+
+    for_training_only = True
 
     def __init__(self, alpha: float, blocks: int, block_size: int = 64) -> None:
         self.alpha = arguments.number(self, "alpha", alpha, _MIN_ALPHA, _MAX_ALPHA)

@@ -1,0 +1,7 @@
+"""The plan of columns: what becomes of each column of a table, and the kinds of columns that there are."""
+
+from nn.dataset.plan.cells import Spelling
+from nn.dataset.plan.kinds import Category, Column, Date, Label, LeftOut, Number
+from nn.dataset.plan.plan import Plan
+
+__all__ = ["Category", "Column", "Date", "Label", "LeftOut", "Number", "Plan", "Spelling"]

@@ -1,0 +1,307 @@
+"""The decision what becomes of each column, by all of its cells."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nn.dataset.plan.cells import ISO, TRUTH, Cells, Spelling, guess_dates, has_leading_zeros, is_iso, kind_of, text_of
+from nn.dataset.plan.kinds import Category, Column, Date, Label, Misfit, Number, missing_rows
+
+__all__ = ["AUTO", "LabelKind", "Wishes", "decide", "decide_label", "is_row_number", "measured", "merges"]
+
+LabelKind: TypeAlias = Literal["auto", "class", "number"]
+AUTO: Final = "auto"
+_MOST_CATEGORIES = 1000  # of one column; more are names or numbers of things, which tell a model nothing
+_WHOLE = 2**53  # float64 tells all integers below apart
+
+
+class Wishes(NamedTuple):
+    """What a person has said of columns.
+
+    Args:
+        categories: the columns that are texts, whatever they look like.
+        dates: the columns that are dates, and the form of each.
+        numbers: the columns that are numbers; a text in them is a gap.
+        spelling: how texts spell numbers and gaps.
+    """
+
+    categories: Collection[str] = ()
+    dates: Mapping[str, str] = {}
+    numbers: Collection[str] = ()
+    spelling: Spelling = Spelling()
+
+
+def decide(name: str, cells: Cells, wishes: Wishes, categories: Sequence[str] | None = None) -> Column:
+    """Return what becomes of a column.
+
+    Args:
+        name: the column.
+        cells: all cells of all parts, ``(rows,)``.
+        wishes: what a person has said.
+        categories: the categories of its type in pandas, in their order.
+
+    Raises:
+        Misfit: for the first cell that is of another kind than most, with what would take it.
+        ValueError: for more than 1000 categories.
+    """
+    gaps = missing_rows(cells, wishes.spelling)
+    count = int(gaps.sum())
+    if name in wishes.dates:
+        return Date(name, count, form=wishes.dates[name] or ISO)
+    if name in wishes.categories or categories is not None:
+        return _category(name, count, cells[~gaps], categories)
+    if name in wishes.numbers:
+        return _forced(name, count, cells[~gaps], wishes.spelling)
+    if cells.dtype.kind == "M":
+        return Date(name, count)
+    if cells.dtype.kind != "O" or count == len(cells):
+        return Number(name, count)
+    kind = _kind_of_objects(cells, gaps)
+    if kind != "text":
+        return Date(name, count) if kind == "date" else Number(name, count)
+    return _of_texts(name, cells, gaps, wishes.spelling)
+
+
+def _kind_of_objects(cells: Cells, gaps: NDArray[np.bool_]) -> str:
+    """The kind that all cells have; raises Misfit for the first of another kind than most."""
+    kinds = [kind_of(cell) for cell in cells]
+    found = Counter(kind for kind, gap in zip(kinds, gaps, strict=True) if not gap)
+    if len(found) == 1 and "" not in found:
+        return next(iter(found))
+    usual = max((kind for kind in sorted(found) if kind), key=lambda kind: found[kind], default="number")
+    row = next(row for row, kind in enumerate(kinds) if kind != usual and not gaps[row])
+    known = any(found[kind] for kind in found if kind)
+    what = f"a {usual}, as other cells of the column are" if known else "a number, a text or a date"
+    raise MixedKinds(row, what, cells[row])
+
+
+class MixedKinds(Misfit):
+    """A cell of another type of Python than most of its column."""
+
+    def __init__(self, row: int, expected: str, cell: object) -> None:
+        super().__init__(row, expected, cell)
+        self.type_name = type(cell).__name__
+
+
+def _of_texts(name: str, cells: Cells, gaps: NDArray[np.bool_], spelling: Spelling) -> Column:
+    texts = [cell.strip() for cell in cells[~gaps]]
+    rows = np.flatnonzero(~gaps)
+    counts = Counter(texts)
+    distinct = list(counts)
+    count = int(gaps.sum())
+    numbers = spelling.numbers(distinct)
+    if numbers is not None and np.isfinite(numbers).all():
+        _refuse_lost(name, distinct, numbers, texts, rows)
+        return Number(name, count)
+    if {text.lower() for text in distinct} <= TRUTH.keys():
+        return Number(name, count)
+    # what only looks like a number, such as inf and 1_0, counts as one, so that it is named
+    good = {text for text in distinct if (value := spelling.number(text)) is not None and np.isfinite(value)}
+    like = sum(counts[text] for text in distinct if text in good or _is_nearly(text))
+    if 2 * like >= len(texts):
+        place = next(place for place, text in enumerate(texts) if text not in good)
+        odd = [text for text in distinct if text not in good]
+        raise Misfit(
+            int(rows[place]), "a finite number", texts[place], _remedy(name, distinct, odd, like, len(texts), spelling)
+        )
+    dates = {text for text in distinct if is_iso(text)}
+    if len(dates) == len(distinct):
+        return Date(name, count)
+    like = sum(counts[text] for text in dates)
+    if 2 * like >= len(texts):
+        place = next(place for place, text in enumerate(texts) if text not in dates)
+        ways = f"{_takes_gap([texts[place]])}, dates={{{name!r}: ..}} or categories=[{name!r}] takes it"
+        hint = f", as {like} of {len(texts)} cells of the column are; {ways}"
+        raise Misfit(int(rows[place]), f"a date {ISO}", texts[place], hint)
+    forms = guess_dates(distinct)
+    if forms:
+        if len(forms) > 1 or "%y" in forms[0]:
+            shown = " or ".join(f"dates={{{name!r}: {form!r}}}" for form in forms[:3])
+            raise Misfit(int(rows[0]), "told to be a date or a text", texts[0], f": {shown}, or categories=[{name!r}]")
+        return Date(name, count, f"dates as {forms[0]}", form=forms[0])
+    return _category(name, count, cells[~gaps], None)
+
+
+def _is_nearly(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _remedy(name: str, distinct: Sequence[str], odd: Sequence[str], like: int, of: int, spelling: Spelling) -> str:
+    """What would take a column of numbers with odd cells: the likely way first."""
+    best = ""
+    tried = [
+        *((f"decimal={mark!r}", spelling._replace(decimal=mark)) for mark in ",·"),
+        *((f"thousands={mark!r}", spelling._replace(thousands=mark)) for mark in (",", "'", "’", " ", "\u00a0", "\u202f")),
+        ("decimal=',', thousands='.'", spelling._replace(decimal=",", thousands=".")),
+    ]
+    for said, other in tried:
+        numbers = other.numbers(distinct)
+        if numbers is not None and np.isfinite(numbers).all():
+            best = f"{said} makes numbers of all of them"
+            break
+    gap = _takes_gap(odd) if len(odd) <= 3 else "na_values=[..]"
+    ways = [f"{gap} takes it for a gap", f"numbers=[{name!r}] all that is no number", f"categories=[{name!r}] all for texts"]
+    if best:
+        ways.insert(0, best)
+    others = [word for word in ("decimal=", "thousands=") if word not in best]
+    return (
+        f", as {like} of {of} cells of the column are or nearly; {', '.join(ways)}; "
+        f"{', '.join(others)} and dates={{{name!r}: ..}} say how it is written"
+    )
+
+
+def _takes_gap(texts: Sequence[str]) -> str:
+    return f"na_values=[{', '.join(repr(text[:40]) for text in texts)}]"
+
+
+def _refuse_lost(
+    name: str, distinct: Sequence[str], numbers: NDArray[np.float64], texts: Sequence[str], rows: NDArray[np.intp]
+) -> None:
+    """Refuse numbers that are names, such as 007, and integers that float64 cannot tell apart."""
+    zeros = next((text for text in distinct if has_leading_zeros(text)), None)
+    if zeros is not None:
+        hint = f", whose zeros a number loses: categories=[{name!r}] keeps them, numbers=[{name!r}] drops them"
+        raise Misfit(int(rows[texts.index(zeros)]), "told to be a text or a number", zeros, hint)
+    if np.abs(numbers).max() < _WHOLE:
+        return
+    seen: dict[float, int] = {}
+    for text, number in zip(distinct, numbers.tolist(), strict=True):
+        if text.lstrip("+-").isdecimal() and seen.setdefault(number, int(text)) != int(text):
+            hint = (
+                f", which float64 takes for {seen[number]}: categories=[{name!r}] keeps them apart, features= leaves them out"
+            )
+            raise Misfit(int(rows[texts.index(text)]), "told apart from others", text, hint)
+
+
+def _forced(name: str, gaps: int, held: Cells, spelling: Spelling) -> Number:
+    if held.dtype.kind != "O":
+        return Number(name, gaps)
+    column = Number(name, coerce=True)
+    lost = int(np.isnan(column.values(held, spelling)).sum())
+    note = f"{lost} cells that are no numbers are gaps" if lost else ""
+    return Number(name, gaps + lost, note, coerce=True)
+
+
+def _category(name: str, gaps: int, held: Cells, given: Sequence[str] | None) -> Category:
+    ordered = tuple(sorted({text_of(cell) for cell in held.tolist()}) if given is None else given)
+    if len(ordered) > _MOST_CATEGORIES:
+        raise ValueError(
+            f"column {name!r} must have at most {_MOST_CATEGORIES} different texts, got {len(ordered)}: make numbers of them, "
+            f"dates={{{name!r}: ..}} of dates, or leave it out: features= names the others, index={name!r} this one"
+        )
+    return Category(name, gaps, categories=ordered)
+
+
+def decide_label(name: str, cells: Cells, kind: LabelKind, wishes: Wishes, categories: Sequence[str] | None = None) -> Label:
+    """Return what becomes of a column of labels without gaps; raises as `decide`.
+
+    Args:
+        name: the column.
+        cells: all cells of all parts, ``(rows,)``.
+        kind: "class", "number", or "auto": classes where they are texts or whole numbers.
+        wishes: what a person has said.
+        categories: the categories of its type in pandas, in their order.
+    """
+    if categories is not None and kind != "number":
+        return Label(name, classes=tuple(categories), dtype="int64")
+    if kind == "number":
+        return _numbers(name, Number(name).values(cells, wishes.spelling), whole=False)
+    texts = cells.dtype.kind == "O" and all(isinstance(cell, str) for cell in cells)
+    if kind == "class" and texts:
+        found = wishes.spelling.numbers(cell.strip() for cell in cells)
+        if found is None or any(has_leading_zeros(cell.strip()) for cell in cells):
+            return Label(name, classes=tuple(sorted({cell.strip() for cell in cells})), dtype="int64")
+    column = decide(name, cells, wishes._replace(categories=(), dates={}, numbers=())) if texts else Number(name)
+    if isinstance(column, Date):
+        return replace(_numbers(name, column.values(cells, wishes.spelling), whole=False), days=True)
+    if not isinstance(column, Number) or (texts and not _are_numbers(cells, wishes.spelling)):
+        return Label(name, classes=tuple(sorted({text_of(cell) for cell in cells.tolist()})), dtype="int64")
+    values = column.values(cells, wishes.spelling)
+    whole = (values == np.rint(values)) & (np.abs(values) < _WHOLE)
+    if kind == "class" and not whole.all():
+        raise ValueError(f"column {name!r} must hold whole numbers for label_kind='class', got {values[~whole][0]:g}")
+    return _numbers(name, values, whole=bool(whole.all()))
+
+
+def decide_frame_label(name: str, cells: Cells, categories: Sequence[str] | None) -> Label:
+    """Return what becomes of a column of labels of a frame: texts are classes, numbers keep their type; raises as `decide`."""
+    if categories is not None:
+        return Label(name, classes=tuple(categories), dtype="int64")
+    gaps = missing_rows(cells, Spelling())
+    kind = "" if cells.dtype.kind != "O" or gaps.all() else _kind_of_objects(cells, gaps)
+    if kind == "text":
+        return Label(name, int(gaps.sum()), classes=tuple(sorted({text_of(cell) for cell in cells[~gaps]})), dtype="int64")
+    if kind == "date" or cells.dtype.kind == "M":
+        values = Date(name).values(cells, Spelling())
+        return replace(_numbers(name, values[~np.isnan(values)], whole=False), days=True)
+    values = Number(name).values(cells, Spelling())
+    kept = cells.dtype.name if cells.dtype.kind in "biuf" else "float32"
+    return replace(_numbers(name, values[~np.isnan(values)], whole=False), dtype=kept)
+
+
+def _are_numbers(cells: Cells, spelling: Spelling) -> bool:
+    return spelling.numbers(cell.strip() for cell in cells) is not None
+
+
+def _numbers(name: str, values: NDArray[np.float64], *, whole: bool) -> Label:
+    bounds = (float(values.min()), float(values.max())) if len(values) else (None, None)
+    kind = "int64" if whole else "float64" if merges(values) else "float32"
+    return Label(name, whole=whole, dtype=kind, low=bounds[0], high=bounds[1])
+
+
+def merges(values: NDArray[np.float64]) -> bool:
+    """Return whether float32 makes equal numbers of different ones."""
+    with np.errstate(over="ignore"):
+        return len(np.unique(values.astype(np.float32))) < len(np.unique(values))
+
+
+def measured(column: Column, values: NDArray[np.float64], train: NDArray[np.float64] | None) -> Column:
+    """Return a column of numbers or dates with range and, where `train` has values, its median to fill gaps with.
+
+    Args:
+        column: of any kind; others stay as they are.
+        values: all of its numbers ``(rows, 1)``, NaN for gaps, after the offset.
+        train: those of the training rows, None where gaps are not filled.
+
+    Raises:
+        ValueError: where gaps are to be filled and no training row has a number.
+    """
+    if not isinstance(column, (Number, Date)):
+        return column
+    known = values[~np.isnan(values)] + column.offset
+    bounds = (float(known.min()), float(known.max())) if len(known) else (None, None)
+    fill = column.fill
+    if train is not None and fill is None:
+        held = train[~np.isnan(train)]
+        if not len(held):
+            raise ValueError(f"column {column.name!r} must have a number in one of the training rows, got none")
+        fill = float(np.median(held)) + column.offset
+    return replace(column, low=bounds[0], high=bounds[1], fill=fill)
+
+
+def is_row_number(cells: Cells, spelling: Spelling) -> bool:
+    """Return whether a column counts the rows in their order, from 0 or from 1: three rows at least."""
+    if len(cells) < 3:
+        return False
+    if cells.dtype.kind == "O":
+        texts = [cell.strip() for cell in cells if isinstance(cell, str)]
+        if len(texts) < len(cells) or not all(text.isdecimal() for text in (texts[0], texts[-1])):
+            return False
+        numbers = spelling.numbers(texts)
+        if numbers is None:
+            return False
+    elif cells.dtype.kind in "iu":
+        numbers = cells.astype(np.float64)
+    else:
+        return False
+    return bool(numbers[0] in (0, 1) and np.array_equal(numbers, np.arange(len(numbers)) + numbers[0]))

@@ -1,0 +1,367 @@
+"""Kinds of columns: what becomes of the cells of one column of a table.
+
+A kind is plain data, so a plan is saved as JSON; a preprocessing layer can be made of it.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar, Final, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nn.dataset.plan.cells import ISO, TRUTH, Cells, Spelling, days_of, days_of_times, is_missing, text_of
+
+__all__ = [
+    "KINDS",
+    "Category",
+    "CellError",
+    "Column",
+    "Date",
+    "Label",
+    "LeftOut",
+    "Misfit",
+    "Number",
+    "Unknown",
+    "missing_rows",
+]
+
+Unknown: TypeAlias = Literal["error", "none"]
+
+
+class CellError(ValueError):
+    """A cell that is not of the kind of its column.
+
+    Args:
+        owner: the class and the argument that hold the cell, for the message.
+        row: its row, from 0.
+        wrong: the column, the expectation, and the cell.
+    """
+
+    def __init__(self, owner: str, row: int, wrong: str) -> None:
+        super().__init__(f"{owner}: row {row}, {wrong}")
+        self.row, self.wrong = row, wrong
+
+
+@dataclass(frozen=True)
+class Column(ABC):
+    """What becomes of one column.
+
+    Args:
+        name: its name in the table.
+        gaps: how many cells were missing when the plan was made.
+        note: what a person should know of the decision.
+    """
+
+    name: str
+    gaps: int = 0
+    note: str = ""
+
+    word: ClassVar[str] = ""
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the numbers that it becomes."""
+        return [self.name]
+
+    @property
+    def about(self) -> str:
+        """Range or categories, for people."""
+        return ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it must be completed by the cells of a file."""
+        return False
+
+    @abstractmethod
+    def encode(self, cells: Cells, spelling: Spelling, unknown: Unknown = "error") -> NDArray[np.float64]:
+        """Return the numbers ``(rows, numbers)`` of cells, NaN for missing ones.
+
+        Args:
+            cells: ``(rows,)``, numbers, times, or objects such as texts.
+            spelling: how texts spell numbers and gaps.
+            unknown: what becomes of a category that the plan does not have: an error, or "none" of the categories.
+
+        Raises:
+            Misfit: for a cell that is of another kind.
+        """
+
+    def filled(self, numbers: NDArray[np.float64]) -> None:  # noqa: B027 - a column that is left out has none
+        """Replace NaN in place by what training used."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON holds it."""
+        usual = {each.name: each.default for each in fields(self)}
+        return {"kind": self.word, **{name: value for name, value in asdict(self).items() if value != usual[name]}}
+
+
+class Misfit(ValueError):
+    """A cell that is of another kind than its column.
+
+    Args:
+        row: its row, from 0.
+        expected: what it must be.
+        cell: what it is.
+        hint: what would take it, behind a semicolon.
+    """
+
+    def __init__(self, row: int, expected: str, cell: object, hint: str = "") -> None:
+        super().__init__(row, expected, cell)
+        self.row, self.expected, self.cell, self.hint = row, expected, str(cell)[:80], hint
+
+
+def missing_rows(cells: Cells, spelling: Spelling) -> NDArray[np.bool_]:
+    """Return which cells ``(rows,)`` are missing."""
+    if cells.dtype.kind == "f":
+        return np.isnan(cells)
+    if cells.dtype.kind == "M":
+        return np.isnat(cells)
+    if cells.dtype.kind != "O":
+        return np.zeros(len(cells), bool)
+    missing = spelling.is_missing
+    return np.array([missing(cell.strip()) if isinstance(cell, str) else is_missing(cell) for cell in cells], bool)
+
+
+@dataclass(frozen=True)
+class _Measured(Column):
+    """A column that becomes one number.
+
+    Args:
+        low: the least value in training, None where there is none.
+        high: the greatest one.
+        fill: what a missing cell becomes, None where there is nothing.
+        offset: what is subtracted from every value.
+    """
+
+    low: float | None = None
+    high: float | None = None
+    fill: float | None = None
+    offset: float = 0.0
+
+    @property
+    def about(self) -> str:
+        return "" if self.low is None or self.high is None else f"{self._shown(self.low)} to {self._shown(self.high)}"
+
+    def _shown(self, value: float) -> str:
+        return f"{value:.12g}"
+
+    def encode(self, cells: Cells, spelling: Spelling, unknown: Unknown = "error") -> NDArray[np.float64]:
+        values = self.values(cells, spelling)
+        if self.offset:
+            values = values - self.offset
+        return values[:, None]
+
+    def values(self, cells: Cells, spelling: Spelling) -> NDArray[np.float64]:
+        """Return the values ``(rows,)`` before the offset, NaN for missing cells; raises as `encode`."""
+        raise NotImplementedError
+
+    def filled(self, numbers: NDArray[np.float64]) -> None:
+        if self.fill is not None:
+            numbers[np.isnan(numbers)] = self.fill - self.offset
+
+
+@dataclass(frozen=True)
+class Number(_Measured):
+    """Numbers and truth values as they are.
+
+    Args:
+        coerce: whether a text that is no number is a gap rather than an error, as ``numbers=`` says.
+    """
+
+    coerce: bool = False
+
+    word: ClassVar[str] = "number"
+
+    def values(self, cells: Cells, spelling: Spelling) -> NDArray[np.float64]:
+        if cells.dtype.kind == "O":
+            return _each(cells, lambda cell: self._value(cell, spelling), "a finite number", coerce=self.coerce)
+        if cells.dtype.kind == "M":
+            _first_refused(cells, ~np.isnat(cells), "a finite number")
+            return np.full(len(cells), np.nan)
+        values = cells.astype(np.float64)
+        _first_refused(cells, np.isinf(values), "a finite number")
+        return values
+
+    def _value(self, cell: Any, spelling: Spelling) -> float | None:
+        """The number of a cell; None where it is none."""
+        if isinstance(cell, str):
+            text = cell.strip()
+            if spelling.is_missing(text):
+                return math.nan
+            found = spelling.number(text)
+            return TRUTH.get(text.lower()) if found is None else found
+        if is_missing(cell):
+            return math.nan
+        try:
+            return float(cell)
+        except (TypeError, ValueError):
+            return None
+
+
+@dataclass(frozen=True)
+class Date(_Measured):
+    """Dates, with or without a time, as days since 1970-01-01.
+
+    Args:
+        form: how texts spell them, as `datetime.strptime` takes it, or "ISO8601".
+    """
+
+    form: str = ISO
+
+    word: ClassVar[str] = "date"
+
+    def _shown(self, value: float) -> str:
+        try:
+            text = str(np.datetime64(round(value * 86_400), "s"))
+        except (OverflowError, ValueError):
+            return f"{value:.12g}"
+        return text.removesuffix("T00:00:00")
+
+    def values(self, cells: Cells, spelling: Spelling) -> NDArray[np.float64]:
+        if cells.dtype.kind == "M":
+            return days_of_times(cells)
+        if cells.dtype.kind != "O":
+            _first_refused(cells, ~missing_rows(cells, spelling), f"a date {self.form}")
+            return np.full(len(cells), np.nan)
+        gaps = missing_rows(cells, spelling)
+        texts = [cell.strip() if isinstance(cell, str) else cell for cell in cells[~gaps]]
+        distinct = list(dict.fromkeys(texts))
+        day = dict(zip(distinct, days_of(distinct, self.form).tolist(), strict=True))
+        values = np.full(len(cells), np.nan)
+        values[~gaps] = [day[text] for text in texts]
+        _first_refused(cells, np.isnan(values) & ~gaps, f"a date {self.form}")
+        return values
+
+
+@dataclass(frozen=True)
+class Category(Column):
+    """Texts: one number for each of the categories, 1 for that of the cell, 0 for the others.
+
+    Args:
+        categories: the texts, in the order of the numbers; None for all of a file, which then completes the plan.
+    """
+
+    categories: tuple[str, ...] | None = None
+
+    word: ClassVar[str] = "category"
+
+    @property
+    def names(self) -> list[str]:
+        return [f"{self.name}={category}" for category in self.categories or ()]
+
+    @property
+    def about(self) -> str:
+        return "" if self.categories is None else _listed(self.categories)
+
+    @property
+    def is_open(self) -> bool:
+        return self.categories is None
+
+    def encode(self, cells: Cells, spelling: Spelling, unknown: Unknown = "error") -> NDArray[np.float64]:
+        places, known = self._places, self.categories or ()
+        rows = np.zeros((len(cells), len(known)))
+        for row, cell in enumerate(cells.tolist() if cells.dtype.kind != "M" else cells.astype(str)):
+            text = cell.strip() if isinstance(cell, str) else None if is_missing(cell) else text_of(cell)
+            if text is None or spelling.is_missing(text):
+                rows[row] = np.nan
+                continue
+            place = places.get(text)
+            if place is not None:
+                rows[row, place] = 1
+            elif unknown == "error":
+                raise Misfit(row, f"one of {', '.join(known)[:200]}", text, "; unknown='none' takes it for none of them")
+        return rows
+
+    @property
+    def _places(self) -> dict[str, int]:
+        found: dict[str, int] | None = self.__dict__.get("_found")
+        if found is None:
+            found = {text: place for place, text in enumerate(self.categories or ())}
+            self.__dict__["_found"] = found
+        return found
+
+    def filled(self, numbers: NDArray[np.float64]) -> None:
+        numbers[np.isnan(numbers)] = 0.0
+
+
+@dataclass(frozen=True)
+class LeftOut(Column):
+    """A column that is no feature; its `note` says why."""
+
+    word: ClassVar[str] = "left out"
+
+    @property
+    def names(self) -> list[str]:
+        return []
+
+    def encode(self, cells: Cells, spelling: Spelling, unknown: Unknown = "error") -> NDArray[np.float64]:
+        return np.empty((len(cells), 0))
+
+
+@dataclass(frozen=True)
+class Label(Column):
+    """A column that is to be predicted.
+
+    Args:
+        classes: the names of the classes, in the order of their numbers; None where labels are numbers.
+        whole: whether labels are class numbers as they stand in the table.
+        dtype: the type of the labels in the data set.
+        low: the least number, None for classes by name.
+        high: the greatest one.
+        days: whether labels are dates, ISO 8601, as days since 1970-01-01.
+    """
+
+    classes: tuple[str, ...] | None = None
+    whole: bool = False
+    dtype: str = "float32"
+    low: float | None = None
+    high: float | None = None
+    days: bool = False
+
+    word: ClassVar[str] = "label"
+
+    @property
+    def about(self) -> str:
+        if self.classes is not None:
+            return _listed(self.classes)
+        return "" if self.low is None or self.high is None else f"{self.low:.12g} to {self.high:.12g}"
+
+    def encode(self, cells: Cells, spelling: Spelling, unknown: Unknown = "error") -> NDArray[np.float64]:
+        """Return the labels ``(rows, 1)``, class numbers for classes; raises as that of a `Number`, and for a missing cell."""
+        if self.classes is None:
+            return (Date if self.days else Number)(self.name).encode(cells, spelling)
+        encoded = Category(self.name, categories=self.classes).encode(cells, spelling)
+        numbers = encoded.argmax(axis=1).astype(np.float64)
+        numbers[np.isnan(encoded).any(axis=1)] = np.nan
+        return numbers[:, None]
+
+
+KINDS: Final[dict[str, type[Column]]] = {kind.word: kind for kind in (Number, Category, Date, Label, LeftOut)}
+
+
+def _each(cells: Cells, read: Callable[[Any], float | None], expected: str, *, coerce: bool) -> NDArray[np.float64]:
+    values = np.empty(len(cells))
+    for row, cell in enumerate(cells):
+        value = read(cell)
+        if value is None or math.isinf(value):
+            if not coerce:
+                raise Misfit(row, expected, cell)
+            value = math.nan
+        values[row] = value
+    return values
+
+
+def _first_refused(cells: Cells, wrong: NDArray[np.bool_], expected: str) -> None:
+    rows = np.flatnonzero(wrong)
+    if rows.size:
+        raise Misfit(int(rows[0]), expected, cells[int(rows[0])])
+
+
+def _listed(texts: Sequence[str]) -> str:
+    shown = ", ".join(texts[:6])
+    return shown if len(texts) <= 6 else f"{shown}, .. ({len(texts)} in all)"

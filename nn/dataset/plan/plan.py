@@ -1,0 +1,440 @@
+"""The plan of columns: the only place that turns rows of a table into numbers, for training and for prediction."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nn import arguments
+from nn.arrays import Array
+from nn.dataset.plan.cells import Cells, Spelling
+from nn.dataset.plan.kinds import KINDS, CellError, Column, Label, LeftOut, Misfit, Number, Unknown
+from nn.dataset.plan.rows import is_rows, table_of
+from nn.html import table
+
+if TYPE_CHECKING:
+    from nn.dataset.transforms.abstract import AbsTransformer
+
+__all__ = ["Plan", "Policy"]
+
+Policy: TypeAlias = Literal["error", "drop", "nan", "fill"]
+FORMAT: Final = "psgd.plan/1"
+_HEADS = ("column", "kind", "values", "gaps", "becomes", "note")
+
+
+@dataclass(frozen=True, repr=False)
+class Plan:
+    """What becomes of each column of a table, and of samples before a model sees them. A plan never changes.
+
+    `repr` and a notebook show it as a table. `encode` makes x of rows, `labels_of` labels, and `apply` what the model takes:
+    x after `steps`, the transforms with the statistics of training. `change` gives a plan with another kind for one column.
+
+    Args:
+        columns: features and columns that are left out, in the order of x.
+        labels: the columns to predict.
+        missing: what becomes of a missing cell, as in `CSVDataset`.
+        unknown: what becomes of a category that the plan does not have: "error", or "none" of the categories.
+        spelling: how texts spell numbers and gaps.
+        dtype: the type of x; "float64" where float32 would merge different values.
+        delimiter: the mark between the cells of a file.
+        encoding: the encoding of a file.
+        label_axis: whether labels are ``(n, labels)`` although there is one column.
+        steps: what is applied to x before the model, as `nn.dataset.transforms.describe` gives it.
+        rows: `row_checksums` of the data set of the run, by the name of the array.
+
+    >>> plan = nn.dataset.Plan((nn.dataset.plan.Number("area"), nn.dataset.plan.Category("city", categories=("Bern", "Chur"))))
+    >>> plan.encode([{"area": 50, "city": "Chur"}]).tolist()
+    [[50.0, 0.0, 1.0]]
+    """
+
+    columns: tuple[Column, ...] = ()
+    labels: tuple[Label, ...] = ()
+    missing: Policy = "error"
+    unknown: Unknown = "error"
+    spelling: Spelling = Spelling()  # noqa: RUF009 - it cannot change
+    dtype: str = "float32"
+    delimiter: str = ","
+    encoding: str = "utf-8"
+    label_axis: bool = False
+    steps: tuple[tuple[str, dict[str, Any]], ...] = ()
+    rows: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, kind in (("columns", Column), ("labels", Label)):
+            value = getattr(self, name)
+            if not isinstance(value, (tuple, list)) or not all(isinstance(each, kind) for each in value):
+                raise TypeError(f"Plan '{name}' must be a list of {kind.__name__} objects, got {arguments.short(value)}")
+            object.__setattr__(self, name, tuple(value))
+            names = [column.name for column in value]
+            if len(set(names)) < len(names):
+                raise ValueError(f"Plan '{name}' must have different names, got {', '.join(names)[:400]}")
+        arguments.one_of(self._owner, "missing", self.missing, get_args(Policy))
+        arguments.one_of(self._owner, "unknown", self.unknown, get_args(Unknown))
+        arguments.one_of(self._owner, "dtype", self.dtype, _DTYPES)
+
+    @property
+    def _owner(self) -> str:
+        return type(self).__name__
+
+    @property
+    def features(self) -> tuple[Column, ...]:
+        """The columns that become numbers of x."""
+        return tuple(column for column in self.columns if not isinstance(column, LeftOut))
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the numbers in x: a column, or ``column=text`` for one of its categories."""
+        return [name for column in self.features for name in column.names]
+
+    @property
+    def classes(self) -> list[str] | None:
+        """The names of the classes, in the order of their numbers; None where labels are numbers."""
+        found = self.labels[0].classes if len(self.labels) == 1 else None
+        return None if found is None else list(found)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a column must be completed by the cells of a file; `CSVDataset` does so."""
+        return any(column.is_open for column in self.columns)
+
+    def encode(self, rows: Any, unknown: Unknown | None = None) -> Array:
+        """Return x ``(n, numbers)`` of rows, before the `steps`.
+
+        Args:
+            rows: a DataFrame, a dict, or a list of dicts, with the columns by name; others do not count.
+            unknown: what becomes of an unknown category, None for what the plan says.
+
+        Raises:
+            TypeError: for something else than rows.
+            ValueError: naming row and column for a cell that is not what its column holds, and for a missing one, which
+                only ``missing='fill'`` and 'nan' take; for a column that is not there.
+        """
+        cells = table_of("encode() 'rows'", rows, [column.name for column in self.features])
+        try:
+            return self.numbers("encode() 'rows'", cells, unknown)
+        except CellError as error:
+            raise ValueError(str(error)) from error
+
+    def numbers(self, owner: str, cells: Sequence[Cells], unknown: Unknown | None = None) -> Array:
+        """Return x ``(n, numbers)`` of the cells of each feature; raises as `encode`, naming the `owner`."""
+        x = self.raw(owner, cells, unknown)
+        self.close(owner, x)
+        return x.astype(np.result_type(self.dtype, np.float32), copy=False)
+
+    def raw(self, owner: str, cells: Sequence[Cells], unknown: Unknown | None = None) -> NDArray[np.float64]:
+        """Return the numbers of cells with NaN for missing ones; raises as `encode`."""
+        parts = []
+        for column, values in zip(self.features, cells, strict=True):
+            if column.is_open:
+                raise ValueError(f"Plan: column {column.name!r} must be completed by a file first: CSVDataset(.., plan=plan)")
+            try:
+                part = column.encode(values, self.spelling, self.unknown if unknown is None else unknown)
+            except Misfit as wrong:
+                expected = f"column {column.name!r} must be {wrong.expected}, got {wrong.cell!r}{wrong.hint}"
+                raise CellError(owner, wrong.row, expected) from wrong
+            parts.append(part)
+        return np.concatenate(parts, axis=1) if parts else np.empty((0, 0))
+
+    def close(self, owner: str, x: NDArray[np.float64]) -> None:
+        """Replace NaN in place as `missing` says; raises CellError where a cell must not be missing."""
+        if self.missing == "nan" or not np.isnan(x).any():
+            return
+        place = 0
+        for column in self.features:
+            part = x[:, place : place + len(column.names)]
+            place += part.shape[1]
+            if self.missing == "fill":
+                column.filled(part)
+            if np.isnan(part).any():
+                row = int(np.isnan(part).any(axis=1).argmax())
+                raise CellError(owner, row, f"column {column.name!r} is missing")
+
+    def labels_of(self, rows: Any) -> Array:
+        """Return the labels of rows: ``(n,)`` of one column, else ``(n, labels)``; raises as `encode`."""
+        cells = table_of("labels_of() 'rows'", rows, [label.name for label in self.labels])
+        try:
+            return self.label_numbers("labels_of() 'rows'", cells)
+        except CellError as error:
+            raise ValueError(str(error)) from error
+
+    def label_numbers(self, owner: str, cells: Sequence[Cells]) -> Array:
+        """Return the labels of the cells of each label column; raises as `encode`, naming the `owner`."""
+        if not self.labels:
+            raise ValueError("Plan: there is no label column in this plan")
+        parts = []
+        for label, values in zip(self.labels, cells, strict=True):
+            try:
+                part = label.encode(values, self.spelling)[:, 0]
+            except Misfit as wrong:
+                raise CellError(
+                    owner, wrong.row, f"column {label.name!r} must be {wrong.expected}, got {wrong.cell!r}"
+                ) from wrong
+            if np.isnan(part).any():
+                raise CellError(owner, int(np.isnan(part).argmax()), f"column {label.name!r} is missing")
+            parts.append(part.astype(label.dtype))
+        return parts[0] if len(parts) == 1 and not self.label_axis else np.stack(parts, axis=1)
+
+    def apply(self, rows: Any, unknown: Unknown | None = None) -> Array:
+        """Return what the model takes of rows: `encode`, then the `steps`; raises as these do."""
+        from nn.dataset.plan.steps import apply_steps  # noqa: PLC0415 - with the transforms, for a plan that has some
+
+        x = self.encode(rows, unknown)
+        return apply_steps(self, x, lambda: self.labels_of(rows)) if self.steps else x
+
+    def samples(self, x: Array) -> Array:
+        """Return what the model takes of samples that are arrays: floats as they are, integers after the `steps`."""
+        if x.dtype.kind not in "biu" or not self.steps:
+            return x
+        from nn.dataset.plan.steps import apply_steps  # noqa: PLC0415 - as above
+
+        return apply_steps(self, x, None)
+
+    def restore(self, prediction: Array) -> Array:
+        """Return the values to predict that an output stands for, where labels were normalised; else as it is."""
+        from nn.dataset.plan.steps import restore  # noqa: PLC0415 - as above
+
+        return restore(self, prediction) if self.steps else prediction
+
+    def change(self, name: str, kind: str, **how: Any) -> Plan:
+        """Return a plan with another kind for one column, which `CSVDataset(.., plan=)` completes by its file.
+
+        Args:
+            name: the column.
+            kind: "number", "category", "date" or "left out".
+            how: further arguments of the kind, such as ``form="%d.%m.%Y"``.
+
+        >>> plan = nn.dataset.Plan((nn.dataset.plan.Number("zip"),)).change("zip", "category")
+        >>> plan.is_open
+        True
+        """
+        arguments.one_of("change()", "kind", kind, [word for word in KINDS if word != Label.word])
+        known = [column.name for column in self.columns]
+        if name not in known:
+            raise ValueError(
+                f"change() 'name' must be a column of the plan, {', '.join(known)}, got {name!r}"
+                f"{arguments.did_you_mean(name, known)}"
+            )
+        made = KINDS[kind](name, **{"note": "changed by hand", **how})
+        return replace(self, columns=tuple(made if column.name == name else column for column in self.columns))
+
+    def followed_by(self, *transforms: AbsTransformer) -> Plan:
+        """Return the plan with transforms, whose statistics are known, behind its steps.
+
+        Args:
+            transforms: such as ``Normalize.of(data)``, ``NormalizeLabels.of(data)``, ``ImageCls()``.
+
+        Raises:
+            ValueError: for one that is made without statistics.
+        """
+        from nn.dataset.plan.steps import described  # noqa: PLC0415 - as above
+
+        return replace(self, steps=(*self.steps, *described(transforms)))
+
+    def agrees_with(self, other: Plan) -> str:
+        """Return what another plan makes another number of, in one sentence; "" where both encode rows alike."""
+        mine, yours = self.names, other.names
+        if mine != yours:
+            lost = [name for name in mine if name not in yours]
+            new = [name for name in yours if name not in mine]
+            if not lost and not new:
+                return "the columns stand in another order"
+            return f"{', '.join(map(repr, lost[:3])) or 'nothing'} became {', '.join(map(repr, new[:3])) or 'nothing'}"
+        if self.classes != other.classes:
+            return f"the classes {self.classes} became {other.classes}"
+        for column, its in zip(self.features, other.features, strict=True):
+            for name in ("form", "offset", "word"):
+                if getattr(column, name, None) != getattr(its, name, None):
+                    return f"column {column.name!r} has another {name}"
+        return ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as JSON holds it."""
+        return {
+            "format": FORMAT,
+            "columns": [column.to_dict() for column in self.columns],
+            "labels": [label.to_dict() for label in self.labels],
+            "missing": self.missing,
+            "unknown": self.unknown,
+            "decimal": self.spelling.decimal,
+            "thousands": self.spelling.thousands,
+            "na_values": list(self.spelling.na_values),
+            "dtype": self.dtype,
+            "delimiter": self.delimiter,
+            "encoding": self.encoding,
+            "label_axis": self.label_axis,
+            "steps": [[name, dict(config)] for name, config in self.steps],
+            "rows": dict(self.rows),
+        }
+
+    def to_json(self) -> str:
+        """Return the plan as a text of JSON, as `save` writes it."""
+        return json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the plan to a file of JSON."""
+        from nn.tensor_files import write_file  # noqa: PLC0415 - for a plan that is written
+
+        write_file(path, self.to_json().encode())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Plan:
+        """Return the plan of a file; raises ValueError naming the file and what is wrong with it, OSError."""
+        try:
+            return cls.from_dict(json.loads(Path(path).read_text("utf-8")))
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"The plan {os.fspath(path)!r} cannot be used: {error}") from error
+
+    @classmethod
+    def from_json(cls, text: str) -> Plan:
+        """Return the plan of a text that `to_json` made; raises ValueError naming what is wrong."""
+        return cls.from_dict(json.loads(text))
+
+    @classmethod
+    def from_dict(cls, content: object) -> Plan:
+        """Return the plan of what `to_dict` gave; raises ValueError naming what is wrong."""
+        if not isinstance(content, Mapping) or content.get("format") != FORMAT:
+            got = content.get("format") if isinstance(content, Mapping) else type(content).__name__
+            raise ValueError(f"a plan must have the 'format' {FORMAT!r}, got {str(got)[:80]!r}")
+        known = {name.name for name in fields(cls)} - {"spelling"} | {"format", *Spelling._fields}
+        if content.keys() != known:
+            wrong = sorted(map(str, known ^ content.keys()))[:3]
+            raise ValueError(f"a plan must have exactly the fields {', '.join(sorted(known))}; wrong: {wrong}")
+        spelling = Spelling(
+            _text(content, "decimal"), _text(content, "thousands"), tuple(_texts(content["na_values"], "na_values"))
+        )
+        try:
+            made = cls(
+                tuple(_column(each) for each in _list(content, "columns")),
+                tuple(_label(each) for each in _list(content, "labels")),
+                content["missing"],
+                content["unknown"],
+                spelling,
+                _text(content, "dtype"),
+                _text(content, "delimiter"),
+                _text(content, "encoding"),
+                content["label_axis"] is True,
+                tuple(_step(each) for each in _list(content, "steps")),
+                _rows(content["rows"]),
+            )
+        except TypeError as error:
+            raise ValueError(f"a plan: {error}") from error
+        if made.steps:
+            from nn.dataset.plan.steps import built  # noqa: PLC0415 - as above
+
+            built(made)
+        return made
+
+    @classmethod
+    def of_names(cls, rows: Any) -> Plan | None:
+        """Return the plan of a DataFrame whose columns are all numbers, which it takes as they are by name; else None."""
+        if not is_rows(rows) or not hasattr(rows, "iloc") or not rows.shape[1]:
+            return None
+        if not all(getattr(dtype, "kind", "") in "biuf" for dtype in rows.dtypes):
+            return None
+        names = list(map(str, rows.columns))
+        if len(set(names)) < len(names):
+            return None
+        return cls(tuple(map(Number, names)), missing="nan", dtype="float64")
+
+    def _shown(self) -> Iterable[tuple[object, ...]]:
+        for column in (*self.columns, *self.labels):
+            names = column.names
+            becomes = "label" if isinstance(column, Label) else f"{len(names)} number{'' if len(names) == 1 else 's'}"
+            if isinstance(column, LeftOut):
+                becomes = ""
+            yield column.name, column.word, column.about, column.gaps, becomes, column.note
+
+    def _foot(self) -> str:
+        steps = "".join(f", then {name}" for name, _ in self.steps)
+        return f"{len(self.names)} numbers ({self.dtype}); missing={self.missing!r}, unknown={self.unknown!r}{steps}"
+
+    def __repr__(self) -> str:
+        rows = [_HEADS, *(tuple(map(str, row)) for row in self._shown())]
+        cut = [[text if len(text) <= 60 else f"{text[:57]}..." for text in row] for row in rows]
+        widths = [max(len(row[place]) for row in cut) for place in range(len(_HEADS))]
+        lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in cut]
+        return "\n".join([*lines, f"Plan: {self._foot()}"])
+
+    def _repr_html_(self) -> str:
+        """Return the table for a notebook."""
+        return table(f"Plan: {self._foot()}", _HEADS, self._shown())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Plan.from_dict, (self.to_dict(),)
+
+
+_DTYPES: Final = tuple(np.dtype(kind).name for kind in "?bBhHiIlLefd")
+
+
+def _list(content: Mapping[str, Any], name: str) -> list[Any]:
+    if not isinstance(content[name], list):
+        raise ValueError(f"a plan must have a list of {name!r}, got {str(content[name])[:80]!r}")
+    return list(content[name])
+
+
+def _text(content: Mapping[str, Any], name: str) -> str:
+    if not isinstance(content[name], str):
+        raise ValueError(f"a plan must have a text as {name!r}, got {str(content[name])[:80]!r}")
+    return str(content[name])
+
+
+def _texts(value: object, name: str) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise ValueError(f"a plan must have texts as {name!r}, got {str(value)[:80]!r}")
+    return value
+
+
+_OF_COLUMN: Final[Mapping[str, tuple[type, ...]]] = {
+    "name": (str,), "note": (str,), "gaps": (int,), "low": (int, float), "high": (int, float), "fill": (int, float),
+    "offset": (int, float), "form": (str,), "coerce": (bool,), "whole": (bool,), "days": (bool,), "dtype": (str,),
+}  # fmt: skip
+_OF_TEXTS: Final = ("categories", "classes")
+
+
+def _column(content: object) -> Column:
+    if not isinstance(content, dict) or content.get("kind") not in KINDS:
+        raise ValueError(f"a column of a plan must have a 'kind' of {', '.join(KINDS)}, got {str(content)[:80]!r}")
+    given = dict(content)
+    kind = KINDS[given.pop("kind")]
+    known = {each.name for each in fields(kind)}
+    for name, value in given.items():
+        if name not in known:
+            raise ValueError(f"a column of kind {kind.word!r} has no {str(name)[:80]!r}")
+        if name in _OF_TEXTS:
+            given[name] = tuple(_texts(value, name))
+        elif not isinstance(value, _OF_COLUMN[name]) or (isinstance(value, bool) and bool not in _OF_COLUMN[name]):
+            raise ValueError(f"{name!r} of a column of kind {kind.word!r} must not be {str(value)[:80]!r}")
+    if given.get("dtype", "float32") not in _DTYPES:
+        raise ValueError(f"'dtype' of a label must be one of {', '.join(_DTYPES)}, got {str(given['dtype'])[:80]!r}")
+    return kind(**given)
+
+
+def _label(content: object) -> Label:
+    made = _column(content)
+    if not isinstance(made, Label):
+        raise ValueError(f"a label of a plan must be of the kind 'label', got {made.word!r}")
+    return made
+
+
+def _step(content: object) -> tuple[str, dict[str, Any]]:
+    if (
+        not isinstance(content, list)
+        or len(content) != 2
+        or not isinstance(content[0], str)
+        or not isinstance(content[1], dict)
+    ):
+        raise ValueError(f"a step of a plan must be a name and its arguments, got {str(content)[:80]!r}")
+    return content[0], dict(content[1])
+
+
+def _rows(content: object) -> dict[str, str]:
+    if not isinstance(content, dict) or not all(isinstance(text, str) for pair in content.items() for text in pair):
+        raise ValueError(f"a plan must have texts as 'rows', got {str(content)[:80]!r}")
+    return dict(content)

@@ -1,0 +1,129 @@
+"""Rows of a table, as a program holds them, as the cells of each column: DataFrames, a Series, dicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from nn import arguments
+from nn.dataset.plan.cells import Cells
+
+__all__ = ["DataFrame", "cells_of", "check_columns", "is_rows", "table_of"]
+
+DataFrame: TypeAlias = Any
+"""That of pandas, which is imported only where it is used."""
+
+_FEW = 32  # rows of which all cells are taken at once
+
+
+def is_rows(value: object) -> bool:
+    """Return whether these are rows by column name: a DataFrame, a dict, or a list of dicts."""
+    if isinstance(value, (list, tuple)):
+        return bool(value) and all(isinstance(each, Mapping) for each in value)
+    return isinstance(value, Mapping) or (hasattr(value, "iloc") and getattr(value, "ndim", 0) == 2)
+
+
+def table_of(what: str, rows: Any, names: Sequence[str]) -> list[Cells]:
+    """Return the cells ``(rows,)`` of each of the columns `names`.
+
+    Args:
+        what: the argument, for messages.
+        rows: a DataFrame, a dict of a row, a dict of lists, or a list of dicts; further columns do not count.
+        names: which columns; "" stands for the column without a name that pandas calls ``Unnamed: 0``.
+
+    Raises:
+        TypeError: for anything else.
+        ValueError: for a column that is not there, or is there twice.
+    """
+    if not is_rows(rows):
+        raise TypeError(f"{what} must be a DataFrame with the columns of x, got {type(rows).__name__}; dicts do, too")
+    if hasattr(rows, "iloc"):
+        return _of_frame(what, rows, names)
+    if isinstance(rows, Mapping):
+        return _of_dict(what, rows, names)
+    missing = next(((place, name) for name in names for place, row in enumerate(rows) if name not in row), None)
+    if missing is not None:
+        place, name = missing
+        hint = arguments.did_you_mean(name, map(str, rows[place]))
+        held = ", ".join(map(str, rows[place]))[:400]
+        raise ValueError(f"{what} must name columns ({held}), got no {name!r} in row {place}{hint}")
+    return [_objects([row[name] for row in rows]) for name in names]
+
+
+def _of_dict(what: str, rows: Mapping[str, Any], names: Sequence[str]) -> list[Cells]:
+    check_columns(what, names, list(map(str, rows)))
+    several = {name: isinstance(rows[name], (list, tuple, np.ndarray)) or hasattr(rows[name], "iloc") for name in names}
+    lengths = {len(rows[name]) for name in names if several[name]} or {1}
+    if len(lengths) > 1 or (any(several.values()) and not all(several.values())):
+        raise ValueError(f"{what} must have one value, or as many values, in each column, got lengths {sorted(lengths)}")
+    return [_objects(list(rows[name]) if several[name] else [rows[name]]) for name in names]
+
+
+def _of_frame(what: str, frame: DataFrame, names: Sequence[str]) -> list[Cells]:
+    header = [str(name) for name in frame.columns]
+    if "" in names and "" not in header:
+        header = ["" if name.startswith("Unnamed: ") else name for name in header]
+    places = {name: place for place, name in enumerate(header)}
+    if len(places) < len(header) or not all(name in places for name in names):
+        check_columns(what, names, header)
+    if len(frame) <= _FEW and len(header) <= 4 * len(names):
+        cells = frame.to_numpy(object)
+        return [cells[:, places[name]] for name in names]
+    return [cells_of(what, frame.iloc[:, places[name]]) for name in names]
+
+
+def cells_of(what: str, series: Any) -> Cells:
+    """Return the cells of a Series: numbers and times as arrays of these, all else as objects.
+
+    Raises:
+        TypeError: for a type that no column of a plan has.
+    """
+    dtype = series.dtype
+    kind = getattr(dtype, "kind", "O")
+    if isinstance(dtype, np.dtype) and kind in "biufM":
+        values: Cells = series.to_numpy()
+        return values
+    if kind == "M":  # with a time zone
+        return np.asarray(series.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy())
+    if kind in "biuf" and not _is_sparse(dtype):  # those of pandas, which may have gaps
+        return np.asarray(series.to_numpy(np.float64, na_value=np.nan))
+    if kind in "biuf":
+        return np.asarray(series.to_numpy())
+    if kind in "cmV":
+        raise TypeError(f"{what}: column {str(series.name)!r} must hold numbers, texts, categories or dates, got dtype {dtype}")
+    return np.asarray(series.astype(object).to_numpy(object))
+
+
+def _is_sparse(dtype: object) -> bool:
+    return type(dtype).__name__ == "SparseDtype"
+
+
+def _objects(values: Sequence[Any]) -> Cells:
+    cells = np.empty(len(values), object)
+    cells[:] = list(values)
+    return cells
+
+
+def check_columns(what: str, names: Sequence[str], header: Sequence[str], where: str = "") -> None:
+    """Check that columns are there, each once.
+
+    Args:
+        what: the argument that names them, for messages.
+        names: which columns.
+        header: those that there are.
+        where: where, for messages.
+
+    Raises:
+        ValueError: for a name that is none of the `header`, or stands in it twice.
+    """
+    for name in names:
+        if name not in header:
+            held = ", ".join(header)[:400]
+            hint = arguments.did_you_mean(name, header)
+            if len(header) == 1 and (mark := next((mark for mark in ";\t|," if mark in header[0]), "")):
+                hint = f"; is delimiter={mark!r} meant?"
+            raise ValueError(f"{what} must name columns{where} ({held}), got {name!r}{hint}")
+        if header.count(name) > 1:
+            raise ValueError(f"{what} must have different column names, got {name!r} {header.count(name)} times")

@@ -1,0 +1,87 @@
+"""What a person says of columns, checked: arguments that data sets of tables have in common."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nn.dataset.plan.cells import ISO, Spelling
+from nn.dataset.plan.plan import Plan
+
+__all__ = ["forms_of", "given_plan", "names_of", "spelling_of"]
+
+
+def names_of(owner: object, argument: str, value: Sequence[str]) -> list[str]:
+    """Return a list of different column names; raises TypeError or ValueError naming the argument."""
+    name = type(owner).__name__
+    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence) or not all(isinstance(each, str) for each in value):
+        raise TypeError(f"{name} '{argument}' must be a list of column names, got {value!r}")
+    if not value or len(set(value)) != len(value):
+        raise ValueError(f"{name} '{argument}' must be a list of different column names, got {value!r}")
+    return list(value)
+
+
+def forms_of(owner: object, dates: Mapping[str, str] | Sequence[str] | None) -> dict[str, str]:
+    """Return the form of the dates in each column, ISO 8601 for a list of names; raises TypeError naming the argument."""
+    if not dates:
+        return {}
+    if not isinstance(dates, Mapping):
+        if isinstance(dates, (str, bytes)) or not all(isinstance(name, str) for name in dates):
+            raise TypeError(_wrong_dates(owner, dates))
+        return dict.fromkeys(dates, ISO)
+    if not all(isinstance(part, str) for pair in dates.items() for part in pair):
+        raise TypeError(_wrong_dates(owner, dates))
+    return dict(dates)
+
+
+def _wrong_dates(owner: object, dates: object) -> str:
+    return f"{type(owner).__name__} 'dates' must map column names to formats, as {{'built': '%d.%m.%Y'}}, got {dates!r}"
+
+
+def spelling_of(
+    owner: object, na_values: Sequence[str] | str | None, decimal: str | None, thousands: str | None, usual: Spelling
+) -> tuple[list[str], str, str]:
+    """Return further words for a gap, the decimal mark and that of thousands, those of `usual` for None.
+
+    Raises:
+        TypeError, ValueError: naming the argument.
+    """
+    name = type(owner).__name__
+    words = list(usual.na_values) if na_values is None else [na_values] if isinstance(na_values, str) else list(na_values)
+    if not all(isinstance(word, str) for word in words):
+        raise TypeError(f"{name} 'na_values' must be a list of texts, got {na_values!r}")
+    marks = []
+    for argument, given, default in (("decimal", decimal, usual.decimal), ("thousands", thousands, usual.thousands)):
+        mark = default if given is None else given
+        if (
+            not isinstance(mark, str)
+            or len(mark) != (argument == "decimal" or mark != "")
+            or mark.isalnum()
+            or mark in ("+", "-", "_")
+        ):
+            raise ValueError(
+                f"{name} '{argument}' must be one character that is no digit, no letter and no sign, got {given!r}"
+            )
+        marks.append(mark)
+    if marks[0] == marks[1]:
+        raise ValueError(f"{name} 'decimal' and 'thousands' must be different marks, got {marks[0]!r} twice")
+    return [word.strip() for word in words], marks[0], marks[1]
+
+
+def given_plan(owner: object, plan: Plan | Mapping[str, Any] | str | os.PathLike[str] | None) -> Plan:
+    """Return a plan that is given as itself, as its content, or as a file; an empty one for None.
+
+    Raises:
+        TypeError: for something else.
+        ValueError, OSError: for a content or a file that is none.
+    """
+    if plan is None:
+        return Plan()
+    if isinstance(plan, Plan):
+        return plan
+    if isinstance(plan, (str, os.PathLike)):
+        return Plan.load(plan)
+    if isinstance(plan, Mapping):
+        return Plan.from_dict(plan)
+    raise TypeError(f"{type(owner).__name__} 'plan' must be a Plan, a file of one or its content, got {type(plan).__name__}")

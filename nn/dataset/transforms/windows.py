@@ -1,0 +1,95 @@
+"""Windows over the rows of a time series."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from nn import arguments
+from nn.arrays import Array, refuse_masked
+from nn.dataset.interface import Arrays
+from nn.dataset.transforms.abstract import AbsTransformer
+from nn.dataset.transforms.order import check_pairs
+
+__all__ = ["Windows"]
+
+
+class Windows(AbsTransformer, configured=True):
+    """Windows of consecutive rows of a time series, each with the label that lies `horizon` rows behind its last row.
+
+    Samples ``(n, features)`` become ``(windows, steps, features)``, labels ``(n, ...)`` one for each window. Rows must stand
+    in the order of time, and the test part must be the last one: ``split="last"`` of a data set, or parts of one's own.
+    No window looks ahead: those to train on, with their labels, lie in the training part; those to evaluate on have their
+    label in the test part, and begin with the last rows of training, which are past by then. A job refuses data sets with
+    another split, and `Shuffle` before it.
+
+    At prediction n rows give ``n - steps + 1`` windows, so the last `steps` rows give one.
+
+    Args:
+        steps: the rows of a window.
+        horizon: how many rows behind the last row of a window its label stands, 1 for the next row.
+        past: whether the labels of the rows of a window are features, too, behind the others, as a series has that is
+            predicted from itself. Labels must then be numbers.
+
+    Raises:
+        ValueError: for fewer rows than a window and its label take, for samples that are no rows of features, and for
+            another number of labels than of samples.
+
+    >>> x, y = np.arange(6.0)[:, None], np.arange(6.0) * 10
+    >>> train_x, train_y, test_x, test_y = nn.dataset.transforms.Windows(3)(x[:5], y[:5], x[5:], y[5:])
+    >>> train_x[:, :, 0].tolist(), train_y.tolist(), test_x[:, :, 0].tolist(), test_y.tolist()
+    ([[0.0, 1.0, 2.0], [1.0, 2.0, 3.0]], [30.0, 40.0], [[2.0, 3.0, 4.0]], [50.0])
+    """
+
+    def __init__(self, steps: int, horizon: int = 1, past: bool = False) -> None:
+        self.window = arguments.integer(self, "steps", steps, minimum=1)
+        self.horizon = arguments.integer(self, "horizon", horizon, minimum=1)
+        self.past = bool(arguments.instance(self, "past", past, bool))
+
+    def argument(self, name: str) -> int | bool:
+        """Return one argument as `get_config` gives it; `steps` of a transform are something else."""
+        return self.window if name == "steps" else bool(self.past) if name == "past" else self.horizon
+
+    @property
+    def needs_labels(self) -> bool:
+        """Whether labels of the rows are features."""
+        return self.past
+
+    def fitted(self, train_x: Array, train_y: Array) -> Windows:
+        """Return this transform, which has no statistics."""
+        return self
+
+    def at_prediction(self, x: Array, y: Array | None) -> tuple[Array, Array | None]:
+        """Return the windows of rows; raises ValueError for fewer rows than `steps`."""
+        if len(x) < self.window:
+            raise ValueError(f"Windows 'steps' must be at most the number of rows, {len(x)}, got {self.window}")
+        return self._windows(self._with_past(x, y)), None
+
+    def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
+        """Return windows and labels of both parts; nothing is random here."""
+        refuse_masked("Windows samples and labels", train_x, train_y, test_x, test_y)
+        for x, y in ((train_x, train_y), (test_x, test_y)):
+            if x.ndim != 2:
+                raise ValueError(f"Windows needs rows of features, (rows, features), got shape {x.shape}")
+            check_pairs(self, x, y)
+        reach = self.window + self.horizon
+        if len(train_x) < reach:
+            raise ValueError(
+                f"Windows needs training rows for a window and its label, {reach} for steps={self.window} and "
+                f"horizon={self.horizon}, got {len(train_x)}"
+            )
+        before = reach - 1
+        test_x, seen_y = np.concatenate([train_x[-before:], test_x]), np.concatenate([train_y[-before:], test_y])
+        parts = []
+        for x, y in ((train_x, train_y), (test_x, seen_y)):
+            parts += [self._windows(self._with_past(x, y))[: -self.horizon], y[before:]]
+        return parts[0], parts[1], parts[2], parts[3]
+
+    def _with_past(self, x: Array, y: Array | None) -> Array:
+        if not self.past or y is None:
+            return x
+        return np.concatenate([x, y.reshape(len(y), -1).astype(np.result_type(x.dtype, y.dtype, np.float32))], axis=1)
+
+    def _windows(self, x: Array) -> Array:
+        windows: Array = np.ascontiguousarray(np.moveaxis(sliding_window_view(x, self.window, axis=0), -1, 1))
+        return windows
