@@ -6,7 +6,7 @@ import os
 from abc import ABC
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from nn.gradient_descent.interface import IGradientDescent
 from nn.model import model_file
 from nn.model.batches import as_type
 from nn.model.history import History
+from nn.model.inputs import is_rows
 from nn.model.network import freeze, trace
 from nn.model.scored_network import evaluation_source, split_validation, training_source
 from nn.model.section import FragmentRunner, Section
@@ -27,6 +28,9 @@ from nn.plan.plan import OnGradient
 from nn.tensor_files import ModelFileError
 from nn.value.store import VariableStore
 from nn.value.value import Value, Variable
+
+if TYPE_CHECKING:
+    from nn.dataset.plan.kinds import Unknown
 
 EPOCHS = 4
 """How many epochs `fit` trains if it is not told."""
@@ -95,6 +99,9 @@ class Model(TrainedNetwork, ABC):
             seed = self.seed if self._history.seed is None else self._history.seed
         arguments.integer("fit()", "seed", seed, minimum=0)
         callbacks = _callbacks(callbacks)
+        names = x
+        if label is not None:
+            x, label = self.rows_as_samples("fit() 'x'", x), self._labels_of(label)
         data: tuple[Any, Any, Any] = (x, label, sample_weight)
         kept = 0
         if validation_split:
@@ -108,7 +115,9 @@ class Model(TrainedNetwork, ABC):
         validation = None
         if validation_data is not None:
             name = "fit() 'validation_data'"
+            validation_data = self._known(validation_data)
             validation = evaluation_source(self, validation_data, name, passes=epochs, first=kept)
+        self._remember_names(names)
         for callback in callbacks:
             callback.model = self
             callback.params = {"epoch": epochs, "batch_size": batch_size, "steps": source.steps, "seed": seed}
@@ -117,6 +126,49 @@ class Model(TrainedNetwork, ABC):
         with self.callback_states.attached(callbacks):
             training.run(epochs, source, validation)
         return self._history
+
+    def evaluate(self, x: Any, label: Any = None, batch_size: int = 1024, *, sample_weight: Any = None) -> dict[str, float]:
+        """Return {'Loss': ..., <metric>: ...} over all samples, whatever the batch size.
+
+        Args:
+            x: an array, or rows of a table where the model has `inputs`; without `label` rows with the column of the labels,
+                a tuple (x, label), a `DataFeeder` or an iterable of batches, as in `fit`.
+            label: the labels.
+            batch_size: how many samples are computed at a time.
+            sample_weight: of each sample ``(n,)``.
+
+        Raises:
+            ValueError: naming the first sample that is not finite; as `Plan.encode`.
+        """
+        plan = self.inputs
+        if label is None and plan is not None and plan.columns and is_rows(x):
+            x, label = plan.labelled(x)
+        elif label is None:
+            x = self._known(x)
+        else:
+            x, label = self._known((x, label))
+        return super().evaluate(x, label, batch_size, sample_weight=sample_weight)
+
+    def predict(self, x: Any, batch_size: int = 1024, *, unknown: Unknown | None = None) -> Array:
+        """Return the output for every sample.
+
+        Args:
+            x: samples ``(n, ...)``; where the model has `inputs`, also rows of a table, by column name.
+            batch_size: how many samples are computed at a time.
+            unknown: what becomes of a category of the rows that the plan does not have: "error", or "none" of the categories;
+                None for what the plan says.
+
+        Raises:
+            ValueError: naming the first sample that is not finite; as `Plan.encode`.
+        """
+        return super().predict(self.rows_as_samples("predict() 'x'", x, unknown), batch_size)
+
+    def _known(self, data: Any) -> Any:
+        """A pair of rows and labels as samples and labels, all else as it is."""
+        if not isinstance(data, tuple) or len(data) not in (2, 3):
+            return data
+        x, label, *weight = data
+        return (self.rows_as_samples("'x'", x), self._labels_of(label), *weight)
 
     def _epochs(self, epoch: int | None, until_epoch: int | None) -> int:
         if until_epoch is None:
@@ -150,6 +202,7 @@ class Model(TrainedNetwork, ABC):
         whole, place = self.origin()
         whole_shape, begin, end = (graph.placeholder.shape, None, None) if place is None else place.values()
         front = Fragment(_untrained(whole), whole_shape, begin, name)
+        front.inputs = self.inputs
         back = Fragment(_untrained(whole), whole_shape, name, end)
         for half in (front, back):
             half.take_over(self)

@@ -22,6 +22,7 @@ from nn.optimizer.interface import IOptimizer
 from nn.tensor_files import ModelFileError, dump, parse
 
 if TYPE_CHECKING:
+    from nn.dataset.plan.plan import Plan
     from nn.model.trained_network import TrainedNetwork
 
 FORMAT = "psgd.model/2"
@@ -29,11 +30,22 @@ FORMAT = "psgd.model/2"
 _RULE = "rule:"
 _KEYS = {"model", "part", "input_shape", "seed", "dtype", "loss", "metrics", "optimizer", "epochs", "fit_seed", "callbacks"}
 _FROZEN = "frozen"
-"""The only field that may be missing, where no variable is frozen."""
+"""A field that may be missing, where no variable is frozen."""
+_INPUTS = "inputs"
+"""A field that may be missing, where there is no plan of columns."""
 
 
-def pack(model: TrainedNetwork) -> bytes:
-    """Return the file of a model; raise ValueError before `setup`, TypeError for a configuration that JSON cannot hold."""
+def pack(model: TrainedNetwork, inputs: Plan | None = None) -> bytes:
+    """Return the file of a model.
+
+    Args:
+        model: set up.
+        inputs: the plan of columns, None for that of the model.
+
+    Raises:
+        ValueError: before `setup`.
+        TypeError: for a configuration that JSON cannot hold.
+    """
     values = {variable.name: variable.value for variable in model.store.everything}
     whole, part = model.origin()
     progress, arrays = pack_progress(model)
@@ -51,6 +63,9 @@ def pack(model: TrainedNetwork) -> bytes:
     frozen = [variable.name for variable in model.store.everything if variable.frozen]
     if frozen:
         config[_FROZEN] = frozen
+    plan = model.inputs if inputs is None else inputs
+    if plan is not None:
+        config[_INPUTS] = plan.to_dict()
     values.update(arrays)
     if model.rule is not None:
         state = model.rule.state_dict()
@@ -83,8 +98,8 @@ def _read_config(text: str) -> dict[str, Any]:
         config = json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
         raise ModelFileError(f"'config' is not JSON: {error}") from error
-    if not isinstance(config, dict) or config.keys() - {_FROZEN} != _KEYS:
-        wrong = sorted(_KEYS ^ config.keys() - {_FROZEN})[:3] if isinstance(config, dict) else "no object"
+    if not isinstance(config, dict) or config.keys() - {_FROZEN, _INPUTS} != _KEYS:
+        wrong = sorted(_KEYS ^ config.keys() - {_FROZEN, _INPUTS})[:3] if isinstance(config, dict) else "no object"
         raise ModelFileError(f"'config' must have exactly the fields {', '.join(sorted(_KEYS))}; wrong: {wrong}")
     if not isinstance(config["metrics"], list):
         raise ModelFileError(f"'metrics' must be a list, got {str(config['metrics'])[:80]}")
@@ -111,6 +126,10 @@ def _rebuild(
     take_progress(model, config, values)
     shape = arguments.shape("model file", "input_shape", config["input_shape"], unknown=1)
     model.restore(shape, values, config[_FROZEN])
+    if _INPUTS in config:
+        from nn.dataset.plan.plan import Plan  # noqa: PLC0415 - for a model that has one
+
+        model.inputs = Plan.from_dict(config[_INPUTS])
     if config["optimizer"] is not None:
         _restore_optimizer(model, config["optimizer"], state, custom_objects)
     elif state:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -277,7 +278,7 @@ def split_validation(x: Any, label: Any, weight: Any, share: float) -> tuple[tup
     for array in arrays:
         if array is not None and array.shape[:1] != (samples,):
             raise ValueError(f"fit() 'x', 'label' and 'sample_weight' must be of one length, got {samples} and {array.shape}")
-    kept = int(samples * (1 - share))
+    kept = samples - math.ceil(round(samples * share, 9))  # 0.9 of 10 is 9, whatever 1 - 0.9 is
     if not 0 < kept < samples:
         raise ValueError(f"fit() 'validation_split' must leave samples on both sides, got {share} of {samples} samples")
     first, last = ([None if array is None else array[rows] for array in arrays] for rows in (slice(kept), slice(kept, None)))

@@ -14,12 +14,12 @@ from nn.gradient_descent.interface import IGradientDescent
 from nn.loss.loss import Loss
 from nn.metric.metric import Metric
 from nn.model.history import CallbackStates, History
-from nn.model.scored_network import ScoredNetwork
+from nn.model.inputs import Planned
 from nn.names import LossName, MetricName, OptimizerName, class_of
 from nn.optimizer.interface import GDOptimizer, IOptimizer, OpContainer
 
 
-class TrainedNetwork(ScoredNetwork, ABC):
+class TrainedNetwork(Planned, ABC):
     """What `Model` can do without `fit`, which is built on it."""
 
     def __init__(self, input_shape: Sequence[int | None] | None = None, *, seed: int = 0, dtype: DType = "float32") -> None:
@@ -91,8 +91,16 @@ class TrainedNetwork(ScoredNetwork, ABC):
     def to_bytes(self) -> bytes:
         """Return the content of a model file: structure, weights, loss, metrics, history, and the rule with its state."""
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a model file, safetensors with a JSON configuration; an older file is replaced in one step or stays."""
+    def save(self, path: str | os.PathLike[str], inputs: Any = None) -> None:
+        """Write a model file, safetensors with a JSON configuration; an older file is replaced in one step or stays.
+
+        Args:
+            path: of the file.
+            inputs: the plan of columns that rows are predicted by, as `inputs` takes it: a plan, a data set, or a list of one
+                of these and fitted transforms. The model keeps it. None keeps what the model has.
+        """
+        if inputs is not None:
+            self.inputs = inputs
         tensor_files.write_file(path, self.to_bytes())
 
     def fit_history(self) -> History:

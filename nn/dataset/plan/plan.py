@@ -188,6 +188,17 @@ class Plan:
         x = self.encode(rows, unknown)
         return apply_steps(self, x, lambda: self.labels_of(rows)) if self.steps else x
 
+    def labelled(self, rows: Any, unknown: Unknown | None = None) -> tuple[Array, Array]:
+        """Return samples and labels of rows as the model is evaluated on them, after the `steps`; raises as these do."""
+        x, y = self.encode(rows, unknown), self.labels_of(rows)
+        if not self.steps:
+            return x, y
+        from nn.dataset.plan.steps import built  # noqa: PLC0415 - as above
+
+        for step in built(self):
+            x, y = step.at_evaluation(x, y)
+        return x, y
+
     def samples(self, x: Array) -> Array:
         """Return what the model takes of samples that are arrays: floats as they are, integers after the `steps`."""
         if x.dtype.kind not in "biu" or not self.steps:

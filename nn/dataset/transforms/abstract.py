@@ -71,6 +71,11 @@ class AbsTransformer(Configurable, ABC):
         """
         return x, y
 
+    def at_evaluation(self, x: Array, y: Array) -> tuple[Array, Array]:
+        """Return samples and their labels as a trained model is evaluated on them; the arguments are as in `at_prediction`."""
+        samples, labels = self.at_prediction(x, y)
+        return samples, y if labels is None else labels
+
     @property
     def deals_blocks(self) -> bool:
         """Whether the order it gives the samples says which block of a job gets which; a job then leaves them there."""

@@ -65,6 +65,13 @@ class Windows(AbsTransformer, configured=True):
             raise ValueError(f"Windows 'steps' must be at most the number of rows, {len(x)}, got {self.window}")
         return self._windows(self._with_past(x, y)), None
 
+    def at_evaluation(self, x: Array, y: Array) -> tuple[Array, Array]:
+        """Return the windows of rows that have a label, and these; raises ValueError for fewer rows than a window takes."""
+        reach = self.window + self.horizon
+        if len(x) < reach:
+            raise ValueError(f"Windows needs {reach} rows for a window and its label, got {len(x)}")
+        return self._windows(self._with_past(x, y))[: -self.horizon], y[reach - 1 :]
+
     def __call__(self, train_x: Array, train_y: Array, test_x: Array, test_y: Array, seed: int = 0) -> Arrays:
         """Return windows and labels of both parts; nothing is random here."""
         refuse_masked("Windows samples and labels", train_x, train_y, test_x, test_y)
