@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, TypeAlias
 
 import numpy as np
 
 try:
-    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
     from sklearn.model_selection import train_test_split
     from sklearn.utils import check_random_state, compute_class_weight
     from sklearn.utils.multiclass import check_classification_targets
@@ -23,21 +24,103 @@ except ImportError as error:
 
 from nn import arguments
 from nn.activation.activation import Activation
-from nn.activation.sigmoids import Softmax
 from nn.arrays import Array
 from nn.callback.callback import Callback
+from nn.dataset.array import ArrayDataset
+from nn.dataset.plan.plan import Plan
+from nn.dataset.transforms.normalize import Normalize
 from nn.gradient_descent.interface import IGradientDescent
 from nn.layer.core import Dense
 from nn.loss.cross_entropy import Cross_Entropy_With_Softmax
 from nn.loss.loss import Loss
 from nn.loss.regression import MSELoss
+from nn.model.inputs import is_rows, probabilities
 from nn.model.model import Model
 from nn.model.sequential import SequentialModel
 from nn.names import ActivationName, LossName, OptimizerName, class_of, part
 
-__all__ = ["NeuralClassifier", "NeuralRegressor"]
+__all__ = ["NeuralClassifier", "NeuralRegressor", "TableEncoder"]
 
 MakeModel: TypeAlias = Callable[[int, int], Model]
+
+
+def plan_of(x: Any, y: Any = None, **how: Any) -> Plan:
+    """Return the plan of a DataFrame, by all of its rows, with the column of the labels where `y` names one.
+
+    Args:
+        x: the features.
+        y: the labels, a Series for a name.
+        how: arguments of `ArrayDataset`.
+    """
+    labels = np.zeros(len(x)) if y is None else y
+    return ArrayDataset(x, labels, x, labels, **how).plan
+
+
+class TableEncoder(TransformerMixin, BaseEstimator):
+    """The numbers of a DataFrame with texts, categories, dates and gaps, by a plan of columns, for a pipeline.
+
+    `fit` makes the plan by all rows, as `nn.dataset.ArrayDataset` does, and `transform` goes by it, for columns by name.
+    After `fit` there is `plan_`; ``pipeline[-1].model_.save(path, inputs=pipeline[0].plan_)`` keeps it in the model file.
+
+    Args:
+        missing: what becomes of a missing cell: "error", "nan" or "fill".
+        unknown: what becomes of a category that `fit` has not seen: "error", or "none" of the categories.
+        categories: columns that are texts, whatever they look like.
+        dates: columns of dates, a dict of their forms or a list of names.
+        numbers: columns that are numbers, whatever they look like; what is none is missing.
+        normalize: whether mean 0 and standard deviation 1 are made of each number.
+        plan: a plan to go by, in place of one that `fit` makes.
+
+    >>> import pandas
+    >>> rows = pandas.DataFrame({"city": ["Bern", "Chur"], "area": [50, 60]})
+    >>> TableEncoder().fit(rows).transform(rows).tolist()
+    [[1.0, 0.0, 50.0], [0.0, 1.0, 60.0]]
+    """
+
+    def __init__(
+        self,
+        missing: str = "error",
+        unknown: str = "error",
+        categories: Sequence[str] | None = None,
+        dates: Any = None,
+        numbers: Sequence[str] | None = None,
+        normalize: bool = False,
+        plan: Any = None,
+    ) -> None:
+        self.missing = missing
+        self.unknown = unknown
+        self.categories = categories
+        self.dates = dates
+        self.numbers = numbers
+        self.normalize = normalize
+        self.plan = plan
+
+    def fit(self, X: Any, y: Any = None) -> TableEncoder:
+        """Make the plan of these rows; raise ValueError naming row and column of what it does not take."""
+        if not hasattr(X, "iloc") or getattr(X, "ndim", 0) != 2:
+            raise TypeError(f"TableEncoder 'X' must be a DataFrame, got {type(X).__name__}")
+        if self.plan is None:
+            how = {"missing": self.missing, "unknown": self.unknown, "categories": self.categories}
+            plan = plan_of(X, y, dates=self.dates, numbers=self.numbers, **how)
+        else:
+            plan = arguments.instance(self, "plan", self.plan, Plan)
+        if self.normalize and not plan.steps:
+            x = plan.encode(X)
+            plan = plan.followed_by(Normalize().fitted(x, x))
+        self.plan_ = plan
+        self.n_features_in_ = X.shape[1]
+        self.feature_names_in_ = np.array(list(map(str, X.columns)), object)
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Return the numbers ``(rows, numbers)``; raise ValueError naming row and column of what the plan does not take."""
+        check_is_fitted(self)
+        return self.plan_.apply(X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Return the names of the numbers."""
+        check_is_fitted(self)
+        return np.array(self.plan_.names, object)
 
 
 class NeuralEstimator(BaseEstimator):
@@ -90,6 +173,7 @@ class NeuralEstimator(BaseEstimator):
             if model.built:
                 raise ValueError(f"{type(self).__name__} 'model' must make a model without setup(), got one with variables")
             model.seed, model.dtype = seed, dtype
+        model.inputs = self._plan
         model.compile(self._rule(), part(self, "loss", loss if self.loss is None else deepcopy(self.loss), Loss, "nn.loss"))
         return model
 
@@ -133,12 +217,57 @@ class NeuralEstimator(BaseEstimator):
         scaled: Array = weight / weight.mean()
         return scaled
 
+    @classmethod
+    def from_model(cls, model: Model) -> Any:
+        """Return a fitted estimator for a trained model, such as that of a job or of a file.
+
+        It predicts rows of a table as the model does, by the plan in `model.inputs`, in a pipeline of scikit-learn, too.
+
+        Args:
+            model: trained; it is not copied.
+
+        >>> x, y = np.eye(4), np.array([0, 1, 0, 1])
+        >>> trained = NeuralClassifier(hidden=[4], epochs=2, random_state=0).fit(x, y).model_
+        >>> NeuralClassifier.from_model(trained).predict(x).shape
+        (4,)
+        """
+        made = cls()
+        made.model_ = arguments.instance(cls.__name__, "model", model, Model)
+        made.n_features_in_ = int(np.prod(model.graph.placeholder.shape[1:]))
+        made.history_, made.n_iter_ = model.fit_history(), model.epochs_trained
+        made._take(model)
+        return made
+
+    def _take(self, model: Model) -> None:
+        """Know what the estimator needs beside the model."""
+
+    def _rows(self, x: Any) -> bool:
+        """Whether these are rows of a table that a plan makes numbers of."""
+        plan = self.model_.inputs
+        return plan is not None and bool(plan.columns) and is_rows(x)
+
+    def _encoded(self, x: Any, y: Any, reset: bool) -> Any:
+        """Samples as they came; of a DataFrame with texts, categories or dates the numbers that a plan makes of it."""
+        if not hasattr(x, "iloc") or getattr(x, "ndim", 0) != 2 or all(getattr(d, "kind", "") in "biuf" for d in x.dtypes):
+            self._plan = None if reset else getattr(self, "_plan", None)
+            return x
+        if reset:
+            self._plan = plan_of(x, y)
+        if self._plan is None:
+            raise ValueError(
+                f"{type(self).__name__} 'X' must hold numbers, as in the first call, got texts, categories or dates"
+            )
+        return self._plan.encode(x)
+
     def _output(self, x: Any) -> Array:
         check_is_fitted(self)
+        if self._rows(x):
+            return self.model_.predict(x)
         found: Array = self.model_.predict(validate_data(self, x, dtype=[np.float64, np.float32], reset=False))
         return found
 
     def _samples(self, x: Any, y: Any, reset: bool, **how: Any) -> tuple[Array, Array]:
+        x = self._encoded(x, y, reset)
         samples, labels = validate_data(self, x, y, dtype=[np.float64, np.float32], reset=reset, **how)
         return samples, labels
 
@@ -184,7 +313,12 @@ class NeuralRegressor(RegressorMixin, NeuralEstimator):
     def predict(self, X: Any) -> Array:
         """Return the predictions, of the shape of the `y` that `fit` was given."""
         found = self._output(X)
+        if self.model_.inputs is not None:
+            found = self.model_.inputs.restore(found)
         return found.reshape(len(found)) if self._flat else found
+
+    def _take(self, model: Model) -> None:
+        self._flat = model.graph.output.shape[-1] == 1
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -280,12 +414,7 @@ class NeuralClassifier(ClassifierMixin, NeuralEstimator):
 
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of each class, (samples, classes), in the order of `classes_`."""
-        output = self._output(X)
-        if isinstance(self.model_.graph.output.operation, Softmax):
-            return output
-        powers = np.exp(output - output.max(axis=1, keepdims=True))
-        found: Array = powers / powers.sum(axis=1, keepdims=True)
-        return found
+        return probabilities(self.model_, self._output(X))
 
     def predict(self, X: Any) -> Array:
         """Return the most probable class of each sample."""
@@ -293,10 +422,20 @@ class NeuralClassifier(ClassifierMixin, NeuralEstimator):
         found: Array = self.classes_[places]
         return found
 
+    def _take(self, model: Model) -> None:
+        outputs = model.graph.output.shape[-1]
+        if len(model.graph.output.shape) != 2 or outputs < 2:
+            raise ValueError(f"NeuralClassifier 'model' must have an output for each class, got {model.graph.output.shape}")
+        names = None if model.inputs is None else model.inputs.classes
+        self.classes_ = np.arange(outputs) if names is None else np.array(names)
+
     def _begin(self, x: Array, classes: Array) -> None:
         if len(classes) < 2:
             raise ValueError(f"NeuralClassifier needs samples of at least two classes, got one class, {classes.tolist()}")
         self.classes_ = classes
+        if self._plan is not None and len(self._plan.labels) == 1:
+            label = replace(self._plan.labels[0], classes=tuple(map(str, classes.tolist())), dtype="int64")
+            self._plan = replace(self._plan, labels=(label,))
         self.model_ = self._make(x.shape[1], len(classes), x.dtype, Cross_Entropy_With_Softmax())
 
     def _numbered(self, x: Array, labels: Array, sample_weight: Any) -> tuple[Array, Array | None]:

@@ -24,7 +24,7 @@ from .nodes import InProcessNodes
 from .options import JobOptions, options
 from .remote_run import run_on_agents
 from .run import JobResult
-from .spec import JobSpec, make_spec
+from .spec import JobSpec, make_spec, with_data
 from .training import Samples
 
 if TYPE_CHECKING:
@@ -132,8 +132,10 @@ class ParallelSGD:
         with shown, telling("The job", _log):
             if not self._model.built:
                 raise ValueError("ParallelSGD 'model' must have its variables: give it an input_shape and call setup()")
-            spec = make_spec(self._model, self._data, self._transform, options.without_words())
+            options = options.without_words()
+            spec = make_spec(self._model, self._data, self._transform, options)
             arrays, nodes = self._data.load(), options.nodes
+            spec = with_data(spec, arrays)
             check_data(self._model, arrays, self._transform, spec.plan, self._data)
             _log.info("Start job.")
             listed = "".join(f"\n\t\t-->ID: {node:3d}\t\tAddress:  {address}" for node, address in sorted(nodes.items()))

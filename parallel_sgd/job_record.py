@@ -35,7 +35,7 @@ def write_job_file(folder: Path, spec: JobSpec, job: str) -> None:
 
     Raises: OSError.
     """
-    content = spec.model.to_bytes()
+    content = spec.model_file()
     (folder / MODEL_FILE).write_bytes(content)
     publish(folder / NAME, job_text(spec, job, content), 0o644)
 

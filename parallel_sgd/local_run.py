@@ -32,7 +32,7 @@ from .report import TrainingReport, model_name
 from .run import JobResult, new_run, write_run_manifest
 from .run_page.outcome import reported
 from .spec import JobSpec
-from .training import Hooks, Samples
+from .training import Hooks, Samples, prepared
 from .worker import Worker, build_worker
 
 START_SECONDS = 1.0  # for nodes that are here already
@@ -56,8 +56,9 @@ def run_here(spec: JobSpec, arrays: Samples, followers: Followers | None = None)
 def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followers: Followers | None) -> JobResult:
     shipped = spec.shipped()
     classes = pack({"objects": shipped}).classes  # and a job that could not travel is refused here too
-    samples = arrays if spec.transform is None else spec.transform(*arrays, seed=spec.options.seed)
-    content, title = spec.model.to_bytes(), spec.options.mission_title
+    content, title = spec.model_file(), spec.options.mission_title
+    whole = Model.from_bytes(content, shipped["custom_objects"])
+    samples = prepared(whole, spec.transform, arrays, spec.options.seed, keeps_plan=spec.inputs is not None)
     clock = SkippingClock()
     workers: dict[int, Worker] = {}
     participants: dict[int, Participant] = {}
@@ -69,6 +70,7 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
 
     def build(node: int, channel: MemoryChannel) -> Worker:
         model = Model.from_bytes(content, shipped["custom_objects"])
+        model.inputs = whole.inputs
         folder = make_folder(node)
         resumption = resumptions.get(node)
         earlier = None if resumption is None else resumption.earlier()
@@ -93,7 +95,8 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
     def keeper(node: int, folder: Path) -> Keeper | None:
         if spec.options.checkpoint_every is None:
             return None
-        model = ModelFile(content, shipped["custom_objects"], folder / model_name(title, node)) if node >= 0 else None
+        path = folder / model_name(title, node)
+        model = ModelFile(content, shipped["custom_objects"], path, whole.inputs) if node >= 0 else None
         store = Store(folder / FOLDER, job_id, keep_every=spec.options.keep_every)
         return Keeper(store, spec.plan.header(job_id, node), model)
 

@@ -167,7 +167,7 @@ def job_resources(spec: JobSpec, samples_size: int, record: str = "") -> Resourc
             "has_buffers": bool(spec.model.store.buffers),
             "server_keeps": spec.server_keeps,
         },
-        MODEL: np.frombuffer(spec.model.to_bytes(), np.uint8),
+        MODEL: np.frombuffer(spec.model_file(), np.uint8),
         OPTIMIZER: {"op_type": options.op_type.__name__, "gd_type": options.gd_type.__name__},
         DATA: {"name": spec.data.name, "checksum": spec.data.checksum(), "bytes": samples_size},
         MISC: {

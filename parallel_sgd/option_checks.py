@@ -13,6 +13,7 @@ from network import faults
 from network.values import encode
 from nn import arguments
 from nn.callback import Callback
+from nn.model.class_weights import BALANCED
 from rpc import shipping, submit
 from rpc.files import is_safe_name
 from rpc.job import PORTABLE
@@ -133,12 +134,14 @@ def writers(name: str, value: Any) -> tuple[Any, ...]:
     return interface.check_writers(name, value)
 
 
-def weights(name: str, value: Any) -> dict[int, float] | None:
-    if value is None:
-        return None
+def weights(name: str, value: Any) -> dict[int | str, float] | str | None:
+    if value is None or value == BALANCED:
+        return None if value is None else BALANCED
     if not isinstance(value, Mapping):
-        raise TypeError(f"'{name}' must map class numbers to weights, got {type(value).__name__}")
+        got = repr(value) if isinstance(value, str) else type(value).__name__
+        raise TypeError(f"'{name}' must map class numbers or names to weights, or be 'balanced', got {got}")
     for label in value:
-        if isinstance(label, bool) or not isinstance(label, Integral):
-            raise ValueError(f"'{name}' must have class numbers as keys, got {label!r}")
-    return {int(label): number(0)(f"{name}[{label}]", weight) for label, weight in value.items()}
+        if isinstance(label, bool) or not isinstance(label, (Integral, str)):
+            raise ValueError(f"'{name}' must have class numbers or names as keys, got {label!r}")
+    checked = ((label, number(0)(f"{name}[{label}]", weight)) for label, weight in value.items())
+    return {label if isinstance(label, str) else int(label): weight for label, weight in checked}

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
 
 from nn.callback import Callback
+from nn.model.class_weights import BALANCED
 
 from .batch_sync.sync.interface import SyncSetting
 from .profiles import FixedBlocks
@@ -111,19 +112,29 @@ class Pairs(Form):
 
 
 class Weights(Form):
-    """CLASS=WEIGHT with commas between them."""
+    """CLASS=WEIGHT with commas between them, where a class is a number or a name of the data; or balanced."""
 
-    def read(self, option: str, given: str | None) -> dict[int, float] | None:
-        if given is None:
-            return None
-        pairs = [part.partition("=") for part in given.split(",")]
+    def read(self, option: str, given: str | None) -> dict[int | str, float] | str | None:
+        if given is None or given.strip() == BALANCED:
+            return given and BALANCED
+        pairs = [part.rpartition("=") for part in given.split(",")]
         try:
-            return {int(label): float(weight) for label, _, weight in pairs}
+            if not all(label.strip() for label, _, _ in pairs):
+                raise ValueError
+            return {_class(label.strip()): float(weight) for label, _, weight in pairs}
         except ValueError:
-            raise ValueError(f"{option} must be CLASS=WEIGHT with commas between them, got {given!r}.") from None
+            raise ValueError(f"{option} must be CLASS=WEIGHT with commas between them, or balanced, got {given!r}.") from None
 
-    def write(self, value: Mapping[int, float] | None) -> str | None:
-        return None if value is None else ",".join(f"{label}={weight!r}" for label, weight in value.items())
+    def write(self, value: Mapping[int | str, float] | str | None) -> str | None:
+        if value is None or isinstance(value, str):
+            return value
+        if any("," in str(label) or str(label) != str(label).strip() for label in value):
+            raise Unnamed("a class whose name has a comma or blanks at its ends")
+        return ",".join(f"{label}={weight!r}" for label, weight in value.items())
+
+
+def _class(text: str) -> int | str:
+    return int(text) if text.lstrip("-").isdecimal() else text
 
 
 class RuleParameters(Form):

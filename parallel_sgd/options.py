@@ -322,10 +322,11 @@ class JobOptions(Options):
         flag("--page", "output", "show the run on a page while it goes on (default: no)", action="store_true"),
         travels=HERE,
     )
-    class_weight: Mapping[int, float] | None = option(
+    class_weight: Mapping[int, float] | Mapping[str, float] | Literal["balanced"] | None = option(
         None,
         "{class: weight} multiplies the losses of the training samples of a class, as in `Model.fit`; those that it leaves "
-        "out have 1. Evaluations are not weighted.",
+        "out have 1. A class is a number, or a name that the data set gives it. 'balanced' weighs each class by the inverse of "
+        "its share. Evaluations are not weighted.",
         check.weights,
         flag(
             "--class-weight",

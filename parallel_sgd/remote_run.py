@@ -48,7 +48,7 @@ def run_on_agents(spec: JobSpec, arrays: Samples, followers: Followers | None = 
     nodes.check_open()
     job = new_job_id()
     is_local = isinstance(nodes, LocalNodes)
-    record = "" if spec.is_local else job_text(spec, job, spec.model.to_bytes())  # the folder of a local run has it
+    record = "" if spec.is_local else job_text(spec, job, spec.model_file())  # the folder of a local run has it
     manifest = make_manifest(spec, sum(array.nbytes for array in arrays), job, record)
     agents = nodes.agents if isinstance(nodes, LocalNodes) else None
     run = new_run(spec, job, ON_AGENTS if agents is None else ON_LOCAL_WORKERS)

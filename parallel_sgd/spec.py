@@ -6,14 +6,16 @@ import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from network.faults.plan import FaultPlan
 from network.nodes import is_loopback
 from nn.dataset import ArrayDataset
-from nn.dataset.interface import AbsDataset
-from nn.dataset.transforms.abstract import AbsTransformer
+from nn.dataset.interface import PARTS, AbsDataset, row_checksums_of
+from nn.dataset.transforms.abstract import AbsTransformer, check_order
 from nn.model import Model
+from nn.model.class_weights import weights_by_number
+from nn.model.model_file import pack
 from nn.optimizer import OpContainer
 from nn.registry import custom_classes
 from nn.threads import describe_blas, has_portable_bits, limited_to_one_thread
@@ -38,12 +40,17 @@ from .option_fields import CODE, VALUE
 from .options import AssignmentType, JobOptions
 from .plan import WorkerPlan, server_codecs
 from .profiles.blockassignment.abstract import ISetting
+from .training import Samples
+
+if TYPE_CHECKING:
+    from nn.dataset.plan.plan import Plan as DataPlan
 
 
 @dataclass(frozen=True)
 class JobSpec:
     """A checked job; `plan` is what all workers agree on, `asked` the options before anything left open in them was decided,
-    `remark` what its user is told of that.
+    `remark` what its user is told of that. `inputs` is the plan of columns of the data set, which the transform completes on
+    the workers; None where the model keeps its own.
     """
 
     plan: WorkerPlan
@@ -59,6 +66,11 @@ class JobSpec:
     is_local: bool
     asked: JobOptions
     remark: str = ""
+    inputs: DataPlan | None = None
+
+    def model_file(self) -> bytes:
+        """Return the content of the model's file, with the plan of the data set where that is kept."""
+        return pack(self.model, self.inputs)
 
     @property
     def options(self) -> JobOptions:
@@ -108,6 +120,7 @@ class JobSpec:
             "codec_parameters": list(self.plan.codec_parameters),  # the keys, which may be of the user's classes
             "transform": self.transform,
             "dataset": self._dataset_recipe(),
+            "keeps_plan": self.inputs is not None,
             "custom_objects": custom_classes(
                 self.model, self.model.loss, *self.model.metrics, self.model.rule, self.model.op_type
             ),
@@ -118,6 +131,58 @@ class JobSpec:
         kind = type(self.data)
         built_in = kind.__module__.startswith("nn.dataset.") and kind is not ArrayDataset
         return (kind, self.data.get_config()) if built_in else None
+
+
+def plan_to_keep(model: Model, data: AbsDataset, transform: AbsTransformer | None, arrays: Samples) -> DataPlan | None:
+    """Return the plan that the model of a job gets: that of the data set, with checksums of its rows.
+
+    Args:
+        model: that is to be trained.
+        data: whose plan it is, where it has one.
+        transform: that of the job.
+        arrays: what the data set has loaded.
+
+    Returns:
+        None where there is nothing to be told, or the model has a plan of columns and the data are arrays.
+
+    Raises:
+        ValueError: where the model was trained on other numbers of the columns.
+    """
+    from nn.dataset.plan.plan import Plan as DataPlan  # noqa: PLC0415 - at the submitter alone
+
+    found = getattr(data, "plan", None)
+    plan = found if isinstance(found, DataPlan) else DataPlan()
+    before = model.inputs
+    if before is not None and before.columns:
+        if not plan.columns:
+            return None
+        if differs := before.agrees_with(plan):
+            raise ValueError(
+                f"'data' must make the numbers of its columns that the model's plan makes, but {differs}; "
+                f"{type(data).__name__}(.., plan=model.inputs) reads it by that plan, model.inputs = None forgets it"
+            )
+    if not (plan.columns or plan.labels or transform):
+        return None
+    return replace(plan, rows=dict(zip(PARTS, map(row_checksums_of, arrays), strict=True)))
+
+
+def with_data(spec: JobSpec, arrays: Samples) -> JobSpec:
+    """Return the spec with what depends on the samples: the plan that is kept, and the weights of classes by number.
+
+    Raises:
+        ValueError, TypeError: for a transform, classes or a plan that do not go with the data.
+    """
+    data, transform = spec.data, spec.transform
+    if transform is not None:
+        check_order(data, transform)
+    inputs = plan_to_keep(spec.model, data, transform, arrays)
+    weights = spec.options.class_weight
+    if weights is not None:
+        classes = getattr(getattr(data, "plan", None), "classes", None)
+        weights = weights_by_number(weights, arrays[1], classes)
+        options = replace(spec.plan.options, class_weight=weights)
+        return replace(spec, inputs=inputs, plan=replace(spec.plan, options=options))
+    return replace(spec, inputs=inputs)
 
 
 def make_spec(model: Model, data: AbsDataset, transform: AbsTransformer | None, given: JobOptions) -> JobSpec:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from nn.arrays import Array
+from nn.dataset.transforms.abstract import AbsTransformer
 from nn.model import Model
 from nn.model.batches import Batch, as_type, first_bad_sample, with_class_weights
 from nn.model.scored_network import evaluation_source
@@ -69,6 +70,32 @@ class Continuity:
     checkpoints: WorkerKeeper | None = None
     recorder: Recorder | None = None
     callbacks: JobCallbacks | None = None
+
+
+def prepared(model: Model, transform: AbsTransformer | None, samples: Samples, seed: int, *, keeps_plan: bool) -> Samples:
+    """Return the samples as the model is trained on them, and complete the plan of the model.
+
+    A plan of the model is never applied here: the data set has made numbers of its rows by it already.
+
+    Args:
+        model: whose `inputs` get the statistics of the transforms.
+        transform: that of the job, or None.
+        samples: those of the data set.
+        seed: that of the job.
+        keeps_plan: whether the plan of the model is that of the data set of this job.
+    """
+    if transform is None:
+        return samples
+    if not keeps_plan:
+        made: Samples = transform(*samples, seed=seed)
+        return made
+    from nn.dataset.plan.steps import transformed  # noqa: PLC0415 - for a job whose data have a plan or a transform
+
+    made, plan = transformed(transform, samples, seed, model.inputs)
+    if plan is None:
+        _log.info("The model file has no plan of columns: a transform does not say what it does at prediction, fitted() does.")
+    model.inputs = plan if plan is not None and (plan.columns or plan.labels or plan.steps) else None
+    return made
 
 
 class TrainingProcess:

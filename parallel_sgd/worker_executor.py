@@ -42,7 +42,7 @@ from .progress import START
 from .report import RECORD_FILES, TrainingReport, model_name
 from .socket_channel import SocketChannel
 from .table import Earlier
-from .training import Hooks, Samples
+from .training import Hooks, Samples, prepared
 from .worker import build_worker
 
 
@@ -85,10 +85,10 @@ class WorkerExecutor(JobExecutor):
             except OSError as error:
                 self.logger.warning("The data set cannot be kept for later jobs: %s.", error.strerror)
             self._samples = arrays
-        transform = self.shipped["transform"]
-        if transform is not None:
-            self._samples = transform(*self._samples, seed=self._options.seed)
         self._model = Model.from_bytes(self._parts[MODEL].tobytes(), self.shipped["custom_objects"])
+        self._samples = prepared(
+            self._model, self.shipped["transform"], self._samples, self._options.seed, keeps_plan=self.shipped["keeps_plan"]
+        )
 
     def _take_part(
         self, com: Communication, plan: WorkerPlan, resumption: Resumption | None, faults: FaultInjector | None
@@ -139,7 +139,8 @@ class WorkerExecutor(JobExecutor):
         return com.output_directory / model_name(self._options.mission_title, self.node_id)
 
     def _model_file(self, com: Communication) -> ModelFile | None:
-        return ModelFile(self._parts[MODEL].tobytes(), self.shipped["custom_objects"], self._model_path(com))
+        content, path = self._parts[MODEL].tobytes(), self._model_path(com)
+        return ModelFile(content, self.shipped["custom_objects"], path, self._model.inputs)
 
     def _undone(self, com: Communication) -> Earlier | None:
         """The tables of earlier attempts, of which nothing stays but what the ledger says of them."""

@@ -39,6 +39,8 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "post-mortem": Command("psgd.jobs", "post_mortem", "collect what all workers know of a job that failed"),
         "report": Command("psgd.pages", "report", "write the page of a run again, from the files in its folder"),
         "page": Command("psgd.pages", "page", "show a run of this machine in a browser while it goes on"),
+        "predict": Command("psgd.tables", "predict", "predict the rows of a CSV file by a trained model"),
+        "evaluate": Command("psgd.tables", "evaluate", "evaluate a trained model on the rows of a CSV file"),
         "verify": Command("psgd.jobs", "verify", "compare a run with its manifest, and compute epochs of it again"),
         "worker": Command("psgd.agents", "worker", "serve jobs on this machine"),
         "doctor": Command("psgd.agents", "doctor", "examine workers: who reaches whom, versions, clocks, what is wrong"),

@@ -17,6 +17,7 @@ from nn.data import DataFeeder
 from nn.gradient_descent.interface import IGradientDescent
 from nn.model import model_file
 from nn.model.batches import as_type
+from nn.model.class_weights import ClassWeight, weights_by_number
 from nn.model.history import History
 from nn.model.inputs import is_rows
 from nn.model.network import freeze, trace
@@ -69,7 +70,7 @@ class Model(TrainedNetwork, ABC):
         validation_split: float = 0.0,
         shuffle: bool = True,
         sample_weight: Any = None,
-        class_weight: Mapping[int, float] | None = None,
+        class_weight: ClassWeight = None,
         steps_per_epoch: int | None = None,
         seed: int | None = None,
         stop_on_nan: bool = True,
@@ -102,6 +103,12 @@ class Model(TrainedNetwork, ABC):
         names = x
         if label is not None:
             x, label = self.rows_as_samples("fit() 'x'", x), self._labels_of(label)
+        if isinstance(class_weight, Mapping) and not any(isinstance(name, str) for name in class_weight):
+            pass
+        elif class_weight is not None:
+            if label is None and isinstance(class_weight, str):
+                raise ValueError("fit() takes class_weight='balanced' with arrays; of a feeder not all labels are known")
+            class_weight = weights_by_number(class_weight, label, None if self.inputs is None else self.inputs.classes)
         data: tuple[Any, Any, Any] = (x, label, sample_weight)
         kept = 0
         if validation_split:

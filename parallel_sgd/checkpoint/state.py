@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from parallel_sgd.table import Earlier
 
 from ..progress import Position, Progress
 from .snapshot import CALLBACK, CODEC, OPTIMIZER, VALUE, CheckpointError, Snapshot, differences, number_of, versions
+
+if TYPE_CHECKING:
+    from nn.dataset.plan.plan import Plan
 
 State = tuple[dict[str, Array], dict[str, Any]]
 COUNTER = ".batches"  # what composed codecs count on all workers alike
@@ -104,9 +107,17 @@ def restore_values(model: Model, snapshot: Snapshot) -> None:
 
 
 class ModelFile:
-    """The model of the newest checkpoint as a file of its own, at `path`; `content` is a model file of the same structure."""
+    """The model of the newest checkpoint as a file of its own; `content` is a model file of the same structure.
 
-    def __init__(self, content: bytes, custom_objects: Mapping[str, type[Any]], path: Path) -> None:
+    Args:
+        content: of a model file of the same structure.
+        custom_objects: classes of a user's own, by name.
+        path: of the file.
+        inputs: the plan of columns that the model gets.
+    """
+
+    def __init__(self, content: bytes, custom_objects: Mapping[str, type[Any]], path: Path, inputs: Plan | None = None) -> None:
+        self._inputs = inputs
         self._content, self._custom_objects = content, custom_objects
         self._path = path
         self._model: Model | None = None
@@ -118,6 +129,7 @@ class ModelFile:
         """
         if self._model is None:
             self._model = Model.from_bytes(self._content, self._custom_objects)
+            self._model.inputs = self._inputs
         restore_values(self._model, snapshot)
         self._model.save(self._path)
 

@@ -94,7 +94,7 @@ def _in_part(parts: Parts, name: str, wrong: Misfit) -> PartError:
 
 def left_out(name: str, why: str) -> LeftOut:
     """Return a column that is no feature, and say so in the log."""
-    _log.warning("Column %r is left out: %s.", name, why)
+    _log.warning("Column %r is left out: it %s.", name, why)
     return LeftOut(name, note=why)
 
 

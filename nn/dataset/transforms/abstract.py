@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 from nn.arguments import Configurable
 from nn.arrays import Array
-from nn.dataset.interface import Arrays
+from nn.dataset.interface import AbsDataset, Arrays
 
-__all__ = ["AbsTransformer", "Chain", "build", "describe"]
+__all__ = ["AbsTransformer", "Chain", "build", "check_order", "describe"]
 
 _KINDS = (
     "Shuffle", "ImageCls", "Normalize", "NormalizeLabels", "OneHot", "Augment", "Make_Non_IID", "True_Non_IID", "Dirichlet",
@@ -34,6 +34,9 @@ class AbsTransformer(Configurable, ABC):
 
     for_training_only: ClassVar[bool] = False
     """Whether it changes nothing of a sample that is to be predicted, as order and copies of training samples do not."""
+
+    in_order: ClassVar[bool] = False
+    """Whether it needs all rows in the order of time."""
 
     @property
     def needs_labels(self) -> bool:
@@ -115,6 +118,30 @@ class Chain(AbsTransformer, configured=True):
         for step in self._steps:
             arrays = step(*arrays, seed=seed)
         return arrays
+
+
+def check_order(data: AbsDataset, transformer: AbsTransformer) -> None:
+    """Check that the samples stand in the order that the transforms need.
+
+    Args:
+        data: the data set, whose `split` says which samples are set aside.
+        transformer: what is done with them.
+
+    Raises:
+        ValueError: for samples that are drawn or shuffled before a transform that needs the order of time.
+    """
+    mixed = ""
+    for step in transformer.steps:
+        name = type(step).__name__
+        if step.in_order and mixed:
+            raise ValueError(f"'transform' {name} needs rows in the order of time, so it must come before {mixed}")
+        how = getattr(data, "split", "last")
+        if step.in_order and getattr(data, "drawn", None) is not None and how != "last":
+            raise ValueError(
+                f"'transform' {name} needs rows in the order of time, so 'split' of {type(data).__name__} must be 'last', "
+                f"got {how!r}"
+            )
+        mixed = mixed or (name if step.for_training_only and name != "OneHot" else "")
 
 
 def describe(transformer: AbsTransformer) -> list[tuple[str, dict[str, Any]]]:

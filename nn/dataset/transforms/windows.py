@@ -41,6 +41,8 @@ class Windows(AbsTransformer, configured=True):
     ([[0.0, 1.0, 2.0], [1.0, 2.0, 3.0]], [30.0, 40.0], [[2.0, 3.0, 4.0]], [50.0])
     """
 
+    in_order = True
+
     def __init__(self, steps: int, horizon: int = 1, past: bool = False) -> None:
         self.window = arguments.integer(self, "steps", steps, minimum=1)
         self.horizon = arguments.integer(self, "horizon", horizon, minimum=1)

@@ -1,0 +1,126 @@
+"""A trained model and the rows of a CSV file: predictions with the names of the classes, and an evaluation."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import math
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from nn.dataset.csv_table import Table, read_table
+from nn.dataset.plan.kinds import CellError, missing_rows
+from nn.dataset.plan.plan import Plan
+from nn.model import Model
+from nn.model.inputs import Answers, answers
+
+from .options import load_model
+from .output import EXIT_OK, print_json
+
+
+def predict(options: argparse.Namespace) -> int:
+    """Predict the rows of a file and write the result; return the exit code.
+
+    Raises:
+        ValueError, OSError: naming file, line and column of what the model does not take.
+    """
+    model, plan = _planned(options.model)
+    table = _read(options, plan)
+    with _lines_told(table):
+        found = answers(model, plan.apply(_rows(table, plan), options.unknown))
+    header, rows = _lines(found)
+    if options.json:
+        print_json({"columns": header, "predictions": rows})
+        return EXIT_OK
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows([header, *rows])
+    if options.out is None:
+        sys.stdout.write(text.getvalue())
+    else:
+        options.out.write_text(text.getvalue(), "utf-8")
+    return EXIT_OK
+
+
+def evaluate(options: argparse.Namespace) -> int:
+    """Evaluate a model on the rows of a file and print loss and metrics; return the exit code.
+
+    Raises:
+        ValueError, OSError: naming file, line and column of what the model does not take.
+    """
+    model, plan = _planned(options.model)
+    if not plan.labels:
+        raise ValueError(f"The plan of {options.model} names no column of labels, so there is nothing to compare with.")
+    table = _read(options, plan)
+    with _lines_told(table):
+        x, y = plan.labelled(_rows(table, plan, with_labels=True), options.unknown)
+        figures = model.evaluate(x, y)
+    if options.json:
+        print_json({name: value if math.isfinite(value) else None for name, value in figures.items()} | {"rows": len(table)})
+    else:
+        sys.stdout.write(f"{len(table)} rows: {', '.join(f'{name} {value:.6g}' for name, value in figures.items())}\n")
+    return EXIT_OK
+
+
+def _planned(path: str) -> tuple[Model, Plan]:
+    model = load_model(path)
+    plan = model.inputs
+    if plan is None or not plan.columns:
+        raise ValueError(
+            f"The model file {path} has no plan of columns, so it cannot take rows: train it by a job on a CSVDataset, or write "
+            "it by model.save(path, inputs=data)."
+        )
+    return model, plan
+
+
+def _read(options: argparse.Namespace, plan: Plan) -> Table:
+    path = Path(options.rows)
+    if not path.is_file():
+        raise ValueError(f"There is no file {options.rows}.")
+    table = read_table(path, options.delimiter or plan.delimiter, options.encoding or plan.encoding)
+    if not len(table):
+        raise ValueError(f"'{path}' must have rows below its header")
+    return table
+
+
+def _rows(table: Table, plan: Plan, *, with_labels: bool = False) -> dict[str, Any]:
+    """The columns that are used, by name; without a label that may be there, but for a plan that needs it."""
+    rows = {name: list(cells) for name, cells in zip(table.header, table.columns, strict=True)}
+    if with_labels:
+        for label in plan.labels:
+            if label.name in rows:
+                gaps = missing_rows(table.columns[table.header.index(label.name)], plan.spelling)
+                if gaps.any():
+                    raise CellError("", int(gaps.argmax()), f"column {label.name!r} is missing")
+    return rows
+
+
+@contextmanager
+def _lines_told(table: Table) -> Iterator[None]:
+    """Name the line of the file for an error that names a row."""
+    try:
+        yield
+    except ValueError as error:
+        cause = error if isinstance(error, CellError) else error.__cause__
+        if isinstance(cause, CellError):
+            raise ValueError(f"'{table.path}' line {table.line_of(cause.row)}, {cause.wrong}") from error
+        said = str(error)
+        for what in ("encode() 'rows'", "labels_of() 'rows'"):
+            said = said.replace(f"{what} must name columns", f"'{table.path}' must have the columns of the plan", 1)
+        raise ValueError(said) from error
+
+
+def _lines(found: Answers) -> tuple[list[str], list[list[Any]]]:
+    """The header and the rows of a table of predictions."""
+    header, columns = [found.label], [found.values]
+    if found.values.ndim == 2:
+        header = [f"{found.label}_{place}" for place in range(found.values.shape[1])]
+        columns = [found.values[:, place] for place in range(found.values.shape[1])]
+    if found.probabilities is not None and found.classes is not None:
+        header += [f"{found.label}={name}" for name in found.classes]
+        columns += [found.probabilities[:, place] for place in range(found.probabilities.shape[1])]
+    return header, [list(row) for row in zip(*(column.tolist() for column in columns), strict=True)]
