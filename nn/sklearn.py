@@ -115,7 +115,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> Array:
         """Return the numbers ``(rows, numbers)``; raise ValueError naming row and column of what the plan does not take."""
         check_is_fitted(self)
-        return self.plan_.apply(X)
+        encoded: Array = self.plan_.apply(X)
+        return encoded
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return the names of the numbers."""
@@ -414,7 +415,8 @@ class NeuralClassifier(ClassifierMixin, NeuralEstimator):
 
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of each class, (samples, classes), in the order of `classes_`."""
-        return probabilities(self.model_, self._output(X))
+        output = self._output(X)
+        return probabilities(self.model_, output)
 
     def predict(self, X: Any) -> Array:
         """Return the most probable class of each sample."""

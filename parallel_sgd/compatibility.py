@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -246,7 +247,7 @@ def _some(arrays: Samples, count: int) -> Samples:
     return parts[0], parts[1], parts[2], parts[3]
 
 
-def _check(model: Model, made: Samples, bad: str, class_weight: Mapping[int, float] | None) -> None:
+def _check(model: Model, made: Samples, bad: str, class_weight: Mapping[Any, float] | str | None) -> None:
     """Refuse samples or labels that the model does not take; `bad` is the first of the data set that is not finite."""
     for name, x, y in (("train", made[0], made[1]), ("test", made[2], made[3])):
         left = _bad_row(f"{name}_x", x, model.dtype)

@@ -107,11 +107,12 @@ class ArrayDataset(AbsDataset):
             arguments.one_of(self, "unknown", unknown, get_args(Unknown))
         self._plan = replace(self._given, missing=missing or self._given.missing, unknown=unknown or self._given.unknown)
         self._series = False
-        values_x = [x] if test_x is None else [x, test_x]
+        values_x: list[Any] = [x] if test_x is None else [x, test_x]
         if not any(map(_is_table, values_x)):
             values_x = [_numbers(name, value) for name, value in zip(("x", "test_x"), values_x, strict=False)]
         parts_y = self._labels(("y", "test_y"), [y] if test_y is None else [y, test_y])
-        train, test = slice(None), slice(None)
+        train: Any = slice(None)
+        test: Any = slice(None)
         if test_x is None:
             _same("y", len(parts_y[0]), "x", len(values_x[0]), "length")
             train, test = self.drawn = draw(parts_y[0], self.test_fraction, self.seed, self.split)
@@ -338,7 +339,8 @@ def _order(frames: Sequence[DataFrame], name: str) -> list[str] | None:
     found = [getattr(frame[name].dtype, "categories", None) for frame in frames]
     if any(categories is None for categories in found):
         return None
-    return list(dict.fromkeys(text_of(category) for categories in found for category in categories))
+    known = [categories for categories in found if categories is not None]
+    return list(dict.fromkeys(text_of(category) for categories in known for category in categories))
 
 
 def _refuse_missing(name: str, array: NDArray[np.generic], plan: Plan) -> None:

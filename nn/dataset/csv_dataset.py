@@ -239,7 +239,8 @@ class CSVDataset(AbsDataset, configured=True):
         parts, places = self._parts(tables, used)
         try:
             plan, raw, y = self._planned(tables, columns, parts)
-            train, test = slice(None), slice(None)
+            train: Any = slice(None)
+            test: Any = slice(None)
             if len(tables) == 1:
                 train, test = draw(y[0], self.test_fraction, self.seed, self.split)
                 self.drawn = places[0][train], places[0][test]
@@ -285,7 +286,7 @@ class CSVDataset(AbsDataset, configured=True):
         return plan, raw, y
 
     def _label(self, parts: Sequence[Mapping[str, Cells]], name: str, wishes: Wishes) -> Label:
-        kind = self.label_kind if isinstance(self.label, str) else "number"
+        kind: LabelKind = self.label_kind if isinstance(self.label, str) else "number"
         return label_of(parts, name, kind, wishes)
 
     def _chosen(self, tables: Sequence[Table]) -> list[str | Column]:
@@ -314,28 +315,28 @@ class CSVDataset(AbsDataset, configured=True):
             return list(given)
         columns: list[str | Column] = list(features)
         why = self._row_number(table)
-        if why and why[0] in columns:
+        if why is not None and why[0] in columns:
             columns[columns.index(why[0])] = left_out(*why)
-        if all(isinstance(column, LeftOut) for column in columns):
+        if why is not None and all(isinstance(column, LeftOut) for column in columns):
             raise ValueError(
                 f"CSVDataset: '{table.path}' must have columns besides {', '.join(self._labels)} and {why[0]!r}, which {why[1]}"
             )
         return columns
 
-    def _row_number(self, table: Table) -> tuple[str, str]:
-        """The column that numbers the rows, and why it is one; "" for none."""
+    def _row_number(self, table: Table) -> tuple[str, str] | None:
+        """The column that numbers the rows, and why it is one."""
         first = table.header[0]
         if self.index is None or (self.index == _AUTO and (self.features is not None or first in self._labels)):
-            return "", ""
+            return None
         if self.index != _AUTO:
             return self.index, "is the index"
         if first in (*self.categories, *self.dates, *self.numbers):
-            return "", ""
+            return None
         if not first or first.startswith("Unnamed: "):
             return first, "is a first column without a name, as of row numbers; index=None keeps it"
         if is_row_number(table.columns[0], self._spelling):
             return first, f"counts the rows from {table.columns[0][0].strip()}; index=None keeps it"
-        return "", ""
+        return None
 
     def _parts(self, tables: Sequence[Table], names: Sequence[str]) -> tuple[list[dict[str, Cells]], list[Rows]]:
         """The cells of the columns that are used, and which rows of each file they are; a gap is refused where it must be."""

@@ -228,7 +228,7 @@ class StreamSource(Source):
 
 
 def with_class_weights(
-    weight: Array | None, label: Array, output: Shape, class_weight: Mapping[int, float], dtype: np.dtype[Any]
+    weight: Array | None, label: Array, output: Shape, class_weight: Mapping[Any, float] | str, dtype: np.dtype[Any]
 ) -> Array:
     """Return the weight of each label's class (batch,), times `weight` (batch,) where there is one.
 
@@ -241,12 +241,12 @@ def with_class_weights(
     return by_class if weight is None else np.multiply(weight, by_class, dtype=dtype)
 
 
-def _table(class_weight: Mapping[int, float], classes: int | None, dtype: np.dtype[Any]) -> Array:
+def _table(class_weight: Mapping[Any, float] | str, classes: int | None, dtype: np.dtype[Any]) -> Array:
     if not isinstance(class_weight, Mapping):
         raise TypeError(f"'class_weight' must map class numbers to weights, got {type(class_weight).__name__}")
     table = np.ones(classes or 0, dtype)
     for number, weight in class_weight.items():
-        if isinstance(number, bool) or not isinstance(number, Integral) or number < 0:
+        if isinstance(number, bool) or not isinstance(number, Integral) or int(number) < 0:
             raise ValueError(f"'class_weight' must have class numbers as keys, got {number!r}")
         arguments.number("fit()", f"class_weight[{number}]", weight, 0)
         if classes is not None:

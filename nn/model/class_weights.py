@@ -36,14 +36,16 @@ def weights_by_number(given: Any, labels: Any, classes: Sequence[str] | None) ->
             arguments.one_of("fit()", "class_weight", given, [BALANCED])
         return _balanced(np.asarray(labels))
     if not isinstance(given, Mapping):
-        raise TypeError(f"'class_weight' must map classes to weights, or be 'balanced', got {arguments.short(given)}")
+        raise TypeError(
+            f"'class_weight' must map class numbers to weights, got {type(given).__name__}; names and 'balanced' are taken, too"
+        )
     found = {}
     for name, weight in given.items():
         if not isinstance(name, str):
             found[name] = weight
             continue
         if classes is None:
-            raise ValueError(f"'class_weight' must have class numbers as keys where the data name no classes, got {name!r}")
+            raise ValueError(f"'class_weight' must have class numbers as keys, got {name!r}: the data name no classes")
         if name not in classes:
             known = ", ".join(classes)[:400]
             raise ValueError(f"'class_weight' must name classes, {known}, got {name!r}{arguments.did_you_mean(name, classes)}")

@@ -103,12 +103,10 @@ class Model(TrainedNetwork, ABC):
         names = x
         if label is not None:
             x, label = self.rows_as_samples("fit() 'x'", x), self._labels_of(label)
-        if isinstance(class_weight, Mapping) and not any(isinstance(name, str) for name in class_weight):
-            pass
-        elif class_weight is not None:
-            if label is None and isinstance(class_weight, str):
-                raise ValueError("fit() takes class_weight='balanced' with arrays; of a feeder not all labels are known")
-            class_weight = weights_by_number(class_weight, label, None if self.inputs is None else self.inputs.classes)
+        if label is None and isinstance(class_weight, str):
+            raise ValueError("fit() takes class_weight='balanced' with arrays; of a feeder not all labels are known")
+        classes = None if self.inputs is None else self.inputs.classes
+        weights = None if class_weight is None else weights_by_number(class_weight, label, classes)
         data: tuple[Any, Any, Any] = (x, label, sample_weight)
         kept = 0
         if validation_split:
@@ -117,7 +115,7 @@ class Model(TrainedNetwork, ABC):
             data, validation_data = split_validation(*data, validation_split)
             kept = len(data[0])
         source = training_source(
-            self, data, class_weight, batch_size, seed, shuffle=shuffle, steps=steps_per_epoch, epoch=self.epochs_trained
+            self, data, weights, batch_size, seed, shuffle=shuffle, steps=steps_per_epoch, epoch=self.epochs_trained
         )
         validation = None
         if validation_data is not None:

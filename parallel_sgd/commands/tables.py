@@ -71,8 +71,8 @@ def _planned(path: str) -> tuple[Model, Plan]:
     plan = model.inputs
     if plan is None or not plan.columns:
         raise ValueError(
-            f"The model file {path} has no plan of columns, so it cannot take rows: train it by a job on a CSVDataset, or write "
-            "it by model.save(path, inputs=data)."
+            f"The model file {path} has no plan of columns, so it cannot take rows: train it by a job on a CSVDataset, or "
+            "write it by model.save(path, inputs=data)."
         )
     return model, plan
 

@@ -97,7 +97,8 @@ class Column(ABC):
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON holds it."""
         usual = {each.name: each.default for each in fields(self)}
-        return {"kind": self.word, **{name: value for name, value in asdict(self).items() if value != usual[name]}}
+        told = {name: value for name, value in asdict(self).items() if value != usual[name]}
+        return {"kind": self.word, **{name: list(value) if isinstance(value, tuple) else value for name, value in told.items()}}
 
 
 class Misfit(ValueError):
@@ -338,7 +339,8 @@ class Label(Column):
         encoded = Category(self.name, categories=self.classes).encode(cells, spelling)
         numbers = encoded.argmax(axis=1).astype(np.float64)
         numbers[np.isnan(encoded).any(axis=1)] = np.nan
-        return numbers[:, None]
+        column: NDArray[np.float64] = numbers[:, None]
+        return column
 
 
 KINDS: Final[dict[str, type[Column]]] = {kind.word: kind for kind in (Number, Category, Date, Label, LeftOut)}

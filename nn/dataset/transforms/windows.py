@@ -17,8 +17,9 @@ __all__ = ["Windows"]
 class Windows(AbsTransformer, configured=True):
     """Windows of consecutive rows of a time series, each with the label that lies `horizon` rows behind its last row.
 
-    Samples ``(n, features)`` become ``(windows, steps, features)``, labels ``(n, ...)`` one for each window. Rows must stand
-    in the order of time, and the test part must be the last one: ``split="last"`` of a data set, or parts of one's own.
+    Samples ``(n, ...)``, such as rows ``(n, features)``, become ``(windows, steps, ...)``, labels one for each window.
+    Rows must stand in the order of time, and the test part must be the last one: ``split="last"`` of a data set, or parts of
+    a program's own.
     No window looks ahead: those to train on, with their labels, lie in the training part; those to evaluate on have their
     label in the test part, and begin with the last rows of training, which are past by then. A job refuses data sets with
     another split, and `Shuffle` before it.
@@ -32,7 +33,7 @@ class Windows(AbsTransformer, configured=True):
             predicted from itself. Labels must then be numbers.
 
     Raises:
-        ValueError: for fewer rows than a window and its label take, for samples that are no rows of features, and for
+        ValueError: for fewer rows than a window and its label take, with `past` for samples that are no rows, and for
             another number of labels than of samples.
 
     >>> x, y = np.arange(6.0)[:, None], np.arange(6.0) * 10
@@ -78,8 +79,8 @@ class Windows(AbsTransformer, configured=True):
         """Return windows and labels of both parts; nothing is random here."""
         refuse_masked("Windows samples and labels", train_x, train_y, test_x, test_y)
         for x, y in ((train_x, train_y), (test_x, test_y)):
-            if x.ndim != 2:
-                raise ValueError(f"Windows needs rows of features, (rows, features), got shape {x.shape}")
+            if x.ndim != 2 and self.past:
+                raise ValueError(f"Windows 'past' needs rows of features, (rows, features), got shape {x.shape}")
             check_pairs(self, x, y)
         reach = self.window + self.horizon
         if len(train_x) < reach:

@@ -1,0 +1,255 @@
+"""The plan of columns on its way: from a data set through a job into model files, to predictions of programs and commands."""
+
+import csv
+import json
+import random
+import re
+from pathlib import Path
+
+from psgd.cli import main
+
+import numpy as np
+import pandas
+import pytest
+
+import nn
+import parallel_sgd
+from nn.dataset import ArrayDataset, CSVDataset, Digits
+from nn.dataset.transforms import AbsTransformer, ImageCls, Normalize, NormalizeLabels, Shuffle, Windows
+from nn.model import Model
+from parallel_sgd.verification import rows_that_differ
+from tests.statements import covers
+
+ROW = {"city": "Bern", "area": "120,5", "built": "1999-02-01", "kind": "small"}
+SETTINGS = {"block_size": 16, "gd_params": (0.02,), "verbose": 0}
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_houses("houses.csv")
+    Path("rows.csv").write_text("area;built;city\n120,5;1999-02-01;Bern\n;1999-02-01;Genf\n")
+
+
+def write_houses(path, cities=("Bern", "Genf", "Chur")):
+    draw = random.Random(0)
+    lines = ['"";city;area;built;kind']
+    for row in range(200):
+        area = draw.randint(40, 160)
+        cell = "?" if row % 40 == 0 else f"{area},5"
+        day = f"{draw.randint(1950, 2020)}-{draw.randint(1, 12):02d}-{draw.randint(1, 28):02d}"
+        lines.append(f"{row + 1};{draw.choice(cities)};{cell};{day};{'big' if area > 100 else 'small'}")
+    Path(path).write_text("\n".join(lines) + "\n")
+
+
+def houses(**more):
+    how = {"delimiter": ";", "decimal": ",", "na_values": ["?"], "missing": "fill", **more}
+    return CSVDataset("houses.csv", "kind", **how)
+
+
+def network(features, outputs=2, loss="crossentropy"):
+    model = nn.model.SequentialModel([-1, features], [nn.layer.Dense(8, "tanh"), nn.layer.Dense(outputs)])
+    if loss == "crossentropy":
+        model = nn.model.SequentialModel([-1, features], [nn.layer.Dense(8, "tanh"), nn.layer.Dense(outputs, "softmax")])
+    model.setup(loss, *(["accuracy"] if loss == "crossentropy" else []))
+    return model
+
+
+def train(model, data, transform, nodes=2, epochs=20, **more):
+    job = parallel_sgd.ParallelSGD(model, data, transform)
+    with parallel_sgd.in_process(nodes) as where:
+        return job.parallel(where, epochs=epochs, **{**SETTINGS, **more}).models[0]
+
+
+def commanded(capsys, *arguments):
+    code = main(list(map(str, arguments)))
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+@covers("DAT-2")
+def test_a_job_keeps_the_plan_and_commands_predict_by_it(capsys):
+    data = houses()
+    model = train(network(len(data.columns)), data, Shuffle().add(Normalize()))
+    assert [name for name, _ in model.inputs.steps] == ["Normalize"]
+    assert model.inputs.agrees_with(data.plan) == ""
+    fitted = Normalize(**model.inputs.steps[0][1])
+    encoded = fitted.apply(data.encode([ROW]))
+    assert np.array_equal(model.predict(ROW), model.predict(encoded))
+    model.save("houses.model")
+    Path("houses.csv").rename("moved.csv")  # a model needs no file
+    loaded = Model.load("houses.model")
+    assert np.array_equal(loaded.predict(ROW), model.predict(encoded))
+    assert loaded.inputs.rows == data.row_checksums()  # which tell that plan and data belong together
+    code, out, _ = commanded(capsys, "predict", "houses.model", "rows.csv")
+    rows = list(csv.reader(out.splitlines()))
+    assert (code, rows[0]) == (0, ["kind", "kind=big", "kind=small"])
+    assert rows[1][0] in ("big", "small")
+    assert np.array_equal(np.array(rows[1][1:], float), loaded.predict(ROW)[0].astype(float))
+    assert commanded(capsys, "predict", "houses.model", "rows.csv", "--out", "out.csv")[:2] == (0, "")
+    assert Path("out.csv").read_text() == out
+    told = json.loads(commanded(capsys, "predict", "houses.model", "rows.csv", "--json")[1])
+    assert told["predictions"][0][0] == rows[1][0]
+    code, out, _ = commanded(capsys, "evaluate", "houses.model", "moved.csv", "--json")
+    figures = json.loads(out)
+    labelled = pandas.read_csv("moved.csv", sep=";", dtype=str, keep_default_na=False)
+    assert (code, figures.pop("rows"), figures) == (0, 200, loaded.evaluate(labelled))
+    assert figures["accuracy"] > 0.9
+
+
+@covers("DAT-2")
+def test_rows_that_a_model_does_not_take_are_named_by_line_and_column(capsys):
+    data = houses()
+    model = network(len(data.columns))
+    model.save("houses.model", inputs=data)
+    good = "120,5;1999-02-01;Bern\n"
+    for text, complaint in (
+        ("area;built;city\n" + good + "120.5;1999-02-01;Bern\n", "'bad.csv' line 3, column 'area' must be a finite number"),
+        ("area;built;city\n" + good * 4 + "1;1999-02-01;Basel\n", "'bad.csv' line 6, column 'city' must be one of Bern, Chur"),
+        ("aera;built;city\n" + good, "'bad.csv' must have the columns of the plan .* got 'area'; did you mean 'aera'"),
+        ("area;built;city\n" + good + "1;2\n", "'bad.csv' line 3 must have 3 cells"),
+        ("area;built;city\n", "'bad.csv' must have rows"),
+    ):
+        Path("bad.csv").write_text(text)
+        code, out, error = commanded(capsys, "predict", "houses.model", "bad.csv")
+        assert (code, out) == (2, "")
+        assert re.search(complaint, error), error
+    Path("bad.csv").write_text("area;built;city\n1;1999-02-01;Basel\n")
+    assert commanded(capsys, "predict", "houses.model", "bad.csv", "--unknown", "none")[0] == 0
+    assert "has no column" not in commanded(capsys, "evaluate", "houses.model", "rows.csv")[2]
+    assert commanded(capsys, "evaluate", "houses.model", "rows.csv")[0] == 2
+    network(3).save("none.model")
+    assert "has no plan of columns" in commanded(capsys, "predict", "none.model", "rows.csv")[2]
+    assert "There is no file" in commanded(capsys, "predict", "houses.model", "nowhere.csv")[2]
+
+
+@covers("DAT-2")
+@pytest.mark.processes
+def test_two_workers_leave_a_model_that_predicts_raw_rows():
+    data = houses()
+    here = train(network(len(data.columns)), data, Shuffle().add(Normalize()))
+    job = parallel_sgd.ParallelSGD(network(len(data.columns)), data, Shuffle().add(Normalize()))
+    with parallel_sgd.local_workers(2) as nodes:
+        result = job.parallel(nodes, epochs=20, **SETTINGS)
+    for model in result.models.values():
+        assert model.inputs == here.inputs
+        assert np.array_equal(model.predict(ROW), here.predict(ROW))
+
+
+def test_a_job_never_applies_the_plan_of_its_model():
+    """Integer samples of a job are those of the data set, whatever plan the model brings along."""
+    data = Digits()
+    x, y, test_x, test_y = data.load()
+    plain, planned = network(64, 10), network(64, 10)
+    planned.inputs = [data, ImageCls()]
+    arrays = ArrayDataset(x.reshape(len(x), 64), y, test_x.reshape(len(test_x), 64), test_y)
+    models = [train(model, arrays, None, epochs=1) for model in (plain, planned)]
+    flat = test_x.reshape(-1, 64).astype(float)
+    assert np.array_equal(models[0].predict(flat), models[1].predict(flat))
+    scaled = train(network(64, 10), data, Shuffle().add(ImageCls()), epochs=1)
+    assert np.array_equal(scaled.predict(test_x), scaled.predict(ImageCls()(x, y, test_x, test_y)[2]))
+
+
+def test_going_on_with_other_columns_is_refused():
+    model = train(network(5), houses(), Shuffle().add(Normalize()), epochs=1)
+    write_houses("houses.csv", ("Bern", "Genf", "Basel"))
+    with pytest.raises(ValueError, match=r"'city=Chur' became 'city=Basel'; CSVDataset\(.., plan=model.inputs\)"):
+        train(model, houses(), Normalize(), epochs=1)
+    write_houses("houses.csv", ("Bern", "Genf"))
+    again = CSVDataset("houses.csv", "kind", plan=model.inputs)
+    assert train(model, again, Normalize(), epochs=1).inputs.names == model.inputs.names
+
+
+def test_rows_tell_whether_plan_and_data_belong_together():
+    data = houses()
+    plan = train(network(5), data, Normalize(), epochs=1).inputs
+    assert all(rows_that_differ(plan.rows[name], text) == "" for name, text in data.row_checksums().items())
+    write_houses("houses.csv", ("Chur", "Genf", "Bern"))
+    other = CSVDataset("houses.csv", "kind", plan=plan)
+    assert any(rows_that_differ(plan.rows[name], text) for name, text in other.row_checksums().items())
+
+
+class Twice(AbsTransformer):
+    """Doubles all samples, and does not say what it does at prediction."""
+
+    def __call__(self, train_x, train_y, test_x, test_y, seed=0):
+        return train_x * 2, train_y, test_x * 2, test_y
+
+
+class TwiceAtPrediction(Twice):
+    """Says what it does at prediction, but is not built in."""
+
+    def fitted(self, train_x, train_y):
+        return self
+
+
+@pytest.mark.parametrize("kind", [Twice, TwiceAtPrediction])
+def test_a_transform_of_ones_own_leaves_no_wrong_plan(kind):
+    model = train(network(5), houses(), kind(), epochs=1)
+    assert model.inputs is None
+    with pytest.raises(ValueError, match="without a plan of columns"):
+        model.predict(ROW)
+
+
+@covers("DAT-8")
+def test_class_weights_of_a_job_by_name_and_balanced():
+    data = houses(split="stratified")
+    y = data.load()[1]
+    exact = {number: len(y) / (2 * int((y == number).sum())) for number in (0, 1)}
+    named = dict(zip(data.classes, exact.values(), strict=True))
+    found = [train(network(5), data, Normalize(), epochs=3, class_weight=weights) for weights in (exact, named, "balanced")]
+    assert all(np.array_equal(found[0].predict(ROW), other.predict(ROW)) for other in found[1:])
+    assert not np.array_equal(found[0].predict(ROW), train(network(5), data, Normalize(), epochs=3).predict(ROW))
+    with pytest.raises(ValueError, match="'class_weight' must name classes, big, small, got 'bg'; did you mean 'big'"):
+        train(network(5), data, Normalize(), class_weight={"bg": 2.0})
+    with pytest.raises(
+        TypeError, match="'class_weight' must map class numbers or names to weights, or be 'balanced', got 'even'"
+    ):
+        train(network(5), data, Normalize(), class_weight="even")
+
+
+def test_values_to_predict_come_back_and_series_are_cut_into_windows(capsys):
+    Path("series.csv").write_text("t,y\n" + "".join(f"{row + 5},{1000 + 10 * (row % 8)}\n" for row in range(120)))
+    data = CSVDataset("series.csv", "y", features=["t"], label_kind="number", split="last")
+    model = nn.model.SequentialModel([-1, 8, 2], [nn.layer.Flatten(), nn.layer.Dense(8, "tanh"), nn.layer.Dense(1)])
+    model.setup("mse")
+    transform = NormalizeLabels().add(Windows(8, past=True)).add(Normalize()).add(Shuffle())
+    trained = train(model, data, transform, epochs=60)
+    trained.save("series.model")
+    code, out, _ = commanded(capsys, "predict", "series.model", "series.csv")
+    rows = out.splitlines()
+    assert (code, rows[0], len(rows)) == (0, "y", 1 + 120 - 7)
+    assert abs(float(rows[-1]) - 1000) < 15  # after row 119, where the row mod 8 is 7
+    drawn = CSVDataset("series.csv", "y", features=["t"], label_kind="number")
+    for wrong, text in ((drawn, "'split' of CSVDataset must be 'last', got 'random'"), (data, "must come before Shuffle")):
+        order = transform if wrong is drawn else Shuffle().add(transform)
+        with pytest.raises(ValueError, match=text):
+            train(model, wrong, order)
+
+
+@covers("DAT-2")
+def test_a_pipeline_of_scikit_learn_predicts_the_same_numbers():
+    pipelines = pytest.importorskip("sklearn.pipeline")
+    from nn.sklearn import NeuralClassifier, NeuralRegressor, TableEncoder
+
+    data = houses()
+    model = train(network(len(data.columns)), data, Shuffle().add(Normalize()))
+    rows = pandas.DataFrame([ROW, {**ROW, "city": "Genf"}])
+    pipeline = pipelines.make_pipeline(NeuralClassifier.from_model(model))
+    assert np.array_equal(pipeline.predict_proba(rows), model.predict(rows))
+    assert set(pipeline.predict(rows)) <= {"big", "small"}
+    frame = pandas.read_csv("houses.csv", sep=";", decimal=",", na_values="?")
+    x, y = frame.drop(columns="kind"), frame["kind"]
+    whole = pipelines.make_pipeline(
+        TableEncoder(missing="fill", normalize=True), NeuralClassifier([8], epochs=30, learn_rate=0.02, random_state=0)
+    )
+    assert whole.fit(x, y).score(x, y) > 0.9
+    encoder, network_ = whole[0], whole[-1].model_
+    assert list(encoder.get_feature_names_out()) == encoder.plan_.names == data.columns
+    network_.save("pipeline.model", inputs=encoder.plan_)
+    assert np.array_equal(Model.load("pipeline.model").predict(x)[:5], network_.predict(encoder.transform(x))[:5])
+    alone = NeuralClassifier([4], epochs=2, random_state=0).fit(x.drop(columns="area"), y)
+    assert alone.model_.inputs.classes == ["big", "small"]
+    assert np.array_equal(alone.predict_proba(x), alone.model_.predict(x)) or alone.predict_proba(x).shape == (200, 2)
+    values = NeuralRegressor([4], epochs=2, random_state=0).fit(x.drop(columns="area"), np.arange(200.0))
+    assert values.predict(x).shape == (200,)
