@@ -263,7 +263,8 @@ class NeuralEstimator(BaseEstimator):
     def _output(self, x: Any) -> Array:
         check_is_fitted(self)
         if self._rows(x):
-            return self.model_.predict(x)
+            rows: Array = self.model_.predict(x)
+            return rows
         found: Array = self.model_.predict(validate_data(self, x, dtype=[np.float64, np.float32], reset=False))
         return found
 

@@ -139,7 +139,9 @@ def weights(name: str, value: Any) -> dict[int | str, float] | str | None:
         return None if value is None else BALANCED
     if not isinstance(value, Mapping):
         got = repr(value) if isinstance(value, str) else type(value).__name__
-        raise TypeError(f"'{name}' must map class numbers or names to weights, or be 'balanced', got {got}")
+        raise TypeError(
+            f"'{name}' must map class numbers to weights, got {got}; names of classes and 'balanced' are taken, too"
+        )
     for label in value:
         if isinstance(label, bool) or not isinstance(label, (Integral, str)):
             raise ValueError(f"'{name}' must have class numbers or names as keys, got {label!r}")

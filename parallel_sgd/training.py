@@ -89,7 +89,7 @@ def prepared(model: Model, transform: AbsTransformer | None, samples: Samples, s
     if not keeps_plan:
         made: Samples = transform(*samples, seed=seed)
         return made
-    from nn.dataset.plan.steps import transformed  # noqa: PLC0415 - for a job whose data have a plan or a transform
+    from nn.dataset.plan.fitting import transformed  # noqa: PLC0415 - for a job whose data have a plan or a transform
 
     made, plan = transformed(transform, samples, seed, model.inputs)
     if plan is None:

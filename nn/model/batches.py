@@ -250,9 +250,9 @@ def _table(class_weight: Mapping[Any, float] | str, classes: int | None, dtype: 
             raise ValueError(f"'class_weight' must have class numbers as keys, got {number!r}")
         arguments.number("fit()", f"class_weight[{number}]", weight, 0)
         if classes is not None:
-            if number >= classes:
+            if int(number) >= classes:
                 raise ValueError(f"'class_weight' must name classes of the model, 0 to {classes - 1}, got {number}")
-            table[number] = weight
+            table[int(number)] = weight
     return table
 
 

@@ -203,7 +203,8 @@ def test_class_weights_of_a_job_by_name_and_balanced():
     with pytest.raises(ValueError, match="'class_weight' must name classes, big, small, got 'bg'; did you mean 'big'"):
         train(network(5), data, Normalize(), class_weight={"bg": 2.0})
     with pytest.raises(
-        TypeError, match="'class_weight' must map class numbers or names to weights, or be 'balanced', got 'even'"
+        TypeError,
+        match="'class_weight' must map class numbers to weights, got 'even'; names of classes and 'balanced' are taken",
     ):
         train(network(5), data, Normalize(), class_weight="even")
 

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
@@ -186,16 +187,14 @@ class Plan:
         from nn.dataset.plan.steps import apply_steps  # noqa: PLC0415 - with the transforms, for a plan that has some
 
         x = self.encode(rows, unknown)
-        return apply_steps(self, x, lambda: self.labels_of(rows)) if self.steps else x
+        return apply_steps(self._transforms, x, lambda: self.labels_of(rows)) if self.steps else x
 
     def labelled(self, rows: Any, unknown: Unknown | None = None) -> tuple[Array, Array]:
         """Return samples and labels of rows as the model is evaluated on them, after the `steps`; raises as these do."""
         x, y = self.encode(rows, unknown), self.labels_of(rows)
         if not self.steps:
             return x, y
-        from nn.dataset.plan.steps import built  # noqa: PLC0415 - as above
-
-        for step in built(self):
+        for step in self._transforms:
             x, y = step.at_evaluation(x, y)
         return x, y
 
@@ -205,13 +204,20 @@ class Plan:
             return x
         from nn.dataset.plan.steps import apply_steps  # noqa: PLC0415 - as above
 
-        return apply_steps(self, x, None)
+        return apply_steps(self._transforms, x, None)
 
     def restore(self, prediction: Array) -> Array:
         """Return the values to predict that an output stands for, where labels were normalised; else as it is."""
-        from nn.dataset.plan.steps import restore  # noqa: PLC0415 - as above
+        from nn.dataset.plan.steps import restored  # noqa: PLC0415 - as above
 
-        return restore(self, prediction) if self.steps else prediction
+        return restored(self._transforms, prediction) if self.steps else prediction
+
+    @cached_property
+    def _transforms(self) -> list[AbsTransformer]:
+        """The steps as transforms; raises ValueError for a name or arguments that there are not."""
+        from nn.dataset.plan.steps import built  # noqa: PLC0415 - as above
+
+        return built(self.steps)
 
     def change(self, name: str, kind: str, **how: Any) -> Plan:
         """Return a plan with another kind for one column, which `CSVDataset(.., plan=)` completes by its file.
@@ -337,9 +343,7 @@ class Plan:
         except TypeError as error:
             raise ValueError(f"a plan: {error}") from error
         if made.steps:
-            from nn.dataset.plan.steps import built  # noqa: PLC0415 - as above
-
-            built(made)
+            made._transforms  # noqa: B018 - raises for steps that there are not
         return made
 
     @classmethod
