@@ -28,6 +28,7 @@ MISSING: Final = frozenset({"", *_OF_PANDAS, "na", "Na", "NAN", "Nan", "Null"})
 TRUTH: Final = {"true": 1.0, "false": 0.0}
 ISO: Final = "ISO8601"
 _ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?")
+_PLAIN_ISO = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?")  # without a zone, to a microsecond
 _LEADING_ZERO = re.compile(r"[+-]?0\d")
 _DAY = 86_400_000_000  # microseconds
 _FORMS = (
@@ -152,10 +153,12 @@ _FEW = 16  # cells for which a call of pandas each takes less than one for all
 
 def _days_of_one(pandas: Any, cell: Any, form: str) -> float:
     try:
-        if isinstance(cell, str) and form == ISO and not is_iso(cell):
-            return math.nan
-        if isinstance(cell, str) and form != ISO:
-            time = pandas.to_datetime(cell, format=form)
+        if isinstance(cell, str):
+            if form == ISO and not is_iso(cell):
+                return math.nan
+            if form == ISO and _PLAIN_ISO.fullmatch(cell):
+                return int(np.datetime64(cell.replace(" ", "T"), "us").astype(np.int64)) / _DAY
+            time = pandas.Timestamp(cell) if form == ISO else pandas.to_datetime(cell, format=form)
         else:
             time = pandas.Timestamp(cell)
         if time.tzinfo is not None:

@@ -9,6 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
@@ -31,6 +32,9 @@ __all__ = [
 ]
 
 Unknown: TypeAlias = Literal["error", "none"]
+
+
+_INFINITE = (math.inf, -math.inf)
 
 
 class CellError(ValueError):
@@ -69,6 +73,11 @@ class Column(ABC):
         return [self.name]
 
     @property
+    def width(self) -> int:
+        """How many numbers it becomes."""
+        return 1
+
+    @property
     def about(self) -> str:
         """Range or categories, for people."""
         return ""
@@ -90,6 +99,23 @@ class Column(ABC):
         Raises:
             Misfit: for a cell that is of another kind.
         """
+
+    def put(self, cell: Any, numbers: list[float], place: int, spelling: Spelling, unknown: Unknown) -> None:
+        """Write the numbers of one cell into a row of zeros, from `place` on; as `encode` does, without arrays of one row.
+
+        Args:
+            cell: a number, a time, or an object such as a text.
+            numbers: the row.
+            place: where its numbers begin.
+            spelling: how texts spell numbers and gaps.
+            unknown: what becomes of a category that the plan does not have.
+
+        Raises:
+            Misfit: for a cell that is of another kind.
+        """
+        cells = np.empty(1, object)
+        cells[0] = cell
+        numbers[place : place + self.width] = self.encode(cells, spelling, unknown)[0].tolist()
 
     def filled(self, numbers: NDArray[np.float64]) -> None:  # noqa: B027 - a column that is left out has none
         """Replace NaN in place by what training used."""
@@ -178,6 +204,14 @@ class Number(_Measured):
 
     word: ClassVar[str] = "number"
 
+    def put(self, cell: Any, numbers: list[float], place: int, spelling: Spelling, unknown: Unknown) -> None:
+        value = self._value(cell, spelling)
+        if value is None or value in _INFINITE:
+            if not self.coerce:
+                raise Misfit(0, "a finite number", cell)
+            value = math.nan
+        numbers[place] = value - self.offset
+
     def values(self, cells: Cells, spelling: Spelling) -> NDArray[np.float64]:
         if cells.dtype.kind == "O":
             return _each(cells, lambda cell: self._value(cell, spelling), "a finite number", coerce=self.coerce)
@@ -190,6 +224,8 @@ class Number(_Measured):
 
     def _value(self, cell: Any, spelling: Spelling) -> float | None:
         """The number of a cell; None where it is none."""
+        if type(cell) is float:
+            return cell
         if isinstance(cell, str):
             text = cell.strip()
             if spelling.is_missing(text):
@@ -222,6 +258,16 @@ class Date(_Measured):
         except (OverflowError, ValueError):
             return f"{value:.12g}"
         return text.removesuffix("T00:00:00")
+
+    def put(self, cell: Any, numbers: list[float], place: int, spelling: Spelling, unknown: Unknown) -> None:
+        text = cell.strip() if isinstance(cell, str) else cell
+        if spelling.is_missing(text) if isinstance(text, str) else is_missing(text):
+            numbers[place] = math.nan
+            return
+        day = float(days_of([text], self.form)[0])
+        if math.isnan(day):
+            raise Misfit(0, f"a date {self.form}", text)
+        numbers[place] = day - self.offset
 
     def values(self, cells: Cells, spelling: Spelling) -> NDArray[np.float64]:
         if cells.dtype.kind == "M":
@@ -264,27 +310,40 @@ class Category(Column):
         return self.categories is None
 
     def encode(self, cells: Cells, spelling: Spelling, unknown: Unknown = "error") -> NDArray[np.float64]:
-        places, known = self._places, self.categories or ()
-        rows = np.zeros((len(cells), len(known)))
+        rows = np.zeros((len(cells), self.width))
         for row, cell in enumerate(cells.tolist() if cells.dtype.kind != "M" else cells.astype(str)):
-            text = cell.strip() if isinstance(cell, str) else None if is_missing(cell) else text_of(cell)
-            if text is None or spelling.is_missing(text):
+            found = self._place(cell, spelling, unknown, row)
+            if found is None:
                 rows[row] = np.nan
-                continue
-            place = places.get(text)
-            if place is not None:
-                rows[row, place] = 1
-            elif unknown == "error":
-                raise Misfit(row, f"one of {', '.join(known)[:200]}", text, "; unknown='none' takes it for none of them")
+            elif found >= 0:
+                rows[row, found] = 1
         return rows
 
-    @property
-    def _places(self) -> dict[str, int]:
-        found: dict[str, int] | None = self.__dict__.get("_found")
+    def put(self, cell: Any, numbers: list[float], place: int, spelling: Spelling, unknown: Unknown) -> None:
+        found = self._place(cell, spelling, unknown, 0)
         if found is None:
-            found = {text: place for place, text in enumerate(self.categories or ())}
-            self.__dict__["_found"] = found
+            numbers[place : place + self.width] = [math.nan] * self.width
+        elif found >= 0:
+            numbers[place + found] = 1.0
+
+    def _place(self, cell: Any, spelling: Spelling, unknown: Unknown, row: int) -> int | None:
+        """Which of the categories a cell is, -1 for none of them, None for a missing cell."""
+        text = cell.strip() if isinstance(cell, str) else None if is_missing(cell) else text_of(cell)
+        if text is None or spelling.is_missing(text):
+            return None
+        found = self._places.get(text, -1)
+        if found < 0 and unknown == "error":
+            known = ", ".join(self.categories or ())[:200]
+            raise Misfit(row, f"one of {known}", text, "; unknown='none' takes it for none of them")
         return found
+
+    @property
+    def width(self) -> int:
+        return len(self.categories or ())
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {text: place for place, text in enumerate(self.categories or ())}
 
     def filled(self, numbers: NDArray[np.float64]) -> None:
         numbers[np.isnan(numbers)] = 0.0
@@ -295,6 +354,10 @@ class LeftOut(Column):
     """A column that is no feature; its `note` says why."""
 
     word: ClassVar[str] = "left out"
+
+    @property
+    def width(self) -> int:
+        return 0
 
     @property
     def names(self) -> list[str]:

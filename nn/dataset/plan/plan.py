@@ -84,10 +84,14 @@ class Plan:
     def _owner(self) -> str:
         return type(self).__name__
 
-    @property
+    @cached_property
     def features(self) -> tuple[Column, ...]:
         """The columns that become numbers of x."""
         return tuple(column for column in self.columns if not isinstance(column, LeftOut))
+
+    @cached_property
+    def _feature_names(self) -> list[str]:
+        return [column.name for column in self.features]
 
     @property
     def names(self) -> list[str]:
@@ -117,7 +121,7 @@ class Plan:
             ValueError: naming row and column for a cell that is not what its column holds, and for a missing one, which
                 only ``missing='fill'`` and 'nan' take; for a column that is not there.
         """
-        cells = table_of("encode() 'rows'", rows, [column.name for column in self.features])
+        cells = table_of("encode() 'rows'", rows, self._feature_names)
         try:
             return self.numbers("encode() 'rows'", cells, unknown)
         except CellError as error:
@@ -131,17 +135,42 @@ class Plan:
 
     def raw(self, owner: str, cells: Sequence[Cells], unknown: Unknown | None = None) -> NDArray[np.float64]:
         """Return the numbers of cells with NaN for missing ones; raises as `encode`."""
+        unknown = self.unknown if unknown is None else unknown
+        if cells and len(cells[0]) <= _FEW:
+            return self._few(owner, cells, unknown)
         parts = []
-        for column, values in zip(self.features, cells, strict=True):
+        for column, values in zip(self._closed, cells, strict=True):
+            try:
+                parts.append(column.encode(values, self.spelling, unknown))
+            except Misfit as wrong:
+                raise _cell_error(owner, column, wrong) from wrong
+        return np.concatenate(parts, axis=1) if parts else np.empty((0, 0))
+
+    def _few(self, owner: str, cells: Sequence[Cells], unknown: Unknown) -> NDArray[np.float64]:
+        """The numbers of few rows, cell by cell: a call of NumPy for each column takes longer than all of them."""
+        rows = [[0.0] * self._width for _ in cells[0]]
+        place = 0
+        for column, values in zip(self._closed, cells, strict=True):
+            for row, cell in enumerate(values):
+                try:
+                    column.put(cell, rows[row], place, self.spelling, unknown)
+                except Misfit as wrong:
+                    wrong.row = row
+                    raise _cell_error(owner, column, wrong) from wrong
+            place += column.width
+        return np.array(rows, np.float64)
+
+    @cached_property
+    def _width(self) -> int:
+        return sum(column.width for column in self.features)
+
+    @cached_property
+    def _closed(self) -> tuple[Column, ...]:
+        """The features; raises ValueError for one that is open."""
+        for column in self.features:
             if column.is_open:
                 raise ValueError(f"Plan: column {column.name!r} must be completed by a file first: CSVDataset(.., plan=plan)")
-            try:
-                part = column.encode(values, self.spelling, self.unknown if unknown is None else unknown)
-            except Misfit as wrong:
-                expected = f"column {column.name!r} must be {wrong.expected}, got {wrong.cell!r}{wrong.hint}"
-                raise CellError(owner, wrong.row, expected) from wrong
-            parts.append(part)
-        return np.concatenate(parts, axis=1) if parts else np.empty((0, 0))
+        return self.features
 
     def close(self, owner: str, x: NDArray[np.float64]) -> None:
         """Replace NaN in place as `missing` says; raises CellError where a cell must not be missing."""
@@ -149,7 +178,7 @@ class Plan:
             return
         place = 0
         for column in self.features:
-            part = x[:, place : place + len(column.names)]
+            part = x[:, place : place + column.width]
             place += part.shape[1]
             if self.missing == "fill":
                 column.filled(part)
@@ -383,6 +412,13 @@ class Plan:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Plan.from_dict, (self.to_dict(),)
+
+
+_FEW: Final = 4  # rows that are encoded cell by cell
+
+
+def _cell_error(owner: str, column: Column, wrong: Misfit) -> CellError:
+    return CellError(owner, wrong.row, f"column {column.name!r} must be {wrong.expected}, got {wrong.cell!r}{wrong.hint}")
 
 
 _DTYPES: Final = tuple(np.dtype(kind).name for kind in "?bBhHiIlLefd")

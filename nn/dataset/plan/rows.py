@@ -15,7 +15,7 @@ __all__ = ["DataFrame", "cells_of", "check_columns", "is_rows", "table_of"]
 DataFrame: TypeAlias = Any
 """That of pandas, which is imported only where it is used."""
 
-_FEW = 32  # rows of which all cells are taken at once
+_FEW = 4  # rows that are taken out of a frame as rows
 
 
 def is_rows(value: object) -> bool:
@@ -43,13 +43,17 @@ def table_of(what: str, rows: Any, names: Sequence[str]) -> list[Cells]:
         return _of_frame(what, rows, names)
     if isinstance(rows, Mapping):
         return _of_dict(what, rows, names)
-    missing = next(((place, name) for name in names for place, row in enumerate(rows) if name not in row), None)
-    if missing is not None:
-        place, name = missing
+    for place, row in enumerate(rows):
+        if all(name in row for name in names):
+            continue
+        name = next(name for name in names if name not in row)
         hint = arguments.did_you_mean(name, map(str, rows[place]))
         held = ", ".join(map(str, rows[place]))[:400]
         raise ValueError(f"{what} must name columns ({held}), got no {name!r} in row {place}{hint}")
-    return [_objects([row[name] for row in rows]) for name in names]
+    cells = np.empty((len(rows), len(names)), object)
+    for place, row in enumerate(rows):
+        cells[place] = [row[name] for name in names]
+    return list(cells.T)
 
 
 def _of_dict(what: str, rows: Mapping[str, Any], names: Sequence[str]) -> list[Cells]:
@@ -69,8 +73,12 @@ def _of_frame(what: str, frame: DataFrame, names: Sequence[str]) -> list[Cells]:
     if len(places) < len(header) or not all(name in places for name in names):
         check_columns(what, names, header)
     if len(frame) <= _FEW and len(header) <= 4 * len(names):
-        cells = frame.to_numpy(object)
-        return [cells[:, places[name]] for name in names]
+        rows = [frame.iloc[row] for row in range(len(frame))]
+        if rows and all(row.dtype == object for row in rows):  # else numbers of several kinds become one
+            cells = [row.to_numpy() for row in rows]
+            return [np.array([row[places[name]] for row in cells], object) for name in names]
+        every = frame.to_numpy(object)
+        return [every[:, places[name]] for name in names]
     return [cells_of(what, frame.iloc[:, places[name]]) for name in names]
 
 

@@ -6,6 +6,7 @@ import re
 import zipfile
 from datetime import datetime, timedelta
 from pathlib import Path
+from time import perf_counter
 
 import numpy as np
 import pandas
@@ -510,3 +511,34 @@ def test_kinds_can_be_made_by_hand():
         Plan((Number("a"), Number("a")))
     with pytest.raises(TypeError, match="Plan 'columns' must be a list of Column objects"):
         Plan(("a",))
+
+
+@pytest.mark.processes
+@pytest.mark.alone
+def test_one_row_costs_what_one_row_costs():
+    """Of a table of 20,000 x 21 a row is encoded in at most 20 times the time of its `predict`; 8,900 times it was."""
+    draw, count = np.random.default_rng(0), 20_000
+    columns = {f"n{place}": draw.normal(size=count) for place in range(14)}
+    columns |= {f"c{place}": draw.choice(list("abcd"), count) for place in range(5)}
+    columns |= {f"d{place}": pandas.date_range("2020-01-01", periods=count, freq="h").astype(str) for place in range(2)}
+    pandas.DataFrame({**columns, "y": draw.integers(0, 2, count)}).to_csv("large.csv", index=False)
+    data = CSVDataset("large.csv", "y")
+    model = softmax(len(data.columns))
+    row = pandas.read_csv("large.csv", nrows=1)
+    one = data.encode(row)
+
+    def seconds(use):
+        best = np.inf
+        for _ in range(9):
+            begin = perf_counter()
+            for _ in range(100):
+                use()
+            best = min(best, perf_counter() - begin)
+        return best
+
+    model.predict(one)
+    alone = seconds(lambda: model.predict(one))
+    for given_row in (row, row.to_dict("records")):
+        ratio = seconds(lambda given_row=given_row: data.encode(given_row)) / alone
+        print(f"{type(given_row).__name__}: {ratio:.1f} times predict")
+        assert ratio <= 20
