@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, Final, NoReturn, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nn import arguments
 from nn.arrays import Array
@@ -349,7 +350,9 @@ class CSVDataset(AbsDataset, configured=True):
                 rows = np.flatnonzero(~np.any(list(gaps.values()), axis=0))
                 cells = {name: each[rows] for name, each in cells.items()}
                 if not len(rows):
-                    raise ValueError(f"CSVDataset: '{table.path}' must have rows below its header without missing cells")
+                    raise ValueError(
+                        f"CSVDataset: '{table.path}' must have rows without missing cells, {self._most_gaps(gaps)}"
+                    )
             else:
                 strict = names if self.missing == "error" else self._labels
                 found = [
@@ -366,6 +369,15 @@ class CSVDataset(AbsDataset, configured=True):
             parts.append(cells)
             places.append(rows)
         return parts, places
+
+    def _most_gaps(self, gaps: Mapping[str, NDArray[np.bool_]]) -> str:
+        """Which column has most gaps, and what helps."""
+        label = next((name for name in self._labels if gaps[name].all()), None)
+        if label is not None:
+            return f"got none: column {label!r}, the label, is missing in all of them"
+        worst = max((name for name in gaps if name not in self._labels), key=lambda name: int(gaps[name].sum()))
+        several = f"{int(gaps[worst].sum())} of {len(gaps[worst])}"
+        return f"got none: column {worst!r} is missing in {several}; features= leaves it out, index={worst!r} does, too"
 
     def _tell(self, tables: Sequence[Table], places: Sequence[Rows], error: PartError) -> NoReturn:
         table = tables[error.part]
