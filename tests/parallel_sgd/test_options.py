@@ -101,7 +101,7 @@ WRITTEN: dict[str, list[Any]] = {  # values beside the default, and what stands 
     "codec_extra_parameters": [({"bits": 4, "rate": 0.5, "how": "fast"}, ["bits=4", "rate=0.5", "how=fast"])],
     "blas_threads": [("auto", "auto"), (2, "2")],
     "checkpoint_every": [(7, "7"), ("30s", "30s"), (None, "off")],
-    "class_weight": [({0: 1.5, 3: 0.1}, "0=1.5,3=0.1")],
+    "class_weight": [({0: 1.5, 3: 0.1}, "0=1.5,3=0.1"), ({"big": 2.0}, "big=2.0"), ("balanced", "balanced")],
     "discovery": [(Path("hosts.sh"), "hosts.sh")],
 }
 

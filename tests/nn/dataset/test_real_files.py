@@ -74,6 +74,7 @@ def told(error, how, path, label):
     return None
 
 
+@pytest.mark.timeout(1500)  # a minute on a calm machine
 def test_each_file_is_loaded_or_refused_with_what_takes_it(files):
     alone, with_more, refused = [], [], {}
     for path in files:
