@@ -13,6 +13,7 @@ from network.nodes import is_loopback
 from nn.dataset import ArrayDataset
 from nn.dataset.interface import AbsDataset
 from nn.dataset.transforms.abstract import AbsTransformer
+from nn.extension import takes
 from nn.model import Model
 from nn.optimizer import OpContainer
 from nn.registry import custom_classes
@@ -275,6 +276,8 @@ def _assign(assignment_type: AssignmentType, worker_count: int, redundancy: int)
     try:
         assignment = assignment_type(worker_count, redundancy)
     except TypeError as error:
+        if takes(assignment_type, (worker_count, redundancy), {}):
+            raise  # of its own code
         raise TypeError(f"'assignment_type' must be callable with (node_count, redundancy), got {error}") from error
     if not isinstance(assignment, ISetting):
         raise TypeError(f"'assignment_type' must give an ISetting, got {type(assignment).__qualname__}")

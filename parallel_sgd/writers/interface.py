@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol, TypeAlias
 
 from nn.callback import Callback
+from nn.extension import check_like
 from rpc.logs import get_logger
 
 _log = get_logger("parallel_sgd.writers")
@@ -53,12 +54,13 @@ class _Tracker:
 def as_writer(owner: str, given: Any) -> Writer:
     """The writer that was given, or one out of what has the shape of `wandb`.
 
-    Raises: TypeError for anything else, naming what it lacks.
+    Raises: TypeError for anything else, naming what it lacks or what does not take what the engine passes.
     """
     if isinstance(given, type):
         raise TypeError(f"{owner} must be writers, got the class {given.__name__}; write {given.__name__}(...)")
     has = {name for name in ("start", "init", "log", "finish") if callable(getattr(given, name, None))}
     if {"start", "log", "finish"} <= has:
+        check_like(given, Writer)
         writer: Writer = given
         return writer
     if {"init", "log", "finish"} <= has:
