@@ -83,29 +83,11 @@ class Extension(ABCMeta):
             a row it passes the required ones.
     """
 
-    def __new__(
-        cls,
-        name: str,
-        bases: tuple[type, ...],
-        namespace: dict[str, Any],
-        *,
-        free: Sequence[str] = (),
-        fixed: Sequence[str] = (),
-        given: Sequence[str] = (),
-        internal: Sequence[str] = (),
-        mistakable: Sequence[str] = (),
-        passes: Mapping[str, tuple[Any, ...]] = types.MappingProxyType({}),
-        **keywords: Any,
-    ) -> Extension:
-        if free or fixed or given or internal or mistakable or passes:
-            namespace["_claims"] = _Claims(
-                free=frozenset(free),
-                fixed=frozenset(fixed),
-                given=frozenset(given),
-                internal=frozenset(internal),
-                mistakable=frozenset(mistakable),
-                passes=passes,
-            )
+    def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **keywords: Any) -> Extension:
+        claims = {field: keywords.pop(field) for field in _Claims._fields if field in keywords}
+        if claims:
+            passes = claims.pop("passes", {})
+            namespace["_claims"] = _Claims(**{field: frozenset(names) for field, names in claims.items()}, passes=passes)
         return super().__new__(cls, name, bases, namespace, **keywords)
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **_keywords: Any) -> None:
@@ -136,9 +118,10 @@ class Extension(ABCMeta):
 def check_class(cls: type) -> None:
     """Refuse a user's class whose body hides a name that one of its base classes claims.
 
+    One that lacks abstract methods cannot be used, and is told of them where it is given; its subclasses are looked at.
     Raises: HiddenName naming class, name and remedy.
     """
-    if _is_ours(cls):
+    if _is_ours(cls) or inspect.isabstract(cls):
         return
     claimed = claimed_names(cls)
     for name, mine in _own_names(cls, claimed):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from nn.arrays import Array
-from nn.extension import Extension, HiddenName, takes
+from nn.extension import Extension, HiddenName
 from nn.gradient_descent.interface import IGradientDescent
 from nn.value.store import VariableStore
 from nn.value.value import Variable
@@ -191,8 +191,6 @@ class OpContainer:
         except HiddenName:
             raise
         except TypeError as error:
-            if takes(self.gd_type, *((), given) if isinstance(given, Mapping) else (given, {})):
-                raise  # of its own code
             raise TypeError(f"{self.gd_type.__name__} cannot be built from gd_params={given!r}: {error}") from error
 
     def build(self, store: VariableStore, exchange: Exchange | None = None) -> IOptimizer:

@@ -55,12 +55,19 @@ FREE = {
         for name in ("state", "record", "of", "merge", "job", "variable", "history", "buffer", "blocks", "steps", "memory")
     },
 }
+FLAGS = (
+    "forms", "takes", "gives", "needs_server", "asynchronous", "synchronous", "takes_sums", "copies", "staleness", "serves",
+    "agrees", "keeps_content", "keeps_type", "sends_finite", "reads_in_place", "by_arrival", "awaits_answer", "passes_on",
+    "takes_first_copy", "takes_alike", "node_id",
+)  # fmt: skip
+TAKE_NOTHING = ("dispose", "is_done", "get_result", "missing_nodes", "missing_blocks", "do_something_to_save_yourself")
+TAKE_SOMETHING = ("check", "answer", "receive_late", "load_state_dict", "joins", "set_result")
 METHODS = {
-    **dict.fromkeys(("dispose", "is_done", "get_result", "missing_nodes", "missing_blocks", "do_something_to_save_yourself"), _one),
-    **dict.fromkeys(("check", "answer", "receive_late", "load_state_dict", "joins", "set_result"), _nothing),
+    **dict.fromkeys(TAKE_NOTHING, _one),
+    **dict.fromkeys(TAKE_SOMETHING, _nothing),
+    **dict.fromkeys(FLAGS, _false),
     "state_dict": _two,
-    **dict.fromkeys(("forms", "takes", "gives", "needs_server", "asynchronous", "synchronous", "takes_sums", "copies", "staleness", "serves", "agrees", "keeps_content", "keeps_type", "sends_finite", "reads_in_place", "by_arrival", "awaits_answer", "passes_on", "takes_first_copy", "takes_alike", "node_id"), _false),
-}  # fmt: skip
+}
 ATTRIBUTES: dict[str, object] = {
     "check": {}, "copies": {}, "staleness": 3, "forms": {}, "joins": 3, "dispose": [], "_result": {}, "node_id": 4, "takes": 5,
     "gives": [], "serves": 3, "agrees": "yes", "synchronous": 2, "answer": 1, "is_done": False, "state_dict": {},
