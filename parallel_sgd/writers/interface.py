@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol, TypeAlias
 from nn.callback import Callback
 from nn.extension import check_like
 from rpc.logs import get_logger
+from rpc.user_code import raised_by
 
 _log = get_logger("parallel_sgd.writers")
 DONE: Final = "done"
@@ -97,7 +98,8 @@ class Writers:
                 call(writer)
             except Exception as error:  # noqa: BLE001  whatever somebody else's library raises, the run goes on
                 self._writers.remove(writer)
-                _log.warning("%s fails and is left out: %s: %s", type(writer).__name__, type(error).__name__, error)
+                told = raised_by(error) or f"{type(error).__name__}: {error}"
+                _log.warning("%s fails and is left out: %s", type(writer).__name__, told)
 
 
 class WriterCallback(Callback):
