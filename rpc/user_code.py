@@ -61,6 +61,8 @@ def _sentence(error: BaseException, frames: list[tuple[FrameType, int]]) -> str:
 def _called(frame: FrameType) -> str:
     """Return class and method of a frame, or the name of a function."""
     code = frame.f_code
+    if code.co_name == "<module>":
+        return "the module"
     owner = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
     kind = owner if isinstance(owner, type) else type(owner)
     method = getattr(kind, code.co_name, None)
