@@ -121,7 +121,7 @@ def check_class(cls: type) -> None:
     One that lacks abstract methods cannot be used, and is told of them where it is given; its subclasses are looked at.
     Raises: HiddenName naming class, name and remedy.
     """
-    if _is_ours(cls) or inspect.isabstract(cls):
+    if is_ours(cls) or inspect.isabstract(cls):
         return
     claimed = claimed_names(cls)
     for name, mine in _own_names(cls, claimed):
@@ -137,7 +137,7 @@ def check_object(item: object) -> None:
     Raises: HiddenName naming class, name and remedy.
     """
     cls = type(item)
-    if _is_ours(cls):
+    if is_ours(cls):
         return
     claimed = claimed_names(cls)
     own = getattr(item, "__dict__", {})
@@ -162,7 +162,7 @@ def check_like(item: object, interface: type) -> None:
 
 def claimed_names(cls: type) -> Mapping[str, _Name]:
     """Return what the base classes of `cls` that are ours claim, by name."""
-    return _names_of(tuple(base for base in cls.__mro__ if _is_ours(base)))
+    return _names_of(tuple(base for base in cls.__mro__ if is_ours(base)))
 
 
 @functools.lru_cache(maxsize=256)
@@ -195,7 +195,8 @@ def _names_of(ours: tuple[type, ...]) -> Mapping[str, _Name]:
 _NO_CLAIM: Final = frozenset({"_claims", "_abc_impl", "_is_protocol", "_is_runtime_protocol"})
 
 
-def _is_ours(cls: type) -> bool:
+def is_ours(cls: type) -> bool:
+    """Tell whether a class is of this project, so that what it defines is claimed and not refused."""
     return cls.__module__.partition(".")[0] in _OURS
 
 
@@ -207,7 +208,7 @@ def _own_names(cls: type, claimed: Mapping[str, _Name]) -> Iterator[tuple[str, A
             continue
         for name in vars(base).keys() & claimed.keys() - met:
             met.add(name)
-            if not _is_ours(base):
+            if not is_ours(base):
                 yield name, vars(base)[name]
 
 
@@ -225,7 +226,7 @@ def _kind(owner: type, told: str, value: Any) -> Any:
 
 
 def _fits(kind: Any, value: Any) -> bool:
-    """Whether a value is of the type that an annotation means; True for what cannot be told."""
+    """Tell whether a value is of the type that an annotation means; True for what cannot be told."""
     origin = get_origin(kind)
     if kind is None or kind is type(None):
         return value is None
@@ -346,7 +347,7 @@ def _binds(signature: inspect.Signature, count: int, keywords: Sequence[str]) ->
 
 
 def takes(called: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
-    """Whether a callable takes these arguments, so that a TypeError of the call is one of its own code."""
+    """Tell whether a callable takes these arguments, so that a TypeError of the call is one of its own code."""
     try:
         inspect.signature(called).bind(*args, **keywords)
     except (TypeError, ValueError):
@@ -381,7 +382,7 @@ def _explain(cls: type, error: AttributeError) -> None:
 
     Raises: HiddenName.
     """
-    if _is_ours(cls):
+    if is_ours(cls):
         return
     for name, claim in claimed_names(cls).items():
         if isinstance(claim.value, property) and claim.value.fset is None and _cannot_set(str(error), name):
@@ -389,7 +390,7 @@ def _explain(cls: type, error: AttributeError) -> None:
 
 
 def _cannot_set(message: str, name: str) -> bool:
-    """Whether Python says so of a property: "can't set attribute" until 3.10, "has no setter" since."""
+    """Tell whether Python says so of a property: "can't set attribute" until 3.10, "has no setter" since."""
     return f"'{name}'" in message and ("has no setter" in message or "can't set attribute" in message)
 
 

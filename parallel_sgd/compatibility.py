@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 import nn.optimizer
 from nn.dataset.interface import AbsDataset, drawn_rows
 from nn.dataset.transforms.abstract import AbsTransformer
-from nn.extension import HiddenName
+from nn.extension import HiddenName, is_ours
 from nn.model import Model
 from nn.model.batches import all_finite, as_type, first_bad_sample, with_class_weights
 from nn.optimizer import IOptimizer
@@ -168,12 +168,15 @@ def _try_sync_type(plan: WorkerPlan, model: Model, kinds: Sequence[type[Codec]])
 
     Anything else that its constructor raises may depend on the place, and is left to the workers.
     """
+    chosen = plan.options.sync_type
+    if is_ours(chosen if isinstance(chosen, type) else type(chosen)):
+        return
     first = plan.assignment.nodes[0]
     settings = plan.settings([variable.value for variable in model.store.variables])
     channel = Fabric([first], time.monotonic).channel(first)
     names = tuple(variable.name for variable in model.store.variables)
     try:
-        plan.options.sync_type(CodecBank(kinds, settings, channel, 0), plan.timeout, time.monotonic, names)
+        chosen(CodecBank(kinds[:1], settings, channel, 0), plan.timeout, time.monotonic, names)
     except HiddenName:
         raise
     except Exception:  # noqa: BLE001 - it may work where it will run
