@@ -26,7 +26,6 @@ import time
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from .limits import QUIET_SECONDS
 
 CAPACITY = 4096
 STACK_SIGNAL = signal.SIGUSR1
@@ -101,7 +100,7 @@ class Recorder:
         self._memory = mmap.mmap(descriptor, SIZE)
         self._clock = clock
         self._written = 0
-        self._waiting_since = self._moved = clock()
+        self._moved = clock()
         _HEADER.pack_into(self._memory, 0, _MAGIC, 0, self._moved, self._moved)
 
     def note(self, kind: int, epoch: int, batch: int) -> None:
@@ -121,13 +120,12 @@ class Recorder:
 
     def waits(self) -> None:
         """The process begins, or goes on, to wait for its peers: it lives."""
-        self._waiting_since = now = self._clock()
-        _LIFE.pack_into(self._memory, _LIFE_AT, now)
+        _LIFE.pack_into(self._memory, _LIFE_AT, self._clock())
 
-    def resumes(self) -> None:
-        """The wait is over, for now; a short one was ended by bytes."""
+    def resumes(self, moved: bool) -> None:
+        """Note that the wait is over, for now; `moved` tells whether bytes have come or gone."""
         now = self._clock()
-        if now - self._waiting_since < QUIET_SECONDS:
+        if moved:
             self._moved = now
         elif self.links is not None:
             self._write_links(self.links())

@@ -207,7 +207,7 @@ class EventLoop:
             self._end_others(gone.node)
             for node in self.running:  # a host that vanishes leaves connections behind on which others would wait
                 self.connections.tell_agent(node, Lose(self._job, gone.node, gone.reason))
-        self.monitor.ended(gone.node, False)
+        self.monitor.ended(gone.node, False, self._clock.monotonic())
         self.downloads.give_up(gone.node, gone.reason)
 
     def hear(self, node: int, operation: Operation) -> None:
@@ -254,7 +254,7 @@ class EventLoop:
             if self._wanted and state.state == "failed" and is_loss(state.detail):
                 state = replace(state, state="stopped")
             lines = state.detail.strip().splitlines()
-            self.monitor.ended(node, state.state == "done")
+            self.monitor.ended(node, state.state == "done", self._clock.monotonic())
             if state.state != "done":
                 self.failures[node] = (state.state, state.detail)
             last = clean(lines[-1]) if lines else "no reason given"
