@@ -41,6 +41,7 @@ LEAST_SILENCE, MOST_SECONDS = 0.1, 86400.0
 WARN_AT = 0.5  # of the limit
 WAITING_SECONDS = 0.5  # since the last sign of who waits for others, who shows one twice as often (`network.controller`)
 STOPPED_SECONDS = 8.0  # for which a signal may stop a process before its executor starts, and those of a `ClusterExecutor`
+APART_SECONDS = 0.2  # between two waits of a process that are not one: it has worked meanwhile
 RECOVERY_SECONDS = 0.1  # from one look at a process that was warned of to the next
 LEAST_LOOK_SECONDS = 0.02  # from one look at any process to the next
 STACK_SECONDS, STACK_LOOK_SECONDS = 0.3, 0.02
