@@ -236,7 +236,10 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
             session = self.sessions[peer]
             while (message := session.take()) is not None:
                 try:
-                    return peer, message.value
+                    if not message.head or self.on_block is None:
+                        return peer, message.value
+                    # it came before there was a handler, or by `read`, and nobody has pumped since
+                    self.handlers.get(len(message.head), self.on_block)(peer, message)
                 except ProtocolError as error:
                     self._give_up(session, error)
         return None

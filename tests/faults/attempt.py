@@ -208,6 +208,8 @@ class SimAttempt:
                 self._open(machine, action.node)
             elif isinstance(action, sub.Answer):
                 life.send("S", f"J{action.node}", "Answers")
+            elif isinstance(action, sub.SendDoCommit):
+                life.send("S", f"J{action.node}", "DoCommit")
             elif isinstance(action, sub.SendAbort):
                 life.send("S", f"A{action.node}", Abort(self.job, action.reason))
 

@@ -285,6 +285,27 @@ class Sleeper:
         return self.found
 
 
+@pytest.mark.parametrize("kind", SOCKETS)
+def test_a_message_with_a_head_is_none_for_the_program(kind: str) -> None:
+    """Also one that has arrived when nobody pumped: its handler gets it, and `get_one` waits for one of the program."""
+    with nodes(kind) as (one, zero):
+        got: list[tuple[int, tuple[int, ...], Any]] = []
+        for head in ((7, 1), (1, 2, 3)):
+            zero.post(1, f"part {len(head)}", head)
+        zero.flush()
+        while len(one.sessions[0].inbox) < 2:  # nobody hands them over, as nobody listens yet
+            one.pump(LIMIT)
+        one.on_block = lambda sender, message: got.append((sender, message.head, message.value))
+        one.handlers = {2: lambda sender, message: got.append((sender, (), message.value))}
+        assert one.get_one(blocking=False) is None
+        assert got == [(0, (), "part 2"), (0, (1, 2, 3), "part 3")]
+        zero.post(1, "another part", (7, 2))
+        zero.send_one(1, "for the program")
+        while not one.sessions[0].inbox:
+            one.read()
+        assert one.get_one(timeout=LIMIT) == (0, "for the program") and got[-1] == (0, (), "another part")
+
+
 def test_a_limit_says_whom_it_waited_for() -> None:
     sleeper = Sleeper()
     with talk("memory") as ends, contextlib.closing(Controller(1, {0: ends.client}, clock=sleeper.clock, wait=sleeper)) as com:

@@ -284,7 +284,7 @@ class Cluster:
         heapq.heappush(self._events, (moment, next(self._count), is_work, action))
 
     def sleep(self, seconds: float) -> None:
-        """Suspend the whole machine: what is computed takes so much longer, and all that was due meanwhile is due at its end."""
+        """Suspend the whole machine: work takes so much longer, and all that was due meanwhile is due at its end."""
         wakes = self.now + seconds
         self._events = [
             (moment + seconds if is_work else max(moment, wakes), number, is_work, action)
@@ -349,8 +349,8 @@ class Cluster:
 
 
 def one_slow_worker() -> Plan:
-    """Nodes 0 and 1 wait for node 2, rightly; when it goes on, the last steps take less than a heartbeat, and node 1 tells of its
-    last wait when the others have told of their end."""
+    """Build the story in which nodes 0 and 1 wait for node 2, rightly; when it goes on, the last steps take less than a
+    heartbeat, and the heartbeat of node 1 tells of its last wait when those of the others have told of their end."""
     return Plan(
         limit=3.0,
         between=[[0.0], [0.0], [1.4]],
