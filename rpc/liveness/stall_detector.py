@@ -8,7 +8,7 @@ save        from SAVE_BEGIN to SAVE_END, and from an EPOCH that comes within a s
 ended       after TRAIN_END nobody watches any more
 
 A process that waits for its peers and shows it is not stuck, but the one that it waits for is: silence counts from the last
-signal or from the last sign of life while it waited, whichever is later. One that is stopped while it waits shows no more signs.
+signal or from the last sign of life while it waited, whichever is later. One that is stopped while it waits shows no signs.
 Time in which the agent did not look (`Unseen`) is no silence: the whole machine may have been suspended.
 """
 

@@ -288,14 +288,13 @@ class Submission(Machine):
         self.ended[event.node] = (event.state, event.detail)
         if self.phase is Phase.FAILED and event.state == "failed":
             self._find_cause(f"did not start, it ended in {self._failed_in}", event.node, event.detail)
-        if self._starting:
-            # a node that has run has heard READY from all, so its end belongs to the job, though the start of the last node is
-            # not known yet; one that never ran gives the job up on all
-            if event.node not in self.running:
-                reason = f"{self._names[event.node]} did not start, it ended in {self._word}: {event.detail}"
-                self._blamed = _blamed(event.detail) - {event.node}
-                self._blaming = {event.node}
-                return self._fail(reason, follows=bool(self._blamed))
+        # a node that has run has heard READY from all, so its end belongs to the job, though the start of the last node is not
+        # known yet; one that never ran gives the job up on all
+        if self._starting and event.node not in self.running:
+            reason = f"{self._names[event.node]} did not start, it ended in {self._word}: {event.detail}"
+            self._blamed = _blamed(event.detail) - {event.node}
+            self._blaming = {event.node}
+            return self._fail(reason, follows=bool(self._blamed))
         if self.phase is Phase.RUNNING and len(self.ended) == len(self.nodes):
             self.phase = Phase.ENDED
         return []

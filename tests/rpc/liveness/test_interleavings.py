@@ -1,9 +1,9 @@
-"""Interleavings of heartbeats, ends, pauses and losses on a virtual clock, through the real recorder, detectors and monitors.
+"""Interleavings of heartbeats, ends, pauses and losses on a virtual clock, through real recorders, detectors and monitors.
 
-A cluster trains in steps: each node works, sends a message to each other node, and waits for one from each. Hypothesis draws how
-long each node works, how long each message and each heartbeat is on its way, when an agent, the driver or the whole machine is
-suspended, and one fault or none. Without a fault nobody is accused; with one the first verdict is of its kind, names its node,
-and comes within its limit.
+A cluster trains in steps: each node works, sends a message to each other node, and waits for one from each. Hypothesis draws
+how long each node works, how long each message and each heartbeat is on its way, when an agent, the driver or the whole machine
+is suspended, and one fault or none. Without a fault no node is accused; with one the first verdict is of its kind, names its
+node, and comes within its limit.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LOG.setLevel(logging.CRITICAL)  # of what is told of thousands of clusters nobod
 NO_LOG = Path("/nowhere/Fit.log")
 NO_PROCESS = (1 << 22) + 1  # no system gives a process this number
 MOST_DELAY, MOST_LATENCY, MOST_PAUSE = 0.6, 0.4, 0.6
-"""Seconds of a heartbeat on its way, of a message, and of an agent that is suspended: together less than a silent node is silent."""
+"""Seconds of a heartbeat on its way, of a message, and of an agent that is suspended: together less than `SILENT_SECONDS`."""
 LEAST_SLEEP = HEARTBEAT_SECONDS + LATE_SECONDS + LOOK_SECONDS  # of the machine: one that is shorter is not seen as such
 REACTION = 0.5  # of an agent to a stuck process (FD-2), besides the stack that it takes
 EVERYBODY, DRIVER = -1, -2
@@ -62,7 +62,7 @@ class Pause:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is drawn. Work is told by node and step, in parts of N: `between` steps and in the `step`, after all in the `last`."""
+    """What is drawn. Work is told by node and step, in parts of N: `between` steps, in each `step`, and at the `last`."""
 
     limit: float
     between: list[list[float]]
