@@ -126,7 +126,7 @@ MOST_DELAYED = 1 << 26
 HOLD_SECONDS = 0.05  # for the second message of a pair to be swapped
 _TURN = 0.002  # seconds' worth of bytes that a throttled link brings at a time,
 _LARGEST = 1 << 16  # bytes at most
-_TURNS = 4  # that wait at a throttled link
+_AHEAD_SECONDS = 0.05  # worth of bytes that wait at a throttled link: so late its proxy may be, and it brings its rate
 
 
 class Stream:
@@ -158,10 +158,10 @@ class Stream:
             return 0
         if shape.swallows:
             return CAPACITY
-        waiting = CAPACITY if shape.rate is None else _TURNS * self._turn(_LARGEST, shape.rate)
+        waiting = CAPACITY if shape.rate is None else min(CAPACITY, max(1.0, shape.rate * _AHEAD_SECONDS))
         late = shape.lag + shape.jitter
         delayed = 0 if not late else MOST_DELAYED if shape.rate is None else min(MOST_DELAYED, shape.rate * late)
-        return max(0, waiting + math.ceil(delayed) - self._size)
+        return max(0, math.ceil(waiting + delayed) - self._size)
 
     def take(self, data: bytes, now: float) -> None:
         shape = self.shape
@@ -217,13 +217,8 @@ class Stream:
         """How many of `size` bytes pass at a time."""
         rate, piece = self.shape.rate, self.shape.piece
         if rate is not None:
-            size = self._turn(size, rate)
+            size = min(size, max(1, min(_LARGEST, int(rate * _TURN))))
         return size if piece is None else min(size, piece)
-
-    @staticmethod
-    def _turn(size: int, rate: float) -> int:
-        """How many of `size` bytes a throttled link brings at a time."""
-        return min(size, _LARGEST, max(1, int(rate * _TURN)))
 
     def _damage(self, data: bytes) -> bytes:
         shape, start, end = self.shape, self._taken, self._taken + len(data)

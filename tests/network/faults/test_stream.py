@@ -183,9 +183,10 @@ def test_memory_is_bounded() -> None:
     for rate, delay, most in (
         (None, 0.0, CAPACITY),
         (None, 1000.0, CAPACITY + MOST_DELAYED),
-        (1e6, 0.0, 8000),
-        (1e6, 0.5, 508_000),
-        (1e6, 1000.0, 8000 + MOST_DELAYED),
+        (1e6, 0.0, 50_000),
+        (1e9, 0.0, CAPACITY),
+        (1e6, 0.5, 550_000),
+        (1e6, 1000.0, 50_000 + MOST_DELAYED),
     ):
         shape, taken = Shape(), 0
         shape.throttle(rate)

@@ -33,6 +33,7 @@ from ...statements import covers
 
 STALL = 3.0  # seconds that a batch may take where somebody is to be found stuck; nobody else may take as long
 LONG_PAUSE = 1.4 * STALL
+WAKE_SECONDS = 0.05
 SLACK = 5.0  # seconds by which a verdict may come late on a loaded machine
 
 
@@ -82,7 +83,8 @@ def test_a_link_that_is_throttled_and_late(
     agents: LocalNodes, tmp_path: Path, codec: type[Codec], fault: str, rate: float, rounds: int
 ) -> None:
     """A step takes what its bytes need on the link, and its delay once for each round of the codec, whose second may begin
-    before the first is over: on the average no less, and at best not 1 % more than that and the same step without the fault."""
+    before the first is over: on the average no less, and at best not 1 % more than that and the same step without the fault, and
+    what a busy system takes to wake those that wait."""
     fastest = []
     for plan in (fault, ""):
         settings: dict[str, Any] = {
@@ -101,7 +103,7 @@ def test_a_link_that_is_throttled_and_late(
             delay = float(fault.partition("+")[2].partition("ms")[0]) / 1000
             average = float(np.mean(np.diff(times)))
     assert len(times) == 6 and average >= 0.99 * (sent / rate + delay)
-    assert fastest[0] <= 1.01 * (sent / rate + rounds * delay) + fastest[1] + 0.01
+    assert fastest[0] <= 1.01 * (sent / rate + rounds * delay) + fastest[1] + WAKE_SECONDS
 
 
 @covers("FLT-1", "FLT-2", "FLT-5", "FLT-6", "INV-3")
