@@ -40,7 +40,7 @@ from ..liveness.limits import BEGIN_SECONDS, LINGER_SECONDS
 from ..liveness.recorder import SIZE, STACK_SIGNAL, Kind, Recorder
 from ..logs import CleanFormatter, get_logger
 from ..machine import Tick
-from ..messages import TO_JOB_PROCESS, Advanced, Answers, Asks, Begin, Load, Loaded, Prepared, Reached, SecurityEvent
+from ..messages import TO_JOB_PROCESS, Advanced, Answers, Asks, Begin, DoCommit, Load, Loaded, Prepared, Reached, SecurityEvent
 from ..process_channel import ProcessChannel
 from . import rendezvous
 from .acceptor import ORPHANED, JobAcceptor
@@ -110,6 +110,7 @@ class JobProcess:
         self._satisfy(executable, code)
         code.send(Prepared())
         executable.prepare()
+        code.receive(DoCommit)
         self._meet(load, executable, code.check)
         code.close()
         com = self._communication(load)
