@@ -23,6 +23,7 @@ from network.nodes import Address, is_loopback
 from network.session import LOOK_SECONDS
 from network.transport import MAX_UNIX_PATH, PortInUse, Waker, listen_tcp, listen_unix, wait_sockets
 
+from .. import processors
 from ..job import kernels
 from ..logs import attach_file, clean, get_logger
 from . import drain
@@ -155,7 +156,12 @@ class Agent:
     def _policy(self, hello: Hello) -> Accept | Forward | Hint:
         if hello.job:
             return Forward(hello.job) if self._processes.find(hello.job) else Hint.NO_SUCH_JOB
-        caps = {"version": VERSION, "slots": self._settings.slots, kernels.CAP: kernels.as_cap(self._kernels.times)}
+        caps = {
+            "version": VERSION,
+            "slots": self._settings.slots,
+            kernels.CAP: kernels.as_cap(self._kernels.times),
+            processors.CAP: processors.cores_as_cap(),
+        }
         return Accept({"submitter": self._keyring}, "agent", "", caps)
 
     def serve_forever(self) -> None:
