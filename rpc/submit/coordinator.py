@@ -53,7 +53,7 @@ class Coordinator(JobOutcome):
         estimate_bandwidth: bytes per second; sets the limit of preCommit.
         logger: where the story of the job is told; default "P-SGD Submit", on stderr unless the program configured logging.
         title: what others see while the job keeps their node busy.
-        blas_threads: BLAS threads of each job process; 0 for the cores that it may use, divided by the job's nodes that share them.
+        blas_threads: BLAS threads of each job process; 0 for its share of the cores that its agent may use.
         start_limit: seconds for doCommit.
         directory: where the folder of the run goes, `runs/<title>-<number>/`, with the files of its nodes; or that folder.
         job: id of a job that failed and is tried again; default a new one.
