@@ -78,8 +78,13 @@ class Waiter(Protocol):
         """Return at the first event the links for which there is one; None where all are to be tried."""
 
 
+NAME_SECONDS = 5.0
+"""For a name server to tell the addresses on which to listen."""
 UNIX_BUFFER = 1 << 20  # bytes; TCP sizes its buffers by itself, and better
 MAX_UNIX_PATH = 107
+ANYWHERE = "::"
+"""Listening here, one socket serves all addresses of this machine, those of IPv4, too."""
+_IPV4_BY_IPV6 = "::ffff:"  # before an IPv4 address, of a peer that calls over IPv4 where that is listened on
 _LISTENS = "0A"  # the state of a socket in /proc/net/tcp
 _BACKLOG = 1024  # connections that wait to be accepted
 _MAX_BUFFERS = 64  # per sendmsg; Linux allows 1024, but gathering more at once gains nothing
@@ -111,7 +116,9 @@ class SocketLink(Link):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             host, port = sock.getpeername()[:2]
             self.transport = "tcp"
-            self.peer = peer or str(Address(host, port))  # whoever owns the port that was called may lead the bytes on
+            self.peer = peer or str(
+                Address(host.removeprefix(_IPV4_BY_IPV6), port)
+            )  # whoever owns the port that was called may lead the bytes on
         self._socket: socket.socket | None = sock
 
     def fileno(self) -> int:
@@ -270,20 +277,21 @@ def resolve(address: Address, limit: float) -> list[tuple[socket.AddressFamily, 
 
 
 def listen_tcp(address: Address) -> socket.socket:
-    """A listening, non-blocking TCP socket; port 0 picks a free one.
+    """A listening, non-blocking TCP socket; port 0 picks a free one. On `::` it serves IPv4, too, elsewhere one family.
 
     Raises: NetworkError naming the address; PortInUse, which tells what to do; NetworkError where nothing could be encrypted.
     """
     check_library()
-    family, sockaddr = resolve(address, 5.0)[0]
+    family, sockaddr = resolve(address, NAME_SECONDS)[0]
     try:
         sock = socket.socket(family, socket.SOCK_STREAM)
     except OSError as error:  # a family that this system lacks
-        raise NetworkError(f"Cannot listen on {address}: {error.strerror}.") from error
+        instead = " For all addresses of IPv4 say 0.0.0.0." if address.host == ANYWHERE else ""
+        raise NetworkError(f"Cannot listen on {address}: {error.strerror}.{instead}") from error
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, address.host != ANYWHERE)
         sock.bind(sockaddr)
         sock.listen(_BACKLOG)
     except OSError as error:

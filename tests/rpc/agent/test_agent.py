@@ -31,8 +31,8 @@ from rpc.messages import CanCommit
 from ...statements import covers
 
 
-def agent(work: Path) -> contextlib.closing[Agent]:
-    return contextlib.closing(Agent(AgentSettings(port=0, work_dir=str(work), keyring=Keyring((new_key(),)))))
+def agent(work: Path, listen: str = "127.0.0.1") -> contextlib.closing[Agent]:
+    return contextlib.closing(Agent(AgentSettings(listen, 0, work_dir=str(work), keyring=Keyring((new_key(),)))))
 
 
 @pytest.mark.parametrize(
@@ -54,6 +54,46 @@ def test_why_it_does_not_listen_on_ipv6(
     with agent(tmp_path / "work") as made:
         told = f"Cannot listen on [::1]:{made.address.port}: {os.strerror(number)}. Who calls this worker by a name"
         assert any(message.startswith(told) for message in caplog.messages) == is_told
+
+
+@pytest.mark.parametrize(
+    ("name", "hosts", "is_told"),
+    [
+        ("my-host", ["127.0.1.1"], True),
+        ("my-host", ["127.0.0.1", "::1"], True),
+        ("my-host", ["127.0.0.1", "0.0.0.0"], False),
+        ("localhost", ["127.0.0.1", "127.0.0.2"], False),
+    ],
+)
+def test_a_name_that_only_this_machine_reaches_is_told(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    name: str,
+    hosts: list[str],
+    is_told: bool,
+) -> None:
+    """As /etc/hosts of Debian has it for the machine's own name. All addresses of a name are listened on."""
+    look_up = socket.getaddrinfo
+
+    def known(host: str, port: int, *more: Any, **named: Any) -> Any:
+        found = [look_up(each, port, *more, **named) for each in (hosts if host == name else [host])]
+        return [each for infos in found for each in infos]
+
+    monkeypatch.setattr(socket, "getaddrinfo", known)
+    with agent(tmp_path / "work", name) as made:
+        told = f"{name} means {' and '.join(hosts)} on this machine (see /etc/hosts), so no other machine reaches this worker."
+        assert any(message.startswith(told) for message in caplog.messages) == is_told
+        for host in hosts if "0.0.0.0" not in hosts else ():
+            socket.create_connection((host, made.address.port)).close()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_both_families_at_once(tmp_path: Path, host: str) -> None:
+    """An agent that listens on `::` is reached by addresses of IPv4, too."""
+    with agent(tmp_path / "work", "::") as made:
+        assert str(made.address) == f"[::]:{made.address.port}"
+        socket.create_connection((host, made.address.port)).close()
 
 
 @pytest.fixture
