@@ -13,7 +13,7 @@ from typing import NamedTuple
 from .clock import Clock, SystemClock
 from .errors import NetworkError, NotReached, PeerLost, ProtocolError, Rejected, TimedOut
 from .handshake import ClientHandshake
-from .hello import Caps, Refused
+from .hello import Caps, Hint, Refused
 from .keys import Key
 from .nodes import Address, is_loopback
 from .records import check_library
@@ -188,6 +188,7 @@ class _Attempt:
         self._handshake: ClientHandshake | None = None
         self._session: Session | None = None
         self._sent = self._read = 0
+        self._calls_itself = False
         self._why, self._refused = "it has no address that this system can use", set[int]()
         self.connecting: list[socket.socket] = []
         self.link: SocketLink | None = None
@@ -269,6 +270,7 @@ class _Attempt:
             other.close()
         self.connecting.clear()
         self.next_step = math.inf
+        self._calls_itself = sock.family != socket.AF_UNIX and is_loopback(str(sock.getpeername()[0]))
         try:
             self.link = SocketLink(sock, str(self.target.address))
         except BaseException:
@@ -321,6 +323,10 @@ class _Attempt:
             return error
         text = f"{self.name}: {error}"
         if isinstance(error, Refused):
+            if error.hint == Hint.NO_SUCH_JOB and self._calls_itself and not is_loopback(self.target.address.host):
+                host = self.target.address.host
+                text += f" Here, on {socket.gethostname()}, {host} means this machine itself: if it is another one, "
+                text += "name it by an address that means the same on all machines."
             return Refused(error.hint, text)
         return ProtocolError(text) if isinstance(error, ProtocolError) else Rejected(text)
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from network import VERSION
+from network.loopback import Misplaced
 from network.nodes import Address, is_loopback
 
 from ..agent.checks import python_version
@@ -57,21 +58,26 @@ class Problem:
 
 @dataclass
 class Report:
-    """`key` is the id of the key with which all were called."""
+    """`key` is the id of the key with which all were called, `misplaced` a loopback address among those of other machines."""
 
     key: str
     workers: list[Worker] = field(default_factory=list)
     pairs: list[Pair] = field(default_factory=list)
+    misplaced: Misplaced | None = None
 
     def without(self, address: Address) -> Report:
         """The same, but for one worker."""
         pairs = [pair for pair in self.pairs if address not in (pair.source, pair.target)]
-        return Report(self.key, [worker for worker in self.workers if worker.address != address], pairs)
+        return Report(self.key, [worker for worker in self.workers if worker.address != address], pairs, self.misplaced)
 
     @property
     def problems(self) -> list[Problem]:
         """All that is wrong; what concerns single workers comes first."""
-        return [*self._of_workers(), *self._of_clocks(), *self._of_pairs(), *self._of_speed()]
+        return [*self._of_addresses(), *self._of_workers(), *self._of_clocks(), *self._of_pairs(), *self._of_speed()]
+
+    def _of_addresses(self) -> Iterator[Problem]:
+        if self.misplaced is not None:
+            yield Problem(str(self.misplaced.address), f"{self.misplaced.what}.", self.misplaced.repair)
 
     def _of_workers(self) -> Iterator[Problem]:
         known: dict[str, Address] = {}
@@ -125,7 +131,7 @@ class Report:
     def _of_pairs(self) -> Iterator[Problem]:
         status = {worker.address: worker.status for worker in self.workers}
         lost = {worker.address for worker in self.workers if worker.problem}  # which is told already
-        blamed: set[Address] = set()
+        blamed = set[Address]() if self.misplaced is None else {self.misplaced.address}
         for pair in self.pairs:
             if lost.intersection((pair.source, pair.target)):
                 continue
