@@ -153,6 +153,7 @@ def _few(token: str) -> type[asyncio.Protocol]:
     viewers: set[asyncio.Protocol] = set()
 
     class Few(H11Protocol):  # type: ignore[misc]  # untyped without the extra
+        app: Any
         stalled: asyncio.TimerHandle | None = None
 
         def __init__(self, *arguments: Any, **named: Any) -> None:
