@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import math
 import os
 import re
@@ -11,22 +12,28 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from network import VERSION, transport
+from network.dial import Target, dial
 from network.keys import Keyring, new_key
-from rpc.agent import children
+from network.session import Session
+from network.transport import wait_sockets
+from rpc.agent import children, server
 from rpc.agent.agent import Agent
 from rpc.agent.checks import MOST_NODES, objection, python_version
 from rpc.agent.children import project_root
 from rpc.agent.settings import AgentSettings
+from rpc.agent.store import JobRecord
 from rpc.liveness.limits import LEAST_SILENCE, MOST_SECONDS
-from rpc.messages import CanCommit
+from rpc.messages import FROM_AGENT, CanCommit, Jobs, ListJobs, Operation, State, Subscribe, operations
 
 from ...statements import covers
 
@@ -94,6 +101,58 @@ def test_both_families_at_once(tmp_path: Path, host: str) -> None:
     with agent(tmp_path / "work", "::") as made:
         assert str(made.address) == f"[::]:{made.address.port}"
         socket.create_connection((host, made.address.port)).close()
+
+
+def asked(session: Session, question: Operation) -> Operation:
+    """What the agent answers within a minute."""
+    session.queue(question.to_value())
+    deadline = time.monotonic() + 60
+    while session.alive and time.monotonic() < deadline:
+        for answer in operations(session, FROM_AGENT):
+            return answer
+        wait_sockets([session.link], [session.link] if session.pending_bytes else [], 1.0)  # type: ignore[list-item]
+    raise AssertionError(session.lost or "no answer")
+
+
+def test_idle_sessions_give_way_to_who_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that have asked for nothing for the longest go first. A session that watches a job stays; where all do, none comes in."""
+    monkeypatch.setattr(server, "MOST_SESSIONS", 8)
+    key, work = new_key(), tmp_path / "work"
+    record = JobRecord("job", 0, "title", "done")
+    folder = work / "jobs" / record.name
+    work.mkdir(mode=0o700)
+    folder.mkdir(parents=True)
+    (folder / "job.json").write_text(json.dumps(asdict(record)))
+    made = Agent(AgentSettings(port=0, work_dir=str(work), keyring=Keyring((key,))))
+    thread = threading.Thread(target=made.serve_forever)
+    thread.start()
+    with contextlib.ExitStack() as at_end:
+        at_end.callback(made.close)
+        at_end.callback(thread.join)
+        at_end.callback(made.stop)
+
+        def call() -> Session:
+            session = dial(Target(made.address, key, "submitter", "agent"), 60)
+            at_end.callback(session.close)
+            return session
+
+        watching = call()
+        assert asked(watching, Subscribe("job")) == State("job", 0, "done", "")
+        idle = [call() for _ in range(7)]
+        assert isinstance(asked(idle[0], ListJobs()), Jobs)
+        callers = [call() for _ in range(6)]
+        for session in (watching, idle[0], *callers):
+            assert isinstance(asked(session, ListJobs()), Jobs)
+        for session in idle[1:]:
+            wait_sockets([session.link], [], 60)  # type: ignore[list-item]
+            session.receive()
+            assert not session.alive
+        for session in (idle[0], *callers):
+            assert isinstance(asked(session, Subscribe("job")), State)
+        refused = call()
+        with pytest.raises(AssertionError, match="lost"):
+            asked(refused, ListJobs())
+        assert isinstance(asked(watching, ListJobs()), Jobs)
 
 
 @pytest.fixture
