@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import pwd
 import select
 import socket
 import stat
 import struct
+import sys
+import termios
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -86,6 +89,8 @@ ANYWHERE = "::"
 """Listening here, one socket serves all addresses of this machine, those of IPv4, too."""
 _IPV4_BY_IPV6 = "::ffff:"  # before an IPv4 address, of a peer that calls over IPv4 where that is listened on
 _LISTENS = "0A"  # the state of a socket in /proc/net/tcp
+_INFO_BYTES, _RETRANSMITS = 8, 2  # of `struct tcp_info`, and the byte that says how often the oldest bytes were sent again
+_SENT_AGAIN = 3  # times, within two seconds or so
 _BACKLOG = 1024  # connections that wait to be accepted
 _MAX_BUFFERS = 64  # per sendmsg; Linux allows 1024, but gathering more at once gains nothing
 
@@ -152,6 +157,22 @@ class SocketLink(Link):
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+
+    @property
+    def unacknowledged(self) -> int:
+        """How many bytes TCP has sent again and again, and the other end's kernel has not got; 0 where that cannot be known.
+
+        A peer that does not read is no such case: its kernel says that it has no room.
+        """
+        sock = self._socket
+        if sock is None or sock.family == socket.AF_UNIX or sys.platform != "linux":
+            return 0
+        try:
+            sent_again = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)[_RETRANSMITS]
+            (waiting,) = struct.unpack("i", fcntl.ioctl(sock, termios.TIOCOUTQ, bytes(4)))
+        except OSError:
+            return 0
+        return int(waiting) if sent_again >= _SENT_AGAIN else 0
 
     def detach(self) -> socket.socket:
         """Give the socket away; the link is closed without closing it."""

@@ -17,7 +17,7 @@ from network.errors import ProtocolError
 from network.keys import Key
 from network.nodes import Address
 from network.session import LOOK_SECONDS, Session
-from network.transport import wait_sockets
+from network.transport import SocketLink, wait_sockets
 
 from ..dialing import ProcessDialer
 from ..identity import code_key, host_name, process_name
@@ -136,6 +136,11 @@ class Connections:
         """End the conversation with a node that breaks the protocol."""
         self._logger.error("%s broke the protocol: %s", self._names[node], clean(str(error)))
         self._agents[node].close()
+
+    def unacknowledged(self, node: int) -> int:
+        """Tell how many bytes for the process of `node` its host has not got, though they were sent again and again."""
+        link = self._processes[node].link if node in self._processes else None
+        return link.unacknowledged if isinstance(link, SocketLink) else 0
 
     def close_processes(self) -> None:
         if self._dialer is not None:

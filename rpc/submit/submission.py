@@ -156,6 +156,7 @@ class Submission(Machine):
         self.phase = Phase.CAN_COMMIT
         self.reason = ""
         self.is_cancelled = False  # it did not fail by itself
+        self.late: tuple[int, ...] = ()  # nodes for which it failed, as they did not finish a phase in time
         self.deadline: float | None = None
         self.accepted: set[int] = set()
         self.loaded: set[int] = set()
@@ -316,7 +317,7 @@ class Submission(Machine):
             self._extra -= MORE_SECONDS
             self.deadline = now + MORE_SECONDS
             return []
-        names = ", ".join(self._names[node] for node in late)
+        names, self.late = ", ".join(self._names[node] for node in late), tuple(late)
         return self._fail(f"{names} did not finish {self.phase.value} in time")
 
     def _works(self, node: int, now: float) -> bool:

@@ -115,7 +115,7 @@ def asked(session: Session, question: Operation) -> Operation:
 
 
 def test_idle_sessions_give_way_to_who_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that asked for nothing for the longest go first. A session that watches a job stays; where all do, none is let in."""
+    """Those that asked for nothing for the longest go first, never one that watches a job; where all do, none comes in."""
     monkeypatch.setattr(server, "MOST_SESSIONS", 8)
     key, work = new_key(), tmp_path / "work"
     record = JobRecord("job", 0, "title", "done")
