@@ -21,6 +21,7 @@ from nn.threads import describe_blas, has_portable_bits
 from rpc import AbsExecutable, Communication, ReplyPackage
 from rpc.files import keep_configuration
 from rpc.job import KERNEL_VARIABLES, PORTABLE
+from rpc.processors import usable_cores
 
 from .accounts import NodeAccounts, Times
 from .channel import Parameter_Server
@@ -221,7 +222,7 @@ def describe_node(node: int, attempt: int, parts: Mapping[str, Any], plan: Worke
             "host": platform.node(),
             # not `platform.platform()`, which starts a process to ask for the processor
             "system": "-".join(filter(None, (platform.system(), platform.release(), platform.machine(), *platform.libc_ver()))),
-            "cores": os.cpu_count(),
+            "cores": usable_cores(),
             "variables": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
         },
     }

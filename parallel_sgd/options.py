@@ -167,7 +167,7 @@ class JobOptions(Options):
     )
     blas_threads: int | Literal["auto"] = option(
         1,
-        "per worker, or 'auto' for the cores of the host divided by its jobs.",
+        "per worker, or 'auto' for the cores that it may use, divided by the jobs that share them.",
         check.threads,
         flag("--blas-threads", "training", "per worker, or auto", "threads", default="1"),
     )

@@ -331,7 +331,7 @@ def _check_policy(sha256: str, policy: str) -> None:
         return
     if policy == NO_CODE:
         raise Rejected("This node takes no shipped code (--no-shipped-code), and the job brings classes of its own.")
-    if sha256 not in Path(policy).read_text(encoding="utf-8").split():
+    if sha256 not in Path(policy).read_text(encoding="utf-8-sig").split():
         raise Rejected(f"This node does not allow the job's code: its hash {sha256} is not in {policy} (--allow-code).")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import platform
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from parallel_sgd.options import options
 from parallel_sgd.spec import JobSpec
 from rpc.files import publish
 from rpc.logs import HEADLINE, SUBMIT_LOGGER, get_logger
+from rpc.processors import usable_cores
 from rpc.submit import RunFolder
 
 from .records import OUTCOME, RunRecords
@@ -135,7 +135,7 @@ def _described(spec: JobSpec, samples: Sequence[int]) -> dict[str, Any]:
             "computes with": describe_blas(),
             "host of the submitter": platform.node(),
             "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-            "cores": str(os.cpu_count()),
+            "cores": str(usable_cores()),
         },
     }
 

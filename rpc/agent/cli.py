@@ -46,6 +46,9 @@ EPILOG = (
 )
 
 
+EVERY = "; 0.0.0.0 for all of IPv4, :: for both families"
+
+
 def _program_name() -> str:
     return program_name(COMMAND, "worker.py")
 
@@ -66,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """What an agent is told, for `serve`."""
-    _add_own_address(parser, "address to listen on", "TCP port", "; 0 picks a free one")
+    _add_own_address(parser, "address to listen on", "TCP port", EVERY, "; 0 picks a free one")
     parser.add_argument("--new-key", action="store_true", help="make a key file (at --key-file) and exit")
     parser.add_argument("--work-dir", metavar="DIR", help="for logs, jobs and cached data (default: in your state directory)")
     parser.add_argument("--slots", type=int, metavar="N", help="jobs at the same time (default: 1)")
@@ -112,8 +115,8 @@ def add_doctor_options(parser: argparse.ArgumentParser) -> None:
     _add_folder(parser)
 
 
-def _add_own_address(parser: argparse.ArgumentParser, listen: str, port: str, free: str = "") -> None:
-    parser.add_argument("--listen", metavar="HOST", help=f"{listen} (default: 127.0.0.1)")
+def _add_own_address(parser: argparse.ArgumentParser, listen: str, port: str, every: str = "", free: str = "") -> None:
+    parser.add_argument("--listen", metavar="HOST", help=f"{listen} (default: 127.0.0.1{every})")
     parser.add_argument("--port", type=int, help=f"{port} (default: 15387{free})")
     parser.add_argument("--key-file", metavar="FILE", help="the cluster's key (default: in your configuration directory)")
 

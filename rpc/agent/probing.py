@@ -42,6 +42,7 @@ class Probes:
         self._instance = secrets.token_hex(16)
         self._pinged: dict[Session, int] = {}
         self._thread: threading.Thread | None = None
+        self._asker: Session | None = None
         self._found: queue.SimpleQueue[tuple[Session, Measured]] = queue.SimpleQueue()
         self._closed = False
 
@@ -96,6 +97,7 @@ class Probes:
             self._found.put((session, found))
             self._wake()
 
+        self._asker = session
         self._thread = threading.Thread(target=run, name=f"measure {address}", daemon=True)
         self._thread.start()
 
@@ -105,7 +107,12 @@ class Probes:
             session, found = self._found.get()
             if self._thread is not None:
                 self._thread.join()  # which ends now: who hears of it may ask for the next
+            self._asker = None
             deliver(session, found)
+
+    def measures_for(self, session: Session) -> bool:
+        """Tell if a measurement goes on whose result `session` waits for."""
+        return self._asker is session
 
     def forget(self, session: Session) -> None:
         self._pinged.pop(session, None)
