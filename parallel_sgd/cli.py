@@ -15,6 +15,8 @@ from collections.abc import Callable, Sequence
 from network.errors import NetworkError
 from network.keys import KeyFileError
 from rpc import SubmissionError, UnknownJob
+from rpc.console import run_program
+from rpc.forks import catch
 from rpc.job import users_traceback
 from rpc.logs import attach_console, verbosity
 
@@ -104,8 +106,8 @@ def _end_cleanly() -> None:
     """Let a closed terminal or a service manager end the command as Ctrl-C does: local workers and their files go with it."""
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, lambda received, _frame: sys.exit(128 + received))
+            catch(number, lambda received, _frame: sys.exit(128 + received))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_program(main))

@@ -23,6 +23,7 @@ from network.nodes import Address, is_loopback
 from network.session import LOOK_SECONDS
 from network.transport import MAX_UNIX_PATH, PortInUse, Waker, listen_tcp, listen_unix, wait_sockets
 
+from ..console import settle_all, tell_where
 from ..job import kernels
 from ..logs import attach_file, clean, get_logger
 from . import drain
@@ -198,6 +199,7 @@ class Agent:
         self._handler.step()
         self._leases.step()
         self._depart()
+        settle_all()
 
     def _depart(self) -> None:
         while not self._leave_asked.empty():
@@ -276,6 +278,7 @@ def _find_keyring(settings: AgentSettings) -> Keyring:
 
 def _detach(handler: logging.Handler) -> None:
     logging.getLogger().removeHandler(handler)
+    tell_where("")
     with contextlib.suppress(OSError):  # of a full disk, which the log could not tell either
         handler.close()
 

@@ -21,7 +21,9 @@ from network import VERSION
 from network.errors import NetworkError
 from network.key_files import create_key_file, default_key_path
 
+from ..console import run_program, show_result
 from ..errors import SettingsError
+from ..forks import catch
 from ..job.hardening import refuse_inspection
 from ..logs import attach_console
 from ..messages import ANY_CODE, NO_CODE
@@ -235,15 +237,16 @@ def examine(given: argparse.Namespace) -> int:
 def _obey_signals(agent: Agent, grace: float) -> None:
     """Ctrl-C ends the agent at once; so does SIGTERM, unless there is a time of grace, which is for those who run jobs here."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: agent.stop())
+        catch(number, lambda *_: agent.stop())
     if grace:
         for number in (signal.SIGTERM, signal.SIGUSR1):
-            signal.signal(number, lambda got, _: agent.leave(f"told by {signal.Signals(got).name}", grace))
+            catch(number, lambda got, _: agent.leave(f"told by {signal.Signals(got).name}", grace))
 
 
 def _say(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
+    """Print where the agent listens. Raises: SettingsError."""
+    if problem := show_result(text):
+        raise SettingsError(f"--announce -: the address cannot be printed on standard output: {problem}.")
 
 
 def _explain(error: Exception) -> int:
@@ -273,4 +276,4 @@ def _make_key(key_file: str | None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_program(main))

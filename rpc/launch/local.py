@@ -16,6 +16,7 @@ from network.key_files import create_key_file
 from network.nodes import Address
 
 from ..agent.store import PLACED
+from ..forks import OwnProcess
 from ..liveness.limits import PER_NODE_SECONDS
 from ..logs import SUBMIT_LOGGER, get_logger
 from ..submit.terminal import Interrupts, telling
@@ -71,6 +72,7 @@ def local_agents(
     checked_count("local_agents", count)
     works = None if work_dir is None else _checked_work_dir(work_dir)
     directory = Path(tempfile.mkdtemp(prefix="psgd-"))
+    process = OwnProcess()
     agents: list[subprocess.Popen[bytes]] = []
     try:
         key_file = directory / "key"
@@ -87,8 +89,9 @@ def local_agents(
             addresses = _await_addresses(directory, agents)
         yield LocalAgents(addresses, key_file, [agent.pid for agent in agents], works or directory, works is not None)
     finally:
-        end_agents(agents, END_SECONDS)
-        shutil.rmtree(directory, ignore_errors=True)
+        if process.is_here:
+            end_agents(agents, END_SECONDS)
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 class LocalLauncher(Launcher):
