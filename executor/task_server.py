@@ -14,6 +14,7 @@ from rpc.communication import Communication
 from rpc.dialing import await_submitter, watch_for_silence
 from rpc.executable import AbsSimpleExecutor
 from rpc.forks import OwnProcess
+from rpc.job import add_remedy
 from rpc.monitor import job_monitor
 
 from .errors import NotData
@@ -90,6 +91,7 @@ class TaskServer(AbsSimpleExecutor):
 
 def _named(error: BaseException, assignment: Assignment, queue: TaskQueue) -> BaseException:
     """What a task has raised, or that it has taken too long, if it was interrupted for that."""
+    add_remedy(error)
     if not isinstance(error, KeyboardInterrupt) or not queue.limit.has_hit(assignment.task):
         return error
     late = TimeoutError(f"It took longer than its limit of {assignment.limit:g} s.")

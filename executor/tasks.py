@@ -278,7 +278,7 @@ class TaskFuture(Future[T]):
     def orphan(self, error: BaseException) -> None:
         """End in a process that was forked, whose other threads are gone with what they held; no callback is called."""
         self._condition = RareCondition()
-        self._waiters.clear()  # type: ignore[attr-defined]
+        self._waiters.clear()
         self._done_callbacks.clear()  # type: ignore[attr-defined]
         self._exception, self._state = error, _FINISHED
 

@@ -19,6 +19,7 @@ from rpc.console import run_program
 from rpc.forks import catch
 from rpc.job import users_traceback
 from rpc.logs import attach_console, verbosity
+from rpc.process_limit import limit_met
 
 from .commands.jobs import attach, jobs, retrieve, stop
 from .commands.options import make_parser, verbosity_of
@@ -79,9 +80,15 @@ def carry_out(task: Callable[[argparse.Namespace], int], options: argparse.Names
         complain(options, error)
         return EXIT_NETWORK
     except (ValueError, TypeError, LookupError, OSError) as error:
+        if problem := limit_met(error):
+            complain(options, RuntimeError(f"This process may start {problem}."))
+            return EXIT_FAILED
         complain(options, error)
         return EXIT_USAGE
     except Exception as error:
+        if problem := limit_met(error):
+            complain(options, RuntimeError(f"This process may start {problem}."))
+            return EXIT_FAILED
         if not users_traceback(error):
             raise
         complain(options, error)  # of a transform or a data set of one's own

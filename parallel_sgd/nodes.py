@@ -120,7 +120,7 @@ class LocalWorkers(LocalNodes):
         """Have `count` workers from the next job on, which are started anew, and return these nodes.
 
         Not while a job runs here: it would fail. What earlier jobs have left stays, as at the end of the workers.
-        
+
         Raises: ValueError for a wrong count, ClosedByUs after `close`, NetworkError when an agent does not come up,
             RuntimeError in a process that was forked from the one that has started them.
         """

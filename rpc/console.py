@@ -434,5 +434,5 @@ def _settled(code: int) -> int:
     shown = console.settle(LAST_SECONDS if code else RESULT_SECONDS, anew=not code)
     if code or (shown and not console.lost):
         return code
-    show(sys.stderr, f"{os.path.basename(sys.argv[0])}: not all of it could be printed: {console.problem or UNREAD}\n")
+    show(sys.stderr, f"Not all could be printed on standard output ({console.problem or UNREAD}).\n")
     return EXIT_NOT_SHOWN

@@ -28,6 +28,7 @@ from ..job.hardening import refuse_inspection
 from ..logs import attach_console
 from ..messages import ANY_CODE, NO_CODE
 from ..option_parser import OptionParser, program_name
+from ..process_limit import limit_met
 from .agent import Agent
 from .registration import SYSTEMS
 from .scheduler_env import announced, read_keys, scheduler_environment, temporary_directory
@@ -193,18 +194,23 @@ def serve(given: argparse.Namespace) -> int:
     except (NetworkError, SettingsError) as error:
         held.close()
         return _explain(error)
+    except (RuntimeError, OSError) as error:
+        held.close()
+        return _explain_limit(error)
     told = contextlib.ExitStack()  # until it leaves
     agent.when_leaving(told.close)
     _obey_signals(agent, origin.grace)
-    if end_with_parent:
-        threading.Thread(target=_await_end_of_stdin, args=(agent.stop,), name="parent", daemon=True).start()
     try:
+        if end_with_parent:
+            threading.Thread(target=_await_end_of_stdin, args=(agent.stop,), name="parent", daemon=True).start()
         with told:
             told.enter_context(announced(announce, str(agent.address), _say))
             told.enter_context(origin.registered(agent.address, settings.slots, socket.gethostname()))
             agent.serve_forever()
     except SettingsError as error:
         return _explain(error)
+    except RuntimeError as error:
+        return _explain_limit(error)
     finally:
         agent.close()
         held.close()
@@ -252,6 +258,13 @@ def _say(text: str) -> None:
 def _explain(error: Exception) -> int:
     sys.stderr.write(f"{_program_name()}: {error}\n")
     return EXIT_USAGE
+
+
+def _explain_limit(error: RuntimeError | OSError) -> int:
+    """Explain an error that comes of the limit of processes. Raises: any other one again."""
+    if not (problem := limit_met(error)):
+        raise error
+    return _explain(RuntimeError(f"The worker cannot serve: {problem}."))
 
 
 def _show_log(level: int) -> None:

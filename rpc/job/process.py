@@ -78,9 +78,9 @@ class JobProcess:
 
     def run(self) -> None:
         """Everything; the outcome goes to the agent, whatever happens."""
-        self.acceptor.start()
         problem: BaseException | None = None
         try:
+            self.acceptor.start()
             self.output.mkdir(mode=0o700, exist_ok=True)
             self._execute()
         except BaseException as error:  # noqa: BLE001  an executor may raise anything, SystemExit included
