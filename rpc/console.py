@@ -102,7 +102,7 @@ class Console:
             if self._left_out and not self._waiting:
                 self._note_left_out()
             if self._left_out or self._waiting_bytes + len(data) > max(WAITING_BYTES, len(data) if not self._waiting else 0):
-                self._leave_out(data, UNREAD)
+                self._leave_out(data, UNREAD if self._waiting else self.problem)
                 return
             self._waiting.append(data)
             self._waiting_bytes += len(data)
