@@ -31,7 +31,7 @@ EXIT_NOT_SHOWN: Final = 74  # EX_IOERR: done, but the result could not be printe
 UNREAD: Final = "nobody reads it"
 
 WAITING_BYTES: Final = 256 << 10  # of text that a stream has not taken
-RESULT_SECONDS: Final = 10.0  # without a byte taken, until a result counts as one that cannot be printed
+RESULT_SECONDS: Final = 5.0  # without a byte taken, until a result counts as one that cannot be printed
 LAST_SECONDS: Final = 1.0  # for what waits when the program ends
 _MOST_CREDIT: Final = 0.25  # seconds for which a writer waits for a reader at most,
 _CREDIT: Final = 0.05  # as a share of the time that has passed
