@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import threading
 from collections.abc import Callable
 from types import FrameType
 from typing import Any, Final, Protocol
@@ -77,13 +78,26 @@ _caught: Final = dict[int, Handler]()
 _held: Final = WeakSet[Closable]()
 
 
-def _after_fork() -> None:
+_masks: Final = dict[int, set[int]]()  # blocked signals of threads that fork just now
+
+
+def _before_fork() -> None:
+    """Keep a signal that comes while the child still has our handlers until it has none: Python would lose it there."""
+    _masks[threading.get_ident()] = signal.pthread_sigmask(signal.SIG_BLOCK, _caught.keys())
+
+
+def _unblock() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, _masks.pop(threading.get_ident()))
+
+
+def _in_child() -> None:
     for number, handler in _caught.items():
         if signal.getsignal(number) is handler:  # the program has put none of its own in its place
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    _unblock()
     for held in list(_held):
         with contextlib.suppress(OSError, ValueError):
             held.close()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(before=_before_fork, after_in_parent=_unblock, after_in_child=_in_child)
