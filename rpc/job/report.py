@@ -8,7 +8,6 @@ import re
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from pickle import PicklingError  # noqa: TID251  its name alone
 from types import FrameType
 
 from ..code_closure import OWN_PACKAGES, is_user_file
@@ -46,9 +45,12 @@ def outcome_of(error: BaseException | None) -> tuple[str, str]:
 
 def add_remedy(error: BaseException) -> None:
     """Have an error of user code that leaves open what to do about it tell that: one of a spawned process, or of a thread."""
-    if type(error) is PicklingError and re.match(r"Can't pickle <(function|class) ", str(error)):
+    kind = type(error)
+    if (kind.__module__, kind.__name__) == ("_pickle", "PicklingError") and re.match(
+        r"Can't pickle <(function|class) ", str(error)
+    ):
         error.args = (f"{error}; {_SPAWNED}",)
-    elif type(error) is RuntimeError and (limit := limit_met(error)):
+    elif kind is RuntimeError and (limit := limit_met(error)):
         error.args = (f"{error}: {limit}",)
 
 
