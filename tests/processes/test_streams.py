@@ -73,7 +73,7 @@ def test_an_agent_whose_console_nobody_reads(own: Cluster, tmp_path: Path) -> No
         agent = agent_with(own, f">{own.root}/console 2>&1")
         jobs = [run(own, tmp_path) for _ in range(3)]
         shown = ""
-        assert all(f"Job {job} (P-SGD) accepted" in log_of(agent) or job in log_of(agent) for job in jobs)
+        assert all(job in log_of(agent) for job in jobs)
 
         def all_shown() -> bool:
             nonlocal shown
@@ -167,6 +167,18 @@ def ran(place: Path) -> Path:
 
 
 @contextlib.contextmanager
+def unread(place: Path) -> Iterator[int]:
+    """The writing end of a full pipe, as blocking as a shell makes it."""
+    with stuck_pipe(place / "console") as console:
+        os.write(console, b"." * 60)
+        writing = os.open(place / "console", os.O_WRONLY)
+        try:
+            yield writing
+        finally:
+            os.close(writing)
+
+
+@contextlib.contextmanager
 def submitting(place: Path, *options: str, **streams: int) -> Iterator[subprocess.Popen[bytes]]:
     command = [sys.executable, *SUBMIT, *options]
     with subprocess.Popen(command, cwd=place, env=environment(place), stdin=subprocess.DEVNULL, **streams) as process:  # type: ignore[call-overload]
@@ -178,20 +190,16 @@ def submitting(place: Path, *options: str, **streams: int) -> Iterator[subproces
 
 def test_a_submitter_whose_streams_nobody_reads(place: Path) -> None:
     """Its job is done; that the result could not be printed has a code of its own."""
-    with stuck_pipe(place / "console") as console:
-        os.write(console, b"." * 60)
-        with submitting(place, stdout=console, stderr=console) as process:
-            assert process.wait(50) == 74
+    with unread(place) as console, submitting(place, stdout=console, stderr=console) as process:
+        assert process.wait(50) == 74
     ran(place)
 
 
 def test_a_submitter_whose_log_nobody_reads(place: Path) -> None:
     """The result is printed as ever."""
-    with stuck_pipe(place / "console") as console:
-        os.write(console, b"." * 60)
-        with submitting(place, stdout=subprocess.PIPE, stderr=console) as process:
-            out, _ = process.communicate(timeout=50)
-            assert process.returncode == 0 and out.startswith(b"{'Loss'")
+    with unread(place) as console, submitting(place, stdout=subprocess.PIPE, stderr=console) as process:
+        out, _ = process.communicate(timeout=50)
+        assert process.returncode == 0 and out.startswith(b"{'Loss'")
     ran(place)
 
 
@@ -248,8 +256,7 @@ open("found", "w").write(f"{found} {sorted(result)}")
 def test_a_program_with_jobs_whose_streams_nobody_reads(place: Path) -> None:
     """What its tasks print goes through us, and so do log and progress: none of it holds up the program."""
     (place / "program.py").write_text(PROGRAM)
-    with stuck_pipe(place / "console") as console:
-        os.write(console, b"." * 60)
+    with unread(place) as console:
         command = [sys.executable, "program.py"]
         with subprocess.Popen(command, cwd=place, env=environment(place), stdout=console, stderr=console) as process:
             try:
