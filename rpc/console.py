@@ -131,6 +131,7 @@ class Console:
         self._lock = threading.RLock()
         self._waiting.clear()
         self._waiting_bytes = self._left_out = self.lost = 0
+        self._pushing = False
 
     def takes(self, size: int) -> bool:
         """Whether so many bytes can be written to the descriptor at once without waiting, as far as can be seen."""

@@ -153,6 +153,15 @@ def test_an_agent_without_a_console_serves(own: Cluster, tmp_path: Path, redirec
         assert not os.readlink(f"/proc/{agent.pid}/fd/{number}").startswith("socket:")
 
 
+@pytest.mark.parametrize("redirect", [">&-", ">/dev/full"])
+def test_an_agent_that_cannot_say_where_it_listens_does_not_start(tmp_path: Path, redirect: str) -> None:
+    command = f"{sys.executable} -m rpc.agent.cli --port 0 --temporary --announce - {redirect}"
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, timeout=50
+    )
+    assert done.returncode == 2 and "--announce -: the address cannot be printed on standard output: " in done.stderr
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     mlp().save(tmp_path / "dnn.model")
