@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sized
 from importlib.util import find_spec
 from numbers import Integral
@@ -55,10 +56,14 @@ def title(name: str, value: Any) -> str:
     """The title, if result files with it in their names can be fetched from a worker, and a run can have it in its name."""
     if not isinstance(value, str):
         raise TypeError(f"'{name}' must be a text, got {value!r}")
-    if not (is_safe_name(f"MODEL-{check_file_name(value)}-N(0000).model") and is_safe_name(submit.run_name(value))):
+    strange = any(
+        "\ud800" <= letter <= "\udfff" for letter in value
+    )  # as Python has bytes of a command line that it cannot read
+    if strange or not (is_safe_name(f"MODEL-{check_file_name(value)}-N(0000).model") and is_safe_name(submit.run_name(value))):
+        encoding = f", which has bytes that the encoding of this program, {sys.getfilesystemencoding()}, cannot read"
         raise ValueError(
             f"'{name}' must be at most 100 ASCII letters, digits, spaces or any of ._()+-, without '..', and begin with "
-            f"a letter or a digit, got {value!r}"
+            f"a letter or a digit, got {value!r}{encoding if strange else ''}"
         )
     return value
 

@@ -34,7 +34,13 @@ def check_title(title: str) -> str:
 
     Raises: ValueError when it cannot.
     """
-    if not title or title in (".", "..") or len(title.encode()) > 200 or not title.isprintable() or _SEPARATORS & set(title):
+    if (
+        not title
+        or title in (".", "..")
+        or len(title.encode("utf-8", "surrogatepass")) > 200
+        or not title.isprintable()
+        or _SEPARATORS & set(title)
+    ):
         raise ValueError(
             f"'mission_title' must be able to stand in a file name (1 to 200 bytes, printable, "
             f"none of {' '.join(sorted(_SEPARATORS))}), got {title!r}"

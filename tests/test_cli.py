@@ -85,7 +85,7 @@ def test_help_lists_every_option(tmp_path: Path) -> None:
     described = re.findall(
         r"(\d+) (?:done|the job failed|wrong|not started|a node|interrupted)", " ".join(finished.stdout.split())
     )
-    assert described == ["0", "1", "2", "3", "4", "5", "130"]
+    assert described == ["0", "1", "2", "3", "4", "5", "74", "130"]
 
 
 @covers("SUB-42")

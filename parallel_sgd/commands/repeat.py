@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from nn.dataset.interface import AbsDataset
+from rpc.console import show
 from rpc.logs import QUIET, clean_text
 from rpc.submit import find_run
 
@@ -27,11 +28,12 @@ from ..verification import changed_data, changed_settings, damaged_checkpoints, 
 from ..weight_hashes import Epochs, first_difference, read_hashes
 from .nodes import launcher_from
 from .options import load_model, make_dataset, make_transform, settings_of
-from .output import EXIT_FAILED, EXIT_NODE_LOST, EXIT_OK, tell
+from .output import EXIT_FAILED, EXIT_NODE_LOST, EXIT_OK, folder_of, tell
 from .submit import nodes_of, result_data, train
 
 _UNTOUCHED: Final = ("local", "worker_count", "launch", "workers")  # who computes
 _GROWS: Final = frozenset({"epoch", "resume"})  # the options with which a run goes on with another one
+_VERIFIED: Final = "The run is verified"
 _LONG: Final = 60  # characters of a data set with its arguments
 
 
@@ -51,7 +53,7 @@ def run(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     dealt = {} if {"assignment_type", "redundancy"} & vars(given).keys() else _dealt(file, _count(file, options))
     others = differences(file.identity, identity(options.bits))
     if others:
-        sys.stderr.write(f"The run was made with {', '.join(others)}: the last bits may differ.\n")
+        show(sys.stderr, f"The run was made with {', '.join(others)}: the last bits may differ.\n")
     with _told_of_file(file, vars(given)):
         result = train(options, data, **dealt)
     made = next((Path(path) for paths in result.files.values() for path in paths), None)
@@ -61,8 +63,9 @@ def run(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     before = read_hashes(file.path.parent)
     after = {} if made is None else read_hashes(made.parent.parent)
     said, equal = _compared(file, before, after, [*overridden, *others])
-    tell(options, {**result_data(result), "repeats": {"equal": equal, "said": said}}, f"{result}\n{said}")
-    return EXIT_NODE_LOST if result.failures else EXIT_OK
+    content = {**result_data(result), "repeats": {"equal": equal, "said": said}}
+    code = EXIT_NODE_LOST if result.failures else EXIT_OK
+    return tell(options, content, f"{result}\n{said}", code, place=folder_of(result.files))
 
 
 def _merged(file: JobFile, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> argparse.Namespace:
@@ -203,8 +206,7 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
         raise ValueError(f"The run must be a folder, such as runs/latest, and there is none at {given.run}.")
     found = list(damages(folder, RunManifest.read(folder)))
     if found:
-        tell(given, {"equal": False, "damaged": found}, "\n".join(map(clean_text, found)))
-        return EXIT_FAILED
+        return tell(given, {"equal": False, "damaged": found}, "\n".join(map(clean_text, found)), EXIT_FAILED, done=_VERIFIED)
     file = JobFile.read(folder)
     options = _merged(file, {"writers": []}, {**defaults, "json": given.json, "quiet": True, "verbose": False})
     epochs = read_hashes(folder)
@@ -217,8 +219,7 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     try:
         data = _same_inputs(file, options, {})
     except _OtherData as error:
-        tell(given, {"equal": False, "damaged": [str(error)]}, clean_text(str(error)))
-        return EXIT_FAILED
+        return tell(given, {"equal": False, "damaged": [str(error)]}, clean_text(str(error)), EXIT_FAILED, done=_VERIFIED)
     workers = _count(file, given) if given.launch else given.local or given.worker_count or file.workers
     for name in ("launch", "local", "workers", "key_file"):
         setattr(options, name, getattr(given, name))
@@ -251,8 +252,7 @@ def _judge(given: argparse.Namespace, file: JobFile, epochs: Epochs, again: Epoc
     if differs is None:
         count = len(again[last])
         said = [f"{which}, {how}: all {count} variables equal those of the run after each epoch.", *map(clean_text, kept)]
-        tell(given, content, "\n".join(said))
-        return EXIT_FAILED if kept else EXIT_OK
+        return tell(given, content, "\n".join(said), EXIT_FAILED if kept else EXIT_OK, done=_VERIFIED)
     epoch, variable, node = differs
     others = differences(file.identity, identity(file.options.get("bits")))
     why = f" Other than then: {', '.join(others)}." if others else ""
@@ -260,12 +260,13 @@ def _judge(given: argparse.Namespace, file: JobFile, epochs: Epochs, again: Epoc
         why += f" The run had {file.workers} worker(s); only codecs that are exact, such as Plain, give equal bits on others."
     if "resume" in file.options and not start:
         why += f" It went on with {file.options['resume']}, which may have begun otherwise."
-    tell(
+    return tell(
         given,
         {**content, "differs": {"epoch": epoch, "variable": variable, "node": node}, "others": others},
         f"{which}, {how}: after epoch {epoch} the variable {variable} is another one than in the run.{why}",
+        EXIT_FAILED,
+        done=_VERIFIED,
     )
-    return EXIT_FAILED
 
 
 def _server_keeps(file: JobFile, settings: Mapping[str, Any]) -> bool:

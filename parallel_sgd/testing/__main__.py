@@ -10,6 +10,7 @@ from network.errors import NetworkError
 from parallel_sgd.codec import Codec
 from parallel_sgd.names import find_class, known_classes
 from rpc import OptionParser
+from rpc.console import run_program
 from rpc.files import parsed
 from rpc.job import users_traceback
 
@@ -47,4 +48,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_program(main))

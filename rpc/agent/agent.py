@@ -33,6 +33,7 @@ from network.transport import (
 )
 
 from .. import processors
+from ..console import settle_all, tell_where
 from ..job import kernels
 from ..logs import attach_file, clean, get_logger
 from . import drain
@@ -230,6 +231,7 @@ class Agent:
         self._handler.step()
         self._leases.step()
         self._depart()
+        settle_all()
 
     def _depart(self) -> None:
         while not self._leave_asked.empty():
@@ -308,6 +310,7 @@ def _find_keyring(settings: AgentSettings) -> Keyring:
 
 def _detach(handler: logging.Handler) -> None:
     logging.getLogger().removeHandler(handler)
+    tell_where("")
     with contextlib.suppress(OSError):  # of a full disk, which the log could not tell either
         handler.close()
 

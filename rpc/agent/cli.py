@@ -21,11 +21,14 @@ from network import VERSION
 from network.errors import NetworkError
 from network.key_files import create_key_file, default_key_path
 
+from ..console import run_program, show_result
 from ..errors import SettingsError
+from ..forks import catch
 from ..job.hardening import refuse_inspection
 from ..logs import attach_console
 from ..messages import ANY_CODE, NO_CODE
 from ..option_parser import OptionParser, program_name
+from ..process_limit import limit_met
 from .agent import Agent
 from .registration import SYSTEMS
 from .scheduler_env import announced, read_keys, scheduler_environment, temporary_directory
@@ -194,18 +197,23 @@ def serve(given: argparse.Namespace) -> int:
     except (NetworkError, SettingsError) as error:
         held.close()
         return _explain(error)
+    except (RuntimeError, OSError) as error:
+        held.close()
+        return _explain_limit(error)
     told = contextlib.ExitStack()  # until it leaves
     agent.when_leaving(told.close)
     _obey_signals(agent, origin.grace)
-    if end_with_parent:
-        threading.Thread(target=_await_end_of_stdin, args=(agent.stop,), name="parent", daemon=True).start()
     try:
+        if end_with_parent:
+            threading.Thread(target=_await_end_of_stdin, args=(agent.stop,), name="parent", daemon=True).start()
         with told:
             told.enter_context(announced(announce, str(agent.address), _say))
             told.enter_context(origin.registered(agent.address, settings.slots, socket.gethostname()))
             agent.serve_forever()
     except SettingsError as error:
         return _explain(error)
+    except RuntimeError as error:
+        return _explain_limit(error)
     finally:
         agent.close()
         held.close()
@@ -238,20 +246,28 @@ def examine(given: argparse.Namespace) -> int:
 def _obey_signals(agent: Agent, grace: float) -> None:
     """Ctrl-C ends the agent at once; so does SIGTERM, unless there is a time of grace, which is for those who run jobs here."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: agent.stop())
+        catch(number, lambda *_: agent.stop())
     if grace:
         for number in (signal.SIGTERM, signal.SIGUSR1):
-            signal.signal(number, lambda got, _: agent.leave(f"told by {signal.Signals(got).name}", grace))
+            catch(number, lambda got, _: agent.leave(f"told by {signal.Signals(got).name}", grace))
 
 
 def _say(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
+    """Print where the agent listens. Raises: SettingsError."""
+    if problem := show_result(text):
+        raise SettingsError(f"--announce -: the address cannot be printed on standard output: {problem}.")
 
 
 def _explain(error: Exception) -> int:
     sys.stderr.write(f"{_program_name()}: {error}\n")
     return EXIT_USAGE
+
+
+def _explain_limit(error: RuntimeError | OSError) -> int:
+    """Explain an error that comes of the limit of processes. Raises: any other one again."""
+    if not (problem := limit_met(error)):
+        raise error
+    return _explain(RuntimeError(f"The worker cannot serve: {problem}."))
 
 
 def _show_log(level: int) -> None:
@@ -276,4 +292,4 @@ def _make_key(key_file: str | None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_program(main))

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .kernels import kernel_variables as kernel_variables
     from .peers import PeerConnector as PeerConnector
     from .peers import look_if_cores_suffice as look_if_cores_suffice
+    from .report import add_remedy as add_remedy
     from .report import users_traceback as users_traceback
 
 __getattr__, __dir__ = lazily(
@@ -20,6 +21,6 @@ __getattr__, __dir__ = lazily(
         "hardening": "end_process",
         "kernels": "KERNEL_VARIABLES PORTABLE common_kernels kernel_variables",
         "peers": "PeerConnector look_if_cores_suffice",
-        "report": "users_traceback",
+        "report": "add_remedy users_traceback",
     },
 )

@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 
 from ..agent.kernel_probe import cpu, library_name, place_of, remembered
+from ..console import open_descriptors
 from ..files import open_to_write, write_private
 from . import kernels
 
@@ -44,6 +45,7 @@ def _alone(place: Path) -> Iterator[None]:
 
 def main() -> None:
     """Entry point of the interpreter that an agent starts: measure what is not remembered yet, and remember it."""
+    open_descriptors()
     os.nice(_NICE)
     place = place_of(os.environ)
     with _alone(place):

@@ -22,6 +22,7 @@ from network.errors import TimedOut
 from network.names import did_you_mean
 from network.nodes import Address
 
+from ..forks import close_in_children
 from ..job.kernels import SWITCH
 
 L = TypeVar("L", bound="Launcher")
@@ -115,7 +116,7 @@ def start_agent(options: Sequence[str], folder: Path, stderr: IO[bytes] | None =
 
     Raises: OSError.
     """
-    return subprocess.Popen(
+    agent = subprocess.Popen(
         [sys.executable, "-m", "rpc.agent.cli", *options],
         cwd=folder,
         env=agent_environment(),
@@ -124,6 +125,9 @@ def start_agent(options: Sequence[str], folder: Path, stderr: IO[bytes] | None =
         stderr=stderr,
         start_new_session=True,  # Ctrl-C at the terminal is for the program, which then ends its agents
     )
+    if agent.stdin is not None:
+        close_in_children(agent.stdin)
+    return agent
 
 
 def agent_environment() -> dict[str, str]:
