@@ -174,12 +174,13 @@ class JobOptions(Options):
     bits: Literal["portable"] | None = option(
         None,
         "'portable': the same bits on every x86 CPU with AVX2, whose kernels all nodes take then, on one thread and without "
-        "NumPy's functions for AVX-512; a node that has none is refused. By default the first kernels of a fixed order that all nodes have.",
+        "NumPy's functions for AVX-512; a node that has none is refused. By default the first kernels of a fixed order that all "
+        "nodes have.",
         check.bits,
         flag(
             "--bits",
             "training",
-            "portable: the same bits on every x86 CPU with AVX2 (default: the first kernels of a fixed order that all workers have)",
+            "portable: the same bits on every x86 CPU with AVX2 (default: the first of a fixed order that all workers have)",
             choices=(PORTABLE,),
         ),
     )
