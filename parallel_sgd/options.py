@@ -174,7 +174,7 @@ class JobOptions(Options):
     bits: Literal["portable"] | None = option(
         None,
         "'portable': the same bits on every x86 CPU with AVX2, whose kernels all nodes take then, on one thread and without "
-        "NumPy's functions for AVX-512; a node that has none is refused. By default the first kernels of a fixed order that all "
+        "NumPy's functions for AVX-512; a node that has none is refused. By default the first of a fixed order that all "
         "nodes have.",
         check.bits,
         flag(
