@@ -61,6 +61,7 @@ def _complete(run: Path, files: Files, states: Mapping[int, str], outcome: str, 
     history = JobHistory.read(files)
     about = _told(run / OUTCOME)
     problems: list[str] = []
+    done = ""
     try:
         file = JobFile.read(run)
     except ValueError as error:
@@ -70,7 +71,7 @@ def _complete(run: Path, files: Files, states: Mapping[int, str], outcome: str, 
         if state == "done":
             ledger = collect(str(file.options.get("mission_title", "P-SGD")), files, _grid(file, history))
             problems = list(ledger.problems) if ledger else []
-            write_run_manifest(run, file.job, files)
+            done = file.job
     last = history.rows[-1] if state == "done" and history.rows else {}
     about |= {
         "state": state,
@@ -83,7 +84,10 @@ def _complete(run: Path, files: Files, states: Mapping[int, str], outcome: str, 
     if outcome:  # else it may have ended long ago
         about["ended"] = time.time()
     publish(run / OUTCOME, json.dumps(about, indent=1), 0o644)
-    return write_report(run)
+    page = write_report(run)
+    if done:
+        write_run_manifest(run, done)
+    return page
 
 
 def _told(path: Path) -> dict[str, Any]:
@@ -110,7 +114,7 @@ def _described(file: JobFile) -> dict[str, Any]:
     content: dict[str, Any] = {
         "format": 1,
         "settings": {name: str(value) for name, value in settings.items()},
-        "environment": dict(file.identity),
+        "environment": {f"node {node}": "; ".join(texts) for node, texts in file.nodes.items()},
     }
     try:
         model = Model.load(file.model)

@@ -23,6 +23,7 @@ from .names import split_objects
 from .option_fields import Flag
 from .option_forms import FORMS, Callbacks, Parts
 from .options import options as known_options
+from .record.identity import Identities
 
 _FAMILY: Final = "psgd.job/"
 _TABLES: Final[Mapping[str, Mapping[str, tuple[type, ...]]]] = {
@@ -33,10 +34,6 @@ _TABLES: Final[Mapping[str, Mapping[str, tuple[type, ...]]]] = {
         "workers": (int,),
         "server": (bool,),
         "blocks": (int,),
-        "parallel_sgd": (str,),
-        "numpy": (str,),
-        "python": (str,),
-        "kernels": (str,),
     },
     "rows": dict.fromkeys(PARTS, (str,)),
 }
@@ -49,8 +46,9 @@ _NEEDED: Final = {"model": ("file", "sha256"), "data": ("sha256",), "run": ("wor
 class JobFile:
     """What a job file says; `options` by field name, `dataset` and `transform`, as flags take them, if they have a text.
 
-    `server`: whether there was a parameter server; `blocks` of a batch; `identity` is what the bits depend on besides: versions
-    and kernels. `unnamed` tells, by option, what only a program can make; `rows` has `row_checksums` of the data set.
+    `server`: whether there was a parameter server; `blocks` of a batch; `nodes` has the identities of the processes that
+    trained, by node (`record.identity`), once the run has ended. `unnamed` tells, by option, the parts that only a program can
+    make; `rows` has `row_checksums` of the data set.
     """
 
     path: Path
@@ -63,7 +61,7 @@ class JobFile:
     server: bool
     blocks: int
     options: Mapping[str, Any]
-    identity: Mapping[str, str] = field(default_factory=dict)
+    nodes: Identities = field(default_factory=dict)
     unnamed: Mapping[str, str] = field(default_factory=dict)
     job: str = ""
     rows: Mapping[str, str] = field(default_factory=dict)
@@ -95,7 +93,7 @@ def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         if isinstance(found, str) and found.startswith(_FAMILY):
             raise ValueError(f"its format is {found!r}, of another version than {FORMAT!r}, which this release reads")
         raise ValueError(f"'format' must be {FORMAT!r}, got {found!r}")
-    known = {"format", FETCHED, *_TABLES, "options", "unnamed"}
+    known = {"format", FETCHED, *_TABLES, "options", "unnamed", "nodes"}
     _refuse_unknown("", content, known)
     for name in known - {"format", FETCHED}:
         if not isinstance(content.get(name, {}), dict):
@@ -146,9 +144,17 @@ def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         "server": run.get("server", False),
         "blocks": run["blocks"],
         "options": {name: value for name, value in options.items() if name not in unnamed},
-        "identity": {name: run[name] for name in ("parallel_sgd", "numpy", "python", "kernels") if name in run},
+        "nodes": _identities(content.get("nodes", {})),
         "unnamed": unnamed,
     }
+
+
+def _identities(table: Mapping[str, Any]) -> dict[int, list[str]]:
+    for name, texts in table.items():
+        if not re.fullmatch(r"-?[0-9]{1,9}", name):
+            raise ValueError(f"[nodes] has nodes by their number, got {name[:40]!r}")
+        _check_type(f"nodes.{name}", texts, (list,))
+    return {int(name): texts for name, texts in table.items()}
 
 
 def _refuse_unknown(table: str, values: Mapping[str, Any], known: Any) -> None:

@@ -7,25 +7,26 @@ import hashlib
 import inspect
 import json
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
 from nn.dataset import ArrayDataset
-from rpc.files import publish
+from rpc.files import publish, read_text, read_toml
 
-from .checkpoint.snapshot import versions
 from .option_fields import CODE
 from .option_forms import Codecs, Unnamed, object_text
 from .options import JobOptions
+from .record.identity import Identities
 from .report import RECORD_FILES
 from .spec import JobSpec
 
 FORMAT: Final = "psgd.job/1"
 NAME: Final = "job.toml"
 MODEL_FILE: Final = "start.model"
+MANIFEST: Final = "manifest.json"
+PAGE: Final = "report.html"
 FETCHED: Final = "fetched"
 """The key of a file that nodes have told."""
 
@@ -75,7 +76,6 @@ def job_text(spec: JobSpec, job: str, model: bytes) -> str:
         "workers": plan.assignment.node_count,
         "server": spec.options.nodes.has_parameter_server,
         "blocks": plan.assignment.block_count,
-        **identity(spec.options.bits),
     }
     tables["unnamed"] = unnamed
     tables["rows"] = spec.data.row_checksums()
@@ -86,13 +86,15 @@ def job_text(spec: JobSpec, job: str, model: bytes) -> str:
     return "\n".join(lines) + "\n"
 
 
-def identity(bits: str | None) -> dict[str, str]:
-    """What the bits of a job depend on besides its settings: versions, and the kernels here; `bits` is its option.
+def add_identities(folder: Path, nodes: Identities) -> None:
+    """Add the identities of the processes that trained to the `job.toml` of a run that has ended, as its table `[nodes]`.
 
-    Each worker has as many threads as another option says, however many there are here.
+    Raises: OSError, ValueError where there is none that can be read.
     """
-    found = versions()
-    return {**found, "kernels": f"{bits} bits" if bits else re.sub(r", \d+ thread\(s\)$", "", found["kernels"])}
+    path = folder / NAME
+    if nodes and "nodes" not in read_toml(path):
+        lines = [f"{node} = {_toml(texts)}" for node, texts in sorted(nodes.items())]
+        publish(path, "\n".join([read_text(path).rstrip("\n"), "", "[nodes]", *lines]) + "\n", 0o644)
 
 
 def adopt(run: Path, files: Mapping[int, list[Path]]) -> None:

@@ -15,7 +15,7 @@ from nn import arguments
 from nn.callback import Callback
 from rpc import shipping, submit
 from rpc.files import is_safe_name
-from rpc.job import PORTABLE
+from rpc.job import BITS
 
 from .codec.choice import shown
 from .report import check_title as check_file_name
@@ -90,9 +90,9 @@ def threads(name: str, value: Any) -> int | str:
 
 
 def bits(name: str, value: Any) -> str | None:
-    if value not in (None, PORTABLE):
-        raise ValueError(f"'{name}' must be {PORTABLE!r} or None, got {value!r}")
-    return value  # type: ignore[no-any-return]
+    if value is not None and (not isinstance(value, str) or value not in BITS):
+        raise ValueError(f"'{name}' must be one of {', '.join(map(repr, BITS))}, or None, got {value!r}")
+    return value
 
 
 def fault(_name: str, value: Any) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from rpc.files import append, publish
 from rpc.logs import get_logger
 
+_MOST_COUNT = float(1 << 53)
 _MODE = 0o666  # less what the user's mask takes away
 _log = get_logger("parallel_sgd.report")
 
@@ -100,10 +101,12 @@ class Earlier:
             return True
         if kind == "EV":
             return number < self.position[0]
-        by_epoch = kind in ("TI", "WH")
+        by_epoch = kind in ("TI", "WH", "ID")
         epoch = row[0] if by_epoch else row[1]
         if not (epoch.isdecimal() and (by_epoch or row[2].isdecimal())):
             return False
+        if kind == "ID" and self.position[1]:  # a process that has begun the epoch that goes on
+            return int(epoch) <= self.position[0] + 1
         return int(epoch) <= self.position[0] if by_epoch else (int(epoch) - 1, int(row[2]) - 1) < self.position
 
 
@@ -118,6 +121,11 @@ def read_columns(path: Path) -> dict[str, Column]:
     except (OSError, ValueError, csv.Error):
         return {}
     return dict(zip(head, values_of(rows, len(head)), strict=True))
+
+
+def is_count(value: object) -> bool:
+    """Tell if a value of a column is a whole number from 0 on."""
+    return isinstance(value, float) and 0 <= value < _MOST_COUNT and value == int(value)
 
 
 def values_of(rows: Iterable[Sequence[str]], count: int) -> list[Column]:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from .table import read_columns
+from .table import is_count, read_columns
 
 Array = NDArray[Any]
 HASH_COLUMNS: Final = ("Epoch", "Variable", "SHA256")
@@ -37,7 +37,7 @@ def read_hashes(run: Path) -> dict[int, dict[str, dict[int, str]]]:
         node = int(table.parent.name.split("-")[1])
         columns = read_columns(table)
         for epoch, variable, value in zip(*(columns.get(name, []) for name in HASH_COLUMNS), strict=True):
-            if isinstance(epoch, float):
+            if is_count(epoch):
                 found.setdefault(int(epoch), {}).setdefault(str(variable), {})[node] = str(value)
     return found
 

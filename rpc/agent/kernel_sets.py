@@ -31,7 +31,7 @@ class KernelSets:
         """The names of the sets, those for newer CPUs first; they depend on the host and its environment alone."""
         if self._given:
             return (self._given,)
-        return () if self._own else _runnable()
+        return () if self._own else runnable()
 
     def objection(self, wanted: str) -> str:
         """Return the reason why no process here can have the kernels of a job, "" where one can.
@@ -46,11 +46,12 @@ class KernelSets:
     def environment(self, wanted: str) -> dict[str, str]:
         """Return the variables of a job process that is to have these kernels; none for a set that would end the process by an
         illegal instruction."""
-        known = {kernels.PORTABLE, *(() if self._given else _runnable())}
+        known = {kernels.PORTABLE, *runnable()}
         return kernels.kernel_variables(wanted) if wanted in known else {}
 
 
-def _runnable() -> tuple[str, ...]:
+def runnable() -> tuple[str, ...]:
+    """Return the names of the sets of kernels that this host can run, those for newer CPUs first."""
     if not _has(_AVX2):
         return ()
     return (kernels.SKYLAKEX, kernels.HASWELL) if _has(_AVX512) else (kernels.HASWELL,)  # as which OpenBLAS treats all of these

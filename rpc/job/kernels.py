@@ -34,6 +34,8 @@ SKYLAKEX: Final = "SkylakeX"
 """The kernels for AVX-512, which OpenBLAS takes by itself on a CPU with it."""
 _ORDER: Final = (SKYLAKEX, HASWELL)
 """The order of preference: a CPU can run each set of which it has the instructions, and the first is for the newest CPUs."""
+BITS: Final = (PORTABLE, *_ORDER)
+"""The bits that a job may ask for."""
 
 
 def as_cap(sets: Iterable[str]) -> str:
