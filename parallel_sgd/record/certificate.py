@@ -49,7 +49,7 @@ def lacking(run: Path, manifest: RunManifest) -> Iterator[str]:
     for node in sorted(nodes):
         files = [f"{kind}-{title}-N({node}).csv" for kind in KINDS]
         expected += [f"{node_folder(node)}/{name}" for name in (*files, model_name(title, node))]
-    failed = {int(node) for node, *_ in outcome.get("failures") or ()}
+    failed = _failed(outcome)
     for name in expected:
         if name not in manifest.files and not (_nodes([name]) & failed):
             yield f"{name} is in no list of the run, which leaves one"
@@ -153,13 +153,14 @@ class Computed:
         weights = next(_weights(epochs, computed, same_nodes), "")
         if weights:
             yield weights
-        yield from self._evaluations(same_nodes)
+        yield from self._evaluations(epochs, same_nodes)
         if self.until == max(epochs):
             yield from self._models(same_nodes)
             yield from self._figures()
         yield from self._checkpoints()
 
-    def _evaluations(self, same_nodes: bool) -> Iterator[str]:
+    def _evaluations(self, epochs: Epochs, same_nodes: bool) -> Iterator[str]:
+        lost = _failed(read_outcome(self.run))
         mine, theirs = _evaluations(self.run), _evaluations(self.again)
         for node, rows in mine.items():
             other = theirs.get(node) if same_nodes else theirs.get(min(theirs, default=0))
@@ -168,8 +169,9 @@ class Computed:
                     found = _pairs((other or {}).get(epoch, {}))
                     yield f"node {node}: the evaluation after epoch {epoch} is {found}, its table says {_pairs(values)}"
                     break
-            lacks = [epoch for epoch in range(self.start + 1, self.until + 1) if epoch not in rows]
-            if lacks and min(rows, default=1) == 1:
+            hashed = [epoch for epoch in sorted(epochs) if any(node in values for values in epochs[epoch].values())]
+            lacks = [epoch for epoch in hashed if self.start < epoch <= self.until and epoch not in rows]
+            if lacks and node not in lost:
                 yield f"node {node}: its table has no evaluation after epoch {lacks[0]}"
 
     def _models(self, same_nodes: bool) -> Iterator[str]:
@@ -262,6 +264,11 @@ def _evaluations(run: Path) -> dict[int, dict[int, dict[str, float]]]:
             if is_count(epoch) and all(isinstance(value, float) for value in values):
                 rows[int(epoch)] = dict(zip(columns, values, strict=True))
     return found
+
+
+def _failed(outcome: Mapping[str, Any]) -> set[int]:
+    """Return the nodes that the run lost and could do without."""
+    return {int(node) for node, *_ in outcome.get("failures") or ()}
 
 
 def _same(claimed: object, value: float) -> bool:
