@@ -366,6 +366,21 @@ class JobOptions(Options):
         HERE,
     )
 
+    sign: Any = option(
+        None,
+        "the path of a private key (elliptic curve, PEM) with which the run is signed at its end, as `psgd sign` does. Needs "
+        "the extra `sign`.",
+        check.optional(check.signing_key),
+        flag(
+            "--sign",
+            "output",
+            "sign the run at its end with this private key (PEM); needs the extra sign (default: no)",
+            "left out",
+            metavar="KEY",
+        ),
+        HERE,
+    )
+
     @property
     def thread_count(self) -> int:
         """BLAS threads of each worker; 0 for its part of the cores of its host."""

@@ -58,7 +58,7 @@ class JobResult(dict[str, float]):
     `restarts`, how often the job was started again after a failure; `ledger`, whose copy of each block of each batch went into
     the weights (`ledger.Ledger`), None where each worker trains a model of its own; `history`, per epoch and step, of each
     worker and the mean (`history.JobHistory`), which is read from `files` when it is first asked for; `report`, the page of the
-    run (`run_page`), None where it could not be written.
+    run (`run_page`), None where it could not be written; `signature`, that of the run, None where it is not signed.
     """
 
     def __init__(
@@ -82,6 +82,12 @@ class JobResult(dict[str, float]):
         self.restarts = restarts
         self.ledger = ledger
         self.report: Path | None = None
+        self.signature: Path | None = None
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of the run, None where it has left no files."""
+        return next((path.parent.parent for paths in self.files.values() for path in paths), None)
 
     @cached_property
     def history(self) -> JobHistory:

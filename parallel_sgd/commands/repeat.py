@@ -22,6 +22,8 @@ from ..job_record import identity
 from ..nodes import in_process
 from ..options import options as known_options
 from ..profiles import FixedBlocks
+from ..record.keys import PublicKey, SigningKey
+from ..record.signing import Signature, sign_run, signature_of
 from ..run import RunManifest
 from ..verification import changed_data, changed_settings, damaged_checkpoints, damages, nearest
 from ..weight_hashes import Epochs, first_difference, read_hashes
@@ -201,9 +203,15 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     folder = Path(given.run).resolve()
     if not folder.is_dir():
         raise ValueError(f"The run must be a folder, such as runs/latest, and there is none at {given.run}.")
-    found = list(damages(folder, RunManifest.read(folder)))
+    signer = None if given.signer is None else PublicKey.read(Path(given.signer), "--signer")
+    manifest = RunManifest.read(folder)
+    signature = signature_of(folder, manifest, signer)
+    found = list(damages(folder, manifest))
     if found:
-        tell(given, {"equal": False, "damaged": found}, "\n".join(map(clean_text, found)))
+        _tell(given, signature, {"equal": False, "damaged": found}, "\n".join(map(clean_text, found)))
+        return EXIT_FAILED
+    if signature.state == "bad" or (signer is not None and signature.state != "good"):
+        _tell(given, signature, {"equal": None}, "Nothing was computed again.")
         return EXIT_FAILED
     file = JobFile.read(folder)
     options = _merged(file, {"writers": []}, {**defaults, "json": given.json, "quiet": True, "verbose": False})
@@ -217,7 +225,7 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     try:
         data = _same_inputs(file, options, {})
     except _OtherData as error:
-        tell(given, {"equal": False, "damaged": [str(error)]}, clean_text(str(error)))
+        _tell(given, signature, {"equal": False, "damaged": [str(error)]}, clean_text(str(error)))
         return EXIT_FAILED
     workers = _count(file, given) if given.launch else given.local or given.worker_count or file.workers
     for name in ("launch", "local", "workers", "key_file"):
@@ -236,10 +244,28 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
         with in_process(workers, options.ps) if inside else nodes_of(options, given.launch and launcher_from(options)) as nodes:
             job.parallel(nodes, **{**settings, "directory": place})
         again = {epoch: rows for epoch, rows in read_hashes(Path(place, "runs", "latest")).items() if epoch > start}
-    return _judge(given, file, epochs, again, workers, start)
+    return _judge(given, signature, file, epochs, again, workers, start)
 
 
-def _judge(given: argparse.Namespace, file: JobFile, epochs: Epochs, again: Epochs, workers: int, start: int) -> int:
+def _tell(given: argparse.Namespace, signature: Signature, content: Mapping[str, Any], words: str) -> None:
+    """What was found of the run itself, and, apart from it, of its signature."""
+    tell(given, {**content, "signature": signature.data()}, f"{words}\n{clean_text(signature.said)}")
+
+
+def sign(given: argparse.Namespace) -> int:
+    """Sign the run with the key; returns the exit code.
+
+    Raises: ValueError for a key that does not do, for what is no run, and for one that is not what its manifest says.
+    """
+    key = SigningKey.read(Path(given.key), "--key")
+    file = sign_run(Path(given.run).resolve(), key)
+    tell(given, {"signature": str(file), "key": key.fingerprint}, f"Signed by {key}: {file}")
+    return EXIT_OK
+
+
+def _judge(
+    given: argparse.Namespace, signature: Signature, file: JobFile, epochs: Epochs, again: Epochs, workers: int, start: int
+) -> int:
     kept = list(damaged_checkpoints(file.path.parent, epochs))
     differs = first_difference(epochs, again)
     first, last = min(again), max(again)
@@ -251,7 +277,7 @@ def _judge(given: argparse.Namespace, file: JobFile, epochs: Epochs, again: Epoc
     if differs is None:
         count = len(again[last])
         said = [f"{which}, {how}: all {count} variables equal those of the run after each epoch.", *map(clean_text, kept)]
-        tell(given, content, "\n".join(said))
+        _tell(given, signature, content, "\n".join(said))
         return EXIT_FAILED if kept else EXIT_OK
     epoch, variable, node = differs
     others = differences(file.identity, identity(file.options.get("bits")))
@@ -260,8 +286,9 @@ def _judge(given: argparse.Namespace, file: JobFile, epochs: Epochs, again: Epoc
         why += f" The run had {file.workers} worker(s); only codecs that are exact, such as Plain, give equal bits on others."
     if "resume" in file.options and not start:
         why += f" It went on with {file.options['resume']}, which may have begun otherwise."
-    tell(
+    _tell(
         given,
+        signature,
         {**content, "differs": {"epoch": epoch, "variable": variable, "node": node}, "others": others},
         f"{which}, {how}: after epoch {epoch} the variable {variable} is another one than in the run.{why}",
     )

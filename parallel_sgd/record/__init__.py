@@ -1,0 +1,1 @@
+"""The record of a run: signatures, and the samples that a run keeps."""
