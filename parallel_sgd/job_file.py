@@ -23,11 +23,12 @@ from .names import split_objects
 from .option_fields import Flag
 from .option_forms import FORMS, Callbacks, Parts
 from .options import options as known_options
+from .record.kept_data import KeptData
 
 _FAMILY: Final = "psgd.job/"
 _TABLES: Final[Mapping[str, Mapping[str, tuple[type, ...]]]] = {
     "model": {"file": (str,), "sha256": (str,)},
-    "data": {"dataset": (str,), "transform": (str,), "sha256": (str,)},
+    "data": {"dataset": (str,), "transform": (str,), "sha256": (str,), "file": (str,), "file_sha256": (str,)},
     "run": {
         "job": (str,),
         "workers": (int,),
@@ -50,7 +51,8 @@ class JobFile:
     """What a job file says; `options` by field name, `dataset` and `transform`, as flags take them, if they have a text.
 
     `server`: whether there was a parameter server; `blocks` of a batch; `identity` is what the bits depend on besides: versions
-    and kernels. `unnamed` tells, by option, what only a program can make; `rows` has `row_checksums` of the data set.
+    and kernels. `unnamed` tells, by option, what only a program can make; `rows` has `row_checksums` of the data set, `kept` is
+    the file of its samples beside the job file, if it has no text.
     """
 
     path: Path
@@ -67,6 +69,7 @@ class JobFile:
     unnamed: Mapping[str, str] = field(default_factory=dict)
     job: str = ""
     rows: Mapping[str, str] = field(default_factory=dict)
+    kept: KeptData | None = None
 
     @classmethod
     def read(cls, path: Path) -> JobFile:
@@ -131,6 +134,13 @@ def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         unnamed |= {
             name: f"code of one's own, {value!r}, as its nodes tell" for name, value in parts.items() if _has_code(value)
         }
+    kept = None
+    if "file" in data:
+        kept = KeptData(data["file"], data.get("file_sha256", ""))
+        if Path(kept.file).name != kept.file:
+            raise ValueError(f"'data.file' must be the name of a file beside it, got {kept.file[:80]!r}")
+        if not (folder / kept.file).is_file():
+            unnamed["dataset"] = f"samples in the memory of a program, kept as {kept.file}, which is not in this folder"
     file = folder / model["file"]
     if not file.is_file():
         raise ValueError(f"'model.file' must be a file, and there is none at {file}")
@@ -143,6 +153,7 @@ def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         "workers": run["workers"],
         "job": run.get("job", ""),
         "rows": rows,
+        "kept": None if "dataset" in unnamed else kept,
         "server": run.get("server", False),
         "blocks": run["blocks"],
         "options": {name: value for name, value in options.items() if name not in unnamed},

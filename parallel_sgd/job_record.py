@@ -20,6 +20,7 @@ from .checkpoint.snapshot import versions
 from .option_fields import CODE
 from .option_forms import Codecs, Unnamed, object_text
 from .options import JobOptions
+from .record.kept_data import keep
 from .report import RECORD_FILES
 from .spec import JobSpec
 
@@ -37,11 +38,18 @@ def write_job_file(folder: Path, spec: JobSpec, job: str) -> None:
     """
     content = spec.model.to_bytes()
     (folder / MODEL_FILE).write_bytes(content)
-    publish(folder / NAME, job_text(spec, job, content), 0o644)
+    publish(folder / NAME, job_text(spec, job, content, folder), 0o644)
 
 
-def job_text(spec: JobSpec, job: str, model: bytes) -> str:
-    """The content of `job.toml`; `model` is that of the file of the model."""
+def job_text(spec: JobSpec, job: str, model: bytes, folder: Path | None = None) -> str:
+    """Return the content of `job.toml`.
+
+    Args:
+        spec: the job.
+        job: its id.
+        model: the content of the file of the model.
+        folder: that of the run, in which samples are kept that no text stands for; None keeps none.
+    """
     unnamed: dict[str, str] = {}
     tables: dict[str, dict[str, Any]] = {
         "model": {"file": MODEL_FILE, "sha256": hashlib.sha256(model).hexdigest()},
@@ -54,6 +62,13 @@ def job_text(spec: JobSpec, job: str, model: bytes) -> str:
             tables["data"][name] = ",".join(map(_object, parts)) or "none"
         except Unnamed as error:
             unnamed[name] = str(error)
+    if folder is not None and "dataset" in unnamed:
+        try:
+            kept = keep(folder, spec.data, spec.options.keep_data)
+            tables["data"] |= {"file": kept.file, "file_sha256": kept.sha256}
+            del unnamed["dataset"]
+        except Unnamed as error:
+            unnamed["dataset"] = str(error)
     tables["data"]["sha256"] = spec.data.checksum()
     for each in fields(JobOptions):
         about = each.metadata["option"]

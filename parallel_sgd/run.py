@@ -10,7 +10,6 @@ it has left, its settings, and the chain of its epochs.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -39,12 +38,13 @@ from .history import JobHistory
 from .job_record import MODEL_FILE, NAME, write_job_file
 from .ledger import Ledger
 from .progress import Position
+from .record.hashes import sha256_of
+from .record.kept_data import DATA_FILE
 from .spec import JobSpec
 from .weight_hashes import chain_of, hash_of, read_hashes
 
 MANIFEST: Final = "manifest.json"
 FORMAT: Final = "psgd.manifest/1"
-_CHUNK: Final = 1 << 20
 _MOST: Final = 64 << 20  # bytes of a manifest
 _log = get_logger(SUBMIT_LOGGER)
 
@@ -229,7 +229,7 @@ def write_run_manifest(run: Path, job: str, files: Mapping[int, Iterable[Path]])
 
 
 def _write(run: Path, job: str, files: Mapping[int, Iterable[Path]]) -> None:
-    mine = [run / NAME, run / MODEL_FILE]
+    mine = [run / NAME, run / MODEL_FILE, *([run / DATA_FILE] if (run / DATA_FILE).exists() else [])]
     everything = [*mine, *(path for paths in files.values() for path in paths)]
     root = run.resolve()
     below = (path for path in map(Path.resolve, everything) if path.is_relative_to(root))
@@ -238,11 +238,3 @@ def _write(run: Path, job: str, files: Mapping[int, Iterable[Path]]) -> None:
     start = {name: hash_of(array) for name, array in arrays.items()}
     manifest = RunManifest(job, hashes, read_toml(run / NAME), chain_of(read_hashes(run)), start=start)
     publish(run / MANIFEST, json.dumps(asdict(manifest), indent=1) + "\n", 0o644)
-
-
-def sha256_of(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while part := file.read(_CHUNK):
-            digest.update(part)
-    return digest.hexdigest()

@@ -22,6 +22,7 @@ from ..job_record import identity
 from ..nodes import in_process
 from ..options import options as known_options
 from ..profiles import FixedBlocks
+from ..record.kept_data import load_kept
 from ..record.keys import PublicKey, SigningKey
 from ..record.signing import Signature, sign_run, signature_of
 from ..run import RunManifest
@@ -118,10 +119,17 @@ def _same_inputs(file: JobFile, options: argparse.Namespace, given: Mapping[str,
     """
     if "model" not in given:
         _check_model(file)
-    data = make_dataset(options.dataset)
+    if "dataset" in given or file.kept is None:
+        data, told = make_dataset(options.dataset), options.dataset
+    else:
+        told = file.kept.file
+        try:
+            data = load_kept(file.path.parent / told, file.kept.sha256)
+        except (OSError, ValueError) as error:
+            raise _OtherData(f"The samples {told} of the run are damaged: {error}") from error
     if "dataset" in given:
         return data
-    told = options.dataset if len(options.dataset) <= _LONG else options.dataset.partition(":")[0]
+    told = told if len(told) <= _LONG else told.partition(":")[0]
     try:
         changed = changed_data(file, data)
     except ValueError as error:
