@@ -21,9 +21,10 @@ from rpc.files import read_toml
 from .job_record import FETCHED, FORMAT, NAME
 from .names import split_objects
 from .option_fields import Flag
-from .option_forms import FORMS, Callbacks, Parts
+from .option_forms import FORMS, Callbacks, Parts, PathOrText, Writers
 from .options import options as known_options
 from .record.kept_data import KeptData
+from .record.paths import found_path, found_paths, missing_code
 
 _FAMILY: Final = "psgd.job/"
 _TABLES: Final[Mapping[str, Mapping[str, tuple[type, ...]]]] = {
@@ -141,6 +142,14 @@ def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
             raise ValueError(f"'data.file' must be the name of a file beside it, got {kept.file[:80]!r}")
         if not (folder / kept.file).is_file():
             unnamed["dataset"] = f"samples in the memory of a program, kept as {kept.file}, which is not in this folder"
+    texts = {name: found_paths(data[name], folder) for name in ("dataset", "transform") if name in data}
+    options = {name: _found(flags[name].form, value, folder) for name, value in options.items()}
+    for name, value in {**texts, **options}.items():
+        if name in texts or isinstance(FORMS[flags[name].form], (Parts, Callbacks)):
+            values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
+            what = next(filter(None, (missing_code(str(each), folder) for each in values)), "")
+            if what and name not in unnamed:
+                unnamed[name] = what
     file = folder / model["file"]
     if not file.is_file():
         raise ValueError(f"'model.file' must be a file, and there is none at {file}")
@@ -148,8 +157,8 @@ def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         "model": file,
         "model_sha256": model["sha256"],
         "data_sha256": data["sha256"],
-        "dataset": None if "dataset" in unnamed else data.get("dataset"),
-        "transform": None if "transform" in unnamed else data.get("transform"),
+        "dataset": None if "dataset" in unnamed else texts.get("dataset"),
+        "transform": None if "transform" in unnamed else texts.get("transform"),
         "workers": run["workers"],
         "job": run.get("job", ""),
         "rows": rows,
@@ -160,6 +169,20 @@ def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         "identity": {name: run[name] for name in ("parallel_sgd", "numpy", "python", "kernels") if name in run},
         "unnamed": unnamed,
     }
+
+
+def _found(form: str, value: Any, folder: Path) -> Any:
+    """Return the value of an option with the files that it names where they are."""
+    if isinstance(value, list):
+        return [_found(form, each, folder) for each in value]
+    if isinstance(value, dict):
+        return {name: _found(form, each, folder) for name, each in value.items()}
+    if not isinstance(value, str):
+        return value
+    made = FORMS[form]
+    if isinstance(made, PathOrText):
+        return found_path(value, folder)
+    return found_paths(value, folder, arguments=isinstance(made, Writers)) if isinstance(made, (Parts, Callbacks)) else value
 
 
 def _refuse_unknown(table: str, values: Mapping[str, Any], known: Any) -> None:

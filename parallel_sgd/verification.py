@@ -24,8 +24,9 @@ from .checkpoint.snapshot import VALUE, CheckpointError, Snapshot
 from .checkpoint.store import position_of
 from .job_file import JobFile
 from .job_record import MODEL_FILE, NAME
+from .record.hashes import sha256_of
 from .record.kept_data import DATA_FILE, load_kept
-from .run import RunManifest, sha256_of
+from .run import RunManifest
 from .weight_hashes import Epochs, chain_of, hash_of, read_hashes
 
 _MOST_RANGES: Final = 4  # of rows, in a sentence

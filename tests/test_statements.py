@@ -28,7 +28,6 @@ EXEMPT: dict[str, str] = {
     "RUN-8": _LATER,
     "RUN-9": _LATER,
     "RUN-10": _LATER,
-    "RUN-11": _LATER,
     "RUN-12": _LATER,
     "DAT-1": _LATER,
     "DAT-2": _LATER,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rpc.files import publish
+from rpc.places import without_places
 
 from . import tables
 from .blame import worker
@@ -45,7 +46,7 @@ def write_report(folder: Path) -> Path:
 
 def write_page(records: RunRecords) -> Path:
     """The same, of what was read. Raises: OSError."""
-    page = render(records, page_data(records))
+    page = without_places(render(records, page_data(records)), records.folder)
     write_timeline(records.batches, records.folder)
     path = records.folder / REPORT
     publish(path, page, _MODE)

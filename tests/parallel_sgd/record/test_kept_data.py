@@ -24,6 +24,7 @@ from parallel_sgd.option_forms import Unnamed
 from parallel_sgd.record.hashes import sha256_of
 from parallel_sgd.record.kept_data import DATA_FILE, keep, load_kept
 from parallel_sgd.run import RunManifest
+from tests.statements import covers
 
 from .runs import folder_of, psgd, samples, train
 
@@ -66,6 +67,7 @@ def own() -> AbsDataset:
     return Inner()
 
 
+@covers("RUN-11")
 @pytest.mark.parametrize("data", [arrays, transposed, frames, own])
 def test_a_run_on_arrays_is_repeated_from_its_folder_alone(
     data: Callable[[], AbsDataset], tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
@@ -88,6 +90,7 @@ def test_a_run_on_arrays_is_repeated_from_its_folder_alone(
         assert code == 0 and json.loads(out)["repeats"]["equal"], err
 
 
+@covers("RUN-11")
 @pytest.mark.processes
 def test_jobs_on_local_workers_and_on_agents_keep_theirs(tmp_path: Path, capsys: Capture) -> None:
     with local_workers(2) as nodes:
@@ -102,6 +105,7 @@ def test_jobs_on_local_workers_and_on_agents_keep_theirs(tmp_path: Path, capsys:
         assert code == 0 and "all 4 variables equal" in out, err
 
 
+@covers("RUN-11")
 @pytest.mark.parametrize(
     ("most", "said"),
     [
