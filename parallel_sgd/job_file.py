@@ -140,7 +140,7 @@ def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         kept = KeptData(data["file"], data.get("file_sha256", ""))
         if Path(kept.file).name != kept.file:
             raise ValueError(f"'data.file' must be the name of a file beside it, got {kept.file[:80]!r}")
-        if not (folder / kept.file).is_file():
+        if not os.path.isfile(folder / kept.file):
             unnamed["dataset"] = f"samples in the memory of a program, kept as {kept.file}, which is not in this folder"
     texts = {name: found_paths(data[name], folder) for name in ("dataset", "transform") if name in data}
     options = {name: _found(flags[name].form, value, folder) for name, value in options.items()}

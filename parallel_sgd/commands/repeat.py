@@ -75,7 +75,7 @@ def _merged(file: JobFile, given: Mapping[str, Any], defaults: Mapping[str, Any]
     """
     for name, what in file.unnamed.items():
         if name not in given:
-            way = f"Give {_flag(name)}, or run" if name in defaults else "Run"
+            way = f"Give {_flag(name)}, or run" if name in defaults and "job_file" in given else "Run"  # verify takes none
             raise ValueError(f"The job file {file.path} has no '{name}': it was {what}. {way} the program again.")
     texts = {"dataset": file.dataset, "transform": file.transform}
     told = {**file.options, **{name: text for name, text in texts.items() if text is not None}, "model": str(file.model)}

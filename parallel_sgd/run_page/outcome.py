@@ -21,7 +21,7 @@ from parallel_sgd.record.paths import told_path
 from parallel_sgd.spec import JobSpec
 from rpc.files import publish
 from rpc.logs import HEADLINE, SUBMIT_LOGGER, get_logger
-from rpc.places import without_places
+from rpc.places import data_without_places
 from rpc.submit import RunFolder
 
 from .records import OUTCOME, RunRecords
@@ -79,7 +79,7 @@ class Outcome:
     def write(self, folder: Path) -> None:
         """Keep it in the folder of the run, with its page and its timeline. Raises: OSError."""
         content = {**self._about, **self._end, "incidents": self.incidents, "ended": time.time()}
-        publish(folder / OUTCOME, json.dumps(_told(content, folder), indent=1), _MODE)
+        publish(folder / OUTCOME, json.dumps(data_without_places(content, folder), indent=1), _MODE)
         records = RunRecords.read(folder)
         if self._end["state"] != "done":
             from .story import lines  # noqa: PLC0415 - as above
@@ -142,15 +142,6 @@ def _described(spec: JobSpec, samples: Sequence[int], folder: Path) -> dict[str,
             "cores": str(os.cpu_count()),
         },
     }
-
-
-def _told(content: Any, folder: Path) -> Any:
-    """Return plain data with its texts as they are passed on."""
-    if isinstance(content, str):
-        return without_places(content, folder)
-    if isinstance(content, dict):
-        return {name: _told(value, folder) for name, value in content.items()}
-    return [_told(value, folder) for value in content] if isinstance(content, (list, tuple)) else content
 
 
 def _text(value: object) -> str:
