@@ -15,6 +15,7 @@ from nn.model.picture import draw
 from nn.tensor_files import ModelFileError
 from rpc.files import parsed, publish
 from rpc.logs import SUBMIT_LOGGER, get_logger
+from rpc.places import data_without_places
 from rpc.submit import Run
 
 from .history import JobHistory
@@ -83,7 +84,7 @@ def _complete(run: Path, files: Files, states: Mapping[int, str], outcome: str, 
     about.setdefault("incidents", [])
     if outcome:  # else it may have ended long ago
         about["ended"] = time.time()
-    publish(run / OUTCOME, json.dumps(about, indent=1), 0o644)
+    publish(run / OUTCOME, json.dumps(data_without_places(about, run), indent=1), 0o644)
     page = write_report(run)
     if done:
         write_run_manifest(run, done)

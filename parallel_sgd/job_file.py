@@ -21,14 +21,16 @@ from rpc.files import read_toml
 from .job_record import FETCHED, FORMAT, NAME
 from .names import split_objects
 from .option_fields import Flag
-from .option_forms import FORMS, Callbacks, Parts
+from .option_forms import FORMS, Callbacks, Parts, PathOrText, Writers
 from .options import options as known_options
 from .record.identity import Identities
+from .record.kept_data import KeptData
+from .record.paths import found_path, found_paths, missing_code
 
 _FAMILY: Final = "psgd.job/"
 _TABLES: Final[Mapping[str, Mapping[str, tuple[type, ...]]]] = {
     "model": {"file": (str,), "sha256": (str,)},
-    "data": {"dataset": (str,), "transform": (str,), "sha256": (str,)},
+    "data": {"dataset": (str,), "transform": (str,), "sha256": (str,), "file": (str,), "file_sha256": (str,)},
     "run": {
         "job": (str,),
         "workers": (int,),
@@ -48,7 +50,7 @@ class JobFile:
 
     `server`: whether there was a parameter server; `blocks` of a batch; `nodes` has the identities of the processes that
     trained, by node (`record.identity`), once the run has ended. `unnamed` tells, by option, the parts that only a program can
-    make; `rows` has `row_checksums` of the data set.
+    make; `rows` has `row_checksums` of the data set, `kept` is the file of its samples beside the job file, if it has no text.
     """
 
     path: Path
@@ -65,6 +67,7 @@ class JobFile:
     unnamed: Mapping[str, str] = field(default_factory=dict)
     job: str = ""
     rows: Mapping[str, str] = field(default_factory=dict)
+    kept: KeptData | None = None
 
     @classmethod
     def read(cls, path: Path) -> JobFile:
@@ -129,6 +132,21 @@ def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         unnamed |= {
             name: f"code of one's own, {value!r}, as its nodes tell" for name, value in parts.items() if _has_code(value)
         }
+    kept = None
+    if "file" in data:
+        kept = KeptData(data["file"], data.get("file_sha256", ""))
+        if Path(kept.file).name != kept.file:
+            raise ValueError(f"'data.file' must be the name of a file beside it, got {kept.file[:80]!r}")
+        if not os.path.isfile(folder / kept.file):
+            unnamed["dataset"] = f"samples in the memory of a program, kept as {kept.file}, which is not in this folder"
+    texts = {name: found_paths(data[name], folder) for name in ("dataset", "transform") if name in data}
+    options = {name: _found(flags[name].form, value, folder) for name, value in options.items()}
+    for name, value in {**texts, **options}.items():
+        if name in texts or isinstance(FORMS[flags[name].form], (Parts, Callbacks)):
+            values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
+            what = next(filter(None, (missing_code(str(each), folder) for each in values)), "")
+            if what and name not in unnamed:
+                unnamed[name] = what
     file = folder / model["file"]
     if not file.is_file():
         raise ValueError(f"'model.file' must be a file, and there is none at {file}")
@@ -136,11 +154,12 @@ def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         "model": file,
         "model_sha256": model["sha256"],
         "data_sha256": data["sha256"],
-        "dataset": None if "dataset" in unnamed else data.get("dataset"),
-        "transform": None if "transform" in unnamed else data.get("transform"),
+        "dataset": None if "dataset" in unnamed else texts.get("dataset"),
+        "transform": None if "transform" in unnamed else texts.get("transform"),
         "workers": run["workers"],
         "job": run.get("job", ""),
         "rows": rows,
+        "kept": None if "dataset" in unnamed else kept,
         "server": run.get("server", False),
         "blocks": run["blocks"],
         "options": {name: value for name, value in options.items() if name not in unnamed},
@@ -155,6 +174,20 @@ def _identities(table: Mapping[str, Any]) -> dict[int, list[str]]:
             raise ValueError(f"[nodes] has nodes by their number, got {name[:40]!r}")
         _check_type(f"nodes.{name}", texts, (list,))
     return {int(name): texts for name, texts in table.items()}
+
+
+def _found(form: str, value: Any, folder: Path) -> Any:
+    """Return the value of an option with the files that it names where they are."""
+    if isinstance(value, list):
+        return [_found(form, each, folder) for each in value]
+    if isinstance(value, dict):
+        return {name: _found(form, each, folder) for name, each in value.items()}
+    if not isinstance(value, str):
+        return value
+    made = FORMS[form]
+    if isinstance(made, PathOrText):
+        return found_path(value, folder)
+    return found_paths(value, folder, arguments=isinstance(made, Writers)) if isinstance(made, (Parts, Callbacks)) else value
 
 
 def _refuse_unknown(table: str, values: Mapping[str, Any], known: Any) -> None:

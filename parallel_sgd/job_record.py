@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import inspect
 import json
 import os
 from collections.abc import Mapping
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from nn.dataset import ArrayDataset
 from rpc.files import publish, read_text, read_toml
+from rpc.submit import run_name
+from rpc.submit.run_folder import RUNS
 
 from .option_fields import CODE
 from .option_forms import Codecs, Unnamed, object_text
 from .options import JobOptions
 from .record.identity import Identities
+from .record.kept_data import keep
+from .record.paths import Tell, told_path
 from .report import RECORD_FILES
 from .spec import JobSpec
 
@@ -38,11 +42,20 @@ def write_job_file(folder: Path, spec: JobSpec, job: str) -> None:
     """
     content = spec.model.to_bytes()
     (folder / MODEL_FILE).write_bytes(content)
-    publish(folder / NAME, job_text(spec, job, content), 0o644)
+    publish(folder / NAME, job_text(spec, job, content, folder), 0o644)
 
 
-def job_text(spec: JobSpec, job: str, model: bytes) -> str:
-    """The content of `job.toml`; `model` is that of the file of the model."""
+def job_text(spec: JobSpec, job: str, model: bytes, folder: Path | None = None) -> str:
+    """Return the content of `job.toml`.
+
+    Args:
+        spec: the job.
+        job: its id.
+        model: the content of the file of the model.
+        folder: that of the run, in which samples are kept that no text stands for; None keeps none.
+    """
+    place = folder or Path(spec.options.directory, RUNS, run_name(spec.options.mission_title))
+    tell = partial(told_path, folder=place)
     unnamed: dict[str, str] = {}
     tables: dict[str, dict[str, Any]] = {
         "model": {"file": MODEL_FILE, "sha256": hashlib.sha256(model).hexdigest()},
@@ -52,9 +65,16 @@ def job_text(spec: JobSpec, job: str, model: bytes) -> str:
     steps = () if spec.transform is None else spec.transform.steps
     for name, parts in (("dataset", (spec.data,)), ("transform", steps)):
         try:
-            tables["data"][name] = ",".join(map(_object, parts)) or "none"
+            tables["data"][name] = ",".join(_object(part, tell) for part in parts) or "none"
         except Unnamed as error:
             unnamed[name] = str(error)
+    if folder is not None and "dataset" in unnamed:
+        try:
+            kept = keep(folder, spec.data, spec.options.keep_data)
+            tables["data"] |= {"file": kept.file, "file_sha256": kept.sha256}
+            del unnamed["dataset"]
+        except Unnamed as error:
+            unnamed["dataset"] = str(error)
     tables["data"]["sha256"] = spec.data.checksum()
     for each in fields(JobOptions):
         about = each.metadata["option"]
@@ -62,7 +82,8 @@ def job_text(spec: JobSpec, job: str, model: bytes) -> str:
             unnamed[each.name] = "objects of a program"
         if about.flag is not None:
             try:
-                value = about.form.write(getattr(spec.options if isinstance(about.form, Codecs) else spec.asked, each.name))
+                source = spec.options if isinstance(about.form, Codecs) else spec.asked
+                value = about.form.write(getattr(source, each.name), tell)
             except Unnamed as error:
                 unnamed[each.name] = str(error)
                 continue
@@ -111,16 +132,11 @@ def adopt(run: Path, files: Mapping[int, list[Path]]) -> None:
                 path.unlink(missing_ok=True)
 
 
-def _object(made: Any) -> str:
+def _object(made: Any, tell: Tell) -> str:
     """`NAME:KEY=VALUE,..` for a data set or a transform."""
     if isinstance(made, ArrayDataset):
         raise Unnamed("samples in the memory of a program")
-    parameters = inspect.signature(type(made)).parameters
-    given = dict(made.get_config())
-    for name, value in given.items():  # a file of this directory is found from any other one, too
-        if name in parameters and "PathLike" in str(parameters[name].annotation) and isinstance(value, str) and value:
-            given[name] = os.path.abspath(value) if os.path.exists(value) else value
-    return object_text(type(made), given)
+    return object_text(type(made), made.get_config(), tell)
 
 
 def _toml(value: Any) -> str:

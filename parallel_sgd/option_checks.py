@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sized
 from importlib.util import find_spec
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from network import faults
 from network.values import encode
@@ -19,6 +19,9 @@ from rpc.job import BITS
 
 from .codec.choice import shown
 from .report import check_title as check_file_name
+
+if TYPE_CHECKING:
+    from .record.keys import SigningKey
 
 
 def instance(kind: type[Any]) -> Callable[[str, Any], Any]:
@@ -109,6 +112,15 @@ def page(name: str, value: Any) -> bool:
     if switch(name, value) and not (find_spec("starlette") and find_spec("uvicorn")):
         raise ValueError(f"'{name}' needs Starlette and uvicorn, which are not installed: pip install parallel-sgd[page]")
     return bool(value)
+
+
+def signing_key(name: str, value: Any) -> SigningKey:
+    """The private key in a file."""
+    from .record.keys import SigningKey  # noqa: PLC0415 - for who signs
+
+    if not isinstance(value, (str, Path, SigningKey)):
+        raise TypeError(f"'{name}' must be the path of a private key, got {value!r}")
+    return value if isinstance(value, SigningKey) else SigningKey.read(Path(value), f"'{name}'")
 
 
 def directory(name: str, value: Any) -> Path:

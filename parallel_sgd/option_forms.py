@@ -12,9 +12,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
 
 from nn.callback import Callback
+from rpc.code_closure import is_user_file
+from rpc.places import without_places
 
 from .batch_sync.sync.interface import SyncSetting
 from .profiles import FixedBlocks
+from .record.paths import Tell, is_told
 
 
 class Unnamed(ValueError):
@@ -35,8 +38,8 @@ class Form:
         """The value of what stands there."""
         return given
 
-    def write(self, value: Any) -> Any:
-        """What stands in the file for a value, None for nothing.
+    def write(self, value: Any, tell: Tell = os.path.abspath) -> Any:
+        """What stands in the file for a value, None for nothing; `tell` makes the text that stands for the path of a file.
 
         Raises: Unnamed for one that has no text.
         """
@@ -47,14 +50,14 @@ class Form:
 class LeftOut(Form):
     """What has another place in the file."""
 
-    def write(self, value: Any) -> None:
+    def write(self, value: Any, tell: Tell = os.path.abspath) -> None:
         pass
 
 
 class Text(Form):
     """A text in any case."""
 
-    def write(self, value: Any) -> Any:
+    def write(self, value: Any, tell: Tell = os.path.abspath) -> Any:
         return str(value)
 
 
@@ -74,15 +77,16 @@ class OnceEvery(Form):
     def read(self, option: str, given: str) -> str | int:
         return int(given) if given.isdecimal() else given
 
-    def write(self, value: Any) -> str:
+    def write(self, value: Any, tell: Tell = os.path.abspath) -> str:
         return "off" if value is None else str(value)
 
 
 class PathOrText(Form):
     """The path of a file, or a text."""
 
-    def write(self, value: Any) -> Any:
-        return super().write(os.fspath(value) if isinstance(value, os.PathLike) else value)
+    def write(self, value: Any, tell: Tell = os.path.abspath) -> Any:
+        given = os.fspath(value) if isinstance(value, os.PathLike) else value
+        return super().write(tell(given) if isinstance(given, str) and os.path.exists(given) else given)
 
 
 class Pairs(Form):
@@ -103,7 +107,7 @@ class Pairs(Form):
                 pairs[key] = value
         return pairs
 
-    def write(self, value: Mapping[Any, Any]) -> list[str]:
+    def write(self, value: Mapping[Any, Any], tell: Tell = os.path.abspath) -> list[str]:
         for key, item in value.items():
             if not isinstance(key, str) or type(item) not in (int, float, str):
                 raise Unnamed(f"{key!r} has a value that no text stands for")
@@ -122,7 +126,7 @@ class Weights(Form):
         except ValueError:
             raise ValueError(f"{option} must be CLASS=WEIGHT with commas between them, got {given!r}.") from None
 
-    def write(self, value: Mapping[int, float] | None) -> str | None:
+    def write(self, value: Mapping[int, float] | None, tell: Tell = os.path.abspath) -> str | None:
         return None if value is None else ",".join(f"{label}={weight!r}" for label, weight in value.items())
 
 
@@ -140,7 +144,7 @@ class RuleParameters(Form):
         except ValueError:
             raise ValueError(f"{option} must be numbers with commas between them, got {given!r}.") from None
 
-    def write(self, value: Any) -> Any:
+    def write(self, value: Any, tell: Tell = os.path.abspath) -> Any:
         return super().write(dict(value) if isinstance(value, Mapping) else list(value))
 
 
@@ -158,14 +162,14 @@ class Parts(Form):
     def read(self, option: str, given: Any) -> Any:
         return self.meant(option, given)
 
-    def write(self, value: Any) -> Any:
+    def write(self, value: Any, tell: Tell = os.path.abspath) -> Any:
         if isinstance(value, SyncSetting):
             return f"{value.forms[0].partition(':')[0]}:{value.staleness:g}"
         if isinstance(value, FixedBlocks):
             return f"fixed:{value.blocks}"
         if isinstance(value, Mapping):
-            return {str(key): class_text(kind) for key, kind in value.items()}
-        return None if value is None else class_text(value)
+            return {str(key): class_text(kind, tell) for key, kind in value.items()}
+        return None if value is None else class_text(value, tell)
 
 
 class Codecs(Parts):
@@ -189,32 +193,33 @@ class Callbacks(Form):
     def read(self, option: str, given: list[str]) -> list[Any]:
         return [] if given == ["none"] else [made for text in given for made in _readers()[self.part](option, text)]
 
-    def write(self, value: Any) -> list[str]:
-        return [self._text(made) for made in value]
+    def write(self, value: Any, tell: Tell = os.path.abspath) -> list[str]:
+        return [self._text(made, tell) for made in value]
 
-    def _text(self, made: Callback) -> str:
+    def _text(self, made: Callback, tell: Tell) -> str:
         """`get_config` must tell all arguments: no hash would show that one is another."""
         given, kind = made.get_config(), type(made)
         if untold := inspect.signature(kind).parameters.keys() - given.keys():
             raise Unnamed(f"{kind.__name__}, whose get_config() does not tell {', '.join(sorted(untold))}")
-        return object_text(kind, given)
+        return object_text(kind, given, tell, None)  # their files lie with the nodes
 
 
 class Writers(Callbacks):
-    """Likewise; those that have no text, or may have a password in it, are left out: no result depends on writers."""
+    """Likewise; those that have no text, or may have a password or a home in it, are left out: no result depends on writers."""
 
     part: ClassVar[str] = "writer"
 
-    def write(self, value: Any) -> list[str]:
-        return [text for made in value if (text := self._text(made))]
+    def write(self, value: Any, tell: Tell = os.path.abspath) -> list[str]:
+        return [text for made in value if (text := self._text(made, tell))]
 
-    def _text(self, made: Any) -> str:
+    def _text(self, made: Any, tell: Tell) -> str:
         kind = type(made)
         if not kind.__module__.startswith(f"{__package__}.writers.") or kind.__name__.startswith("_"):
             return ""
         values = ((name, getattr(made, name, None)) for name in inspect.signature(kind).parameters)
         given = {name: os.fspath(value) if isinstance(value, os.PathLike) else value for name, value in values}
-        return "" if "@" in str(given) else object_text(kind, given)
+        text = "" if "@" in str(given) else object_text(kind, given, tell, os.path.isabs)
+        return text if text == without_places(text) else ""
 
 
 def _readers() -> Mapping[str, Callable[[str, str], Any]]:
@@ -239,8 +244,8 @@ def check_plain(value: Any) -> None:
         raise Unnamed(f"an object of a program, {type(value).__name__}")
 
 
-def class_text(kind: Any) -> str:
-    """By what name the command line finds a class.
+def class_text(kind: Any, tell: Tell = os.path.abspath) -> str:
+    """By what name the command line finds a class; `tell` makes the text that stands for its file.
 
     Raises: Unnamed for one that is not where its module says.
     """
@@ -253,16 +258,38 @@ def class_text(kind: Any) -> str:
     file = getattr(place, "__file__", None)
     if module == "__main__" and file is None:
         raise Unnamed(f"a class of an interactive session, {name}")
-    return f"{os.path.abspath(file)}:{name}" if file and "." not in module else f"{module}:{name}"
+    return f"{tell(file)}:{name}" if file and "." not in module and not _is_installed(file) else f"{module}:{name}"
 
 
-def object_text(kind: type[Any], given: Mapping[str, Any]) -> str:
-    """`NAME:KEY=VALUE,..` for an object of this class with these arguments.
+def _is_installed(file: str) -> bool:
+    return not is_user_file(os.path.abspath(file))
 
-    Raises: Unnamed.
+
+def object_text(
+    kind: type[Any], given: Mapping[str, Any], tell: Tell, is_file: Callable[[str], bool] | None = os.path.exists
+) -> str:
+    """Return `NAME:KEY=VALUE,..` for an object of this class with these arguments.
+
+    Args:
+        kind: the class.
+        given: its arguments.
+        tell: makes the texts that stand for files.
+        is_file: which arguments that are paths name files of this machine; None where no argument does.
+
+    Raises:
+        Unnamed: There is no such text, also for an argument that would be taken for the path of a file, and is none.
     """
     check_plain(given)
-    return class_text(kind) + (":" if given else "") + ",".join(f"{name}={value!r}" for name, value in given.items())
+    parameters = inspect.signature(kind).parameters
+    texts = []
+    for name, value in given.items():
+        if is_file is not None and isinstance(value, str) and value:
+            if name in parameters and "PathLike" in str(parameters[name].annotation):
+                value = tell(value) if is_file(value) else value
+            elif is_told(value):
+                raise Unnamed(f"{kind.__name__} with {name}={value!r}, which would be taken for a path")
+        texts.append(f"{name}={value!r}")
+    return class_text(kind, tell) + (":" if given else "") + ",".join(texts)
 
 
 FORMS: Final[Mapping[str, Form]] = {

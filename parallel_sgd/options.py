@@ -367,6 +367,35 @@ class JobOptions(Options):
         HERE,
     )
 
+    keep_data: float = option(
+        64,
+        "MiB of samples that are kept in the folder of the run, as `data.npz`, where the data set is made of arrays or frames "
+        "of the program, so that `psgd run` and `psgd verify` can repeat the run; 0 keeps none.",
+        check.number(0),
+        flag(
+            "--keep-data",
+            "output",
+            "keep up to so many MiB of samples in the run, where they are arrays of a program; 0 keeps none",
+            type=float,
+            metavar="MIB",
+        ),
+        HERE,
+    )
+    sign: Any = option(
+        None,
+        "the path of a private key (elliptic curve, PEM) with which the run is signed at its end, as `psgd sign` does. Needs "
+        "the extra `sign`.",
+        check.optional(check.signing_key),
+        flag(
+            "--sign",
+            "output",
+            "sign the run at its end with this private key (PEM); needs the extra sign (default: no)",
+            "left out",
+            metavar="KEY",
+        ),
+        HERE,
+    )
+
     @property
     def thread_count(self) -> int:
         """BLAS threads of each worker; 0 for its part of the cores of its host."""

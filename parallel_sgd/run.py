@@ -10,7 +10,6 @@ run has left, its settings, the identities of the processes that trained, and th
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -39,13 +38,14 @@ from .history import JobHistory
 from .job_record import MANIFEST, MODEL_FILE, NAME, PAGE, add_identities, write_job_file
 from .ledger import Ledger
 from .progress import Position
+from .record.hashes import sha256_of
 from .record.identity import read_identities
 from .spec import JobSpec
 from .weight_hashes import chain_of, hash_of, read_hashes
 
 LOCK: Final = ".lock"
+_LATER: Final = (PAGE, "model.sig", "model.pub")  # made when the manifest is there: the page, a signature and its key
 FORMAT: Final = "psgd.manifest/2"
-_CHUNK: Final = 1 << 20
 _MOST: Final = 64 << 20  # bytes of a manifest
 _log = get_logger(SUBMIT_LOGGER)
 
@@ -59,7 +59,7 @@ class JobResult(dict[str, float]):
     `restarts`, how often the job was started again after a failure; `ledger`, whose copy of each block of each batch went into
     the weights (`ledger.Ledger`), None where each worker trains a model of its own; `history`, per epoch and step, of each
     worker and the mean (`history.JobHistory`), which is read from `files` when it is first asked for; `report`, the page of the
-    run (`run_page`), None where it could not be written.
+    run (`run_page`), None where it could not be written; `signature`, that of the run, None where it is not signed.
     """
 
     def __init__(
@@ -83,6 +83,12 @@ class JobResult(dict[str, float]):
         self.restarts = restarts
         self.ledger = ledger
         self.report: Path | None = None
+        self.signature: Path | None = None
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of the run, None where it has left no files."""
+        return next((path.parent.parent for paths in self.files.values() for path in paths), None)
 
     @cached_property
     def history(self) -> JobHistory:
@@ -256,15 +262,7 @@ def files_of(run: Path) -> list[str]:
         folders[:] = sorted(name for name in folders if name not in passed_over and not os.path.islink(Path(folder, name)))
         for name in sorted(names):
             path = Path(folder, name)
-            top = path.parent == run and (name in (MANIFEST, PAGE) or path.suffix == LOCK)
+            top = path.parent == run and (name in (MANIFEST, *_LATER) or path.suffix == LOCK)
             if not top and not path.is_symlink():
                 found.append(path.relative_to(run).as_posix())
     return found
-
-
-def sha256_of(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while part := file.read(_CHUNK):
-            digest.update(part)
-    return digest.hexdigest()

@@ -24,7 +24,9 @@ from .checkpoint.snapshot import VALUE, CheckpointError, Snapshot
 from .checkpoint.store import position_of
 from .job_file import JobFile
 from .job_record import MODEL_FILE, NAME
-from .run import RunManifest, sha256_of
+from .record.hashes import sha256_of
+from .record.kept_data import DATA_FILE, load_kept
+from .run import RunManifest
 from .weight_hashes import Epochs, hash_of, read_hashes
 
 _MOST_RANGES: Final = 4  # of rows, in a sentence
@@ -48,6 +50,12 @@ def damages(run: Path, manifest: RunManifest) -> Iterator[str]:
 def _where(path: Path, manifest: RunManifest, epochs: Epochs) -> str:
     if path.name == NAME:
         return f": {'; '.join(changed_settings(path, manifest)) or 'in its layout'}"
+    if path.name == DATA_FILE:
+        try:
+            differs = "; ".join(differing_rows(manifest.settings.get("rows", {}), load_kept(path, None)))
+        except (OSError, ValueError) as error:
+            return f": {error}"
+        return f": {differs}" if differs else ", outside of the samples"
     known: Mapping[str, Collection[str]] = {}
     if path.name == MODEL_FILE and manifest.start:  # an older run has none
         when, known = "at the start", {name: (value,) for name, value in manifest.start.items()}
@@ -94,16 +102,27 @@ def changed_data(file: JobFile, data: AbsDataset) -> str:
     """What of a data set is not as the run had it, by array, rows, file and epoch; "" if nothing is."""
     if file.data_sha256 == data.checksum():
         return ""
-    now, found = data.row_checksums(), []
-    for name, was in file.rows.items():
-        if differs := rows_that_differ(was, now[name]):
-            source = data.source_of(name)
-            found.append(f"{name}{f' ({source})' if source else ''}: {differs}")
+    found = differing_rows(file.rows, data)
     said = "; ".join(found)
     if not said:  # an older run, which has no more
         return f"the SHA-256 of its samples is {data.checksum()}, {file.path} has {file.data_sha256}"
     use = "trained" if any(each.startswith("train") for each in found) else "evaluated"
     return f"{said}; so every epoch would be {use} on others"
+
+
+def differing_rows(rows: Mapping[str, str], data: AbsDataset) -> list[str]:
+    """Return which rows of a data set are not those of a run, by array and file.
+
+    Args:
+        rows: `row_checksums` of the data set that the run had.
+        data: the data set of today.
+    """
+    now, found = data.row_checksums(), []
+    for name, was in rows.items():
+        if differs := rows_that_differ(was, now[name]):
+            source = data.source_of(name)
+            found.append(f"{name}{f' ({source})' if source else ''}: {differs}")
+    return found
 
 
 def rows_that_differ(was: str, now: str) -> str:

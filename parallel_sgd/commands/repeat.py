@@ -25,6 +25,9 @@ from ..options import options as known_options
 from ..profiles import FixedBlocks
 from ..record.certificate import Computed, contradictions, lacking, left_by_others, other_identities
 from ..record.identity import KERNELS, parts_of, read_identities
+from ..record.kept_data import load_kept
+from ..record.keys import PublicKey, SigningKey
+from ..record.signing import Signature, sign_run, signature_of
 from ..run import RunManifest
 from ..verification import changed_data, changed_settings, damaged_checkpoints, damages, nearest
 from ..weight_hashes import Epochs, first_difference, read_hashes
@@ -75,7 +78,7 @@ def _merged(file: JobFile, given: Mapping[str, Any], defaults: Mapping[str, Any]
     """
     for name, what in file.unnamed.items():
         if name not in given:
-            way = f"Give {_flag(name)}, or run" if name in defaults else "Run"
+            way = f"Give {_flag(name)}, or run" if name in defaults and "job_file" in given else "Run"  # verify takes none
             raise ValueError(f"The job file {file.path} has no '{name}': it was {what}. {way} the program again.")
     texts = {"dataset": file.dataset, "transform": file.transform}
     told = {**file.options, **{name: text for name, text in texts.items() if text is not None}, "model": str(file.model)}
@@ -119,10 +122,17 @@ def _same_inputs(file: JobFile, options: argparse.Namespace, given: Mapping[str,
     """
     if "model" not in given:
         _check_model(file)
-    data = make_dataset(options.dataset)
+    if "dataset" in given or file.kept is None:
+        data, told = make_dataset(options.dataset), options.dataset
+    else:
+        told = file.kept.file
+        try:
+            data = load_kept(file.path.parent / told, file.kept.sha256)
+        except (OSError, ValueError) as error:
+            raise _OtherData(f"The samples {told} of the run are damaged: {error}") from error
     if "dataset" in given:
         return data
-    told = options.dataset if len(options.dataset) <= _LONG else options.dataset.partition(":")[0]
+    told = told if len(told) <= _LONG else told.partition(":")[0]
     try:
         changed = changed_data(file, data)
     except ValueError as error:
@@ -206,12 +216,17 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     folder = Path(given.run).resolve()
     if not folder.is_dir():
         raise ValueError(f"The run must be a folder, such as runs/latest, and there is none at {given.run}.")
+    signer = None if given.signer is None else PublicKey.read(Path(given.signer), "--signer")
     manifest = RunManifest.read(folder)
+    signature = signature_of(folder, manifest, signer)
     found = [*damages(folder, manifest), *lacking(folder, manifest)]
     if not any(text.startswith(NAME) for text in found):
         found += _unnamed(contradictions(folder, manifest), found)
     if found:
-        return _refuted(given, found)
+        return _refuted(given, signature, found)
+    if signature.state == "bad" or (signer is not None and signature.state != "good"):
+        _tell(given, signature, {"equal": None}, "Nothing was computed again.")
+        return EXIT_FAILED
     file = JobFile.read(folder)
     options = _merged(file, {"writers": []}, {**defaults, "json": given.json, "quiet": True, "verbose": False})
     epochs = read_hashes(folder)
@@ -223,11 +238,13 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     _check_repeatable(settings)
     asked = int(settings["epoch"])
     if last != asked and not settings["callbacks"]:
-        return _refuted(given, [f"the tables of the weights (WH-*.csv) have {last} epochs, and the options say {asked}"])
+        return _refuted(
+            given, signature, [f"the tables of the weights (WH-*.csv) have {last} epochs, and the options say {asked}"]
+        )
     try:
         data = _same_inputs(file, options, {})
     except _OtherData as error:
-        return _refuted(given, [str(error)])
+        return _refuted(given, signature, [str(error)])
     workers = _count(file, given) if given.launch else given.local or given.worker_count or file.workers
     for name in ("launch", "local", "workers", "key_file"):
         setattr(options, name, getattr(given, name))
@@ -253,7 +270,7 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
         damaged = list(damaged_checkpoints(folder, epochs))
         wrong = [*_unnamed(computed.differences(file, epochs), damaged), *damaged]
         others = other_identities(file, read_identities(computed.again))
-    return _judge(given, file, manifest, computed, wrong, others, workers, len(epochs[until]))
+    return _judge(given, signature, file, manifest, computed, wrong, others, workers, len(epochs[until]))
 
 
 def _unnamed(found: Iterable[str], known: list[str]) -> list[str]:
@@ -265,9 +282,25 @@ def _unnamed(found: Iterable[str], known: list[str]) -> list[str]:
     ]
 
 
-def _refuted(given: argparse.Namespace, found: list[str]) -> int:
-    tell(given, {"equal": False, "damaged": found}, "\n".join(map(clean_text, found)))
+def _refuted(given: argparse.Namespace, signature: Signature, found: list[str]) -> int:
+    _tell(given, signature, {"equal": False, "damaged": found}, "\n".join(map(clean_text, found)))
     return EXIT_FAILED
+
+
+def _tell(given: argparse.Namespace, signature: Signature, content: Mapping[str, Any], words: str) -> None:
+    """Tell the findings about the run itself and, apart from them, those about its signature."""
+    tell(given, {**content, "signature": signature.data()}, f"{words}\n{clean_text(signature.said)}")
+
+
+def sign(given: argparse.Namespace) -> int:
+    """Sign the run with the key; returns the exit code.
+
+    Raises: ValueError for a key that does not do, for what is no run, and for one that is not what its manifest says.
+    """
+    key = SigningKey.read(Path(given.key), "--key")
+    file = sign_run(Path(given.run).resolve(), key)
+    tell(given, {"signature": str(file), "key": key.fingerprint}, f"Signed by {key}: {file}")
+    return EXIT_OK
 
 
 def _bits_of(file: JobFile, *, here: bool) -> str | None:
@@ -289,6 +322,7 @@ def _has_bits_here(bits: str | None, threads: int | str) -> bool:
 
 def _judge(
     given: argparse.Namespace,
+    signature: Signature,
     file: JobFile,
     manifest: RunManifest,
     computed: Computed,
@@ -312,7 +346,7 @@ def _judge(
         if more:
             content["not computed"] = more
             said.append(f"Left by callbacks or writers, and not computed again: {', '.join(more)}.")
-        tell(given, content, clean_text("\n".join(said)))
+        _tell(given, signature, content, clean_text("\n".join(said)))
         return EXIT_OK
     why = ""
     if workers != file.workers:
@@ -327,7 +361,7 @@ def _judge(
             f"But the run was computed with {', '.join(others)}: this does not show that the run is false. Verify it by "
             f"workers that compute as it did (--workers)."
         )
-    tell(given, content, clean_text("\n".join(filter(None, said))))
+    _tell(given, signature, content, clean_text("\n".join(filter(None, said))))
     return EXIT_USAGE if others else EXIT_FAILED
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ from ..table import is_count, read_columns
 from ..verification import changed_settings
 from ..weight_hashes import Epochs, chain_of, hash_of, read_hashes
 from .identity import Identities, differences, read_identities
+from .kept_data import DATA_FILE
 
 OUTCOME: Final = "outcome.json"
 _OF_A_RUN: Final = (NAME, MODEL_FILE, "job.json", OUTCOME, "timeline.json.gz")
@@ -53,9 +55,16 @@ def lacking(run: Path, manifest: RunManifest) -> Iterator[str]:
     for name in expected:
         if name not in manifest.files and not (_nodes([name]) & failed):
             yield f"{name} is in no list of the run, which leaves one"
+    needed = _inputs(settings)
     for name in files_of(run):
-        if name not in manifest.files:
+        if name not in manifest.files and name not in needed:
             yield f"{name} stands in the folder and in no list of the run"
+
+
+def _inputs(settings: Mapping[str, Any]) -> set[str]:
+    """Return the names of files that a job file names as data or code; whoever repeats a moved run puts them beside it."""
+    texts = [*map(str, settings.get("data", {}).values()), *map(str, settings.get("options", {}).values())]
+    return {name.rpartition("/")[2] for text in texts for name in re.findall(r"[^\s'\",:=()]+\.\w+", text)}
 
 
 def contradictions(run: Path, manifest: RunManifest) -> Iterator[str]:
@@ -230,7 +239,9 @@ def other_identities(file: JobFile, now: Identities) -> list[str]:
 def left_by_others(manifest: RunManifest) -> list[str]:
     """Return the files that callbacks and writers have left: the manifest names them, and no computation bears them out."""
     known = (*(f"{kind}-" for kind in KINDS), "LEDGER-", "MODEL-", "Fit-", "Worker-", "SOURCE-", "RUN-")
-    return [name for name in manifest.files if name not in _OF_A_RUN and not name.rpartition("/")[2].startswith(known)]
+    return [
+        name for name in manifest.files if name not in (*_OF_A_RUN, DATA_FILE) and not name.rpartition("/")[2].startswith(known)
+    ]
 
 
 def read_outcome(run: Path) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from parallel_sgd.job_record import MANIFEST, PAGE
 from rpc.files import publish
+from rpc.places import without_places
 
 from . import tables
 from .blame import worker
@@ -46,7 +47,7 @@ def write_report(folder: Path) -> Path:
 
 def write_page(records: RunRecords) -> Path:
     """The same, of what was read. Raises: OSError."""
-    page = render(records, page_data(records))
+    page = without_places(render(records, page_data(records)), records.folder)
     if not (records.folder / MANIFEST).exists():  # which names the timeline: a file that it names is written once
         write_timeline(records.batches, records.folder)
     path = records.folder / REPORT

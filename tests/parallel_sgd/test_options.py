@@ -160,6 +160,11 @@ ASCII = "'mission_title' must be at most 100 ASCII letters"
 TRAVEL = "must hold what may travel: .*"
 BATCHES = "must be 'epoch', a positive number of batches, seconds such as '30s', .* got {!r}"
 NONSENSE: dict[str, list[tuple[Any, ...]]] = {  # what is said after the name of the option, or in all, and of which values
+    "keep_data": [("must be", -1, math.nan, "64", None)],
+    "sign": [
+        ("must be the path of a private key, got 3", 3),
+        ("must be a key that can be read, got none.key: No such file or directory", "none.key", Path("none.key")),
+    ],
     "nodes": [
         ("must be an instance of NodeAssignment, got int 3", 3),
         ("must be an instance of NodeAssignment, got .*; write 'with .. as nodes:'", nodes_from("local:2")),
