@@ -22,8 +22,8 @@ from .history import JobHistory
 from .job_file import JobFile
 from .job_record import adopt
 from .ledger import Grid, collect
+from .record.files import OUTCOME
 from .run import write_run_manifest
-from .run_page.records import OUTCOME
 from .run_page.report import write_report
 
 Files = Mapping[int, list[Path]]

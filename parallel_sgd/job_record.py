@@ -29,8 +29,6 @@ from .spec import JobSpec
 FORMAT: Final = "psgd.job/1"
 NAME: Final = "job.toml"
 MODEL_FILE: Final = "start.model"
-MANIFEST: Final = "manifest.json"
-PAGE: Final = "report.html"
 FETCHED: Final = "fetched"
 """The key of a file that nodes have told."""
 

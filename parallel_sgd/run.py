@@ -35,9 +35,10 @@ from .checkpoint.locate import FOLDER, WORK, HeldCheckpoints, stores_of_run, wor
 from .checkpoint.resume import NODES, RESUMES
 from .checkpoint.schedule import keeps
 from .history import JobHistory
-from .job_record import MANIFEST, MODEL_FILE, NAME, PAGE, add_identities, write_job_file
+from .job_record import MODEL_FILE, NAME, add_identities, write_job_file
 from .ledger import Ledger
 from .progress import Position
+from .record.files import MANIFEST, PAGE
 from .record.hashes import sha256_of
 from .record.identity import read_identities
 from .spec import JobSpec

@@ -266,11 +266,11 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
             settings["resume"] = begin.copy(Path(place, "begin"))
         with in_process(workers, options.ps) if inside else nodes_of(options, given.launch and launcher_from(options)) as nodes:
             result = job.parallel(nodes, **{**settings, "directory": place})
-        computed = Computed(folder, Path(place, "runs", "latest"), result, 0 if begin is None else begin.epoch, until)
+        computed = Computed(folder, Path(place, "runs", "latest"), result, 0 if begin is None else begin.epoch, until, workers)
         damaged = list(damaged_checkpoints(folder, epochs))
         wrong = [*_unnamed(computed.differences(file, epochs), damaged), *damaged]
         others = other_identities(file, read_identities(computed.again))
-    return _judge(given, signature, file, manifest, computed, wrong, others, workers, len(epochs[until]))
+    return _judge(given, signature, file, manifest, computed, wrong, others, epochs)
 
 
 def _unnamed(found: Iterable[str], known: list[str]) -> list[str]:
@@ -328,10 +328,9 @@ def _judge(
     computed: Computed,
     wrong: list[str],
     others: list[str],
-    workers: int,
-    variables: int,
+    epochs: Epochs,
 ) -> int:
-    first, last = computed.start + 1, computed.until
+    first, last, workers = computed.start + 1, computed.until, computed.workers
     which = f"Epoch {last}" if first == last else f"Epochs {first} to {last}"
     begin = f"the checkpoint after epoch {computed.start}" if computed.start else "the start"
     how = f"computed again from {begin} on {workers} worker{'s' if workers > 1 else ''}"
@@ -339,7 +338,7 @@ def _judge(
     if not wrong:
         claims = ", the models and the figures of its end" if last == len(manifest.chain) else ""
         said = [
-            f"{which}, {how}: all {variables} variables equal those of the run after each epoch.",
+            f"{which}, {how}: all {len(epochs[last])} variables equal those of the run after each epoch.",
             f"Its evaluations{claims} are equal, too: the folder agrees with itself.",
         ]
         more = left_by_others(manifest)

@@ -25,11 +25,11 @@ from ..run import RunManifest, files_of
 from ..table import is_count, read_columns
 from ..verification import changed_settings
 from ..weight_hashes import Epochs, chain_of, hash_of, read_hashes
+from .files import OUTCOME, TIMELINE
 from .identity import Identities, differences, read_identities
 from .kept_data import DATA_FILE
 
-OUTCOME: Final = "outcome.json"
-_OF_A_RUN: Final = (NAME, MODEL_FILE, "job.json", OUTCOME, "timeline.json.gz")
+_OF_A_RUN: Final = (NAME, MODEL_FILE, "job.json", OUTCOME, TIMELINE)
 _MOST_NAMED: Final = 4  # variables or nodes in a sentence
 _MOST_OUTCOME: Final = 64 << 20
 
@@ -140,6 +140,7 @@ class Computed:
         figures: the figures of its end, as a job returns them.
         start: the number of epochs that were completed where it began.
         until: the last epoch that it was asked for.
+        workers: the number of workers that computed.
     """
 
     run: Path
@@ -147,6 +148,7 @@ class Computed:
     figures: Mapping[str, float]
     start: int
     until: int
+    workers: int
 
     def differences(self, file: JobFile, epochs: Epochs) -> Iterator[str]:
         """Yield the claims of the run that the computation does not bear out: weights, evaluations, models, figures.

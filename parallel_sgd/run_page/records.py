@@ -11,11 +11,11 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from parallel_sgd.record.files import OUTCOME
 from parallel_sgd.table import Column, read_columns
 from rpc.files import parsed
 from rpc.submit import Run
 
-OUTCOME: Final = "outcome.json"
 _TABLE = re.compile(r"(TR|EV|TI|AC|BA|CO)-.*-N\((-?[0-9]+)\)\.csv")
 _FOLDER = re.compile(r"Node-(-?[0-9]+)-Retrieve")
 _OUT: Final = "out"

@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final
 
-from parallel_sgd.job_record import MANIFEST, PAGE
+from parallel_sgd.record.files import MANIFEST, PAGE
 from rpc.files import publish
 from rpc.places import without_places
 

@@ -246,7 +246,7 @@ NONSENSE: dict[str, list[tuple[Any, ...]]] = {  # what is said after the name of
     "epochs": [("'epoch' must be a positive integer, got 0", 0)],
     "job_title": [("'mission_title' must be able to stand in a file name", "a\nb")],
     "blas_threads": [("must be a positive integer or 'auto', got {!r}", 0, "all")],
-    "bits": [("must be 'portable' or None, got {!r}", "equal", 32)],
+    "bits": [("must be one of 'portable', 'SkylakeX', 'Haswell', or None, got {!r}", "equal", 32)],
     "on_failure": [("must be one of .*, got 'hope'", "hope")],
     "stall_timeout": [("must be a number >= 0.1 and < 86400, got {!r}", 0.05, "5")],
     "fault": [
