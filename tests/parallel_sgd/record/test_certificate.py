@@ -21,8 +21,9 @@ from nn.tensor_files import dump, parse, read_file
 from parallel_sgd import ParallelSGD, in_process
 from parallel_sgd.checkpoint import Snapshot
 from parallel_sgd.profiles import FixedBlockAssignment
+from parallel_sgd.record.files import MANIFEST
 from parallel_sgd.record.identity import differences, own_identity, parts_of
-from parallel_sgd.run import MANIFEST, RunManifest, write_run_manifest
+from parallel_sgd.run import RunManifest, write_run_manifest
 from tests.statements import covers
 
 EPOCHS = 2
