@@ -7,6 +7,7 @@ hash of the link before and of all rows of the epoch, so that one number tells w
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -14,9 +15,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from .table import read_columns
+from .record.door import Door
+from .record.tables import read_table, warn
 
 Array = NDArray[Any]
+_FOLDER: Final = re.compile(r"Node-(-?[0-9]{1,9})-Retrieve")
 HASH_COLUMNS: Final = ("Epoch", "Variable", "SHA256")
 Epochs = Mapping[int, Mapping[str, Mapping[int, str]]]
 """By epoch, from 1, and variable, its hash on each worker."""
@@ -31,14 +34,20 @@ def hash_of(value: Array) -> str:
 
 
 def read_hashes(run: Path) -> dict[int, dict[str, dict[int, str]]]:
-    """Those in the tables of a run's workers; rows that are not whole are left out."""
+    """Return those in the tables of a run's workers; rows that are not whole are left out, and a warning names the worker.
+
+    Raises: RecordError for what is no table of a run, such as a link in its place.
+    """
     found: dict[int, dict[str, dict[int, str]]] = {}
-    for table in sorted(run.glob("Node-*-Retrieve/WH-*.csv")):
-        node = int(table.parent.name.split("-")[1])
-        columns = read_columns(table)
-        for epoch, variable, value in zip(*(columns.get(name, []) for name in HASH_COLUMNS), strict=True):
-            if isinstance(epoch, float):
-                found.setdefault(int(epoch), {}).setdefault(str(variable), {})[node] = str(value)
+    door = Door(run)
+    for folder in door.names(folders=True):
+        match = _FOLDER.fullmatch(folder)
+        for name in door.names(folder) if match else ():
+            if match and name.startswith("WH-") and name.endswith(".csv"):
+                columns, remark = read_table(door, f"{folder}/{name}")
+                warn([remark])
+                for epoch, variable, value in zip(*(columns.get(each, []) for each in HASH_COLUMNS), strict=True):
+                    found.setdefault(int(epoch), {}).setdefault(str(variable), {})[int(match[1])] = str(value)
     return found
 
 

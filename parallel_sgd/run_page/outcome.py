@@ -17,6 +17,7 @@ from nn.threads import describe_blas
 from parallel_sgd.checkpoint.snapshot import versions
 from parallel_sgd.errors import JobFailed
 from parallel_sgd.options import options
+from parallel_sgd.record.outcome import OUTCOME
 from parallel_sgd.record.paths import told_path
 from parallel_sgd.spec import JobSpec
 from rpc.files import publish
@@ -24,7 +25,7 @@ from rpc.logs import HEADLINE, SUBMIT_LOGGER, get_logger
 from rpc.places import without_places
 from rpc.submit import RunFolder
 
-from .records import OUTCOME, RunRecords
+from .records import RunRecords
 from .report import write_page
 
 if TYPE_CHECKING:
