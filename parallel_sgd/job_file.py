@@ -16,13 +16,14 @@ from typing import Any, Final
 
 from network.names import did_you_mean
 from nn.dataset.interface import PARTS
-from rpc.files import read_toml
+from nn.tensor_files import MAX_FILE
 
 from .job_record import FETCHED, FORMAT, NAME
 from .names import split_objects
 from .option_fields import Flag
 from .option_forms import FORMS, Callbacks, Parts, PathOrText, Writers
 from .options import options as known_options
+from .record.door import Door, RecordError, is_plain
 from .record.kept_data import KeptData
 from .record.paths import found_path, found_paths, missing_code
 
@@ -81,13 +82,13 @@ class JobFile:
         if os.path.isdir(path):
             path = path / NAME
         try:
-            content = read_toml(path)
+            content = Door(path.parent).toml(path.name)
         except OSError as error:
             raise ValueError(f"The job file {path} cannot be read: {error.strerror or error}.") from error
-        except ValueError as error:
-            raise ValueError(f"The job file {path} is no valid TOML: {error}.") from error
+        except RecordError as error:
+            raise ValueError(f"The job file {error}.") from error
         try:
-            found = path.resolve()  # a link such as runs/latest names another run once one has begun
+            found = path.parent.resolve() / path.name  # a link such as runs/latest names another run once one has begun
             return cls(path=found, **_checked(content, found.parent))
         except ValueError as error:
             raise ValueError(f"The job file {path} cannot be used: {error}{'' if str(error).endswith('?') else '.'}") from error
@@ -140,7 +141,7 @@ def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         kept = KeptData(data["file"], data.get("file_sha256", ""))
         if Path(kept.file).name != kept.file:
             raise ValueError(f"'data.file' must be the name of a file beside it, got {kept.file[:80]!r}")
-        if not (folder / kept.file).is_file():
+        if not _is_there(folder, kept.file, MAX_FILE):
             unnamed["dataset"] = f"samples in the memory of a program, kept as {kept.file}, which is not in this folder"
     texts = {name: found_paths(data[name], folder) for name in ("dataset", "transform") if name in data}
     options = {name: _found(flags[name].form, value, folder) for name, value in options.items()}
@@ -150,8 +151,10 @@ def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
             what = next(filter(None, (missing_code(str(each), folder) for each in values)), "")
             if what and name not in unnamed:
                 unnamed[name] = what
+    if not is_plain(model["file"]):
+        raise ValueError(f"'model.file' must be a plain path below the folder, got {model['file'][:80]!r}")
     file = folder / model["file"]
-    if not file.is_file():
+    if not _is_there(folder, model["file"], MAX_FILE):
         raise ValueError(f"'model.file' must be a file, and there is none at {file}")
     return {
         "model": file,
@@ -183,6 +186,15 @@ def _found(form: str, value: Any, folder: Path) -> Any:
     if isinstance(made, PathOrText):
         return found_path(value, folder)
     return found_paths(value, folder, arguments=isinstance(made, Writers)) if isinstance(made, (Parts, Callbacks)) else value
+
+
+def _is_there(folder: Path, name: str, most: int) -> bool:
+    """Whether there is a regular file of this name. Raises: RecordError for what is something else, or too large."""
+    try:
+        Door(folder).open(name, most).close()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _refuse_unknown(table: str, values: Mapping[str, Any], known: Any) -> None:

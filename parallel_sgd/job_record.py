@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from nn.dataset import ArrayDataset
+from nn.tensor_files import MAX_FILE
 from rpc.files import publish
 from rpc.submit import run_name
 from rpc.submit.run_folder import RUNS
@@ -22,6 +23,7 @@ from .checkpoint.snapshot import versions
 from .option_fields import CODE
 from .option_forms import Codecs, Unnamed, object_text
 from .options import JobOptions
+from .record.door import MOST_TOML, Door, RecordError
 from .record.kept_data import keep
 from .record.paths import Tell, told_path
 from .report import RECORD_FILES
@@ -40,7 +42,7 @@ def write_job_file(folder: Path, spec: JobSpec, job: str) -> None:
     Raises: OSError.
     """
     content = spec.model.to_bytes()
-    (folder / MODEL_FILE).write_bytes(content)
+    publish(folder / MODEL_FILE, content, 0o644)
     publish(folder / NAME, job_text(spec, job, content, folder), 0o644)
 
 
@@ -122,10 +124,10 @@ def adopt(run: Path, files: Mapping[int, list[Path]]) -> None:
         for path in [path for path in paths if path.name in RECORD_FILES]:
             paths.remove(path)
             target = run / (NAME, MODEL_FILE)[RECORD_FILES.index(path.name)]
-            with contextlib.suppress(OSError):  # it then stays where it is
+            with contextlib.suppress(OSError, RecordError):  # it then stays where it is
                 if not target.exists():
                     head = f"{FETCHED} = true\n".encode() if target.name == NAME else b""
-                    path.write_bytes(head + path.read_bytes())
+                    publish(path, head + Door(path.parent).read(path, MAX_FILE if not head else MOST_TOML), 0o644)
                     os.replace(path, target)
                 path.unlink(missing_ok=True)
 

@@ -24,7 +24,7 @@ from typing import Any, Final
 from nn.model import Model
 from nn.model.history import VALIDATION
 from nn.tensor_files import ModelFileError, parse, read_file
-from rpc.files import parsed, publish, read_text, read_toml
+from rpc.files import publish
 from rpc.launch import LocalAgents
 from rpc.logs import SUBMIT_LOGGER, get_logger
 from rpc.submit import Run, RunFolder, node_folder
@@ -38,6 +38,9 @@ from .history import JobHistory
 from .job_record import MODEL_FILE, NAME, write_job_file
 from .ledger import Ledger
 from .progress import Position
+from .record.bounds import MOST_EPOCHS
+from .record.door import CutOff, Door, RecordError, is_plain
+from .record.forms import Misfit, anything, list_of, map_of, record, text, whole
 from .record.hashes import sha256_of
 from .record.kept_data import DATA_FILE
 from .spec import JobSpec
@@ -45,7 +48,6 @@ from .weight_hashes import chain_of, hash_of, read_hashes
 
 MANIFEST: Final = "manifest.json"
 FORMAT: Final = "psgd.manifest/1"
-_MOST: Final = 64 << 20  # bytes of a manifest
 _log = get_logger(SUBMIT_LOGGER)
 
 
@@ -204,20 +206,37 @@ class RunManifest:
         Raises: ValueError naming the file and what is wrong with it.
         """
         path = run / MANIFEST
+        door = Door(run)
         try:
-            made = cls(**parsed(json.loads, read_text(path, _MOST)))
+            content = door.json(MANIFEST)
         except FileNotFoundError:
             raise ValueError(f"There is no {path}: the run has not ended well, or not yet.") from None
-        except OSError as error:
-            raise ValueError(f"The manifest {path} cannot be read: {error.strerror or error}.") from error
-        except (ValueError, TypeError) as error:
+        except CutOff as error:
             raise ValueError(f"The manifest {path} is half written or damaged: {error}.") from error
+        try:
+            made = cls(**_FORM("", content))
+        except (Misfit, TypeError) as error:
+            told = str(error) if isinstance(error, Misfit) else f"is half written or damaged: {error}"
+            raise RecordError(f"The manifest {path} {told}.") from error
         if made.format != FORMAT:
             raise ValueError(f"The manifest {path} is of another version: {made.format!r}, this release reads {FORMAT!r}.")
-        kinds = ((made.job, str), (made.files, dict), (made.settings, dict), (made.chain, list), (made.start, dict))
-        if not all(isinstance(value, kind) for value, kind in kinds):
-            raise ValueError(f"The manifest {path} is damaged: it must hold a job, files, settings, a chain and a start.")
+        for name in made.files:
+            if not is_plain(name):
+                raise RecordError(
+                    f"The manifest {path} cannot be used: 'files' must have plain paths below the folder, got {name[:80]!r}."
+                )
         return made
+
+
+_FORM: Final = record(
+    {
+        **dict.fromkeys(("job", "format"), text),
+        **dict.fromkeys(("files", "start"), map_of(text)),
+        "settings": map_of(anything),
+        "chain": list_of(rest=list_of(whole(1, MOST_EPOCHS), text)),
+    },
+    ("job", "files", "settings", "chain"),
+)
 
 
 def write_run_manifest(run: Path, job: str, files: Mapping[int, Iterable[Path]]) -> None:
@@ -236,5 +255,5 @@ def _write(run: Path, job: str, files: Mapping[int, Iterable[Path]]) -> None:
     hashes = {str(path.relative_to(root)): sha256_of(path) for path in below}
     arrays, _ = parse(read_file(run / MODEL_FILE), sealed=False)
     start = {name: hash_of(array) for name, array in arrays.items()}
-    manifest = RunManifest(job, hashes, read_toml(run / NAME), chain_of(read_hashes(run)), start=start)
+    manifest = RunManifest(job, hashes, Door(run).toml(NAME), chain_of(read_hashes(run)), start=start)
     publish(run / MANIFEST, json.dumps(asdict(manifest), indent=1) + "\n", 0o644)

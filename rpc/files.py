@@ -114,7 +114,12 @@ def read_toml(path: Path) -> dict[str, Any]:
 
     Raises: OSError, ValueError saying where it is wrong.
     """
-    return parsed(tomllib.loads, read_text(path))
+    return parsed_toml(read_text(path))
+
+
+def parsed_toml(text: str) -> dict[str, Any]:
+    """Return what a text in TOML holds. Raises: ValueError saying where it is wrong."""
+    return parsed(tomllib.loads, text)
 
 
 def open_unlinked(path: Path | str, folder: int | None = None) -> BufferedReader:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import hashlib
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -22,6 +21,7 @@ from ..job_record import identity
 from ..nodes import in_process
 from ..options import options as known_options
 from ..profiles import FixedBlocks
+from ..record.hashes import sha256_of
 from ..record.kept_data import load_kept
 from ..record.keys import PublicKey, SigningKey
 from ..record.signing import Signature, sign_run, signature_of
@@ -140,7 +140,7 @@ def _same_inputs(file: JobFile, options: argparse.Namespace, given: Mapping[str,
 
 
 def _check_model(file: JobFile) -> None:
-    if hashlib.sha256(file.model.read_bytes()).hexdigest() != file.model_sha256:
+    if sha256_of(file.model) != file.model_sha256:
         raise ValueError(f"The model {file.model} is not the one that the run began with: {file.path} has another SHA-256.")
 
 

@@ -8,7 +8,6 @@ and TOML would become in memory is counted beforehand. Each refusal is one sente
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import stat
@@ -19,14 +18,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from network.budget import is_within
-from rpc.files import open_below, open_folder, parsed
+from rpc.files import open_below, open_folder, parsed, parsed_toml
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # pragma: no cover
-    import tomli as tomllib
+from .hashes import digest_of
 
-__all__ = ["MOST_HASHED", "MOST_JSON", "MOST_TABLE", "MOST_TOML", "CutOff", "Door", "RecordError"]
+__all__ = ["MOST_HASHED", "MOST_JSON", "MOST_TABLE", "MOST_TOML", "CutOff", "Door", "RecordError", "is_plain"]
 
 MOST_JSON: Final = 16 << 20
 """Bytes of `outcome.json`, `job.json` and the manifest."""
@@ -37,7 +33,6 @@ MOST_HASHED: Final = 2 << 30
 """Bytes of a file whose hash is taken: as many as a model file may have."""
 MOST_NAMES: Final = 20_000
 """Entries of a folder that are looked at."""
-_CHUNK: Final = 1 << 20
 _TOML_GROWTH: Final = 512  # bytes of objects for each table or value of TOML
 
 
@@ -102,7 +97,10 @@ class Door:
             raise self.error(name, "must be UTF-8") from error
 
     def json(self, name: str | Path, most: int = MOST_JSON) -> dict[str, Any]:
-        """Return the object in a JSON file. Raises: as `text`; CutOff for what is no JSON; RecordError for no object, or too large a one."""
+        """Return the object in a JSON file.
+
+        Raises: as `text`; CutOff for what is no JSON; RecordError for no object, or too large a one.
+        """
         text = self.text(name, most)
         if not is_within(text):
             raise self.error(name, "would take more memory than a file of a run may")
@@ -120,20 +118,17 @@ class Door:
         if not is_within(text) or _TOML_GROWTH * (text.count("\n[") + text.count("=") + text.count(".")) > 64 << 20:
             raise self.error(name, "would take more memory than a file of a run may")
         try:
-            return parsed(tomllib.loads, text)
+            return parsed_toml(text)
         except ValueError as error:
             raise self.error(name, f"is no valid TOML: {error}") from error
 
     def sha256(self, name: str | Path) -> str:
         """Return the SHA-256 of a file, 64 hexadecimal digits. Raises: as `read`."""
-        digest = hashlib.sha256()
         with self.open(name, MOST_HASHED) as file:
             try:
-                while part := file.read(_CHUNK):
-                    digest.update(part)
+                return digest_of(file)
             except OSError as error:
                 raise self.error(name, f"cannot be read: {error.strerror}") from error
-        return digest.hexdigest()
 
     def tail(self, name: str | Path, most: int) -> bytes:
         """Return the last bytes of a file of any size. Raises: as `read`."""
@@ -184,6 +179,11 @@ class Door:
             with contextlib.suppress(ValueError):
                 return name.relative_to(self.folder).as_posix()
         return str(name)
+
+
+def is_plain(name: str) -> bool:
+    """Whether a name is a path that leads down from a folder, without a step up or to elsewhere."""
+    return all(part not in ("", ".", "..") for part in name.split("/")) and "\0" not in name
 
 
 def _kind(content: object) -> str:
