@@ -18,8 +18,7 @@ from network.names import did_you_mean
 from nn.dataset.interface import PARTS
 from nn.tensor_files import MAX_FILE
 
-from .job_record import FETCHED, FORMAT, NAME
-from .names import split_objects
+from .job_record import CODE_TABLE, FETCHED, FORMAT, NAME
 from .option_fields import Flag
 from .option_forms import FORMS, Callbacks, Parts, PathOrText, Writers
 from .options import options as known_options
@@ -44,7 +43,6 @@ _TABLES: Final[Mapping[str, Mapping[str, tuple[type, ...]]]] = {
     "rows": dict.fromkeys(PARTS, (str,)),
 }
 ROWS: Final = re.compile(r"\S{1,40} \d{1,20}(x\d{1,20})*( [0-9a-f]{8})*")
-_SHIPPED: Final = re.compile(r"\w+(:[\d.]+$|:inf$|:\s*[A-Za-z_]\w*\s*=|$)")
 _NEEDED: Final = {"model": ("file", "sha256"), "data": ("sha256",), "run": ("workers", "blocks"), "rows": ()}
 
 
@@ -54,7 +52,8 @@ class JobFile:
 
     `server`: whether there was a parameter server; `blocks` of a batch; `identity` is what the bits depend on besides: versions
     and kernels. `unnamed` tells, by option, what only a program can make; `rows` has `row_checksums` of the data set, `kept` is
-    the file of its samples beside the job file, if it has no text.
+    the file of its samples beside the job file, if it has no text; `code` has the SHA-256 of each file of code that the job
+    needed. `fetched`: nodes have told it, so nothing that it names but what ships may be imported (`record.code`).
     """
 
     path: Path
@@ -72,6 +71,8 @@ class JobFile:
     job: str = ""
     rows: Mapping[str, str] = field(default_factory=dict)
     kept: KeptData | None = None
+    code: Mapping[str, str] = field(default_factory=dict)
+    fetched: bool = False
 
     @classmethod
     def read(cls, path: Path) -> JobFile:
@@ -100,7 +101,7 @@ def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         if isinstance(found, str) and found.startswith(_FAMILY):
             raise ValueError(f"its format is {found!r}, of another version than {FORMAT!r}, which this release reads")
         raise ValueError(f"'format' must be {FORMAT!r}, got {found!r}")
-    known = {"format", FETCHED, *_TABLES, "options", "unnamed"}
+    known = {"format", FETCHED, *_TABLES, "options", "unnamed", CODE_TABLE}
     _refuse_unknown("", content, known)
     for name in known - {"format", FETCHED}:
         if not isinstance(content.get(name, {}), dict):
@@ -113,6 +114,9 @@ def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         for name in _NEEDED[table]:
             if name not in values:
                 raise ValueError(f"'{table}.{name}' is missing")
+    for table in ("unnamed", CODE_TABLE):
+        for name, value in content.get(table, {}).items():
+            _check_type(f"{table}.{name}", value, (str,))
     model, data, run = (content[name] for name in ("model", "data", "run"))
     for name in ("workers", "blocks"):
         if run[name] < 1:
@@ -129,13 +133,6 @@ def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     unnamed = dict(content.get("unnamed", {}))
     if content.get(FETCHED):
         options = {name: value for name, value in options.items() if name not in ("discovery", "writers")}
-        parts = {
-            **data,
-            **{name: value for name, value in options.items() if isinstance(FORMS[flags[name].form], (Parts, Callbacks))},
-        }
-        unnamed |= {
-            name: f"code of one's own, {value!r}, as its nodes tell" for name, value in parts.items() if _has_code(value)
-        }
     kept = None
     if "file" in data:
         kept = KeptData(data["file"], data.get("file_sha256", ""))
@@ -171,6 +168,8 @@ def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         "options": {name: value for name, value in options.items() if name not in unnamed},
         "identity": {name: run[name] for name in ("parallel_sgd", "numpy", "python", "kernels") if name in run},
         "unnamed": unnamed,
+        "code": content.get(CODE_TABLE, {}),
+        "fetched": bool(content.get(FETCHED)),
     }
 
 
@@ -202,14 +201,6 @@ def _refuse_unknown(table: str, values: Mapping[str, Any], known: Any) -> None:
         if name not in known:
             where = f"[{table}]" if table else "it"
             raise ValueError(f"{where} has no key {name!r}{did_you_mean(name, known)}")
-
-
-def _has_code(value: Any) -> bool:
-    """Whether a text may lead to a class that does not ship: what nodes tell shall run no code but ours."""
-    if isinstance(value, dict):
-        return any(map(_has_code, value.values()))
-    texts = value if isinstance(value, list) else [value]
-    return any(isinstance(text, str) and not all(map(_SHIPPED.match, split_objects(text))) for text in texts)
 
 
 def types(flag: Flag) -> tuple[type, ...]:

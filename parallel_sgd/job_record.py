@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -20,18 +20,22 @@ from rpc.submit import run_name
 from rpc.submit.run_folder import RUNS
 
 from .checkpoint.snapshot import versions
+from .names import files_of, place_in, split_objects
 from .option_fields import CODE
-from .option_forms import Codecs, Unnamed, object_text
+from .option_forms import Callbacks, Codecs, Parts, Unnamed, object_text
 from .options import JobOptions
 from .record.door import MOST_TOML, Door, RecordError
+from .record.hashes import sha256_of
 from .record.kept_data import keep
-from .record.paths import Tell, told_path
+from .record.paths import Tell, found_paths, told_path
 from .report import RECORD_FILES
 from .spec import JobSpec
 
 FORMAT: Final = "psgd.job/1"
 NAME: Final = "job.toml"
 MODEL_FILE: Final = "start.model"
+CODE_TABLE: Final = "code"
+"""The table with the hashes of the files of code that the job needs."""
 FETCHED: Final = "fetched"
 """The key of a file that nodes have told."""
 
@@ -101,11 +105,12 @@ def job_text(spec: JobSpec, job: str, model: bytes, folder: Path | None = None) 
         **identity(spec.options.bits),
     }
     tables["unnamed"] = unnamed
+    tables[CODE_TABLE] = _code(tables, place)
     tables["rows"] = spec.data.row_checksums()
     lines = ["# What this run was; `psgd run` of this file trains it again.", f"format = {json.dumps(FORMAT)}"]
     for table, values in tables.items():
         if values:
-            lines += ["", f"[{table}]", *(f"{name} = {_toml(value)}" for name, value in values.items())]
+            lines += ["", f"[{table}]", *(f"{_key(name)} = {_toml(value)}" for name, value in values.items())]
     return "\n".join(lines) + "\n"
 
 
@@ -137,6 +142,31 @@ def _object(made: Any, tell: Tell) -> str:
     if isinstance(made, ArrayDataset):
         raise Unnamed("samples in the memory of a program")
     return object_text(type(made), made.get_config(), tell)
+
+
+def _code(tables: Mapping[str, Mapping[str, Any]], folder: Path) -> dict[str, str]:
+    """The SHA-256 of each file of code that the texts of a job name, by its path as the texts tell it."""
+    forms = {each.name: each.metadata["option"].form for each in fields(JobOptions)}
+    values = [tables["data"].get(name, "") for name in ("dataset", "transform")]
+    values += [value for name, value in tables["options"].items() if isinstance(forms[name], (Parts, Callbacks))]
+    found: dict[str, str] = {}
+    for text in (part for value in values for given in texts_in(value) for part in split_objects(given)):
+        if told := place_in(text):
+            for file in files_of(place_in(found_paths(text, folder, arguments=False))):
+                with contextlib.suppress(OSError):
+                    found[told if told.endswith(".py") else f"{told} ({file.name})"] = sha256_of(file)
+    return found
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """The texts in the value of an option: itself, those of a list or a table."""
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]:
+        if isinstance(each, str):
+            yield each
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml(name)
 
 
 def _toml(value: Any) -> str:

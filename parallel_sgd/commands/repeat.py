@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,9 +19,11 @@ from ..checkpoint.snapshot import differences
 from ..job import ParallelSGD
 from ..job_file import JobFile
 from ..job_record import identity
+from ..names import guarded
 from ..nodes import in_process
 from ..options import options as known_options
 from ..profiles import FixedBlocks
+from ..record.code import CodeJudge
 from ..record.hashes import sha256_of
 from ..record.kept_data import load_kept
 from ..record.keys import PublicKey, SigningKey
@@ -49,13 +52,15 @@ def run(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     """
     file = JobFile.read(Path(given.job_file))
     options = _merged(file, vars(given), defaults)
-    with _told_of_file(file, vars(given)):
+    judge = _judge_of(file, given, vars(given))
+    _judge_discovery(judge, file, options)
+    with guarded(judge), _told_of_file(file, vars(given)):
         data = _same_inputs(file, options, vars(given))
     dealt = {} if {"assignment_type", "redundancy"} & vars(given).keys() else _dealt(file, _count(file, options))
     others = differences(file.identity, identity(options.bits))
     if others:
         sys.stderr.write(f"The run was made with {', '.join(others)}: the last bits may differ.\n")
-    with _told_of_file(file, vars(given)):
+    with guarded(judge), _told_of_file(file, vars(given)):
         result = train(options, data, **dealt)
     made = next((Path(path) for paths in result.files.values() for path in paths), None)
     overridden = [_flag(name) for name in vars(given) if name in _decisive()]
@@ -66,6 +71,19 @@ def run(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     said, equal = _compared(file, before, after, [*overridden, *others])
     tell(options, {**result_data(result), "repeats": {"equal": equal, "said": said}}, f"{result}\n{said}")
     return EXIT_NODE_LOST if result.failures else EXIT_OK
+
+
+def _judge_of(file: JobFile, given: argparse.Namespace, instead: Collection[str]) -> CodeJudge:
+    """Who judges the code that a job file names; `instead` are the options that are given in place of those of the file."""
+    flags = {about.flag.names[0]: name for name, about in known_options() if about.flag is not None}
+    return CodeJudge(file, instead, flags, allow=given.allow_code, refuse=given.no_code)
+
+
+def _judge_discovery(judge: CodeJudge, file: JobFile, options: argparse.Namespace) -> None:
+    """See that the script that a job file names may run: any file but a list of nodes is one. Raises: CodeRefused."""
+    script = file.options.get("discovery")
+    if script and script == options.discovery and os.path.isfile(script) and not script.endswith(".json"):
+        judge.judge(script, "--discovery", lambda: [Path(script).absolute()])
 
 
 def _merged(file: JobFile, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> argparse.Namespace:
@@ -228,10 +246,13 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     until = last if given.epoch is None else given.epoch
     if not 1 <= until <= last:
         raise ValueError(f"--epoch must be one of the run's epochs, 1 to {last}, got {until}.")
-    settings = settings_of(options)
+    judge = _judge_of(file, given, ())
+    with guarded(judge):
+        settings = settings_of(options)
     _check_repeatable(settings)
     try:
-        data = _same_inputs(file, options, {})
+        with guarded(judge):
+            data = _same_inputs(file, options, {})
     except _OtherData as error:
         _tell(given, signature, {"equal": False, "damaged": [str(error)]}, clean_text(str(error)))
         return EXIT_FAILED
@@ -246,7 +267,9 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
         begin = None if given.epoch is None else nearest(folder, epochs, until, workers, _server_keeps(file, settings))
         start = 0 if begin is None else begin.epoch
         first = _first(file) if begin is None else file
-        job = ParallelSGD(load_model(str(first.model)), data, make_transform(options.transform))
+        with guarded(judge):
+            transform = make_transform(options.transform)
+        job = ParallelSGD(load_model(str(first.model)), data, transform)
         if begin is not None:
             settings["resume"] = begin.copy(Path(place, "begin"))
         with in_process(workers, options.ps) if inside else nodes_of(options, given.launch and launcher_from(options)) as nodes:
