@@ -133,7 +133,10 @@ def test_it_says_what_is_another(run: Path, capsys: pytest.CaptureFixture[str]) 
         ),
         (("callbacks = []", "callbacks = [3]"), "'options.callbacks' must be a list of texts, got [3]"),
         (("callbacks = []", 'callbacks = ["CSVLogger:path=/a/b"]'), "CSVLogger 'path' must be the name of a file in a job"),
-        (("writers = []", 'writers = ["json:JSONDecoder"]'), "needs code for 'writers': .*json/__init__.py \\(SHA-256 [0-9a-f]{64}\\), which the manifest of the run"),
+        (
+            ("writers = []", 'writers = ["json:JSONDecoder"]'),
+            "needs code for 'writers': .*json/__init__.py \\(SHA-256 [0-9a-f]{64}\\), which the manifest of the run",
+        ),
     ],
 )
 def test_a_file_that_does_not_do_is_refused_before_anything_starts(
