@@ -13,7 +13,7 @@ from nn.model.diagram import Diagram, summarize
 from nn.model.history import VALIDATION
 from nn.model.picture import draw
 from nn.tensor_files import ModelFileError
-from rpc.files import parsed, publish
+from rpc.files import publish
 from rpc.logs import SUBMIT_LOGGER, get_logger
 from rpc.places import data_without_places
 from rpc.submit import Run
@@ -22,7 +22,8 @@ from .history import JobHistory
 from .job_file import JobFile
 from .job_record import adopt
 from .ledger import Grid, collect
-from .record.files import OUTCOME
+from .record.door import Door, RecordError
+from .record.outcome import OUTCOME, read_outcome
 from .run import write_run_manifest
 from .run_page.report import write_report
 
@@ -60,7 +61,7 @@ def _complete(run: Path, files: Files, states: Mapping[int, str], outcome: str, 
     ways = (way for way in ("failed", "done", "stopped") if way in states.values())
     state = outcome or before or next(ways, "failed")
     history = JobHistory.read(files)
-    about = _told(run / OUTCOME)
+    about = _told(run)
     problems: list[str] = []
     done = ""
     try:
@@ -91,13 +92,13 @@ def _complete(run: Path, files: Files, states: Mapping[int, str], outcome: str, 
     return page
 
 
-def _told(path: Path) -> dict[str, Any]:
+def _told(run: Path) -> dict[str, Any]:
     """What the submitter has written of the run until it left it."""
     try:
-        content = parsed(json.loads, path.read_text("utf-8"))
-    except (OSError, ValueError):
+        content = read_outcome(Door(run))
+    except RecordError:
         return {}
-    return {name: value for name, value in content.items() if name != "ended"} if isinstance(content, dict) else {}
+    return {name: value for name, value in content.items() if name != "ended"}
 
 
 def _grid(file: JobFile, history: JobHistory) -> Grid:

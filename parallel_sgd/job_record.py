@@ -6,29 +6,36 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from nn.dataset import ArrayDataset
-from rpc.files import publish, read_text, read_toml
+from nn.tensor_files import MAX_FILE
+from rpc.files import publish
 from rpc.submit import run_name
 from rpc.submit.run_folder import RUNS
 
+from .names import files_of, place_in, split_objects
 from .option_fields import CODE
-from .option_forms import Codecs, Unnamed, object_text
+from .option_forms import Callbacks, Codecs, Parts, Unnamed, object_text
 from .options import JobOptions
+from .record.door import MOST_TOML, Door, RecordError
+from .record.hashes import sha256_of
 from .record.identity import Identities
 from .record.kept_data import keep
-from .record.paths import Tell, told_path
+from .record.paths import Tell, found_paths, told_path
 from .report import RECORD_FILES
 from .spec import JobSpec
 
 FORMAT: Final = "psgd.job/1"
 NAME: Final = "job.toml"
 MODEL_FILE: Final = "start.model"
+CODE_TABLE: Final = "code"
+"""The table with the hashes of the files of code that the job needs."""
 FETCHED: Final = "fetched"
 """The key of a file that nodes have told."""
 
@@ -39,7 +46,7 @@ def write_job_file(folder: Path, spec: JobSpec, job: str) -> None:
     Raises: OSError.
     """
     content = spec.model.to_bytes()
-    (folder / MODEL_FILE).write_bytes(content)
+    publish(folder / MODEL_FILE, content, 0o644)
     publish(folder / NAME, job_text(spec, job, content, folder), 0o644)
 
 
@@ -97,23 +104,25 @@ def job_text(spec: JobSpec, job: str, model: bytes, folder: Path | None = None) 
         "blocks": plan.assignment.block_count,
     }
     tables["unnamed"] = unnamed
+    tables[CODE_TABLE] = _code(tables, place)
     tables["rows"] = spec.data.row_checksums()
     lines = ["# What this run was; `psgd run` of this file trains it again.", f"format = {json.dumps(FORMAT)}"]
     for table, values in tables.items():
         if values:
-            lines += ["", f"[{table}]", *(f"{name} = {_toml(value)}" for name, value in values.items())]
+            lines += ["", f"[{table}]", *(f"{_key(name)} = {_toml(value)}" for name, value in values.items())]
     return "\n".join(lines) + "\n"
 
 
 def add_identities(folder: Path, nodes: Identities) -> None:
     """Add the identities of the processes that trained to the `job.toml` of a run that has ended, as its table `[nodes]`.
 
-    Raises: OSError, ValueError where there is none that can be read.
+    Raises: OSError; RecordError where there is none that can be read.
     """
-    path = folder / NAME
-    if nodes and "nodes" not in read_toml(path):
+    if nodes and "nodes" not in Door(folder).toml(NAME):
         lines = [f"{node} = {_toml(texts)}" for node, texts in sorted(nodes.items())]
-        publish(path, "\n".join([read_text(path).rstrip("\n"), "", "[nodes]", *lines]) + "\n", 0o644)
+        publish(
+            folder / NAME, "\n".join([Door(folder).text(NAME, MOST_TOML).rstrip("\n"), "", "[nodes]", *lines]) + "\n", 0o644
+        )
 
 
 def adopt(run: Path, files: Mapping[int, list[Path]]) -> None:
@@ -122,10 +131,10 @@ def adopt(run: Path, files: Mapping[int, list[Path]]) -> None:
         for path in [path for path in paths if path.name in RECORD_FILES]:
             paths.remove(path)
             target = run / (NAME, MODEL_FILE)[RECORD_FILES.index(path.name)]
-            with contextlib.suppress(OSError):  # it then stays where it is
+            with contextlib.suppress(OSError, RecordError):  # it then stays where it is
                 if not target.exists():
                     head = f"{FETCHED} = true\n".encode() if target.name == NAME else b""
-                    path.write_bytes(head + path.read_bytes())
+                    publish(path, head + Door(path.parent).read(path, MAX_FILE if not head else MOST_TOML), 0o644)
                     os.replace(path, target)
                 path.unlink(missing_ok=True)
 
@@ -135,6 +144,31 @@ def _object(made: Any, tell: Tell) -> str:
     if isinstance(made, ArrayDataset):
         raise Unnamed("samples in the memory of a program")
     return object_text(type(made), made.get_config(), tell)
+
+
+def _code(tables: Mapping[str, Mapping[str, Any]], folder: Path) -> dict[str, str]:
+    """The SHA-256 of each file of code that the texts of a job name, by its path as the texts tell it."""
+    forms = {each.name: each.metadata["option"].form for each in fields(JobOptions)}
+    values = [tables["data"].get(name, "") for name in ("dataset", "transform")]
+    values += [value for name, value in tables["options"].items() if isinstance(forms[name], (Parts, Callbacks))]
+    found: dict[str, str] = {}
+    for text in (part for value in values for given in texts_in(value) for part in split_objects(given)):
+        if told := place_in(text):
+            for file in files_of(place_in(found_paths(text, folder, arguments=False))):
+                with contextlib.suppress(OSError):
+                    found[told if told.endswith(".py") else f"{told} ({file.name})"] = sha256_of(file)
+    return found
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """The texts in the value of an option: itself, those of a list or a table."""
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]:
+        if isinstance(each, str):
+            yield each
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml(name)
 
 
 def _toml(value: Any) -> str:

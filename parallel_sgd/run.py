@@ -24,7 +24,7 @@ from typing import Any, Final
 from nn.model import Model
 from nn.model.history import VALIDATION
 from nn.tensor_files import ModelFileError, parse, read_file
-from rpc.files import parsed, publish, read_text, read_toml
+from rpc.files import publish
 from rpc.launch import LocalAgents
 from rpc.logs import SUBMIT_LOGGER, get_logger
 from rpc.submit import Run, RunFolder, node_folder
@@ -38,11 +38,14 @@ from .history import JobHistory
 from .job_record import MODEL_FILE, NAME, add_identities, write_job_file
 from .ledger import Ledger
 from .progress import Position
+from .record.bounds import MOST_EPOCHS
+from .record.door import CutOff, Door, RecordError, is_plain
 from .record.files import MANIFEST, PAGE
+from .record.forms import Misfit, anything, list_of, map_of, record, text, whole
 from .record.hashes import sha256_of
-from .record.identity import read_identities
+from .record.tables import read_hashes, read_identities
 from .spec import JobSpec
-from .weight_hashes import chain_of, hash_of, read_hashes
+from .weight_hashes import chain_of, hash_of
 
 LOCK: Final = ".lock"
 _LATER: Final = (PAGE, "model.sig", "model.pub")  # made when the manifest is there: the page, a signature and its key
@@ -211,20 +214,38 @@ class RunManifest:
         Raises: ValueError naming the file and what is wrong with it.
         """
         path = run / MANIFEST
+        door = Door(run)
         try:
-            made = cls(**parsed(json.loads, read_text(path, _MOST)))
+            content = door.json(MANIFEST)
         except FileNotFoundError:
             raise ValueError(f"There is no {path}: the run has not ended well, or not yet.") from None
-        except OSError as error:
-            raise ValueError(f"The manifest {path} cannot be read: {error.strerror or error}.") from error
-        except (ValueError, TypeError) as error:
+        except CutOff as error:
             raise ValueError(f"The manifest {path} is half written or damaged: {error}.") from error
+        try:
+            made = cls(**_FORM("", content))
+        except (Misfit, TypeError) as error:
+            told = str(error) if isinstance(error, Misfit) else f"is half written or damaged: {error}"
+            raise RecordError(f"The manifest {path} {told}.") from error
         if made.format != FORMAT:
             raise ValueError(f"The manifest {path} is of another version: {made.format!r}, this release reads {FORMAT!r}.")
-        kinds = {"job": str, "files": dict, "settings": dict, "chain": list, "start": dict, "nodes": dict}
-        if not all(isinstance(getattr(made, name), kind) for name, kind in kinds.items()):
-            raise ValueError(f"The manifest {path} is damaged: it must hold {', '.join(kinds)}.")
+        for name in made.files:
+            if not is_plain(name):
+                raise RecordError(
+                    f"The manifest {path} cannot be used: 'files' must have plain paths below the folder, got {name[:80]!r}."
+                )
         return made
+
+
+_FORM: Final = record(
+    {
+        **dict.fromkeys(("job", "format"), text),
+        **dict.fromkeys(("files", "start"), map_of(text)),
+        "settings": map_of(anything),
+        "nodes": map_of(list_of(rest=text)),
+        "chain": list_of(rest=list_of(whole(1, MOST_EPOCHS), text)),
+    },
+    ("job", "files", "settings", "chain"),
+)
 
 
 def write_run_manifest(run: Path, job: str) -> None:
@@ -242,7 +263,7 @@ def _write(run: Path, job: str) -> None:
     manifest = RunManifest(
         job,
         {name: sha256_of(run / name) for name in files_of(run)},
-        read_toml(run / NAME),
+        Door(run).toml(NAME),
         chain_of(read_hashes(run)),
         start={name: hash_of(array) for name, array in arrays.items()},
         nodes={str(node): texts for node, texts in nodes.items()},

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from nn.dataset.interface import AbsDataset, row_borders
 from nn.tensor_files import ModelFileError, parse, read_file
-from rpc.files import read_toml
 from rpc.logs import SUBMIT_LOGGER, get_logger
 from rpc.submit import Run, node_folder
 
@@ -21,13 +20,14 @@ from .channel import Parameter_Server
 from .checkpoint.choose import Choice, choose
 from .checkpoint.locate import FOLDER, HeldCheckpoints, stores_of_run
 from .checkpoint.snapshot import VALUE, CheckpointError, Snapshot
-from .checkpoint.store import position_of
+from .checkpoint.store import Disk, position_of
 from .job_file import JobFile
 from .job_record import MODEL_FILE, NAME
-from .record.hashes import sha256_of
+from .record.door import Door
 from .record.kept_data import DATA_FILE, load_kept
+from .record.tables import read_hashes
 from .run import RunManifest
-from .weight_hashes import Epochs, hash_of, read_hashes
+from .weight_hashes import Epochs, hash_of
 
 _MOST_RANGES: Final = 4  # of rows, in a sentence
 _log = get_logger(SUBMIT_LOGGER)
@@ -35,12 +35,12 @@ _log = get_logger(SUBMIT_LOGGER)
 
 def damages(run: Path, manifest: RunManifest) -> Iterator[str]:
     """What is not as the manifest says, by file, and where it can be told by setting, epoch and variable."""
-    epochs = read_hashes(run)
+    epochs, door = read_hashes(run), Door(run)
     for name, expected in manifest.files.items():
         path = run / name
         try:
-            found = sha256_of(path)
-        except OSError as error:
+            found = door.sha256(name)
+        except FileNotFoundError as error:
             yield f"{name} cannot be read: {error.strerror}"
             continue
         if found != expected:
@@ -82,7 +82,7 @@ def damaged_checkpoints(run: Path, epochs: Epochs) -> Iterator[str]:
             continue
         name, known = path.relative_to(run), epochs.get(position.epoch, {}) if position.batch == 0 else {}
         try:
-            content = read_file(path)
+            content = Disk().read(path)
             arrays, _ = parse(content, sealed=False)
         except (ModelFileError, OSError) as error:
             yield f"{name} cannot be read: {error}"
@@ -155,7 +155,7 @@ def rows_that_differ(was: str, now: str) -> str:
 def changed_settings(path: Path, manifest: RunManifest) -> list[str]:
     """What a job file says otherwise than the one of the run did."""
     try:
-        now = read_toml(path)
+        now = Door(path.parent).toml(path.name)
     except (OSError, ValueError) as error:
         return [str(error)]
     was, is_now = _flat(manifest.settings), _flat(now)

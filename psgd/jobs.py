@@ -26,6 +26,7 @@ def run(parser: argparse.ArgumentParser) -> Task:
     parser.set_defaults(post_mortem=None)
     defaults = _told_apart(parser)
     parser.add_argument("job_file", metavar="JOB.TOML", help="of a run's folder, or that folder, such as runs/latest")
+    _add_code(parser)
     return partial(_with_all, repeat.run, defaults)
 
 
@@ -43,9 +44,21 @@ def verify(parser: argparse.ArgumentParser) -> Task:
     parser.add_argument("--epoch", type=positive, metavar="K", help="this epoch, from the nearest checkpoint (default: all)")
     options.add_nodes(parser, "by N workers: of this process, or of the node file", None)
     parser.add_argument("--local", type=positive, metavar="N", help="by N workers of this machine")
+    _add_code(parser)
     parser.add_argument("--signer", metavar="KEY.PUB", help="the run must be signed by the owner of this public key (PEM)")
     options.add_output(parser)
     return partial(_with_all, repeat.verify, defaults)
+
+
+def _add_code(parser: argparse.ArgumentParser) -> None:
+    code = parser.add_mutually_exclusive_group()
+    code.add_argument(
+        "--allow-code",
+        action="store_true",
+        help="import the files of code that the job names, each of which is told with its SHA-256 (default: only those that "
+        "lie outside of the folder and whose hash its manifest lists)",
+    )
+    code.add_argument("--no-code", action="store_true", help="import no code that the job names, whatever the manifest lists")
 
 
 def sign(parser: argparse.ArgumentParser) -> Task:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import hashlib
+import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,17 +20,21 @@ from rpc.submit import find_run
 from ..job import ParallelSGD
 from ..job_file import JobFile
 from ..job_record import NAME
+from ..names import guarded
 from ..nodes import in_process
 from ..options import options as known_options
 from ..profiles import FixedBlocks
 from ..record.certificate import Computed, contradictions, lacking, left_by_others, other_identities
-from ..record.identity import KERNELS, parts_of, read_identities
+from ..record.code import CodeJudge
+from ..record.hashes import sha256_of
+from ..record.identity import KERNELS, parts_of
 from ..record.kept_data import load_kept
 from ..record.keys import PublicKey, SigningKey
 from ..record.signing import Signature, sign_run, signature_of
+from ..record.tables import read_hashes, read_identities
 from ..run import RunManifest
 from ..verification import changed_data, changed_settings, damaged_checkpoints, damages, nearest
-from ..weight_hashes import Epochs, first_difference, read_hashes
+from ..weight_hashes import Epochs, first_difference
 from .nodes import launcher_from
 from .options import load_model, make_dataset, make_transform, settings_of
 from .output import EXIT_FAILED, EXIT_NODE_LOST, EXIT_OK, EXIT_USAGE, tell
@@ -52,12 +56,14 @@ def run(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     """
     file = JobFile.read(Path(given.job_file))
     options = _merged(file, vars(given), defaults)
-    with _told_of_file(file, vars(given)):
+    judge = _judge_of(file, given, vars(given))
+    _judge_discovery(judge, file, options)
+    with guarded(judge), _told_of_file(file, vars(given)):
         data = _same_inputs(file, options, vars(given))
     dealt = {} if {"assignment_type", "redundancy"} & vars(given).keys() else _dealt(file, _count(file, options))
     if not {"bits", "blas_threads"} & vars(given).keys():
         options.bits = _bits_of(file, here=options.workers is None and options.launch is None)
-    with _told_of_file(file, vars(given)):
+    with guarded(judge), _told_of_file(file, vars(given)):
         result = train(options, data, **dealt)
     made = next((Path(path) for paths in result.files.values() for path in paths), None)
     overridden = [_flag(name) for name in vars(given) if name in _decisive()]
@@ -69,6 +75,19 @@ def run(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     said, equal = _compared(file, before, after, [*overridden, *others])
     tell(options, {**result_data(result), "repeats": {"equal": equal, "said": said}}, f"{result}\n{said}")
     return EXIT_NODE_LOST if result.failures else EXIT_OK
+
+
+def _judge_of(file: JobFile, given: argparse.Namespace, instead: Collection[str]) -> CodeJudge:
+    """Who judges the code that a job file names; `instead` are the options that are given in place of those of the file."""
+    flags = {about.flag.names[0]: name for name, about in known_options() if about.flag is not None}
+    return CodeJudge(file, instead, flags, allow=given.allow_code, refuse=given.no_code)
+
+
+def _judge_discovery(judge: CodeJudge, file: JobFile, options: argparse.Namespace) -> None:
+    """See that the script that a job file names may run: any file but a list of nodes is one. Raises: CodeRefused."""
+    script = file.options.get("discovery")
+    if script and script == options.discovery and os.path.isfile(script) and not script.endswith(".json"):
+        judge.judge(script, "--discovery", lambda: [Path(script).absolute()])
 
 
 def _merged(file: JobFile, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> argparse.Namespace:
@@ -143,7 +162,7 @@ def _same_inputs(file: JobFile, options: argparse.Namespace, given: Mapping[str,
 
 
 def _check_model(file: JobFile) -> None:
-    if hashlib.sha256(file.model.read_bytes()).hexdigest() != file.model_sha256:
+    if sha256_of(file.model) != file.model_sha256:
         raise ValueError(f"The model {file.model} is not the one that the run began with: {file.path} has another SHA-256.")
 
 
@@ -234,7 +253,9 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     until = last if given.epoch is None else given.epoch
     if not 1 <= until <= last:
         raise ValueError(f"--epoch must be one of the run's epochs, 1 to {last}, got {until}.")
-    settings = settings_of(options)
+    judge = _judge_of(file, given, ())
+    with guarded(judge):
+        settings = settings_of(options)
     _check_repeatable(settings)
     asked = int(settings["epoch"])
     if last != asked and not settings["callbacks"]:
@@ -242,7 +263,8 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
             given, signature, [f"the tables of the weights (WH-*.csv) have {last} epochs, and the options say {asked}"]
         )
     try:
-        data = _same_inputs(file, options, {})
+        with guarded(judge):
+            data = _same_inputs(file, options, {})
     except _OtherData as error:
         return _refuted(given, signature, [str(error)])
     workers = _count(file, given) if given.launch else given.local or given.worker_count or file.workers
@@ -261,7 +283,9 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     with tempfile.TemporaryDirectory(prefix="psgd-verify-") as place, verbosity(QUIET):
         begin = None if given.epoch is None else nearest(folder, epochs, until, workers, _server_keeps(file, settings))
         first = _first(file) if begin is None else file
-        job = ParallelSGD(load_model(str(first.model)), data, make_transform(options.transform))
+        with guarded(judge):
+            transform = make_transform(options.transform)
+        job = ParallelSGD(load_model(str(first.model)), data, transform)
         if begin is not None:
             settings["resume"] = begin.copy(Path(place, "begin"))
         with in_process(workers, options.ps) if inside else nodes_of(options, given.launch and launcher_from(options)) as nodes:

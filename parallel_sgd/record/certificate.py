@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from nn.tensor_files import ModelFileError, parse, read_file
-from rpc.files import parsed, read_regular
+from nn.tensor_files import MAX_FILE, ModelFileError, parse
 from rpc.job import PORTABLE
 from rpc.submit import node_folder
 
@@ -22,16 +21,17 @@ from ..job_file import JobFile
 from ..job_record import MODEL_FILE, NAME
 from ..report import KINDS, model_name
 from ..run import RunManifest, files_of
-from ..table import is_count, read_columns
 from ..verification import changed_settings
-from ..weight_hashes import Epochs, chain_of, hash_of, read_hashes
+from ..weight_hashes import Epochs, chain_of, hash_of
+from .door import Door, RecordError
 from .files import OUTCOME, TIMELINE
-from .identity import Identities, differences, read_identities
+from .identity import Identities, differences
 from .kept_data import DATA_FILE
+from .outcome import read_outcome
+from .tables import read_columns, read_hashes, read_identities
 
 _OF_A_RUN: Final = (NAME, MODEL_FILE, "job.json", OUTCOME, TIMELINE)
 _MOST_NAMED: Final = 4  # variables or nodes in a sentence
-_MOST_OUTCOME: Final = 64 << 20
 
 
 # ---- the folder by itself
@@ -39,7 +39,7 @@ _MOST_OUTCOME: Final = 64 << 20
 
 def lacking(run: Path, manifest: RunManifest) -> Iterator[str]:
     """Yield the files that a run of this kind leaves and the manifest lacks, and those of the folder that no list names."""
-    outcome = read_outcome(run)
+    outcome = read_outcome(Door(run))
     hurt = outcome.get("incidents") or outcome.get("failures")
     settings = manifest.settings
     title = str(settings.get("options", {}).get("mission_title", ""))
@@ -114,8 +114,8 @@ def _gaps(epochs: Epochs) -> Iterator[str]:
 
 def _other_weights(name: str, path: Path, rows: Mapping[str, Mapping[int, str]], epoch: int, node: int) -> Iterator[str]:
     try:
-        arrays, _ = parse(read_file(path))
-    except (ModelFileError, OSError) as error:
+        arrays, _ = parse(_content(path))
+    except (ModelFileError, RecordError, OSError) as error:
         yield f"{name}: {error}"
         return
     wrong = []
@@ -171,7 +171,7 @@ class Computed:
         yield from self._checkpoints()
 
     def _evaluations(self, epochs: Epochs, same_nodes: bool) -> Iterator[str]:
-        lost = _failed(read_outcome(self.run))
+        lost = _failed(read_outcome(Door(self.run)))
         mine, theirs = _evaluations(self.run), _evaluations(self.again)
         for node, rows in mine.items():
             other = theirs.get(node) if same_nodes else theirs.get(min(theirs, default=0))
@@ -189,9 +189,9 @@ class Computed:
         theirs = {_node_of(path): path for path in sorted(self.again.glob("Node-[0-9]*-Retrieve/MODEL-*.model"))}
         for path in sorted(self.run.glob("Node-[0-9]*-Retrieve/MODEL-*.model")):
             other = theirs.get(_node_of(path)) if same_nodes else theirs.get(min(theirs, default=0))
-            if other is None or path.read_bytes() == other.read_bytes():
+            if other is None or _content(path) == _content(other):
                 continue
-            (arrays, about), (others, expected) = parse(read_file(path)), parse(read_file(other))
+            (arrays, about), (others, expected) = parse(_content(path)), parse(_content(other))
             name = path.relative_to(self.run).as_posix()
             wrong = [each for each in {**arrays, **others} if not _equal(arrays.get(each), others.get(each))]
             if wrong:
@@ -202,7 +202,7 @@ class Computed:
                 yield f"{name}: its {_few(keys)} is another one than computed"
 
     def _figures(self) -> Iterator[str]:
-        claimed = read_outcome(self.run).get("figures")
+        claimed = read_outcome(Door(self.run)).get("figures")
         if not isinstance(claimed, dict) or not claimed:
             yield f"{OUTCOME} has no figures"
         elif claimed.keys() != self.figures.keys() or not all(_same(claimed[name], self.figures[name]) for name in claimed):
@@ -217,8 +217,8 @@ class Computed:
                 continue
             name = path.relative_to(self.run).as_posix()
             try:
-                mine, other = Snapshot.read(read_file(path)), Snapshot.read(read_file(theirs[path.name]))
-            except (CheckpointError, ModelFileError, OSError) as error:
+                mine, other = Snapshot.read(_content(path)), Snapshot.read(_content(theirs[path.name]))
+            except (CheckpointError, RecordError, OSError) as error:
                 yield f"{name}: {error}"
                 continue
             if mine.header.personal:
@@ -246,15 +246,6 @@ def left_by_others(manifest: RunManifest) -> list[str]:
     ]
 
 
-def read_outcome(run: Path) -> dict[str, Any]:
-    """Return the content of `outcome.json`; nothing where it cannot be read."""
-    try:
-        content = parsed(json.loads, read_regular(run / OUTCOME, _MOST_OUTCOME))
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
-
-
 def _weights(epochs: Epochs, computed: Epochs, same_nodes: bool) -> Iterator[str]:
     for epoch in sorted(computed):
         for variable in dict.fromkeys([*epochs.get(epoch, {}), *computed[epoch]]):
@@ -274,7 +265,7 @@ def _evaluations(run: Path) -> dict[int, dict[int, dict[str, float]]]:
         numbers = columns.pop("Epoch", [])
         rows = found.setdefault(_node_of(path), {})
         for epoch, *values in zip(numbers, *columns.values(), strict=True):
-            if is_count(epoch) and all(isinstance(value, float) for value in values):
+            if isinstance(epoch, float) and all(isinstance(value, float) for value in values):
                 rows[int(epoch)] = dict(zip(columns, values, strict=True))
     return found
 
@@ -282,6 +273,11 @@ def _evaluations(run: Path) -> dict[int, dict[int, dict[str, float]]]:
 def _failed(outcome: Mapping[str, Any]) -> set[int]:
     """Return the nodes that the run lost and could do without."""
     return {int(node) for node, *_ in outcome.get("failures") or ()}
+
+
+def _content(path: Path) -> bytes:
+    """Return the content of a model or checkpoint, a regular file below its folder. Raises: RecordError; FileNotFoundError."""
+    return Door(path.parent).read(path.name, MAX_FILE)
 
 
 def _same(claimed: object, value: float) -> bool:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 
 from network import VERSION
 from nn.threads import describe_blas
-
-from ..table import read_columns
 
 IDENTITY_COLUMNS: Final = ("Epoch", "Computes with")
 KERNELS: Final = "OpenBLAS kernels"
@@ -60,14 +57,4 @@ def differences(was: Iterable[str], now: Iterable[str], *, portable: bool = Fals
         old, new = ({each.get(name, "none") for each in identities} for identities in (before, after))
         if old and new and (old != new or len(old) > 1):
             found.append(f"{name} {' and '.join(sorted(old))} (here {' and '.join(sorted(new))})")
-    return found
-
-
-def read_identities(run: Path) -> dict[int, list[str]]:
-    """Return the identities in the tables `ID-<title>-N(i).csv` of the nodes of a run."""
-    found: dict[int, list[str]] = {}
-    for table in sorted(run.glob("Node-*-Retrieve/ID-*.csv")):
-        texts = read_columns(table).get(IDENTITY_COLUMNS[1], [])
-        if texts:
-            found[int(table.parent.name.split("-")[1])] = list(dict.fromkeys(map(str, texts)))
     return found

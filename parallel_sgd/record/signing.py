@@ -10,15 +10,17 @@ from __future__ import annotations
 import base64
 import json
 import os
+import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from rpc.files import parsed, publish, read_regular
 
 from ..checkpoint.locate import FOLDER
 from ..run import RunManifest
+from .door import Door, RecordError, is_plain
 from .files import MANIFEST
 from .keys import PublicKey, SigningKey, library
 
@@ -164,10 +166,10 @@ def _regular_below(run: Path, name: object) -> Path:
     Raises:
         ValueError: It is no regular file below the folder, or lies behind a link.
     """
-    parts = PurePosixPath(name).parts if isinstance(name, str) and "\0" not in name else ()
-    path = run.joinpath(*parts)
-    if not parts or parts[0] == "/" or ".." in parts:
+    if not isinstance(name, str) or not is_plain(name):
         raise ValueError(f"{str(name)[:80]!r} is no file below the folder of the run")
-    if any((run.joinpath(*parts[:number])).is_symlink() for number in range(1, len(parts) + 1)) or not path.is_file():
-        raise ValueError(f"{name} is no regular file of the run")
-    return path
+    try:
+        Door(run).open(name, sys.maxsize).close()
+    except (OSError, RecordError) as error:
+        raise ValueError(f"{name} is no regular file of the run") from error
+    return run / name

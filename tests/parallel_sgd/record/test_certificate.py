@@ -349,7 +349,7 @@ def pretend(run: Path, old: str, new: str) -> None:
 def test_a_run_names_what_trained_by_node(run: Path) -> None:
     """In its table, in job.toml and in the manifest: release, Python, NumPy, BLAS build, kernels and threads."""
     from parallel_sgd.job_file import JobFile
-    from parallel_sgd.record.identity import read_identities
+    from parallel_sgd.record.tables import read_identities
 
     expected = own_identity().rpartition(", ")[0] + ", 1 thread(s)"
     assert {"Parallel-SGD", "Python", "NumPy", "functions for", "thread(s)"} <= parts_of(expected).keys()
