@@ -25,7 +25,6 @@ EXEMPT: dict[str, str] = {
     "RUN-4": _LATER,
     "RUN-7": _LATER,
     "RUN-8": _LATER,
-    "RUN-9": _LATER,
     "RUN-10": _LATER,
     "RUN-12": _LATER,
     "DAT-1": _LATER,
