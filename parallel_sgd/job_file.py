@@ -22,6 +22,7 @@ from .job_record import CODE_TABLE, FETCHED, FORMAT, NAME
 from .option_fields import Flag
 from .option_forms import FORMS, Callbacks, Parts, PathOrText, Writers
 from .options import options as known_options
+from .record.bounds import bounded
 from .record.door import Door, RecordError, is_plain
 from .record.identity import Identities
 from .record.kept_data import KeptData
@@ -39,6 +40,7 @@ _TABLES: Final[Mapping[str, Mapping[str, tuple[type, ...]]]] = {
     },
     "rows": dict.fromkeys(PARTS, (str,)),
 }
+_PLAIN_LISTS: Final = ("options.gd_params",)
 ROWS: Final = re.compile(r"\S{1,40} \d{1,20}(x\d{1,20})*( [0-9a-f]{8})*")
 _NEEDED: Final = {"model": ("file", "sha256"), "data": ("sha256",), "run": ("workers", "blocks"), "rows": ()}
 
@@ -217,8 +219,11 @@ def types(flag: Flag) -> tuple[type, ...]:
 
 
 def _check_type(name: str, value: Any, kinds: tuple[type, ...]) -> None:
+    """Raises: ValueError naming the key, for another type, and for a number beyond its bounds."""
     if type(value) not in kinds:
         words = {str: "a text", int: "an integer", float: "a number", bool: "true or false", list: "a list", dict: "a table"}
-        raise ValueError(f"'{name}' must be {' or '.join(words[kind] for kind in kinds[:2])}, got {value!r}")
-    if kinds == (list,) and not all(isinstance(item, str) for item in value):
+        shown = repr(value) if not isinstance(value, int) or abs(value) < 10**30 else "a long integer"
+        raise ValueError(f"'{name}' must be {' or '.join(words[kind] for kind in kinds[:2])}, got {shown[:200]}")
+    if type(value) is list and name not in _PLAIN_LISTS and not all(isinstance(item, str) for item in value):
         raise ValueError(f"'{name}' must be a list of texts, got {value!r}")
+    bounded(name, value)

@@ -28,6 +28,7 @@ from .record.hashes import sha256_of
 from .record.identity import Identities
 from .record.kept_data import keep
 from .record.paths import Tell, found_paths, told_path
+from .record.plain import toml_of
 from .report import RECORD_FILES
 from .spec import JobSpec
 
@@ -71,7 +72,9 @@ def job_text(spec: JobSpec, job: str, model: bytes, folder: Path | None = None) 
     for name, parts in (("dataset", (spec.data,)), ("transform", steps)):
         try:
             tables["data"][name] = ",".join(_object(part, tell) for part in parts) or "none"
+            toml_of(tables["data"][name])
         except Unnamed as error:
+            tables["data"].pop(name, None)
             unnamed[name] = str(error)
     if folder is not None and "dataset" in unnamed:
         try:
@@ -89,6 +92,7 @@ def job_text(spec: JobSpec, job: str, model: bytes, folder: Path | None = None) 
             try:
                 source = spec.options if isinstance(about.form, Codecs) else spec.asked
                 value = about.form.write(getattr(source, each.name), tell)
+                toml_of(value)  # a text may be none in TOML
             except Unnamed as error:
                 unnamed[each.name] = str(error)
                 continue
@@ -103,13 +107,13 @@ def job_text(spec: JobSpec, job: str, model: bytes, folder: Path | None = None) 
         "server": spec.options.nodes.has_parameter_server,
         "blocks": plan.assignment.block_count,
     }
-    tables["unnamed"] = unnamed
+    tables["unnamed"] = {name: what.encode("utf-8", "backslashreplace").decode() for name, what in unnamed.items()}
     tables[CODE_TABLE] = _code(tables, place)
     tables["rows"] = spec.data.row_checksums()
     lines = ["# What this run was; `psgd run` of this file trains it again.", f"format = {json.dumps(FORMAT)}"]
     for table, values in tables.items():
         if values:
-            lines += ["", f"[{table}]", *(f"{_key(name)} = {_toml(value)}" for name, value in values.items())]
+            lines += ["", f"[{table}]", *(f"{_key(name)} = {toml_of(value)}" for name, value in values.items())]
     return "\n".join(lines) + "\n"
 
 
@@ -168,14 +172,4 @@ def texts_in(value: Any) -> Iterator[str]:
 
 
 def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml(name)
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(str(name))} = {_toml(item)}" for name, item in value.items()) + "}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    if isinstance(value, str):
-        return json.dumps(value).replace("\x7f", "\\u007f")
-    return {True: "true", False: "false"}[value] if isinstance(value, bool) else repr(value)
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_of(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import math
 import os
 import re
 import sys
@@ -269,13 +270,13 @@ def _arguments(text: str, found: Any, what: str) -> dict[str, Any]:
             raise UnknownName(f"{what} has no argument {key!r}{did_you_mean(key, parameters) or '.'} It takes {takes}")
         if key in arguments:
             raise UnknownName(f"{what}: {key!r} must be given once, got it twice")
-        if key in parameters and _is_text(parameters[key]) and isinstance(value, (bool, int, float)):
+        if key in parameters and is_text(parameters[key]) and isinstance(value, (bool, int, float)):
             value = match[2].strip()
         arguments[key] = value
     return arguments
 
 
-def _is_text(parameter: inspect.Parameter) -> bool:
+def is_text(parameter: inspect.Parameter) -> bool:
     """Whether it takes a text, so that 2020 may be the name of a column."""
     return parameter.annotation is str or str(parameter.annotation).startswith("str")
 
@@ -308,12 +309,34 @@ def literal(text: str) -> Any:
     return text
 
 
+def literal_text(value: Any) -> str:
+    """Return the text that `literal` reads as this value: None, a switch, a number, a text, a list, a tuple, a dict of these.
+
+    Raises: ValueError for a value that has no such text.
+    """
+    if type(value) is float and not math.isfinite(value):
+        if math.isnan(value):
+            raise ValueError("a number that is none, nan")
+        return "1e999" if value > 0 else "-1e999"  # which Python reads as what it overflows to
+    if type(value) in (bool, int, float, str, type(None)):
+        return repr(value)
+    if type(value) is list:
+        return f"[{', '.join(map(literal_text, value))}]"
+    if type(value) is tuple:
+        inside = ", ".join(map(literal_text, value))
+        return f"({inside},)" if len(value) == 1 else f"({inside})"
+    if type(value) is dict:
+        return "{" + ", ".join(f"{literal_text(key)}: {literal_text(item)}" for key, item in value.items()) + "}"
+    raise ValueError(f"an object of a program, {type(value).__name__}")
+
+
 def _split(text: str) -> list[str]:
     """The parts between commas that stand outside of brackets and quotation marks."""
-    parts, open_brackets, quote = [""], "", ""
+    parts, open_brackets, quote, escaped = [""], "", "", False
     for character in text:
         if quote:
-            quote = "" if character == quote else quote
+            quote = "" if character == quote and not escaped else quote
+            escaped = character == "\\" and not escaped
         elif character in "'\"":
             quote = character
         elif character in _PAIRS:

@@ -6,6 +6,7 @@ Most values stand there as they are; any other kind of value has a class here th
 from __future__ import annotations
 
 import inspect
+import math
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -16,12 +17,13 @@ from rpc.code_closure import is_user_file
 from rpc.places import without_places
 
 from .batch_sync.sync.interface import SyncSetting
+from .names import is_text, literal_text
 from .profiles import FixedBlocks
 from .record.paths import Tell, is_told
+from .record.plain import NoText, decoded, encoded
 
-
-class Unnamed(ValueError):
-    """Only a program can make it; the message says what it is."""
+Unnamed = NoText
+"""Only a program can make it; the message says what it is."""
 
 
 class Form:
@@ -71,11 +73,14 @@ class Threads(Text):
             raise ValueError(f"{option} must be an integer or auto, got {given!r}.") from None
 
 
+_MOST_DIGITS: Final = 19  # of a number of batches
+
+
 class OnceEvery(Form):
     """A number of batches, or a text; `off` for None."""
 
     def read(self, option: str, given: str) -> str | int:
-        return int(given) if given.isdecimal() else given
+        return int(given) if given.isdecimal() and len(given) < _MOST_DIGITS else given
 
     def write(self, value: Any, tell: Tell = os.path.abspath) -> str:
         return "off" if value is None else str(value)
@@ -92,10 +97,12 @@ class PathOrText(Form):
 class Pairs(Form):
     """KEY=VALUE, several times."""
 
-    kinds = (list,)
+    kinds = (list, dict)  # as a table, where the texts would not say all
     settings = {"action": "append", "default": [], "metavar": "KEY=VALUE"}
 
-    def read(self, option: str, given: list[str]) -> dict[str, float | int | str]:
+    def read(self, option: str, given: list[str] | dict[str, Any]) -> dict[Any, Any]:
+        if isinstance(given, dict):
+            return _decoded(option, given, dict)  # type: ignore[no-any-return]
         pairs: dict[str, float | int | str] = {}
         for text in given:
             key, separator, value = text.partition("=")
@@ -107,11 +114,13 @@ class Pairs(Form):
                 pairs[key] = value
         return pairs
 
-    def write(self, value: Mapping[Any, Any], tell: Tell = os.path.abspath) -> list[str]:
-        for key, item in value.items():
-            if not isinstance(key, str) or type(item) not in (int, float, str):
-                raise Unnamed(f"{key!r} has a value that no text stands for")
-        return [f"{key}={item}" for key, item in value.items()]
+    def write(self, value: Mapping[Any, Any], tell: Tell = os.path.abspath) -> Any:
+        texts = [f"{key}={item}" for key, item in value.items() if type(item) in (int, float, str)]
+        try:
+            same = repr(self.read("", texts)) == repr(dict(value))
+        except ValueError:
+            same = False
+        return texts if same else encoded(dict(value))
 
 
 class Weights(Form):
@@ -127,7 +136,7 @@ class Weights(Form):
             raise ValueError(f"{option} must be CLASS=WEIGHT with commas between them, got {given!r}.") from None
 
     def write(self, value: Mapping[int, float] | None, tell: Tell = os.path.abspath) -> str | None:
-        return None if value is None else ",".join(f"{label}={weight!r}" for label, weight in value.items())
+        return None if not value else ",".join(f"{label}={weight!r}" for label, weight in value.items())
 
 
 class RuleParameters(Form):
@@ -137,15 +146,17 @@ class RuleParameters(Form):
     settings = {"default": "", "metavar": "A,B"}
 
     def read(self, option: str, given: str | list[Any] | dict[str, Any]) -> tuple[Any, ...] | dict[str, Any]:
-        if not isinstance(given, str):
-            return dict(given) if isinstance(given, dict) else tuple(given)
+        if isinstance(given, dict):
+            return _decoded(option, given, dict)  # type: ignore[no-any-return]
+        if isinstance(given, list):
+            return tuple(_decoded(option, given, list))
         try:
             return tuple(number(part) for part in given.split(",") if part.strip())
         except ValueError:
             raise ValueError(f"{option} must be numbers with commas between them, got {given!r}.") from None
 
     def write(self, value: Any, tell: Tell = os.path.abspath) -> Any:
-        return super().write(dict(value) if isinstance(value, Mapping) else list(value))
+        return encoded(dict(value) if isinstance(value, Mapping) else list(value))
 
 
 class Parts(Form):
@@ -164,12 +175,27 @@ class Parts(Form):
 
     def write(self, value: Any, tell: Tell = os.path.abspath) -> Any:
         if isinstance(value, SyncSetting):
-            return f"{value.forms[0].partition(':')[0]}:{value.staleness:g}"
+            staleness = value.staleness
+            return f"{value.forms[0].partition(':')[0]}:{'inf' if staleness == math.inf else int(staleness)}"
         if isinstance(value, FixedBlocks):
             return f"fixed:{value.blocks}"
         if isinstance(value, Mapping):
-            return {str(key): class_text(kind, tell) for key, kind in value.items()}
-        return None if value is None else class_text(value, tell)
+            if wrong := [key for key in value if isinstance(key, str) and key.isdecimal()]:
+                raise Unnamed(f"parts by names that are numbers, {wrong[0]!r}")
+            return {str(key): self._named(kind, tell) for key, kind in value.items()}
+        return None if value is None else self._named(value, tell)
+
+    def _named(self, kind: Any, tell: Tell) -> str:
+        """The name of a class; of one of ours that no word stands for its module, too."""
+        text = class_text(kind, tell)
+        if ":" not in text:
+            try:
+                if _readers()[self.part]("", text) is kind:
+                    return text
+            except ValueError:
+                pass
+            return f"{kind.__module__}:{text}"
+        return text
 
 
 class Codecs(Parts):
@@ -226,6 +252,17 @@ def _readers() -> Mapping[str, Callable[[str, str], Any]]:
     from .named_parts import READERS  # noqa: PLC0415 - who gives classes does not load the tables of words
 
     return READERS
+
+
+def _decoded(option: str, given: Any, kind: type) -> Any:
+    """The plain data that stands in a job file. Raises: ValueError naming the option."""
+    try:
+        found = decoded(given)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{option} must be plain data: {error}.") from None
+    if not isinstance(found, kind):
+        raise ValueError(f"{option} must be {'a table' if kind is dict else 'a list'}, got {str(found)[:60]}.")
+    return found
 
 
 def number(text: str) -> float | int:
@@ -288,7 +325,12 @@ def object_text(
                 value = tell(value) if is_file(value) else value
             elif is_told(value):
                 raise Unnamed(f"{kind.__name__} with {name}={value!r}, which would be taken for a path")
-        texts.append(f"{name}={value!r}")
+        if name in parameters and is_text(parameters[name]) and isinstance(value, (bool, int, float)):
+            raise Unnamed(f"{kind.__name__} with {name}={value!r}, which would be taken for a text")
+        try:
+            texts.append(f"{name}={literal_text(value)}")
+        except ValueError as error:
+            raise Unnamed(f"{kind.__name__} with {name}, {error}") from None
     return class_text(kind, tell) + (":" if given else "") + ",".join(texts)
 
 

@@ -37,6 +37,7 @@ from .checkpoint.schedule import AUTO, Every, checked_commits, checked_every
 from .codec.choice import CodecArgument
 from .option_fields import CODE, HERE, Option, Options, about, flag, known, option
 from .profiles import IIDBlockAssignment, ISetting
+from .record.bounds import bounded
 
 if TYPE_CHECKING:  # no worker without faults loads it
     from network.faults import FaultPlan
@@ -409,7 +410,10 @@ class JobOptions(Options):
         title = self.mission_title if self.job_title is None else self.job_title
         epoch = self.epoch if self.epochs is None else self.epochs
         given = replace(self, job_title=None, mission_title=title, epochs=None, epoch=epoch)
-        return replace(given, **{name: about.check(name, getattr(given, name)) for name, about in options()})
+        checked = {name: about.check(name, getattr(given, name)) for name, about in options()}
+        for name, value in checked.items():  # what a job file could not say again is not trained either
+            bounded(f"options.{name}", value, name)
+        return replace(given, **checked)
 
 
 def options() -> Iterator[tuple[str, Option]]:

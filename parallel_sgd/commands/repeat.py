@@ -116,7 +116,7 @@ def _told_of_file(file: JobFile, given: Mapping[str, Any]) -> Iterator[None]:
         yield
     except (TypeError, ValueError) as error:
         for name in places.keys() - given.keys():
-            for called in (f"{_flag(name)} ", f"'{name}' "):
+            for called in (f"{_flag(name)} ", f"'{name}' ", f"parallel() '{name}' "):
                 if str(error).startswith(called):
                     text = str(error).removeprefix(called)
                     raise ValueError(f"The job file {file.path} cannot be used: '{places[name]}' {text}") from error
@@ -249,7 +249,11 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     file = JobFile.read(folder)
     options = _merged(file, {"writers": []}, {**defaults, "json": given.json, "quiet": True, "verbose": False})
     epochs = read_hashes(folder)
-    last = max(epochs, default=0)
+    last, most = max(epochs, default=0), file.options.get("epoch")
+    if most is not None and last > most:
+        raise ValueError(
+            f"The tables of the weights (WH-*.csv) have an epoch {last}, and 'options.epoch' of {file.path} is {most}."
+        )
     until = last if given.epoch is None else given.epoch
     if not 1 <= until <= last:
         raise ValueError(f"--epoch must be one of the run's epochs, 1 to {last}, got {until}.")

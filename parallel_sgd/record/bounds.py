@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 __all__ = ["MOST_BLOCKS", "MOST_EPOCHS", "MOST_SAMPLES", "MOST_WORKERS", "bounded"]
@@ -12,6 +13,7 @@ MOST_BLOCKS: Final = 1 << 20
 MOST_EPOCHS: Final = 10_000_000
 MOST_SAMPLES: Final = 1 << 31
 """Samples of a block."""
+_LONG: Final = 10**30
 _MOST: Final = (1 << 63) - 1
 _BOUNDS: Final = {
     "run.workers": (1, MOST_WORKERS),
@@ -28,20 +30,25 @@ _BOUNDS: Final = {
 }
 
 
-def bounded(key: str, value: object) -> object:
+def bounded(key: str, value: object, told: str = "") -> object:
     """Return the value of a key of a job file, if it is no number beyond its bounds.
 
     Args:
         key: table and name, such as `run.workers`.
         value: anything; what is no number has no bounds here.
+        told: what the message calls it; by default the key.
 
     Raises:
         ValueError: The number is out of its bounds, or not finite; the message names key, bounds and number.
     """
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return value
+    if isinstance(value, float) and key not in _BOUNDS:
+        if not math.isfinite(value):
+            raise ValueError(f"'{told or key}' must be a finite number, got {value}")
+        return value
     low, high = _BOUNDS.get(key, (-_MOST, _MOST))
-    if not low <= value <= high:  # neither is one that is no number
-        shown = str(value) if abs(value) < 10**30 or isinstance(value, float) else f"one of {len(str(value))} digits"
-        raise ValueError(f"'{key}' must be from {low} to {high}, got {shown}")
+    if not low <= value <= high:
+        shown = str(value) if isinstance(value, float) or abs(value) < _LONG else "a longer one"
+        raise ValueError(f"'{told or key}' must be from {low} to {high}, got {shown}")
     return value
