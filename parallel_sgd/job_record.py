@@ -123,7 +123,7 @@ def add_identities(folder: Path, nodes: Identities) -> None:
     Raises: OSError; RecordError where there is none that can be read.
     """
     if nodes and "nodes" not in Door(folder).toml(NAME):
-        lines = [f"{node} = {_toml(texts)}" for node, texts in sorted(nodes.items())]
+        lines = [f"{node} = {toml_of(texts)}" for node, texts in sorted(nodes.items())]
         publish(
             folder / NAME, "\n".join([Door(folder).text(NAME, MOST_TOML).rstrip("\n"), "", "[nodes]", *lines]) + "\n", 0o644
         )

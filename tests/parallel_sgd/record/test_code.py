@@ -17,6 +17,8 @@ import pytest
 from parallel_sgd import names
 from parallel_sgd.job_file import JobFile
 from parallel_sgd.options import options
+from parallel_sgd.record.door import Door
+from parallel_sgd.run import files_of
 from tests.statements import covers
 
 from .runs import folder_of, psgd, train
@@ -70,14 +72,15 @@ def digest(file: Path) -> str:
 
 
 def edited(run: Path, old: str, new: str, *, fetched: bool = False) -> None:
-    """Change `job.toml` with its hash and the settings in the manifest, as an attacker does."""
+    """Change `job.toml`, and let the manifest fit all files of the folder, as an attacker does."""
     file, manifest = run / "job.toml", run / "manifest.json"
     text = file.read_text()
     assert re.search(old, text, re.MULTILINE)
     text = re.sub(old, lambda _: new, text, count=1, flags=re.MULTILINE)
     file.write_text("fetched = true\n" * fetched + text)
     content = json.loads(manifest.read_text())
-    content["files"]["job.toml"] = digest(file)
+    content["settings"] = Door(run).toml("job.toml")
+    content["files"] = {name: digest(run / name) for name in files_of(run)}
     manifest.write_text(json.dumps(content))
 
 
