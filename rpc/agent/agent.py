@@ -40,7 +40,7 @@ from . import drain
 from .children import ChildProcesses, child_environment
 from .event_log import RateLimit, SecurityLog, new_log
 from .failover import DriverLeases
-from .kernel_probe import Kernels
+from .kernel_sets import KernelSets
 from .probing import Probes
 from .process_table import ProcessTable
 from .scheduler_env import temporary_directory
@@ -87,8 +87,7 @@ class Agent:
             subscribers = Subscribers(lambda job, node: (here := folders.newest(job, node)) is not None and here.node == node)
             self._leases = DriverLeases(folders, subscribers, work.cache, self._audit, self.logger, self._clock, children)
             held.callback(self._leases.close)
-            self._kernels = Kernels(os.environ, probes=settings.kernel_probe)
-            held.callback(self._kernels.close)
+            self._kernels = KernelSets(os.environ, own=settings.own_kernels)
             surroundings = Surroundings(
                 settings.slots,
                 work.cache,
@@ -116,11 +115,9 @@ class Agent:
             self._when_leaving: Callable[[], object] = lambda: None
             self._acceptor = Acceptor(self._policy, self._clock)
             held.callback(self._acceptor.close)
-            self._kernels.start(children, self.logger)
-            # most jobs have one thread for each process, and the kernels that are best here
-            children.prepare(
-                child_environment(os.environ, 1) | self._kernels.environment(kernels.choose([self._kernels.times]))
-            )
+            # most jobs have one thread for each process, and the kernels that come first among those offered
+            chosen = kernels.choose([self._kernels.offered])
+            children.prepare(child_environment(os.environ, 1) | self._kernels.environment(chosen))
             self._held = held.pop_all()
 
     def _listen_beside(self, at_end: Callable[..., object]) -> None:
@@ -186,7 +183,7 @@ class Agent:
         caps = {
             "version": VERSION,
             "slots": self._settings.slots,
-            kernels.CAP: kernels.as_cap(self._kernels.times),
+            kernels.CAP: kernels.as_cap(self._kernels.offered),
             processors.CAP: processors.cores_as_cap(),
         }
         return Accept({"submitter": self._keyring}, "agent", "", caps)
