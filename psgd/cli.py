@@ -42,6 +42,7 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "predict": Command("psgd.tables", "predict", "predict the rows of a CSV file by a trained model"),
         "evaluate": Command("psgd.tables", "evaluate", "evaluate a trained model on the rows of a CSV file"),
         "verify": Command("psgd.jobs", "verify", "compare a run with its manifest, and compute epochs of it again"),
+        "sign": Command("psgd.jobs", "sign", "sign a run with a key of your own, so that others see who stands for it"),
         "worker": Command("psgd.agents", "worker", "serve jobs on this machine"),
         "doctor": Command("psgd.agents", "doctor", "examine workers: who reaches whom, versions, clocks, what is wrong"),
         "launch": Command("psgd.launch", "launch", "run a script on several workers, which may come and go"),

@@ -7,7 +7,7 @@ import gc
 import importlib
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.leaks import adopt_orphans, no_leaks
 from tests.sources import ROOT
+from tests.statements import told
 from tests.wall import in_the_wall
 
 MEMORY = Path("/dev/shm")
@@ -24,7 +25,6 @@ ROOM = 2 << 30  # bytes; tests leave nothing behind that passes
 def pytest_configure() -> None:
     if _is_fit_for_files(MEMORY):  # thousands of checkpoints are made certain there, and no disk waits
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
-    os.environ["PSGD_KERNEL_PROBE"] = "off"  # what was measured on this machine must not decide about bits
     adopt_orphans()
     # how long an example takes says how busy the machine is; what never ends meets the time-out of its test
     settings.register_profile("any load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -72,6 +72,16 @@ def pytest_collection_finish() -> None:
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     # logs of hostile text have characters that cannot be encoded; xdist sends what was captured as UTF-8
     report.sections = [(name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add the text of the statements that a failing test covers to its report."""
+    report = yield
+    marks = list(item.iter_markers("covers"))
+    if report.failed and marks:
+        report.sections.append(("docs/contract.md", "\n".join(told(mark.args) for mark in marks)))
+    return report
 
 
 @pytest.fixture(autouse=True)

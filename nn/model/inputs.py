@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Answers", "Planned", "answers", "is_rows", "probabilities"]
 
 
-class Planned(ScoredNetwork, ABC):
+class Planned(ScoredNetwork, fixed=("_inputs",), internal=("rows_as_samples",), passes={"rows_as_samples": (3,)}):
     """A network that may have a plan of columns, by which it predicts and evaluates rows of a table."""
 
     _inputs: Plan | None = None
@@ -37,7 +36,7 @@ class Planned(ScoredNetwork, ABC):
 
     @inputs.setter
     def inputs(self, given: Any) -> None:
-        self._inputs = None if given is None else _plan_of(given)
+        self._inputs = None if given is None else _plan_of(type(self).__name__, given)
 
     def rows_as_samples(self, owner: str, x: Any, unknown: Unknown | None = None) -> Any:
         """Return samples: of rows and of integers what the plan makes of them, all else as it is.
@@ -85,7 +84,7 @@ def is_rows(x: Any) -> bool:
     return isinstance(x, Mapping) or (hasattr(x, "iloc") and getattr(x, "ndim", 0) == 2)
 
 
-def _plan_of(given: Any) -> Plan:
+def _plan_of(owner: str, given: Any) -> Plan:
     from nn.dataset.plan.plan import Plan  # noqa: PLC0415 - for a model that is given one
 
     first, *steps = given if isinstance(given, (list, tuple)) and given else [given]
@@ -94,7 +93,7 @@ def _plan_of(given: Any) -> Plan:
         plan = Plan()  # of a data set of arrays
     if not isinstance(plan, Plan):
         raise TypeError(
-            f"'inputs' must be a Plan, a data set, or a list of one of these and transforms, got {type(first).__name__}"
+            f"{owner} 'inputs' must be a Plan, a data set, or a list of one of these and transforms, got {type(first).__name__}"
         )
     return plan.followed_by(*steps) if steps else plan
 

@@ -6,7 +6,6 @@ import argparse
 import csv
 import io
 import math
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +18,7 @@ from nn.model import Model
 from nn.model.inputs import Answers, answers
 
 from .options import load_model
-from .output import EXIT_OK, print_json
+from .output import tell
 
 
 def predict(options: argparse.Namespace) -> int:
@@ -33,17 +32,16 @@ def predict(options: argparse.Namespace) -> int:
     with _lines_told(table):
         found = answers(model, plan.apply(_rows(table, plan), options.unknown))
     header, rows = _lines(found)
-    if options.json:
-        print_json({"columns": header, "predictions": rows})
-        return EXIT_OK
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerows([header, *rows])
-    if options.out is None:
-        sys.stdout.write(text.getvalue())
-    else:
+    words = text.getvalue().rstrip("\n")
+    if options.out is not None:
         options.out.write_text(text.getvalue(), "utf-8")
-    return EXIT_OK
+        words = ""
+    return tell(
+        options, {"columns": header, "predictions": rows}, words, done="The rows are predicted", place=options.out, seconds=None
+    )
 
 
 def evaluate(options: argparse.Namespace) -> int:
@@ -59,11 +57,9 @@ def evaluate(options: argparse.Namespace) -> int:
     with _lines_told(table):
         x, y = plan.labelled(_rows(table, plan, with_labels=True), options.unknown)
         figures = model.evaluate(x, y)
-    if options.json:
-        print_json({name: value if math.isfinite(value) else None for name, value in figures.items()} | {"rows": len(table)})
-    else:
-        sys.stdout.write(f"{len(table)} rows: {', '.join(f'{name} {value:.6g}' for name, value in figures.items())}\n")
-    return EXIT_OK
+    content = {name: value if math.isfinite(value) else None for name, value in figures.items()} | {"rows": len(table)}
+    words = f"{len(table)} rows: {', '.join(f'{name} {value:.6g}' for name, value in figures.items())}"
+    return tell(options, content, words, done="The model is evaluated", seconds=None)
 
 
 def _planned(path: str) -> tuple[Model, Plan]:
