@@ -62,8 +62,8 @@ class CanCommit(Operation):
     attempt: Attempt
     python: str
     version: str
-    blas_threads: int  # 0: the cores of the host, divided by its jobs
-    jobs_on_host: int
+    blas_threads: int  # 0: the cores that the agent may use, divided by the nodes of the job that share them
+    jobs_on_host: int  # nodes of the job on this host that may use a core which this agent may use
     prepare_limit: float  # seconds until the executor has all it needs
     start_limit: float  # and from then until it starts
     stall: float = 0.0  # N: seconds of silence in a step beyond which the process counts as stuck; 0 for the default, as below

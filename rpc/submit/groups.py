@@ -11,6 +11,7 @@ from typing import Any
 
 from network.clock import Clock
 from network.controller import Controller
+from network.dial import Target, dial_all
 from network.nodes import Address
 
 from ..agent.checks import too_few_slots
@@ -36,6 +37,8 @@ from ..messages import (
 from ..shipping import Bundle, pack
 from . import submission as sub
 from .connections import Connections, Gone, JobMessages, Opened, Unreached
+
+_SMALL_SECONDS = 1.0  # for small packets to be answered, where large ones were not
 
 
 class GroupSubmission:
@@ -63,6 +66,7 @@ class GroupSubmission:
         self._start_limit, self._logger, self._clock, self._step = start_limit, logger, clock, step
         self._monitor = monitor
         self._resources: Resources | None = None
+        self._ways: dict[sub.Submission, str] = {}  # to the nodes for which they failed
         self._busy = False
         self._driver = ""  # who drives instead of us
 
@@ -151,7 +155,24 @@ class GroupSubmission:
             if self._driver:
                 raise Deposed(f"The job is not driven from here any more: {clean(self._driver)}.")
             kind = NodeBusy if self._busy else SubmissionError
-            raise kind(f"The job was not started: {machine.reason.rstrip('.')}.") from None
+            if machine not in self._ways:
+                self._ways[machine] = self._way_to(machine.late)
+            raise kind(f"The job was not started: {machine.reason.rstrip('.')}{self._ways[machine]}.") from None
+
+    def _way_to(self, late: Sequence[int]) -> str:
+        """Say what the way to nodes does that were late, where it passes small packets and drops large ones; else ""."""
+        sizes = {node: size for node in late if (size := self._connections.unacknowledged(node))}
+        if not sizes or self._com.key is None:
+            return ""
+        key = self._com.key
+        targets = {node: Target(self._com.addresses[node], key, "submitter", "agent", node_id=node) for node in sizes}
+        answered, _ = dial_all(targets, _SMALL_SECONDS)
+        for session in answered.values():
+            session.close()
+        told = [
+            f"{self._names[node]} answers small packets, but {sizes[node] / 1e3:.3g} kB have not arrived" for node in answered
+        ]
+        return f": {', '.join(told)}. The way drops large packets (MTU); 'psgd doctor' tells more" if told else ""
 
     def _take_back(self, reason: str) -> None:
         """Free all nodes that may have taken the job, and wait for that."""

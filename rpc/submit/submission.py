@@ -167,6 +167,7 @@ class Submission(Machine):
         self.phase = Phase.CAN_COMMIT
         self.reason = ""
         self.is_cancelled = False  # it did not fail by itself
+        self.late: tuple[int, ...] = ()  # nodes for which it failed, as they did not finish a phase in time
         self.deadline: float | None = None
         self.accepted: set[int] = set()
         self.loaded: set[int] = set()
@@ -324,7 +325,7 @@ class Submission(Machine):
             self._extra -= MORE_SECONDS
             self._limit(MORE_SECONDS, now)
             return []
-        names = ", ".join(self._names[node] for node in late)
+        names, self.late = ", ".join(self._names[node] for node in late), tuple(late)
         return self._fail(f"{names} did not finish {self.phase.value} in time")
 
     def _limit(self, seconds: float, now: float) -> None:

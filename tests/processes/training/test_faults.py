@@ -84,7 +84,7 @@ def test_a_link_that_is_throttled_and_late(
 ) -> None:
     """A step takes what its bytes need on the link, and its delay once for each round of the codec, whose second may begin
     before the first is over: on the average no less, and at best not 1 % more than that and the same step without the fault,
-    and what a busy system takes to wake those that wait."""
+    plus the time in which a busy system wakes those that wait."""
     fastest = []
     for plan in (fault, ""):
         settings: dict[str, Any] = {

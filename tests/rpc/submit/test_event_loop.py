@@ -226,7 +226,7 @@ ADDRESSES = {0: Address("here", 1), 1: Address("here", 2), 2: Address("there", 1
 def test_what_nodes_are_told() -> None:
     """All nodes: the group, those of groups that come before or after it, and those that others have submitted. An agent speaks
     for its own node only: the id comes from the session. Where it is called through another port than its own, all go that way.
-    'auto' divides the cores of a host by the nodes of the job there."""
+    'auto' divides the cores of a host by the nodes of the job there, of those that share cores."""
     messages = JobMessages(question(), ADDRESSES, new_key(), others=[7, -2])
     order = messages.can_commit(1, [1, 2], 10.0, "mine")
     assert (order.group, order.others, order.module) == ([1, 2], [-2, 0, 7], "mine")
@@ -238,6 +238,9 @@ def test_what_nodes_are_told() -> None:
     assert messages.load(pack({})).roster == {1: ["here:2", "host", "/path"], 2: [str(ADDRESSES[2]), "host", ""]}
     messages = JobMessages(question(blas_threads=0), ADDRESSES, new_key())
     assert [messages.can_commit(node, [0, 1, 2], 10.0, "").jobs_on_host for node in ADDRESSES] == [2, 2, 1]
+    for cores, shared in (({0: "3", 1: "c"}, [1, 1, 1]), ({0: "3", 1: "6"}, [2, 2, 1]), ({0: "3", 1: "x"}, [2, 2, 1])):
+        messages = JobMessages(question(blas_threads=0), ADDRESSES, new_key(), cores=cores)
+        assert [messages.can_commit(node, [0, 1, 2], 10.0, "").jobs_on_host for node in ADDRESSES] == shared
 
 
 @covers("SEC-16")
