@@ -343,6 +343,11 @@ class Prepared(Operation):
     """The executor has all it needs."""
 
 
+class DoCommit(Operation):
+    """All executors of the group have all they need: meet, and start. Before this none starts, after it no limit of preCommit
+    is judged any more."""
+
+
 FROM_SUBMITTER = (
     CanCommit,
     Abort,
@@ -362,5 +367,5 @@ FILES = (FileBegin, FileChunk, FileEnd, FetchEnd)
 FROM_AGENT = (Accepted, Refused, State, Progress, Heartbeat, Notice, Verdict, Jobs, Tailed, *FILES, *TO_DRIVER, *TO_DOCTOR)
 TO_JOB_PROCESS = (Begin, Visitor, Halt, Lose, Suspect)
 FROM_JOB_PROCESS = (Took, Reached, Advanced, SecurityEvent)
-CODE_TO_JOB = (Load, Answers)
+CODE_TO_JOB = (Load, Answers, DoCommit)
 CODE_FROM_JOB = (Loaded, Asks, Prepared)

@@ -33,13 +33,14 @@ from network.transport import (
 )
 
 from .. import processors
+from ..console import settle_all, tell_where
 from ..job import kernels
 from ..logs import attach_file, clean, get_logger
 from . import drain
 from .children import ChildProcesses, child_environment
 from .event_log import RateLimit, SecurityLog, new_log
 from .failover import DriverLeases
-from .kernel_probe import Kernels
+from .kernel_sets import KernelSets
 from .probing import Probes
 from .process_table import ProcessTable
 from .scheduler_env import temporary_directory
@@ -86,8 +87,7 @@ class Agent:
             subscribers = Subscribers(lambda job, node: (here := folders.newest(job, node)) is not None and here.node == node)
             self._leases = DriverLeases(folders, subscribers, work.cache, self._audit, self.logger, self._clock, children)
             held.callback(self._leases.close)
-            self._kernels = Kernels(os.environ, probes=settings.kernel_probe)
-            held.callback(self._kernels.close)
+            self._kernels = KernelSets(os.environ, own=settings.own_kernels)
             surroundings = Surroundings(
                 settings.slots,
                 work.cache,
@@ -115,11 +115,9 @@ class Agent:
             self._when_leaving: Callable[[], object] = lambda: None
             self._acceptor = Acceptor(self._policy, self._clock)
             held.callback(self._acceptor.close)
-            self._kernels.start(children, self.logger)
-            # most jobs have one thread for each process, and the kernels that are best here
-            children.prepare(
-                child_environment(os.environ, 1) | self._kernels.environment(kernels.choose([self._kernels.times]))
-            )
+            # most jobs have one thread for each process, and the kernels that come first among those offered
+            chosen = kernels.choose([self._kernels.offered])
+            children.prepare(child_environment(os.environ, 1) | self._kernels.environment(chosen))
             self._held = held.pop_all()
 
     def _listen_beside(self, at_end: Callable[..., object]) -> None:
@@ -185,7 +183,7 @@ class Agent:
         caps = {
             "version": VERSION,
             "slots": self._settings.slots,
-            kernels.CAP: kernels.as_cap(self._kernels.times),
+            kernels.CAP: kernels.as_cap(self._kernels.offered),
             processors.CAP: processors.cores_as_cap(),
         }
         return Accept({"submitter": self._keyring}, "agent", "", caps)
@@ -230,6 +228,7 @@ class Agent:
         self._handler.step()
         self._leases.step()
         self._depart()
+        settle_all()
 
     def _depart(self) -> None:
         while not self._leave_asked.empty():
@@ -308,6 +307,7 @@ def _find_keyring(settings: AgentSettings) -> Keyring:
 
 def _detach(handler: logging.Handler) -> None:
     logging.getLogger().removeHandler(handler)
+    tell_where("")
     with contextlib.suppress(OSError):  # of a full disk, which the log could not tell either
         handler.close()
 

@@ -19,6 +19,7 @@ from ..doctor.messages import MOST_PINGED, AgentStatus, Inspect, Measure, Measur
 from ..doctor.probe import probe
 from ..identity import host_name
 from ..logs import clean
+from ..process_limit import limit_met
 from .checks import python_version
 from .event_log import SecurityLog
 from .store import WorkDirectory
@@ -97,9 +98,13 @@ class Probes:
             self._found.put((session, found))
             self._wake()
 
-        self._asker = session
-        self._thread = threading.Thread(target=run, name=f"measure {address}", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=run, name=f"measure {address}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            deliver(session, Measured(text, f"it cannot measure: {limit_met(error) or error}"))
+            return
+        self._asker, self._thread = session, thread
 
     def step(self) -> None:
         """Tell what has been found out."""

@@ -15,6 +15,7 @@ from network.nodes import Address
 
 from ..files import parsed, read_text
 from ..logs import get_logger
+from ..user_code import raised_by
 from .events import DiscoveryFailed, HostsSeen
 from .hosts import Host, parse_hosts
 
@@ -57,7 +58,8 @@ class FunctionDiscovery(Discovery):
         try:
             return parse_hosts(_as_text(self._function()))
         except Exception as error:
-            raise DiscoveryError(f"The function {name} failed: {type(error).__name__}: {error}") from error
+            told = raised_by(error) or f"{type(error).__name__}: {error}"
+            raise DiscoveryError(f"The function {name} failed: {told}") from error
 
 
 class FileDiscovery(Discovery):
@@ -159,4 +161,5 @@ class Poller:
         except (DiscoveryError, MisplacedAddress) as error:
             return DiscoveryFailed(str(error))
         except Exception as error:  # noqa: BLE001  somebody wrote it, and a thread that ends looks no more
-            return DiscoveryFailed(f"{type(self._discovery).__qualname__} failed: {type(error).__name__}: {error}")
+            told = raised_by(error) or f"{type(error).__name__}: {error}"
+            return DiscoveryFailed(f"{type(self._discovery).__qualname__} failed: {told}")

@@ -21,7 +21,19 @@ from ..liveness.cluster_monitor import ClusterMonitor
 from ..liveness.limits import EXTRA_SECONDS, START_SECONDS, TAKE_BACK_SECONDS
 from ..logs import clean
 from ..machine import Tick
-from ..messages import MAX_MODULE_NAME, Abort, Accepted, Answers, Asks, Heartbeat, Loaded, Operation, Prepared, Refused
+from ..messages import (
+    MAX_MODULE_NAME,
+    Abort,
+    Accepted,
+    Answers,
+    Asks,
+    DoCommit,
+    Heartbeat,
+    Loaded,
+    Operation,
+    Prepared,
+    Refused,
+)
 from ..shipping import Bundle, pack
 from . import submission as sub
 from .connections import Connections, Gone, JobMessages, Opened, Unreached
@@ -188,6 +200,11 @@ class GroupSubmission:
     def deadlines(self) -> list[float | None]:
         return [machine.deadline for machine in self.machines]
 
+    def excuse(self, since: float) -> None:
+        """Let the machines know that nobody has looked since then."""
+        for machine in self.machines:
+            self.feed(machine, sub.Unseen(since))
+
     def tick(self) -> None:
         for machine in self.machines:
             self.feed(machine, Tick())
@@ -235,6 +252,8 @@ class GroupSubmission:
                 to_call.append(action.node)
             elif isinstance(action, sub.Answer):
                 self._answer(action.node, action.requests)
+            elif isinstance(action, sub.SendDoCommit):
+                self._connections.tell_process(action.node, DoCommit())
             elif isinstance(action, sub.SendAbort):
                 self._connections.tell_agent(action.node, Abort(self._messages.job, action.reason))
         if to_call:

@@ -27,11 +27,14 @@ from network.key_files import create_key_file
 from nn.dataset import ArrayDataset
 from nn.dataset.transforms.abstract import AbsTransformer
 from parallel_sgd import ParallelSGD, in_process
+from parallel_sgd.accounts import BATCH_COLUMNS
+from parallel_sgd.progress import COLUMNS
+from parallel_sgd.record.door import Door
+from parallel_sgd.record.tables import read_columns
 from parallel_sgd.run_page import RunRecords
 from parallel_sgd.run_page import live as serving
 from parallel_sgd.run_page.live import LivePage
 from parallel_sgd.run_page.sources import RunSource, SampledTables, Seen
-from parallel_sgd.table import read_columns
 from rpc.logs import SUBMIT_LOGGER
 from rpc.submit import PROGRESS
 from tests.parallel_sgd.networks import mlp
@@ -260,29 +263,29 @@ def test_one_viewer_too_many_is_hung_up_on(page: LivePage, monkeypatch: pytest.M
 
 def test_a_table_that_grows_is_read_as_a_whole_one_is(tmp_path: Path) -> None:
     """Row by row, in pieces of rows, and from its begin where another one has taken its place."""
-    path, tables = tmp_path / "BA-T-N(0).csv", SampledTables()
-    text = "A,B\n1,x\n2,y\n3,z\n"
-    assert not tables.read(path)
+    path, tables, door = tmp_path / "EV-T-N(0).csv", SampledTables(), Door(tmp_path)
+    text = "A,Epoch\n1,4\n2,5\n3,6\n"
+    assert not tables.read(door, path.name)
     for end in range(1, len(text) + 1):
         path.write_text(text[:end])
         whole = text[: text.rfind("\n", 0, end) + 1]
-        (tmp_path / "whole.csv").write_text(whole)
-        assert tables.read(path) == read_columns(tmp_path / "whole.csv")
-    (tmp_path / "new.csv").write_text("A,B\n" + "7,w\n" * 5)
+        (tmp_path / "EV-whole.csv").write_text(whole)
+        assert tables.read(door, path.name) == read_columns(tmp_path / "EV-whole.csv")
+    (tmp_path / "new.csv").write_text("A,Epoch\n" + "7,8\n" * 5)
     (tmp_path / "new.csv").replace(path)
-    assert tables.read(path) == read_columns(path)
+    assert tables.read(door, path.name) == read_columns(path)
 
 
 def test_of_a_long_table_a_state_has_a_sample(tmp_path: Path) -> None:
     """Batches up to the last whole row, one after the other; steps from all of the run; nothing of what no page shows."""
-    tables, rows = SampledTables(), 200_000
-    text = "A,B\n" + "".join(f"{number},{-number}\n" for number in range(rows)) + "7,"
+    tables, rows, door = SampledTables(), 200_000, Door(tmp_path)
+    heads = {"BA": ",".join(BATCH_COLUMNS), "TR": "Time,Epochs,Batches,in,Total,B", "LEDGER": ",".join(COLUMNS)}
+    rest = {"BA": ",1,1" + 10 * ",0" + ",", "TR": ",1,1,1,1,0", "LEDGER": ",1,1,1,1,1"}
 
     def read(kind: str, worker: int) -> list[Any]:
-        (tmp_path / f"{kind}-T-N({worker}).csv").write_text(text)
-        columns = tables.read(tmp_path / f"{kind}-T-N({worker}).csv")
-        assert columns.get("B") == columns.get("A") or columns["B"] == [-float(each) for each in columns["A"]]
-        return list(columns.get("A", []))
+        name, lines = f"{kind}-T-N({worker}).csv", (f"{number}{rest[kind]}\n" for number in range(rows))
+        (tmp_path / name).write_text(f"{heads[kind]}\n{''.join(lines)}7,")
+        return list(tables.read(door, name).get("Time", []))
 
     batches, steps = read("BA", 0), read("TR", 0)
     assert batches == list(range(rows - len(batches), rows)) and 2_000 < len(batches) < 10_000
@@ -290,8 +293,8 @@ def test_of_a_long_table_a_state_has_a_sample(tmp_path: Path) -> None:
     assert steps[-1] == rows - 1 and min(gaps[:-1]) > 0 and max(gaps) < rows / 10 and len(steps) < 5_000
     assert not read("LEDGER", 0)
     for worker in range(1, 64):
-        (tmp_path / f"BA-T-N({worker}).csv").write_text("A,B\n1,-1\n")
-        tables.read(tmp_path / f"BA-T-N({worker}).csv")
+        (tmp_path / f"BA-T-N({worker}).csv").write_text(f"{heads['BA']}\n1{rest['BA']}\n")
+        tables.read(door, f"BA-T-N({worker}).csv")
     assert 20 * len(read("TR", 64)) < 8 * len(steps) and 4 * len(read("BA", 64)) < len(batches)
 
 
