@@ -23,6 +23,7 @@ from .job_record import adopt
 from .ledger import Grid, collect
 from .record.door import Door, RecordError
 from .record.outcome import OUTCOME, read_outcome
+from .record.spared import spared
 from .run import write_run_manifest
 from .run_page.report import write_report
 
@@ -71,7 +72,8 @@ def _complete(run: Path, files: Files, states: Mapping[int, str], outcome: str, 
         if state == "done":
             ledger = collect(str(file.options.get("mission_title", "P-SGD")), files, _grid(file, history))
             problems = list(ledger.problems) if ledger else []
-            write_run_manifest(run, file.job, files)
+            with spared("The manifest of the run"):
+                write_run_manifest(run, file.job, files)
     last = history.rows[-1] if state == "done" and history.rows else {}
     about |= {
         "state": state,

@@ -61,16 +61,17 @@ class Writer:
     def submit(self, snapshot: Snapshot) -> None:
         """Have a snapshot saved soon.
 
-        Raises: RuntimeError after `close`.
+        Raises: RuntimeError after `close`, and where no thread can be started.
         """
         self.withdraw()
         with self._changed:
             if self._closed:
                 raise RuntimeError("The writer of checkpoints is closed")
-            self._next = snapshot
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="checkpoint-writer", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="checkpoint-writer", daemon=True)
+                thread.start()  # a system that has no room for it has none for the snapshot either
+                self._thread = thread
+            self._next = snapshot
             self._changed.notify_all()
 
     def flush(self, seconds: float = SAVE_SECONDS) -> bool:
