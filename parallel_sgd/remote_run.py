@@ -97,12 +97,13 @@ def run_on_agents(spec: JobSpec, arrays: Samples, followers: Followers | None = 
     with spared("The manifest of the run"):
         write_run_manifest(run.path, job)
     result.report = outcome.page
-    if isinstance(nodes, LocalNodes) and not result.failures:
-        server = Parameter_Server if spec.server_keeps else None
-        workers = membership.nodes.worker_ids  # of the attempt that ended: some may have been left behind
-        nodes.ended.append(
-            partial(keep_checkpoints, run.path, workers, server, list(coordinator.unsaved), spec.options.keep_every)
-        )
+    with spared("What is left for the end of the workers"):
+        if isinstance(nodes, LocalNodes) and not result.failures:
+            server = Parameter_Server if spec.server_keeps else None
+            workers = membership.nodes.worker_ids  # of the attempt that ended: some may have been left behind
+            nodes.ended.append(
+                partial(keep_checkpoints, run.path, workers, server, list(coordinator.unsaved), spec.options.keep_every)
+            )
     return result
 
 

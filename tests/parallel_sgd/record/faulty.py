@@ -18,9 +18,11 @@ from types import CodeType, FrameType
 from typing import Any
 
 ROOT = str(Path(__file__).parents[3])
-OWN = tuple(f"{ROOT}{os.sep}{name}{os.sep}" for name in ("parallel_sgd", "nn", "rpc", "network"))
 LOGGERS = ("", "P-SGD Submit", "parallel_sgd", "parallel_sgd.report", "parallel_sgd.checkpoint", "parallel_sgd.writers")
-GUARDS = ("contextmanager.<locals>.helper", "GeneratorContextManager.__enter__", "GeneratorContextManager.__exit__", "._guard")
+GUARDS = (
+    *("contextmanager.<locals>.helper", "GeneratorContextManager.__enter__", "GeneratorContextManager.__exit__", "._guard"),
+    *("ExitStack.__init__", "ExitStack.__enter__", "ExitStack.__exit__"),
+)
 """Calls that make a guard: nothing guards these."""
 SAFE = (
     "dict",
@@ -52,19 +54,27 @@ class Injector(logging.Handler):
 
     `follows` tells of a frame whether it does, by the names of the functions that led to it, the innermost first. `depth`: how
     far below one of the `roots` a call may be; None is any. After an error nothing is injected until a warning tells that it
-    was spared: what happens in between is its consequence. `exempt` are callers that may fail.
+    was spared: what happens in between is its consequence. `exempt` are callers and calls that may fail, `own` the
+    packages whose calls are tried.
 
     Attributes: `tried`, the calls at which an error was raised in all runs; `count`, how many in this one.
     """
 
     def __init__(
-        self, follows: Callable[[FrameType], bool], roots: Collection[str], depth: int | None, exempt: tuple[str, ...] = ()
+        self,
+        follows: Callable[[FrameType], bool],
+        roots: Collection[str],
+        depth: int | None,
+        exempt: tuple[str, ...] = (),
+        own: tuple[str, ...] = ("parallel_sgd", "nn", "rpc", "network"),
     ) -> None:
         super().__init__(logging.WARNING)
         self.tried: set[Key] = set()
         self.count = 0
+        self.note: Callable[[Key], None] = lambda _: None
         self.follows = follows
         self._roots, self._depth, self._exempt = roots, depth, (*TELLING, *exempt)
+        self._own = tuple(f"{ROOT}{os.sep}{name}{os.sep}" for name in own)
         self._armed = self._active = False
         self._done: set[tuple[CodeType, Any]] = set()
 
@@ -101,7 +111,7 @@ class Injector(logging.Handler):
         if caller is None:
             return
         place = (caller.f_code, frame.f_code if event == "call" else argument)
-        if place in self._done or not caller.f_code.co_filename.startswith(OWN):
+        if place in self._done or not caller.f_code.co_filename.startswith(self._own):
             return
         if event == "call":
             if frame.f_code.co_flags & 0x20 and frame.f_lasti > 10:  # a generator that goes on
@@ -124,6 +134,7 @@ class Injector(logging.Handler):
             return
         self._done.add(place)
         self.tried.add(key)
+        self.note(key)
         self.count += 1
         self._armed = False
         raise Injected(f"in {key[0]}, in the place of {key[1]}")
@@ -132,7 +143,7 @@ class Injector(logging.Handler):
         each: FrameType | None = caller
         depth = 0
         while self._depth is not None and each is not None and each.f_code.co_name not in self._roots:
-            depth += each.f_code.co_filename.startswith(OWN)
+            depth += each.f_code.co_filename.startswith(self._own)
             if depth > self._depth:
                 return False
             each = each.f_back
