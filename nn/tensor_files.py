@@ -17,17 +17,30 @@ import secrets
 import stat
 import struct
 from collections.abc import Mapping
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MAX_FILE", "MAX_HEADER", "TEMPORARY_SUFFIX", "ModelFileError", "dump", "parse", "read_file", "seal", "write_file"]
+__all__ = [
+    "MAX_FILE",
+    "MAX_HEADER",
+    "TEMPORARY_SUFFIX",
+    "ModelFileError",
+    "dump",
+    "parse",
+    "read_file",
+    "read_opened",
+    "seal",
+    "write_file",
+]
 
 MAX_HEADER = 1 << 20  # bytes; the configuration of a very deep model takes some tens of KiB
 MAX_FILE = 2 << 30  # bytes; the default limit of read_file
 TEMPORARY_SUFFIX = ".psgd-tmp"  # of a file that write_file has not finished
+_LARGE = 64 << 20  # bytes beyond which the header is looked at before all is read
 _MAX_RANK = 32  # what NumPy 1.26 can hold
 _MAX_BYTES = 1 << 62  # an array with an empty axis may not claim other axes that NumPy cannot count
 
@@ -136,26 +149,7 @@ def parse(data: bytes | bytearray | memoryview, *, sealed: bool = True) -> tuple
     overlaps or bytes behind the last array, duplicate or unknown keys, unknown dtypes, a wrong hash.
     """
     view = memoryview(data).cast("B").toreadonly()
-    if len(view) < _LENGTH.size:
-        raise ModelFileError(f"it is no tensor file, which has at least {_LENGTH.size} bytes: it has {len(view)}")
-    (length,) = _LENGTH.unpack_from(view)
-    start = _LENGTH.size + length
-    if length > MAX_HEADER or start > len(view):
-        begin = bytes(view[: _LENGTH.size + 1])
-        if begin[_LENGTH.size : _LENGTH.size + 1] != b"{":
-            kind = next((f", as {kind} do" for mark, kind in _OTHERS.items() if begin.startswith(mark)), "")
-            raise ModelFileError(
-                "it is no tensor file: what Model.save() writes begins with the length of its header and a brace, this with "
-                f"{begin[: _LENGTH.size]!r}{kind}"
-            )
-        raise ModelFileError(
-            f"the header must fit in the file ({len(view)} bytes) and in {MAX_HEADER} bytes, it claims {length}"
-            f"{'' if length > MAX_HEADER else '; the file is cut off'}"
-        )
-    header = _read_header(bytes(view[_LENGTH.size : start]))
-    metadata = _read_metadata(header.pop("__metadata__", {}))
-    entries = {name: _read_entry(name, value) for name, value in header.items()}
-    _check_layout(entries, len(view) - start)
+    start, entries, metadata = _read_head(view, len(view))
     if sealed:
         _check_hash(view, metadata)
 
@@ -166,6 +160,31 @@ def parse(data: bytes | bytearray | memoryview, *, sealed: bool = True) -> tuple
             raise ModelFileError(f"tensor {_shown(name)} is BOOL but holds bytes other than 0 and 1")
         tensors[name] = array
     return tensors, metadata
+
+
+def _read_head(view: memoryview, size: int) -> tuple[int, dict[str, _Entry], dict[str, str]]:
+    """Return where the arrays begin, where each lies, and the metadata of a file of `size` bytes, by its first ones."""
+    if len(view) < _LENGTH.size:
+        raise ModelFileError(f"it is no tensor file, which has at least {_LENGTH.size} bytes: it has {len(view)}")
+    (length,) = _LENGTH.unpack_from(view)
+    start = _LENGTH.size + length
+    if length > MAX_HEADER or start > size:
+        begin = bytes(view[: _LENGTH.size + 1])
+        if begin[_LENGTH.size : _LENGTH.size + 1] != b"{":
+            kind = next((f", as {kind} do" for mark, kind in _OTHERS.items() if begin.startswith(mark)), "")
+            raise ModelFileError(
+                "it is no tensor file: what Model.save() writes begins with the length of its header and a brace, this with "
+                f"{begin[: _LENGTH.size]!r}{kind}"
+            )
+        raise ModelFileError(
+            f"the header must fit in the file ({size} bytes) and in {MAX_HEADER} bytes, it claims {length}"
+            f"{'' if length > MAX_HEADER else '; the file is cut off'}"
+        )
+    header = _read_header(bytes(view[_LENGTH.size : start]))
+    metadata = _read_metadata(header.pop("__metadata__", {}))
+    entries = {name: _read_entry(name, value) for name, value in header.items()}
+    _check_layout(entries, size - start)
+    return start, entries, metadata
 
 
 def write_file(path: str | os.PathLike[str], data: bytes) -> None:
@@ -201,12 +220,21 @@ def read_file(path: str | os.PathLike[str], limit: int = MAX_FILE) -> bytes:
     where there is no file that can be opened.
     """
     with open(path, "rb", opener=_open_at_once) as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise ModelFileError(f"{os.fspath(path)!r} is not a regular file")
-        if status.st_size > limit:
-            raise ModelFileError(f"{os.fspath(path)!r} must have at most {limit} bytes, it has {status.st_size}")
-        return file.read(status.st_size)
+        return read_opened(file, os.fspath(path), limit)
+
+
+def read_opened(file: BufferedReader, name: str, limit: int = MAX_FILE) -> bytes:
+    """Return the content of an opened file, at whose begin it stands, as `read_file` does; `name` is for messages."""
+    status = os.fstat(file.fileno())
+    if not stat.S_ISREG(status.st_mode):
+        raise ModelFileError(f"{name!r} is not a regular file")
+    if status.st_size > limit:
+        raise ModelFileError(f"{name!r} must have at most {limit} bytes, it has {status.st_size}")
+    if status.st_size > _LARGE:  # what its header denies is not worth the memory
+        head = file.read(_LENGTH.size + MAX_HEADER)
+        _read_head(memoryview(head), status.st_size)
+        file.seek(0)
+    return file.read(status.st_size)
 
 
 def _open_at_once(path: str, flags: int) -> int:

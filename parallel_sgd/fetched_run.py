@@ -13,16 +13,18 @@ from nn.model.diagram import Diagram, summarize
 from nn.model.history import VALIDATION
 from nn.model.picture import draw
 from nn.tensor_files import ModelFileError
-from rpc.files import parsed, publish
+from rpc.files import publish
 from rpc.logs import SUBMIT_LOGGER, get_logger
+from rpc.places import data_without_places
 from rpc.submit import Run
 
 from .history import JobHistory
 from .job_file import JobFile
 from .job_record import adopt
 from .ledger import Grid, collect
+from .record.door import Door, RecordError
+from .record.outcome import OUTCOME, read_outcome
 from .run import write_run_manifest
-from .run_page.records import OUTCOME
 from .run_page.report import write_report
 
 Files = Mapping[int, list[Path]]
@@ -59,8 +61,9 @@ def _complete(run: Path, files: Files, states: Mapping[int, str], outcome: str, 
     ways = (way for way in ("failed", "done", "stopped") if way in states.values())
     state = outcome or before or next(ways, "failed")
     history = JobHistory.read(files)
-    about = _told(run / OUTCOME)
+    about = _told(run)
     problems: list[str] = []
+    done = ""
     try:
         file = JobFile.read(run)
     except ValueError as error:
@@ -70,7 +73,7 @@ def _complete(run: Path, files: Files, states: Mapping[int, str], outcome: str, 
         if state == "done":
             ledger = collect(str(file.options.get("mission_title", "P-SGD")), files, _grid(file, history))
             problems = list(ledger.problems) if ledger else []
-            write_run_manifest(run, file.job, files)
+            done = file.job
     last = history.rows[-1] if state == "done" and history.rows else {}
     about |= {
         "state": state,
@@ -82,17 +85,20 @@ def _complete(run: Path, files: Files, states: Mapping[int, str], outcome: str, 
     about.setdefault("incidents", [])
     if outcome:  # else it may have ended long ago
         about["ended"] = time.time()
-    publish(run / OUTCOME, json.dumps(about, indent=1), 0o644)
-    return write_report(run)
+    publish(run / OUTCOME, json.dumps(data_without_places(about, run), indent=1), 0o644)
+    page = write_report(run)
+    if done:
+        write_run_manifest(run, done)
+    return page
 
 
-def _told(path: Path) -> dict[str, Any]:
+def _told(run: Path) -> dict[str, Any]:
     """What the submitter has written of the run until it left it."""
     try:
-        content = parsed(json.loads, path.read_text("utf-8"))
-    except (OSError, ValueError):
+        content = read_outcome(Door(run))
+    except RecordError:
         return {}
-    return {name: value for name, value in content.items() if name != "ended"} if isinstance(content, dict) else {}
+    return {name: value for name, value in content.items() if name != "ended"}
 
 
 def _grid(file: JobFile, history: JobHistory) -> Grid:
@@ -110,7 +116,7 @@ def _described(file: JobFile) -> dict[str, Any]:
     content: dict[str, Any] = {
         "format": 1,
         "settings": {name: str(value) for name, value in settings.items()},
-        "environment": dict(file.identity),
+        "environment": {f"node {node}": "; ".join(texts) for node, texts in file.nodes.items()},
     }
     try:
         model = Model.load(file.model)

@@ -12,7 +12,8 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from nn import arguments
 from nn.model.history import VALIDATION, History
 
-from .table import Column, read_columns
+from .record.door import Door, RecordError
+from .record.tables import Column, read_table, warn
 
 __all__ = ["JobHistory"]
 _POSITION: Final = ("Time", "Epochs", "Batches", "in", "Total")
@@ -44,10 +45,19 @@ class JobHistory(History):
 
     @classmethod
     def read(cls, files: Mapping[int, Iterable[Path]]) -> JobHistory:
-        """The history in the tables that the workers of a job have left; one that is missing or cut off adds what it has."""
+        """The history in the tables that the workers of a job have left; one that is missing or cut off adds what it has.
+
+        Rows that are not whole or not finite are left out, with a warning that names the worker.
+        """
         found: dict[int, tuple[Table, Table]] = {}
         for node, paths in sorted(files.items()):
-            tables = {path.name.partition("-")[0]: read_columns(path) for path in paths if path.name.startswith(("TR-", "EV-"))}
+            tables: dict[str, Table] = {}
+            for path in (path for path in paths if path.name.startswith(("TR-", "EV-"))):
+                try:
+                    tables[path.name.partition("-")[0]], remark = read_table(Door(path.parent), path)
+                except RecordError as error:
+                    remark = f"Node({node}): {error}."
+                warn([remark])
             if "TR" in tables:
                 found[node] = tables["TR"], tables.get("EV", {})
         return cls.of(found)
@@ -138,5 +148,5 @@ def _rows(trained: Sequence[Table], tested: Sequence[Table]) -> tuple[list[Figur
 def _mean(rows: Sequence[Figures]) -> Figures:
     if len(rows) == 1:  # mostly, and a page that goes on asks often
         return {name: value for name, value in rows[0].items() if name != "Time"}
-    names = [name for name in rows[0] if name != "Time"] if rows else []
-    return {name: fmean([row[name] for row in rows]) for name in names}
+    names = dict.fromkeys(name for row in rows for name in row if name != "Time")  # a worker may lack some
+    return {name: fmean([row[name] for row in rows if name in row]) for name in names}

@@ -141,11 +141,11 @@ class ParallelSGD:
             if spec.remark:
                 _log.info("%s", spec.remark)
             if not spec.options.writers:
-                return _train(spec, arrays)
+                return _signed(_train(spec, arrays), spec)
             from .writers.live import following  # noqa: PLC0415 - for who follows a job
 
             with following(spec.options.writers, spec.config) as followers:
-                result = _train(spec, arrays, followers)
+                result = _signed(_train(spec, arrays, followers), spec)
                 followers.done(lambda: result.history)
                 return result
 
@@ -156,3 +156,18 @@ def _train(spec: JobSpec, arrays: Samples, followers: Followers | None = None) -
 
         return run_here(spec, arrays, followers)
     return Retry(spec.options.wait, NodeBusy).call(lambda: run_on_agents(spec, arrays, followers))
+
+
+def _signed(result: JobResult, spec: JobSpec) -> JobResult:
+    """Sign the run, if that is asked for; it has its result, so whatever hinders it is a warning."""
+    if spec.options.sign is not None:
+        from .record.signing import sign_run  # noqa: PLC0415 - for who signs
+
+        try:
+            if result.folder is None:
+                raise ValueError("it has left no files")
+            result.signature = sign_run(result.folder, spec.options.sign)
+            _log.info("Signed by %s: %s", spec.options.sign, result.signature)
+        except Exception as error:  # noqa: BLE001  the library is another's
+            _log.warning("The run could not be signed; 'psgd sign' does it later. %s: %s", type(error).__name__, error)
+    return result

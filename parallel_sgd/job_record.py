@@ -4,28 +4,39 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import inspect
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from nn.dataset import ArrayDataset
+from nn.tensor_files import MAX_FILE
 from rpc.files import publish
+from rpc.submit import run_name
+from rpc.submit.run_folder import RUNS
 
-from .checkpoint.snapshot import versions
+from .names import files_of, place_in, split_objects
 from .option_fields import CODE
-from .option_forms import Codecs, Unnamed, object_text
+from .option_forms import Callbacks, Codecs, Parts, Unnamed, object_text
 from .options import JobOptions
+from .record.door import MOST_TOML, Door, RecordError
+from .record.hashes import sha256_of
+from .record.identity import Identities
+from .record.kept_data import keep
+from .record.paths import Tell, found_paths, told_path
+from .record.plain import toml_of
 from .report import RECORD_FILES
 from .spec import JobSpec
 
 FORMAT: Final = "psgd.job/1"
 NAME: Final = "job.toml"
 MODEL_FILE: Final = "start.model"
+CODE_TABLE: Final = "code"
+"""The table with the hashes of the files of code that the job needs."""
 FETCHED: Final = "fetched"
 """The key of a file that nodes have told."""
 
@@ -36,12 +47,21 @@ def write_job_file(folder: Path, spec: JobSpec, job: str) -> None:
     Raises: OSError.
     """
     content = spec.model.to_bytes()
-    (folder / MODEL_FILE).write_bytes(content)
-    publish(folder / NAME, job_text(spec, job, content), 0o644)
+    publish(folder / MODEL_FILE, content, 0o644)
+    publish(folder / NAME, job_text(spec, job, content, folder), 0o644)
 
 
-def job_text(spec: JobSpec, job: str, model: bytes) -> str:
-    """The content of `job.toml`; `model` is that of the file of the model."""
+def job_text(spec: JobSpec, job: str, model: bytes, folder: Path | None = None) -> str:
+    """Return the content of `job.toml`.
+
+    Args:
+        spec: the job.
+        job: its id.
+        model: the content of the file of the model.
+        folder: that of the run, in which samples are kept that no text stands for; None keeps none.
+    """
+    place = folder or Path(spec.options.directory, RUNS, run_name(spec.options.mission_title))
+    tell = partial(told_path, folder=place)
     unnamed: dict[str, str] = {}
     tables: dict[str, dict[str, Any]] = {
         "model": {"file": MODEL_FILE, "sha256": hashlib.sha256(model).hexdigest()},
@@ -51,9 +71,18 @@ def job_text(spec: JobSpec, job: str, model: bytes) -> str:
     steps = () if spec.transform is None else spec.transform.steps
     for name, parts in (("dataset", (spec.data,)), ("transform", steps)):
         try:
-            tables["data"][name] = ",".join(map(_object, parts)) or "none"
+            tables["data"][name] = ",".join(_object(part, tell) for part in parts) or "none"
+            toml_of(tables["data"][name])
         except Unnamed as error:
+            tables["data"].pop(name, None)
             unnamed[name] = str(error)
+    if folder is not None and "dataset" in unnamed:
+        try:
+            kept = keep(folder, spec.data, spec.options.keep_data)
+            tables["data"] |= {"file": kept.file, "file_sha256": kept.sha256}
+            del unnamed["dataset"]
+        except Unnamed as error:
+            unnamed["dataset"] = str(error)
     tables["data"]["sha256"] = spec.data.checksum()
     for each in fields(JobOptions):
         about = each.metadata["option"]
@@ -61,7 +90,9 @@ def job_text(spec: JobSpec, job: str, model: bytes) -> str:
             unnamed[each.name] = "objects of a program"
         if about.flag is not None:
             try:
-                value = about.form.write(getattr(spec.options if isinstance(about.form, Codecs) else spec.asked, each.name))
+                source = spec.options if isinstance(about.form, Codecs) else spec.asked
+                value = about.form.write(getattr(source, each.name), tell)
+                toml_of(value)  # a text may be none in TOML
             except Unnamed as error:
                 unnamed[each.name] = str(error)
                 continue
@@ -75,24 +106,27 @@ def job_text(spec: JobSpec, job: str, model: bytes) -> str:
         "workers": plan.assignment.node_count,
         "server": spec.options.nodes.has_parameter_server,
         "blocks": plan.assignment.block_count,
-        **identity(spec.options.bits),
     }
-    tables["unnamed"] = unnamed
+    tables["unnamed"] = {name: what.encode("utf-8", "backslashreplace").decode() for name, what in unnamed.items()}
+    tables[CODE_TABLE] = _code(tables, place)
     tables["rows"] = spec.data.row_checksums()
     lines = ["# What this run was; `psgd run` of this file trains it again.", f"format = {json.dumps(FORMAT)}"]
     for table, values in tables.items():
         if values:
-            lines += ["", f"[{table}]", *(f"{name} = {_toml(value)}" for name, value in values.items())]
+            lines += ["", f"[{table}]", *(f"{_key(name)} = {toml_of(value)}" for name, value in values.items())]
     return "\n".join(lines) + "\n"
 
 
-def identity(bits: str | None) -> dict[str, str]:
-    """What the bits of a job depend on besides its settings: versions, and the kernels here; `bits` is its option.
+def add_identities(folder: Path, nodes: Identities) -> None:
+    """Add the identities of the processes that trained to the `job.toml` of a run that has ended, as its table `[nodes]`.
 
-    Each worker has as many threads as another option says, however many there are here.
+    Raises: OSError; RecordError where there is none that can be read.
     """
-    found = versions()
-    return {**found, "kernels": f"{bits} bits" if bits else re.sub(r", \d+ thread\(s\)$", "", found["kernels"])}
+    if nodes and "nodes" not in Door(folder).toml(NAME):
+        lines = [f"{node} = {toml_of(texts)}" for node, texts in sorted(nodes.items())]
+        publish(
+            folder / NAME, "\n".join([Door(folder).text(NAME, MOST_TOML).rstrip("\n"), "", "[nodes]", *lines]) + "\n", 0o644
+        )
 
 
 def adopt(run: Path, files: Mapping[int, list[Path]]) -> None:
@@ -101,31 +135,41 @@ def adopt(run: Path, files: Mapping[int, list[Path]]) -> None:
         for path in [path for path in paths if path.name in RECORD_FILES]:
             paths.remove(path)
             target = run / (NAME, MODEL_FILE)[RECORD_FILES.index(path.name)]
-            with contextlib.suppress(OSError):  # it then stays where it is
+            with contextlib.suppress(OSError, RecordError):  # it then stays where it is
                 if not target.exists():
                     head = f"{FETCHED} = true\n".encode() if target.name == NAME else b""
-                    path.write_bytes(head + path.read_bytes())
+                    publish(path, head + Door(path.parent).read(path, MAX_FILE if not head else MOST_TOML), 0o644)
                     os.replace(path, target)
                 path.unlink(missing_ok=True)
 
 
-def _object(made: Any) -> str:
+def _object(made: Any, tell: Tell) -> str:
     """`NAME:KEY=VALUE,..` for a data set or a transform."""
     if isinstance(made, ArrayDataset):
         raise Unnamed("samples in the memory of a program")
-    parameters = inspect.signature(type(made)).parameters
-    given = dict(made.get_config())
-    for name, value in given.items():  # a file of this directory is found from any other one, too
-        if name in parameters and "PathLike" in str(parameters[name].annotation) and isinstance(value, str) and value:
-            given[name] = os.path.abspath(value) if os.path.exists(value) else value
-    return object_text(type(made), given)
+    return object_text(type(made), made.get_config(), tell)
 
 
-def _toml(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(str(name))} = {_toml(item)}" for name, item in value.items()) + "}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    if isinstance(value, str):
-        return json.dumps(value).replace("\x7f", "\\u007f")
-    return {True: "true", False: "false"}[value] if isinstance(value, bool) else repr(value)
+def _code(tables: Mapping[str, Mapping[str, Any]], folder: Path) -> dict[str, str]:
+    """The SHA-256 of each file of code that the texts of a job name, by its path as the texts tell it."""
+    forms = {each.name: each.metadata["option"].form for each in fields(JobOptions)}
+    values = [tables["data"].get(name, "") for name in ("dataset", "transform")]
+    values += [value for name, value in tables["options"].items() if isinstance(forms[name], (Parts, Callbacks))]
+    found: dict[str, str] = {}
+    for text in (part for value in values for given in texts_in(value) for part in split_objects(given)):
+        if told := place_in(text):
+            for file in files_of(place_in(found_paths(text, folder, arguments=False))):
+                with contextlib.suppress(OSError):
+                    found[told if told.endswith(".py") else f"{told} ({file.name})"] = sha256_of(file)
+    return found
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """The texts in the value of an option: itself, those of a list or a table."""
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]:
+        if isinstance(each, str):
+            yield each
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_of(name)

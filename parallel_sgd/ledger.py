@@ -14,15 +14,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rpc.files import publish
 from rpc.logs import SUBMIT_LOGGER, get_logger
 
 from .progress import COLUMNS
+from .record.bounds import MOST_BLOCKS, MOST_EPOCHS
+from .record.door import MOST_TABLE, Door, RecordError
+from .record.tables import read_table, warn
 
 __all__ = ["Grid", "Ledger", "collect"]
 
 Table = NDArray[np.int64]
 EPOCH, BATCH, BLOCK, NODE, ATTEMPT, COMMITTED = range(len(COLUMNS))
 _MOST_TOLD = 5
+_LOWEST = np.array([1, 1, 0, -MOST_BLOCKS, 1, 0])
+_HIGHEST = np.array([MOST_EPOCHS, 1 << 53, MOST_BLOCKS, MOST_BLOCKS, 1 << 53, 1])
+_MOST_LACKING = 1 << 12
+"""Blocks that may be looked for beyond those that there are four times over: a table may claim any number of batches."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +77,7 @@ class Ledger:
 
     def save(self) -> None:
         text = [",".join(COLUMNS), *(",".join(map(str, row)) for row in self.rows.tolist())]
-        self.path.write_text("\n".join(text) + "\n", "utf-8")
+        publish(self.path, "\n".join(text) + "\n", 0o644)
 
     @classmethod
     def of(cls, tables: Sequence[Table], grid: Grid, path: Path = Path()) -> Ledger:
@@ -119,11 +127,17 @@ def _twice(
 def _holes(keys: Table, grid: Grid) -> list[str]:
     there = {tuple(key) for key in keys.tolist()}
     wanted: set[tuple[Any, ...]] = set()
+    room = 4 * len(keys) + _MOST_LACKING
     for epoch in range(1, grid.epochs + 1):
         batches, blocks = grid.batches, grid.blocks
         own = keys[keys[:, EPOCH] == epoch]
         if grid.resumed and epoch < grid.epochs and len(own):
             batches, blocks = int(own[:, BATCH].max()), int(own[:, BLOCK].max()) + 1
+        room -= batches * blocks
+        if room < 0:
+            return [
+                f"of epoch {epoch} {len(own)} of {batches * blocks} blocks were applied, and others of other epochs were not"
+            ]
         wanted.update((epoch, batch, block) for batch in range(1, batches + 1) for block in range(blocks))
     lacking = [f"{_place(key)} was not applied" for key in sorted(wanted - there)]
     return _shortened(lacking) + _shortened(
@@ -181,13 +195,18 @@ def collect(title: str, files: Mapping[int, list[Path]], grid: Grid) -> Ledger |
         return None
     contents: dict[bytes, int] = {}  # most workers have the same
     for node, path in found.items():
-        contents.setdefault(path.read_bytes(), node)
+        try:
+            contents.setdefault(Door(path.parent).read(path, MOST_TABLE), node)
+        except (OSError, RecordError) as error:
+            _log.warning("The ledger of node(%s) cannot be read: %s", node, error)
     tables = []
     for content, node in contents.items():
         try:
             tables.append(_table(content))
-        except ValueError as error:
-            _log.warning("The ledger of node(%s) cannot be read: %s", node, str(error)[:100])
+        except ValueError:  # one row of it may be the reason
+            columns, remark = read_table(Door(found[node].parent), found[node])
+            warn([remark])
+            tables.append(np.array([columns.get(name, []) for name in COLUMNS], np.float64).T.astype(np.int64))
     home = min(found)
     ledger = Ledger.of(tables, grid, found[home].parent / f"LEDGER-{title}.csv")
     ledger.save()
@@ -200,7 +219,7 @@ def collect(title: str, files: Mapping[int, list[Path]], grid: Grid) -> Ledger |
 def _table(content: bytes) -> Table:
     """The rows of a file, without one that was not written to its end.
 
-    Raises: ValueError for what is no ledger.
+    Raises: ValueError for what is no ledger, or has a row that cannot be one.
     """
     end = content.rfind(b"\n") + 1
     file = BytesIO(content[:end])
@@ -212,4 +231,7 @@ def _table(content: bytes) -> Table:
     table = np.loadtxt(file, np.int64, delimiter=",", ndmin=2)  # line by line: a list of all takes 30 times the file
     if table.shape[1] != len(COLUMNS):
         raise ValueError(f"its rows have {table.shape[1]} columns, not {len(COLUMNS)}")
+    low, high = table.min(axis=0), table.max(axis=0)
+    if (low < _LOWEST).any() or (high > _HIGHEST).any():
+        raise ValueError("it has a number that is out of its bounds")
     return table

@@ -49,6 +49,7 @@ def run_here(spec: JobSpec, arrays: Samples, followers: Followers | None = None)
         with reported(run, spec, (len(arrays[0]), len(arrays[2])), job_id) as outcome:
             result = _run_in(run, spec, arrays, job_id, followers)
             outcome.done(result, {}, result.ledger.problems if result.ledger else ())
+        write_run_manifest(run.path, job_id)
         result.report = outcome.page
         return result
 
@@ -140,7 +141,6 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
             files[node] += [found for found in files_in(folders[node]) if found not in files[node]]
     models = {node: worker.model for node, worker in workers.items()}
     batches = Batches(len(samples[0]), spec.options.block_size, spec.plan.assignment.block_count)
-    write_run_manifest(run.path, job_id, files)
     ledger = collect(title, files, spec.grid(batches.count, workers[min(workers)].epochs))
     return JobResult(figures, models, files, accounts, job_id, ledger=ledger)
 

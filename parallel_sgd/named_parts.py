@@ -22,6 +22,7 @@ from .batch_sync.sync.interface import ISyncType
 from .codec.interfaces import Codec
 from .names import UnknownName, find_class, known_classes, make_object, split_objects
 from .profiles.blockassignment.abstract import AbsBlockAssignment
+from .record.bounds import MOST_BLOCKS
 
 __all__ = ["AssignmentName", "CodecName", "OptimizerName", "RuleName", "SyncName"]
 
@@ -130,17 +131,20 @@ def _read(option: str, text: str, package: ModuleType, base: Any, forms: Mapping
         if word == name and bool(colon) == bool(takes_number):
             if not colon:
                 return kind
-            return kind(math.inf if number == "inf" else integer(f"{option} {word}:", number))
+            return kind(math.inf if number == "inf" else integer(f"{option} {word}:", number, MOST_BLOCKS))
     listed = _forms(package, 1, next(iter(forms)))
     return find_class(text, base, known_classes(package, base), option, tuple(listed))
 
 
-def integer(option: str, text: str) -> int:
-    """The integer that a text holds; raise UnknownName naming the option where it is none."""
+def integer(option: str, text: str, most: int) -> int:
+    """The integer up to `most` that a text holds; raise UnknownName naming the option where it is none."""
     try:
-        return int(text)
+        number = int(text)
     except ValueError:
-        raise UnknownName(f"{option} must be an integer, got {text!r}.") from None
+        raise UnknownName(f"{option} must be an integer, got {text[:60]!r}.") from None
+    if abs(number) > most:
+        raise UnknownName(f"{option} must be at most {most}, got {text[:60]}.")
+    return number
 
 
 READERS: Final[Mapping[str, Callable[[str, str], Any]]] = {

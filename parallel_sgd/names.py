@@ -5,15 +5,20 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import math
 import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from network.names import did_you_mean
+from rpc.user_code import raised_by
 
 
 class UnknownName(ValueError):
@@ -125,7 +130,55 @@ def _words(name: str) -> list[str]:
     return [name, *(name.removesuffix(end) for end in ("Optimizer", "BlockAssignment", "Assignment") if name.endswith(end))]
 
 
+Guard = Callable[[str, str], None]
+"""Is told the module or file that a text names, and the option, before anything of it runs; raises where it may not."""
+_guard: ContextVar[Guard | None] = ContextVar("guard of names", default=None)
+
+
+class CodeRefused(ValueError):
+    """A text names code that may not run here; the message says which, and what to do."""
+
+
+@contextmanager
+def guarded(guard: Guard) -> Iterator[None]:
+    """Have `guard` judge each module that a text names, in all that happens in the block: names lead to code nowhere else."""
+    token = _guard.set(guard)
+    try:
+        yield
+    finally:
+        _guard.reset(token)
+
+
+def place_in(text: str) -> str:
+    """Return the module or file of a class in the text of an object, "" for one that ships."""
+    return _ARGUMENTS.split(text.strip(), maxsplit=1)[0].rpartition(":")[0]
+
+
+def files_of(place: str) -> list[Path]:
+    """Return the files that run when a module, or a file, is imported, packages first; none where they cannot be found.
+
+    What these import in turn is not among them. Nothing is imported to find out.
+    """
+    if place.endswith(".py"):
+        return [Path(place).absolute()]
+    found, path = list[Path](), [os.getcwd(), *sys.path]
+    for name in (place.rsplit(".", depth)[0] for depth in range(place.count("."), -1, -1)):
+        try:
+            spec = PathFinder.find_spec(name, path)
+        except (ImportError, ValueError):  # such as a name with a zero in it
+            return []
+        if spec is None:
+            return []
+        path = list(spec.submodule_search_locations or ())
+        if spec.origin is not None and os.path.isfile(spec.origin):
+            found.append(Path(spec.origin).absolute())
+    return found
+
+
 def _module(place: str, option: str) -> ModuleType:
+    guard = _guard.get()
+    if guard is not None:
+        guard(place, option)
     try:
         if not place.endswith(".py"):
             _search("")  # a module beside the user, as with `python -m`
@@ -134,7 +187,8 @@ def _module(place: str, option: str) -> ModuleType:
     except UnknownName:
         raise
     except Exception as error:  # a user's module may raise what it likes
-        raise UnknownName(f"{option}: {place} cannot be imported: {type(error).__name__}: {error}.") from error
+        told = raised_by(error) or f"{type(error).__name__}: {error}"
+        raise UnknownName(f"{option}: {place} cannot be imported: {told}.") from error
 
 
 def _file_module(path: Path, option: str) -> ModuleType:
@@ -146,7 +200,11 @@ def _file_module(path: Path, option: str) -> ModuleType:
         raise UnknownName(f"{option}: the file {path} does not exist.")
     if known is not None or path.stem in sys.stdlib_module_names:
         raise UnknownName(f"{option}: {path} has the name of another module, {path.stem}; rename it.")
-    _search(str(path.parent.absolute()))
+    folder = str(path.parent.absolute())
+    spec = PathFinder.find_spec(path.stem, [folder]) if path.stem.isidentifier() else None
+    if spec is None or spec.origin is None or not os.path.samefile(spec.origin, path):
+        raise UnknownName(f"{option}: {path} must have the name of a module that nothing beside it hides; rename it.")
+    _search(folder)
     return importlib.import_module(path.stem)
 
 
@@ -214,13 +272,13 @@ def _arguments(text: str, found: Any, what: str) -> dict[str, Any]:
             raise UnknownName(f"{what} has no argument {key!r}{did_you_mean(key, parameters) or '.'} It takes {takes}")
         if key in arguments:
             raise UnknownName(f"{what}: {key!r} must be given once, got it twice")
-        if key in parameters and _is_text(parameters[key]) and isinstance(value, (bool, int, float)):
+        if key in parameters and is_text(parameters[key]) and isinstance(value, (bool, int, float)):
             value = match[2].strip()
         arguments[key] = value
     return arguments
 
 
-def _is_text(parameter: inspect.Parameter) -> bool:
+def is_text(parameter: inspect.Parameter) -> bool:
     """Whether it takes a text, so that 2020 may be the name of a column."""
     return parameter.annotation is str or str(parameter.annotation).startswith("str")
 
@@ -253,12 +311,34 @@ def literal(text: str) -> Any:
     return text
 
 
+def literal_text(value: Any) -> str:
+    """Return the text that `literal` reads as this value: None, a switch, a number, a text, a list, a tuple, a dict of these.
+
+    Raises: ValueError for a value that has no such text.
+    """
+    if type(value) is float and not math.isfinite(value):
+        if math.isnan(value):
+            raise ValueError("a number that is none, nan")
+        return "1e999" if value > 0 else "-1e999"  # which Python reads as what it overflows to
+    if type(value) in (bool, int, float, str, type(None)):
+        return repr(value)
+    if type(value) is list:
+        return f"[{', '.join(map(literal_text, value))}]"
+    if type(value) is tuple:
+        inside = ", ".join(map(literal_text, value))
+        return f"({inside},)" if len(value) == 1 else f"({inside})"
+    if type(value) is dict:
+        return "{" + ", ".join(f"{literal_text(key)}: {literal_text(item)}" for key, item in value.items()) + "}"
+    raise ValueError(f"an object of a program, {type(value).__name__}")
+
+
 def _split(text: str) -> list[str]:
     """The parts between commas that stand outside of brackets and quotation marks."""
-    parts, open_brackets, quote = [""], "", ""
+    parts, open_brackets, quote, escaped = [""], "", "", False
     for character in text:
         if quote:
-            quote = "" if character == quote else quote
+            quote = "" if character == quote and not escaped else quote
+            escaped = character == "\\" and not escaped
         elif character in "'\"":
             quote = character
         elif character in _PAIRS:

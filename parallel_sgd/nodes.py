@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from network.nodes import Address, NodeAssignment
+from nn.extension import check_like
 from rpc.files import parsed, read_text
 from rpc.forks import OwnProcess
 from rpc.launch import Launcher, LocalAgents, LocalLauncher, Offer, launcher_of, local_agents
@@ -205,6 +206,7 @@ def nodes_from(
     if isinstance(launcher, str):
         launcher = launcher_of(launcher, key_file, wait)
     made, offered = launcher if isinstance(launcher, Offer) else (launcher, None)
+    check_like(made, Launcher)
     if count is None and offered is not None:
         count = offered - (ps and not isinstance(made, LocalLauncher))
     if isinstance(made, LocalLauncher) and offered not in (None, count):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sized
 from importlib.util import find_spec
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from network import faults
 from network.values import encode
@@ -16,10 +16,13 @@ from nn import arguments
 from nn.callback import Callback
 from rpc import shipping, submit
 from rpc.files import is_safe_name
-from rpc.job import PORTABLE
+from rpc.job import BITS
 
 from .codec.choice import shown
 from .report import check_title as check_file_name
+
+if TYPE_CHECKING:
+    from .record.keys import SigningKey
 
 
 def instance(kind: type[Any]) -> Callable[[str, Any], Any]:
@@ -95,9 +98,9 @@ def threads(name: str, value: Any) -> int | str:
 
 
 def bits(name: str, value: Any) -> str | None:
-    if value not in (None, PORTABLE):
-        raise ValueError(f"'{name}' must be {PORTABLE!r} or None, got {value!r}")
-    return value  # type: ignore[no-any-return]
+    if value is not None and (not isinstance(value, str) or value not in BITS):
+        raise ValueError(f"'{name}' must be one of {', '.join(map(repr, BITS))}, or None, got {value!r}")
+    return value
 
 
 def fault(_name: str, value: Any) -> str:
@@ -114,6 +117,15 @@ def page(name: str, value: Any) -> bool:
     if switch(name, value) and not (find_spec("starlette") and find_spec("uvicorn")):
         raise ValueError(f"'{name}' needs Starlette and uvicorn, which are not installed: pip install parallel-sgd[page]")
     return bool(value)
+
+
+def signing_key(name: str, value: Any) -> SigningKey:
+    """The private key in a file."""
+    from .record.keys import SigningKey  # noqa: PLC0415 - for who signs
+
+    if not isinstance(value, (str, Path, SigningKey)):
+        raise TypeError(f"'{name}' must be the path of a private key, got {value!r}")
+    return value if isinstance(value, SigningKey) else SigningKey.read(Path(value), f"'{name}'")
 
 
 def directory(name: str, value: Any) -> Path:

@@ -6,19 +6,24 @@ Most values stand there as they are; any other kind of value has a class here th
 from __future__ import annotations
 
 import inspect
+import math
 import os
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
 
 from nn.callback import Callback
+from rpc.code_closure import is_user_file
+from rpc.places import without_places
 
 from .batch_sync.sync.interface import SyncSetting
+from .names import is_text, literal_text
 from .profiles import FixedBlocks
+from .record.paths import Tell, is_told
+from .record.plain import NoText, decoded, encoded
 
-
-class Unnamed(ValueError):
-    """Only a program can make it; the message says what it is."""
+Unnamed = NoText
+"""Only a program can make it; the message says what it is."""
 
 
 class Form:
@@ -35,8 +40,8 @@ class Form:
         """The value of what stands there."""
         return given
 
-    def write(self, value: Any) -> Any:
-        """What stands in the file for a value, None for nothing.
+    def write(self, value: Any, tell: Tell = os.path.abspath) -> Any:
+        """What stands in the file for a value, None for nothing; `tell` makes the text that stands for the path of a file.
 
         Raises: Unnamed for one that has no text.
         """
@@ -47,14 +52,14 @@ class Form:
 class LeftOut(Form):
     """What has another place in the file."""
 
-    def write(self, value: Any) -> None:
+    def write(self, value: Any, tell: Tell = os.path.abspath) -> None:
         pass
 
 
 class Text(Form):
     """A text in any case."""
 
-    def write(self, value: Any) -> Any:
+    def write(self, value: Any, tell: Tell = os.path.abspath) -> Any:
         return str(value)
 
 
@@ -68,30 +73,36 @@ class Threads(Text):
             raise ValueError(f"{option} must be an integer or auto, got {given!r}.") from None
 
 
+_MOST_DIGITS: Final = 19  # of a number of batches
+
+
 class OnceEvery(Form):
     """A number of batches, or a text; `off` for None."""
 
     def read(self, option: str, given: str) -> str | int:
-        return int(given) if given.isdecimal() else given
+        return int(given) if given.isdecimal() and len(given) < _MOST_DIGITS else given
 
-    def write(self, value: Any) -> str:
+    def write(self, value: Any, tell: Tell = os.path.abspath) -> str:
         return "off" if value is None else str(value)
 
 
 class PathOrText(Form):
     """The path of a file, or a text."""
 
-    def write(self, value: Any) -> Any:
-        return super().write(os.fspath(value) if isinstance(value, os.PathLike) else value)
+    def write(self, value: Any, tell: Tell = os.path.abspath) -> Any:
+        given = os.fspath(value) if isinstance(value, os.PathLike) else value
+        return super().write(tell(given) if isinstance(given, str) and os.path.exists(given) else given)
 
 
 class Pairs(Form):
     """KEY=VALUE, several times."""
 
-    kinds = (list,)
+    kinds = (list, dict)  # as a table, where the texts would not say all
     settings = {"action": "append", "default": [], "metavar": "KEY=VALUE"}
 
-    def read(self, option: str, given: list[str]) -> dict[str, float | int | str]:
+    def read(self, option: str, given: list[str] | dict[str, Any]) -> dict[Any, Any]:
+        if isinstance(given, dict):
+            return _decoded(option, given, dict)  # type: ignore[no-any-return]
         pairs: dict[str, float | int | str] = {}
         for text in given:
             key, separator, value = text.partition("=")
@@ -103,11 +114,13 @@ class Pairs(Form):
                 pairs[key] = value
         return pairs
 
-    def write(self, value: Mapping[Any, Any]) -> list[str]:
-        for key, item in value.items():
-            if not isinstance(key, str) or type(item) not in (int, float, str):
-                raise Unnamed(f"{key!r} has a value that no text stands for")
-        return [f"{key}={item}" for key, item in value.items()]
+    def write(self, value: Mapping[Any, Any], tell: Tell = os.path.abspath) -> Any:
+        texts = [f"{key}={item}" for key, item in value.items() if type(item) in (int, float, str)]
+        try:
+            same = repr(self.read("", texts)) == repr(dict(value))
+        except ValueError:
+            same = False
+        return texts if same else encoded(dict(value))
 
 
 class Weights(Form):
@@ -122,8 +135,8 @@ class Weights(Form):
         except ValueError:
             raise ValueError(f"{option} must be CLASS=WEIGHT with commas between them, got {given!r}.") from None
 
-    def write(self, value: Mapping[int, float] | None) -> str | None:
-        return None if value is None else ",".join(f"{label}={weight!r}" for label, weight in value.items())
+    def write(self, value: Mapping[int, float] | None, tell: Tell = os.path.abspath) -> str | None:
+        return None if not value else ",".join(f"{label}={weight!r}" for label, weight in value.items())
 
 
 class RuleParameters(Form):
@@ -133,15 +146,17 @@ class RuleParameters(Form):
     settings = {"default": "", "metavar": "A,B"}
 
     def read(self, option: str, given: str | list[Any] | dict[str, Any]) -> tuple[Any, ...] | dict[str, Any]:
-        if not isinstance(given, str):
-            return dict(given) if isinstance(given, dict) else tuple(given)
+        if isinstance(given, dict):
+            return _decoded(option, given, dict)  # type: ignore[no-any-return]
+        if isinstance(given, list):
+            return tuple(_decoded(option, given, list))
         try:
             return tuple(number(part) for part in given.split(",") if part.strip())
         except ValueError:
             raise ValueError(f"{option} must be numbers with commas between them, got {given!r}.") from None
 
-    def write(self, value: Any) -> Any:
-        return super().write(dict(value) if isinstance(value, Mapping) else list(value))
+    def write(self, value: Any, tell: Tell = os.path.abspath) -> Any:
+        return encoded(dict(value) if isinstance(value, Mapping) else list(value))
 
 
 class Parts(Form):
@@ -158,14 +173,29 @@ class Parts(Form):
     def read(self, option: str, given: Any) -> Any:
         return self.meant(option, given)
 
-    def write(self, value: Any) -> Any:
+    def write(self, value: Any, tell: Tell = os.path.abspath) -> Any:
         if isinstance(value, SyncSetting):
-            return f"{value.forms[0].partition(':')[0]}:{value.staleness:g}"
+            staleness = value.staleness
+            return f"{value.forms[0].partition(':')[0]}:{'inf' if staleness == math.inf else int(staleness)}"
         if isinstance(value, FixedBlocks):
             return f"fixed:{value.blocks}"
         if isinstance(value, Mapping):
-            return {str(key): class_text(kind) for key, kind in value.items()}
-        return None if value is None else class_text(value)
+            if wrong := [key for key in value if isinstance(key, str) and key.isdecimal()]:
+                raise Unnamed(f"parts by names that are numbers, {wrong[0]!r}")
+            return {str(key): self._named(kind, tell) for key, kind in value.items()}
+        return None if value is None else self._named(value, tell)
+
+    def _named(self, kind: Any, tell: Tell) -> str:
+        """The name of a class; of one of ours that no word stands for its module, too."""
+        text = class_text(kind, tell)
+        if ":" not in text:
+            try:
+                if _readers()[self.part]("", text) is kind:
+                    return text
+            except ValueError:
+                pass
+            return f"{kind.__module__}:{text}"
+        return text
 
 
 class Codecs(Parts):
@@ -189,38 +219,50 @@ class Callbacks(Form):
     def read(self, option: str, given: list[str]) -> list[Any]:
         return [] if given == ["none"] else [made for text in given for made in _readers()[self.part](option, text)]
 
-    def write(self, value: Any) -> list[str]:
-        return [self._text(made) for made in value]
+    def write(self, value: Any, tell: Tell = os.path.abspath) -> list[str]:
+        return [self._text(made, tell) for made in value]
 
-    def _text(self, made: Callback) -> str:
+    def _text(self, made: Callback, tell: Tell) -> str:
         """`get_config` must tell all arguments: no hash would show that one is another."""
         given, kind = made.get_config(), type(made)
         if untold := inspect.signature(kind).parameters.keys() - given.keys():
             raise Unnamed(f"{kind.__name__}, whose get_config() does not tell {', '.join(sorted(untold))}")
-        return object_text(kind, given)
+        return object_text(kind, given, tell, None)  # their files lie with the nodes
 
 
 class Writers(Callbacks):
-    """Likewise; those that have no text, or may have a password in it, are left out: no result depends on writers."""
+    """Likewise; those that have no text, or may have a password or a home in it, are left out: no result depends on writers."""
 
     part: ClassVar[str] = "writer"
 
-    def write(self, value: Any) -> list[str]:
-        return [text for made in value if (text := self._text(made))]
+    def write(self, value: Any, tell: Tell = os.path.abspath) -> list[str]:
+        return [text for made in value if (text := self._text(made, tell))]
 
-    def _text(self, made: Any) -> str:
+    def _text(self, made: Any, tell: Tell) -> str:
         kind = type(made)
         if not kind.__module__.startswith(f"{__package__}.writers.") or kind.__name__.startswith("_"):
             return ""
         values = ((name, getattr(made, name, None)) for name in inspect.signature(kind).parameters)
         given = {name: os.fspath(value) if isinstance(value, os.PathLike) else value for name, value in values}
-        return "" if "@" in str(given) else object_text(kind, given)
+        text = "" if "@" in str(given) else object_text(kind, given, tell, os.path.isabs)
+        return text if text == without_places(text) else ""
 
 
 def _readers() -> Mapping[str, Callable[[str, str], Any]]:
     from .named_parts import READERS  # noqa: PLC0415 - who gives classes does not load the tables of words
 
     return READERS
+
+
+def _decoded(option: str, given: Any, kind: type) -> Any:
+    """The plain data that stands in a job file. Raises: ValueError naming the option."""
+    try:
+        found = decoded(given)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{option} must be plain data: {error}.") from None
+    if not isinstance(found, kind):
+        raise ValueError(f"{option} must be {'a table' if kind is dict else 'a list'}, got {str(found)[:60]}.")
+    return found
 
 
 def number(text: str) -> float | int:
@@ -239,8 +281,8 @@ def check_plain(value: Any) -> None:
         raise Unnamed(f"an object of a program, {type(value).__name__}")
 
 
-def class_text(kind: Any) -> str:
-    """By what name the command line finds a class.
+def class_text(kind: Any, tell: Tell = os.path.abspath) -> str:
+    """By what name the command line finds a class; `tell` makes the text that stands for its file.
 
     Raises: Unnamed for one that is not where its module says.
     """
@@ -253,16 +295,43 @@ def class_text(kind: Any) -> str:
     file = getattr(place, "__file__", None)
     if module == "__main__" and file is None:
         raise Unnamed(f"a class of an interactive session, {name}")
-    return f"{os.path.abspath(file)}:{name}" if file and "." not in module else f"{module}:{name}"
+    return f"{tell(file)}:{name}" if file and "." not in module and not _is_installed(file) else f"{module}:{name}"
 
 
-def object_text(kind: type[Any], given: Mapping[str, Any]) -> str:
-    """`NAME:KEY=VALUE,..` for an object of this class with these arguments.
+def _is_installed(file: str) -> bool:
+    return not is_user_file(os.path.abspath(file))
 
-    Raises: Unnamed.
+
+def object_text(
+    kind: type[Any], given: Mapping[str, Any], tell: Tell, is_file: Callable[[str], bool] | None = os.path.exists
+) -> str:
+    """Return `NAME:KEY=VALUE,..` for an object of this class with these arguments.
+
+    Args:
+        kind: the class.
+        given: its arguments.
+        tell: makes the texts that stand for files.
+        is_file: which arguments that are paths name files of this machine; None where no argument does.
+
+    Raises:
+        Unnamed: There is no such text, also for an argument that would be taken for the path of a file, and is none.
     """
     check_plain(given)
-    return class_text(kind) + (":" if given else "") + ",".join(f"{name}={value!r}" for name, value in given.items())
+    parameters = inspect.signature(kind).parameters
+    texts = []
+    for name, value in given.items():
+        if is_file is not None and isinstance(value, str) and value:
+            if name in parameters and "PathLike" in str(parameters[name].annotation):
+                value = tell(value) if is_file(value) else value
+            elif is_told(value):
+                raise Unnamed(f"{kind.__name__} with {name}={value!r}, which would be taken for a path")
+        if name in parameters and is_text(parameters[name]) and isinstance(value, (bool, int, float)):
+            raise Unnamed(f"{kind.__name__} with {name}={value!r}, which would be taken for a text")
+        try:
+            texts.append(f"{name}={literal_text(value)}")
+        except ValueError as error:
+            raise Unnamed(f"{kind.__name__} with {name}, {error}") from None
+    return class_text(kind, tell) + (":" if given else "") + ",".join(texts)
 
 
 FORMS: Final[Mapping[str, Form]] = {

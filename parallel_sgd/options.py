@@ -27,7 +27,7 @@ from nn.gradient_descent import ADAMOptimizer
 from nn.gradient_descent.interface import IGradientDescent
 from nn.optimizer import IOptimizer, PSGDOptimizer
 from rpc import limits, submit
-from rpc.job import PORTABLE
+from rpc.job import BITS
 from rpc.logs import NORMAL
 
 from . import option_checks as check
@@ -37,6 +37,7 @@ from .checkpoint.schedule import AUTO, Every, checked_commits, checked_every
 from .codec.choice import CodecArgument
 from .option_fields import CODE, HERE, Option, Options, about, flag, known, option
 from .profiles import IIDBlockAssignment, ISetting
+from .record.bounds import bounded
 
 if TYPE_CHECKING:  # no worker without faults loads it
     from network.faults import FaultPlan
@@ -167,20 +168,21 @@ class JobOptions(Options):
     )
     blas_threads: int | Literal["auto"] = option(
         1,
-        "per worker, or 'auto' for the cores of the host divided by its jobs.",
+        "per worker, or 'auto' for the cores that it may use, divided by the jobs that share them.",
         check.threads,
         flag("--blas-threads", "training", "per worker, or auto", "threads", default="1"),
     )
-    bits: Literal["portable"] | None = option(
+    bits: Literal["portable", "SkylakeX", "Haswell"] | None = option(
         None,
-        "'portable': the same bits on every x86 CPU with AVX2, whose kernels all nodes take then, on one thread and without "
-        "NumPy's functions for AVX-512; a node that has none is refused. By default the fastest kernels that all nodes have.",
+        "'portable': the same bits on every x86 CPU with AVX2, on one thread and without NumPy's functions for AVX-512; "
+        "'SkylakeX', 'Haswell': these kernels. A node that cannot have them is refused. By default the first of "
+        "SkylakeX, Haswell that all nodes have.",
         check.bits,
         flag(
             "--bits",
             "training",
-            "portable: the same bits on every x86 CPU with AVX2 (default: the fastest kernels that all workers have)",
-            choices=(PORTABLE,),
+            "portable: the same bits on every x86 CPU with AVX2; or a set of BLAS kernels (default: the first that all have)",
+            choices=BITS,
         ),
     )
     on_failure: submit.Policy | None = option(
@@ -366,6 +368,35 @@ class JobOptions(Options):
         HERE,
     )
 
+    keep_data: float = option(
+        64,
+        "MiB of samples that are kept in the folder of the run, as `data.npz`, where the data set is made of arrays or frames "
+        "of the program, so that `psgd run` and `psgd verify` can repeat the run; 0 keeps none.",
+        check.number(0),
+        flag(
+            "--keep-data",
+            "output",
+            "keep up to so many MiB of samples in the run, where they are arrays of a program; 0 keeps none",
+            type=float,
+            metavar="MIB",
+        ),
+        HERE,
+    )
+    sign: Any = option(
+        None,
+        "the path of a private key (elliptic curve, PEM) with which the run is signed at its end, as `psgd sign` does. Needs "
+        "the extra `sign`.",
+        check.optional(check.signing_key),
+        flag(
+            "--sign",
+            "output",
+            "sign the run at its end with this private key (PEM); needs the extra sign (default: no)",
+            "left out",
+            metavar="KEY",
+        ),
+        HERE,
+    )
+
     @property
     def thread_count(self) -> int:
         """BLAS threads of each worker; 0 for its part of the cores of its host."""
@@ -379,7 +410,10 @@ class JobOptions(Options):
         title = self.mission_title if self.job_title is None else self.job_title
         epoch = self.epoch if self.epochs is None else self.epochs
         given = replace(self, job_title=None, mission_title=title, epochs=None, epoch=epoch)
-        return replace(given, **{name: about.check(name, getattr(given, name)) for name, about in options()})
+        checked = {name: about.check(name, getattr(given, name)) for name, about in options()}
+        for name, value in checked.items():  # what a job file could not say again is not trained either
+            bounded(f"options.{name}", value, name)
+        return replace(given, **checked)
 
 
 def options() -> Iterator[tuple[str, Option]]:

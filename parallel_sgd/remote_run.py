@@ -88,8 +88,8 @@ def run_on_agents(spec: JobSpec, arrays: Samples, followers: Followers | None = 
             raise Deposed(f"{error} 'psgd attach {job}' shows its progress again.") from error
         adopt(run.path, coordinator.files)
         result = _result(spec, coordinator, results, loop.recovery.restarts)
-        write_run_manifest(run.path, job, result.files)
         outcome.done(result, result.failures, result.ledger.problems if result.ledger else ())
+    write_run_manifest(run.path, job)
     result.report = outcome.page
     if isinstance(nodes, LocalNodes) and not result.failures:
         server = Parameter_Server if spec.server_keeps else None

@@ -4,13 +4,12 @@ Such a job has the work directories of its nodes in the folder of its run, so th
 ended well all files are at home; only the checkpoints that it takes to go on from its end stay. Nothing is deleted that is
 not known to be needless.
 
-The manifest stands beside `job.toml` when a run has ended, and is what `psgd verify` compares with: the hash of each file that
-it has left, its settings, and the chain of its epochs.
+The manifest stands beside `job.toml` when a run has ended, and `psgd verify` compares with it: the hash of each file that the
+run has left, its settings, the identities of the processes that trained, and the chain of its epochs.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -25,7 +24,7 @@ from typing import Any, Final
 from nn.model import Model
 from nn.model.history import VALIDATION
 from nn.tensor_files import ModelFileError, parse, read_file
-from rpc.files import parsed, publish, read_text, read_toml
+from rpc.files import publish
 from rpc.launch import LocalAgents
 from rpc.logs import SUBMIT_LOGGER, get_logger
 from rpc.submit import Run, RunFolder, node_folder
@@ -36,15 +35,21 @@ from .checkpoint.locate import FOLDER, WORK, HeldCheckpoints, stores_of_run, wor
 from .checkpoint.resume import NODES, RESUMES
 from .checkpoint.schedule import keeps
 from .history import JobHistory
-from .job_record import MODEL_FILE, NAME, write_job_file
+from .job_record import MODEL_FILE, NAME, add_identities, write_job_file
 from .ledger import Ledger
 from .progress import Position
+from .record.bounds import MOST_EPOCHS
+from .record.door import CutOff, Door, RecordError, is_plain
+from .record.files import MANIFEST, PAGE
+from .record.forms import Misfit, anything, list_of, map_of, record, text, whole
+from .record.hashes import sha256_of
+from .record.tables import read_hashes, read_identities
 from .spec import JobSpec
-from .weight_hashes import chain_of, hash_of, read_hashes
+from .weight_hashes import chain_of, hash_of
 
-MANIFEST: Final = "manifest.json"
-FORMAT: Final = "psgd.manifest/1"
-_CHUNK: Final = 1 << 20
+LOCK: Final = ".lock"
+_LATER: Final = (PAGE, "model.sig", "model.pub")  # made when the manifest is there: the page, a signature and its key
+FORMAT: Final = "psgd.manifest/2"
 _MOST: Final = 64 << 20  # bytes of a manifest
 _log = get_logger(SUBMIT_LOGGER)
 
@@ -58,7 +63,7 @@ class JobResult(dict[str, float]):
     `restarts`, how often the job was started again after a failure; `ledger`, whose copy of each block of each batch went into
     the weights (`ledger.Ledger`), None where each worker trains a model of its own; `history`, per epoch and step, of each
     worker and the mean (`history.JobHistory`), which is read from `files` when it is first asked for; `report`, the page of the
-    run (`run_page`), None where it could not be written.
+    run (`run_page`), None where it could not be written; `signature`, that of the run, None where it is not signed.
     """
 
     def __init__(
@@ -82,6 +87,12 @@ class JobResult(dict[str, float]):
         self.restarts = restarts
         self.ledger = ledger
         self.report: Path | None = None
+        self.signature: Path | None = None
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of the run, None where it has left no files."""
+        return next((path.parent.parent for paths in self.files.values() for path in paths), None)
 
     @cached_property
     def history(self) -> JobHistory:
@@ -182,7 +193,11 @@ def _move(file: Path | None, folder: Path) -> None:
 
 @dataclass(frozen=True)
 class RunManifest:
-    """`files` by their path below the run's folder, `settings` as in `job.toml`, `chain_of` epochs, hashes of the `start`."""
+    """The hashes of what a run has left.
+
+    `files` by their path below the run's folder, `settings` as in `job.toml`, `chain_of` epochs, hashes of the `start`, and by
+    node the identities of the processes that trained (`record.identity`).
+    """
 
     job: str
     files: Mapping[str, str]
@@ -190,6 +205,7 @@ class RunManifest:
     chain: list[list[Any]]
     format: str = FORMAT
     start: Mapping[str, str] = field(default_factory=dict)
+    nodes: Mapping[str, list[str]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, run: Path) -> RunManifest:
@@ -198,45 +214,77 @@ class RunManifest:
         Raises: ValueError naming the file and what is wrong with it.
         """
         path = run / MANIFEST
+        door = Door(run)
         try:
-            made = cls(**parsed(json.loads, read_text(path, _MOST)))
+            content = door.json(MANIFEST)
         except FileNotFoundError:
             raise ValueError(f"There is no {path}: the run has not ended well, or not yet.") from None
-        except OSError as error:
-            raise ValueError(f"The manifest {path} cannot be read: {error.strerror or error}.") from error
-        except (ValueError, TypeError) as error:
+        except CutOff as error:
             raise ValueError(f"The manifest {path} is half written or damaged: {error}.") from error
+        try:
+            made = cls(**_FORM("", content))
+        except (Misfit, TypeError) as error:
+            told = str(error) if isinstance(error, Misfit) else f"is half written or damaged: {error}"
+            raise RecordError(f"The manifest {path} {told}.") from error
         if made.format != FORMAT:
             raise ValueError(f"The manifest {path} is of another version: {made.format!r}, this release reads {FORMAT!r}.")
-        kinds = ((made.job, str), (made.files, dict), (made.settings, dict), (made.chain, list), (made.start, dict))
-        if not all(isinstance(value, kind) for value, kind in kinds):
-            raise ValueError(f"The manifest {path} is damaged: it must hold a job, files, settings, a chain and a start.")
+        for name in made.files:
+            if not is_plain(name):
+                raise RecordError(
+                    f"The manifest {path} cannot be used: 'files' must have plain paths below the folder, got {name[:80]!r}."
+                )
         return made
 
 
-def write_run_manifest(run: Path, job: str, files: Mapping[int, Iterable[Path]]) -> None:
-    """Write that of a run whose `files` are at home; the run has its result, so a full disk is a warning."""
+_FORM: Final = record(
+    {
+        **dict.fromkeys(("job", "format"), text),
+        **dict.fromkeys(("files", "start"), map_of(text)),
+        "settings": map_of(anything),
+        "nodes": map_of(list_of(rest=text)),
+        "chain": list_of(rest=list_of(whole(1, MOST_EPOCHS), text)),
+    },
+    ("job", "files", "settings", "chain"),
+)
+
+
+def write_run_manifest(run: Path, job: str) -> None:
+    """Write the manifest of a run whose files are at home. The run has its result, so a full disk is a warning."""
     try:
-        _write(run, job, files)
+        _write(run, job)
     except (OSError, ModelFileError) as error:
         _log.warning("The manifest of the run cannot be written: %s.", getattr(error, "strerror", None) or error)
 
 
-def _write(run: Path, job: str, files: Mapping[int, Iterable[Path]]) -> None:
-    mine = [run / NAME, run / MODEL_FILE]
-    everything = [*mine, *(path for paths in files.values() for path in paths)]
-    root = run.resolve()
-    below = (path for path in map(Path.resolve, everything) if path.is_relative_to(root))
-    hashes = {str(path.relative_to(root)): sha256_of(path) for path in below}
+def _write(run: Path, job: str) -> None:
+    nodes = read_identities(run)
+    add_identities(run, nodes)
     arrays, _ = parse(read_file(run / MODEL_FILE), sealed=False)
-    start = {name: hash_of(array) for name, array in arrays.items()}
-    manifest = RunManifest(job, hashes, read_toml(run / NAME), chain_of(read_hashes(run)), start=start)
+    manifest = RunManifest(
+        job,
+        {name: sha256_of(run / name) for name in files_of(run)},
+        Door(run).toml(NAME),
+        chain_of(read_hashes(run)),
+        start={name: hash_of(array) for name, array in arrays.items()},
+        nodes={str(node): texts for node, texts in nodes.items()},
+    )
     publish(run / MANIFEST, json.dumps(asdict(manifest), indent=1) + "\n", 0o644)
 
 
-def sha256_of(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while part := file.read(_CHUNK):
-            digest.update(part)
-    return digest.hexdigest()
+def files_of(run: Path) -> list[str]:
+    """Return the files of a run that its manifest names, by their path below its folder.
+
+    These are all but the manifest itself and the page, which may be made anew, locks, links, the checkpoints, which may be
+    deleted, and the work directories of local workers, which end with them.
+    """
+    record = Run.read(run)
+    passed_over = {FOLDER, *(() if record is None else map(str, record.about.get(WORK, ())))}
+    found = []
+    for folder, folders, names in os.walk(run):
+        folders[:] = sorted(name for name in folders if name not in passed_over and not os.path.islink(Path(folder, name)))
+        for name in sorted(names):
+            path = Path(folder, name)
+            top = path.parent == run and (name in (MANIFEST, *_LATER) or path.suffix == LOCK)
+            if not top and not path.is_symlink():
+                found.append(path.relative_to(run).as_posix())
+    return found

@@ -6,10 +6,11 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from io import BufferedReader
 from itertools import takewhile
 from pathlib import Path
 
-from rpc.files import append, publish
+from rpc.files import append, open_below, publish
 from rpc.logs import get_logger
 
 _MODE = 0o666  # less what the user's mask takes away
@@ -82,10 +83,10 @@ class Earlier:
         """The rows of the table that `path` continues, up to the position, of a ledger all; none where it has other columns."""
         kind = path.name.partition("-")[0]
         found = [self.folder / path.name, *sorted(self.folder.glob(f"{kind}-*-N({node_id}).csv"))]
-        source = next((file for file in found if file.is_file()), None)
-        if source is None:
+        opened = next(filter(None, (_opened(self.folder, file.name) for file in found)), None)
+        if opened is None:
             return []
-        with source.open(newline="", encoding="utf-8", errors="replace") as file:
+        with io.TextIOWrapper(opened, "utf-8", "replace", newline="") as file:
             rows = csv.reader(file)
             if next(rows, None) != list(head):
                 return []
@@ -100,34 +101,18 @@ class Earlier:
             return True
         if kind == "EV":
             return number < self.position[0]
-        by_epoch = kind in ("TI", "WH")
+        by_epoch = kind in ("TI", "WH", "ID")
         epoch = row[0] if by_epoch else row[1]
         if not (epoch.isdecimal() and (by_epoch or row[2].isdecimal())):
             return False
+        if kind == "ID" and self.position[1]:  # a process that has begun the epoch that goes on
+            return int(epoch) <= self.position[0] + 1
         return int(epoch) <= self.position[0] if by_epoch else (int(epoch) - 1, int(row[2]) - 1) < self.position
 
 
-Column = list[float | str]
-
-
-def read_columns(path: Path) -> dict[str, Column]:
-    """The columns of a table by name, numbers as floats, less rows that are not whole; none where it cannot be read."""
+def _opened(folder: Path, name: str) -> BufferedReader | None:
+    """A table of an earlier run, if it is a regular file."""
     try:
-        text = path.read_text("utf-8", "replace")
-        head, *rows = csv.reader(io.StringIO(text[: text.rfind("\n") + 1], newline=""))  # what follows is half a row
-    except (OSError, ValueError, csv.Error):
-        return {}
-    return dict(zip(head, values_of(rows, len(head)), strict=True))
-
-
-def values_of(rows: Iterable[Sequence[str]], count: int) -> list[Column]:
-    """Of rows with `count` fields, others are left out, the columns."""
-    whole = [row for row in rows if len(row) == count]
-    return [[_value(row[place]) for row in whole] for place in range(count)]
-
-
-def _value(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
+        return open_below(folder, [name])
+    except OSError:
+        return None

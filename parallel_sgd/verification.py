@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from nn.dataset.interface import AbsDataset, row_borders
 from nn.tensor_files import ModelFileError, parse, read_file
-from rpc.files import read_toml
 from rpc.logs import SUBMIT_LOGGER, get_logger
 from rpc.submit import Run, node_folder
 
@@ -21,11 +20,14 @@ from .channel import Parameter_Server
 from .checkpoint.choose import Choice, choose
 from .checkpoint.locate import FOLDER, HeldCheckpoints, stores_of_run
 from .checkpoint.snapshot import VALUE, CheckpointError, Snapshot
-from .checkpoint.store import position_of
+from .checkpoint.store import Disk, position_of
 from .job_file import JobFile
 from .job_record import MODEL_FILE, NAME
-from .run import RunManifest, sha256_of
-from .weight_hashes import Epochs, chain_of, hash_of, read_hashes
+from .record.door import Door
+from .record.kept_data import DATA_FILE, load_kept
+from .record.tables import read_hashes
+from .run import RunManifest
+from .weight_hashes import Epochs, hash_of
 
 _MOST_RANGES: Final = 4  # of rows, in a sentence
 _log = get_logger(SUBMIT_LOGGER)
@@ -33,25 +35,27 @@ _log = get_logger(SUBMIT_LOGGER)
 
 def damages(run: Path, manifest: RunManifest) -> Iterator[str]:
     """What is not as the manifest says, by file, and where it can be told by setting, epoch and variable."""
-    epochs = read_hashes(run)
+    epochs, door = read_hashes(run), Door(run)
     for name, expected in manifest.files.items():
         path = run / name
         try:
-            found = sha256_of(path)
-        except OSError as error:
+            found = door.sha256(name)
+        except FileNotFoundError as error:
             yield f"{name} cannot be read: {error.strerror}"
             continue
         if found != expected:
             yield f"{name} was changed{_where(path, manifest, epochs)}"
-    for (epoch, expected), (_, found) in zip(manifest.chain, chain_of(epochs), strict=False):
-        if expected != found:
-            yield f"the tables of the weights (WH-*.csv) were changed in epoch {epoch}"
-            return
 
 
 def _where(path: Path, manifest: RunManifest, epochs: Epochs) -> str:
     if path.name == NAME:
         return f": {'; '.join(changed_settings(path, manifest)) or 'in its layout'}"
+    if path.name == DATA_FILE:
+        try:
+            differs = "; ".join(differing_rows(manifest.settings.get("rows", {}), load_kept(path, None)))
+        except (OSError, ValueError) as error:
+            return f": {error}"
+        return f": {differs}" if differs else ", outside of the samples"
     known: Mapping[str, Collection[str]] = {}
     if path.name == MODEL_FILE and manifest.start:  # an older run has none
         when, known = "at the start", {name: (value,) for name, value in manifest.start.items()}
@@ -78,7 +82,7 @@ def damaged_checkpoints(run: Path, epochs: Epochs) -> Iterator[str]:
             continue
         name, known = path.relative_to(run), epochs.get(position.epoch, {}) if position.batch == 0 else {}
         try:
-            content = read_file(path)
+            content = Disk().read(path)
             arrays, _ = parse(content, sealed=False)
         except (ModelFileError, OSError) as error:
             yield f"{name} cannot be read: {error}"
@@ -98,16 +102,27 @@ def changed_data(file: JobFile, data: AbsDataset) -> str:
     """What of a data set is not as the run had it, by array, rows, file and epoch; "" if nothing is."""
     if file.data_sha256 == data.checksum():
         return ""
-    now, found = data.row_checksums(), []
-    for name, was in file.rows.items():
-        if differs := rows_that_differ(was, now[name]):
-            source = data.source_of(name)
-            found.append(f"{name}{f' ({source})' if source else ''}: {differs}")
+    found = differing_rows(file.rows, data)
     said = "; ".join(found)
     if not said:  # an older run, which has no more
         return f"the SHA-256 of its samples is {data.checksum()}, {file.path} has {file.data_sha256}"
     use = "trained" if any(each.startswith("train") for each in found) else "evaluated"
     return f"{said}; so every epoch would be {use} on others"
+
+
+def differing_rows(rows: Mapping[str, str], data: AbsDataset) -> list[str]:
+    """Return which rows of a data set are not those of a run, by array and file.
+
+    Args:
+        rows: `row_checksums` of the data set that the run had.
+        data: the data set of today.
+    """
+    now, found = data.row_checksums(), []
+    for name, was in rows.items():
+        if differs := rows_that_differ(was, now[name]):
+            source = data.source_of(name)
+            found.append(f"{name}{f' ({source})' if source else ''}: {differs}")
+    return found
 
 
 def rows_that_differ(was: str, now: str) -> str:
@@ -140,7 +155,7 @@ def rows_that_differ(was: str, now: str) -> str:
 def changed_settings(path: Path, manifest: RunManifest) -> list[str]:
     """What a job file says otherwise than the one of the run did."""
     try:
-        now = read_toml(path)
+        now = Door(path.parent).toml(path.name)
     except (OSError, ValueError) as error:
         return [str(error)]
     was, is_now = _flat(manifest.settings), _flat(now)

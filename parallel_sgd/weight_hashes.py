@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-
-from .table import read_columns
 
 Array = NDArray[Any]
 HASH_COLUMNS: Final = ("Epoch", "Variable", "SHA256")
@@ -28,18 +25,6 @@ def hash_of(value: Array) -> str:
     digest = hashlib.sha256(f"{plain.dtype.str}{value.shape}\n".encode())
     digest.update(plain.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
-
-
-def read_hashes(run: Path) -> dict[int, dict[str, dict[int, str]]]:
-    """Those in the tables of a run's workers; rows that are not whole are left out."""
-    found: dict[int, dict[str, dict[int, str]]] = {}
-    for table in sorted(run.glob("Node-*-Retrieve/WH-*.csv")):
-        node = int(table.parent.name.split("-")[1])
-        columns = read_columns(table)
-        for epoch, variable, value in zip(*(columns.get(name, []) for name in HASH_COLUMNS), strict=True):
-            if isinstance(epoch, float):
-                found.setdefault(int(epoch), {}).setdefault(str(variable), {})[node] = str(value)
-    return found
 
 
 def chain_of(epochs: Epochs) -> list[list[Any]]:

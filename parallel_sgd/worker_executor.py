@@ -16,7 +16,7 @@ from nn.dataset import checksum_of
 from nn.model import Model
 from nn.threads import describe_blas
 from rpc import Communication
-from rpc.files import when_there_is_room
+from rpc.files import publish, when_there_is_room
 from rpc.monitor import job_monitor
 
 from .batches import Batches
@@ -130,7 +130,7 @@ class WorkerExecutor(JobExecutor):
             return
         try:
             for name, content in zip(RECORD_FILES, (record.encode(), self._parts[MODEL].tobytes()), strict=True):
-                (folder / name).write_bytes(content)
+                publish(folder / name, content)
                 self._record.append(folder / name)
         except OSError as error:
             self.logger.warning("What the run is cannot be kept for later: %s.", error.strerror)

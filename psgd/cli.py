@@ -40,6 +40,7 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "report": Command("psgd.pages", "report", "write the page of a run again, from the files in its folder"),
         "page": Command("psgd.pages", "page", "show a run of this machine in a browser while it goes on"),
         "verify": Command("psgd.jobs", "verify", "compare a run with its manifest, and compute epochs of it again"),
+        "sign": Command("psgd.jobs", "sign", "sign a run with a key of your own, so that others see who stands for it"),
         "worker": Command("psgd.agents", "worker", "serve jobs on this machine"),
         "doctor": Command("psgd.agents", "doctor", "examine workers: who reaches whom, versions, clocks, what is wrong"),
         "launch": Command("psgd.launch", "launch", "run a script on several workers, which may come and go"),

@@ -26,6 +26,7 @@ def run(parser: argparse.ArgumentParser) -> Task:
     parser.set_defaults(post_mortem=None)
     defaults = _told_apart(parser)
     parser.add_argument("job_file", metavar="JOB.TOML", help="of a run's folder, or that folder, such as runs/latest")
+    _add_code(parser)
     return partial(_with_all, repeat.run, defaults)
 
 
@@ -36,14 +37,41 @@ def verify(parser: argparse.ArgumentParser) -> Task:
     defaults = _told_apart(described)
     parser.epilog = (
         "Epochs are computed in this process, by as many workers as the run had, unless other workers are named. "
-        "Exit codes: 0 all is equal, 1 something is not, 2 wrong argument or file, or a run that cannot be computed again."
+        "Exit codes: 0 all is equal, 1 something is not, or not signed as it must be, 2 wrong argument or "
+        "file, or a run that cannot be computed again."
     )
     parser.add_argument("run", metavar="RUN", help="the folder of a run, such as runs/latest")
     parser.add_argument("--epoch", type=positive, metavar="K", help="this epoch, from the nearest checkpoint (default: all)")
     options.add_nodes(parser, "by N workers: of this process, or of the node file", None)
     parser.add_argument("--local", type=positive, metavar="N", help="by N workers of this machine")
+    _add_code(parser)
+    parser.add_argument("--signer", metavar="KEY.PUB", help="the run must be signed by the owner of this public key (PEM)")
     options.add_output(parser)
     return partial(_with_all, repeat.verify, defaults)
+
+
+def _add_code(parser: argparse.ArgumentParser) -> None:
+    code = parser.add_mutually_exclusive_group()
+    code.add_argument(
+        "--allow-code",
+        action="store_true",
+        help="import the files of code that the job names, each of which is told with its SHA-256 (default: only those that "
+        "lie outside of the folder and whose hash its manifest lists)",
+    )
+    code.add_argument("--no-code", action="store_true", help="import no code that the job names, whatever the manifest lists")
+
+
+def sign(parser: argparse.ArgumentParser) -> Task:
+    """Configure `psgd sign`."""
+    parser.epilog = (
+        "Signs the manifest of the run and all files that it names, as model.sig in its folder, in the format of OpenSSF model "
+        "signing. A key pair: openssl ecparam -name prime256v1 -genkey -noout -out my.key; openssl ec -in my.key -pubout -out "
+        "my.pub. Exit codes: 0 signed, 2 wrong argument, key or file, or a run that is not what its manifest says."
+    )
+    parser.add_argument("run", metavar="RUN", help="the folder of a run, such as runs/latest")
+    parser.add_argument("--key", required=True, metavar="KEY", help="your private key (PEM); the extra sign is needed")
+    options.add_output(parser)
+    return partial(carry_out, repeat.sign)
 
 
 def _told_apart(parser: argparse.ArgumentParser) -> dict[str, Any]:

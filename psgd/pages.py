@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,13 +18,14 @@ from parallel_sgd.commands.nodes import all_nodes
 from parallel_sgd.commands.output import EXIT_NETWORK
 
 if TYPE_CHECKING:
+    from parallel_sgd.record.door import Door
+    from parallel_sgd.record.tables import Columns
     from parallel_sgd.run_page.sources import Source
 
 Task = Callable[[argparse.Namespace], int]
 RUN = "runs/latest"
 FAILED, USAGE = 1, 2
 _FORMAT = 1  # of outcome.json
-_ABOUT = ("job.json", "outcome.json")
 
 
 def report(parser: argparse.ArgumentParser) -> Task:
@@ -67,39 +67,37 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _problem_of(run: Path) -> str:
-    """Why that is no folder of a run that this release can show; "" if it is."""
+def _problem_of(run: Path) -> tuple[str, Sequence[str]]:
+    """Why that is no folder of a run that this release can show, "" if it is; and which of its files are cut off."""
     from parallel_sgd.run_page import RunRecords  # noqa: PLC0415 - with all that it imports, once it is needed
 
     try:
         if not os.listdir(run):
-            return "it is empty: its run has not begun"
-        for name in _ABOUT:
-            with contextlib.suppress(FileNotFoundError):
-                (run / name).open("rb").close()
-        records = RunRecords.read(run)
+            return "it is empty: its run has not begun", ()
+        records = RunRecords.read(run, read=_unread)
     except FileNotFoundError:
-        return "there is no such folder"
+        return "there is no such folder", ()
     except OSError as error:
-        return f"{error.filename} cannot be read: {error.strerror}"
+        return f"{error.filename} cannot be read: {error.strerror}", ()
     made = records.outcome.get("format", _FORMAT)
     if made != _FORMAT:
-        return f"its outcome.json has the format {made!r}, and this release reads {_FORMAT}: a newer release has written it"
+        said = f"its outcome.json has the format {made!r}, and this release reads {_FORMAT}: a newer release has written it"
+        return said, ()
+    if records.problems:
+        return records.problems[0], ()
     if records.run is None and not records.tables:
-        half = _cut_off(run)
-        return f"its {half[0]} is cut off, and there is no table" if half else "there is no job.json and no table"
-    return ""
+        half = records.cut_off
+        return (f"its {half[0]} is cut off, and there is no table" if half else "there is no job.json and no table"), ()
+    return "", records.cut_off
 
 
-def _cut_off(run: Path) -> list[str]:
-    return [name for name in _ABOUT if (run / name).exists() and not _is_json(run / name)]
+def _unread(door: Door, name: str) -> Columns:
+    """Look only if a table can be opened."""
+    from parallel_sgd.record.door import MOST_TABLE  # noqa: PLC0415 - as above
 
-
-def _is_json(path: Path) -> bool:
-    try:
-        return isinstance(json.loads(path.read_text("utf-8")), dict)
-    except (OSError, ValueError):
-        return False
+    with contextlib.suppress(FileNotFoundError):
+        door.open(name, MOST_TABLE).close()
+    return {}
 
 
 def _folder_of(run: Path) -> Path:
@@ -110,19 +108,21 @@ def _folder_of(run: Path) -> Path:
     return run if found is None else found.path
 
 
-def _check(run: Path) -> None:
-    """Raises: ValueError saying why that is no folder of a run."""
-    if problem := _problem_of(_folder_of(run)):
+def _check(run: Path) -> Sequence[str]:
+    """Which files of the run are cut off. Raises: ValueError saying why that is no folder of a run."""
+    problem, half = _problem_of(_folder_of(run))
+    if problem:
         raise ValueError(f"'run' must be the folder of a run, as {RUN}, got {str(run)!r}: {problem}")
+    return half
 
 
 def _report(given: argparse.Namespace) -> int:
     from parallel_sgd.run_page import write_report  # noqa: PLC0415 - as above
 
     try:
-        _check(given.run)
+        half = _check(given.run)
         folder = _folder_of(given.run).resolve()
-        if half := _cut_off(folder):
+        if half:
             _say(f"{folder / half[0]} is cut off or damaged: the page is made without it")
         sys.stdout.write(f"{write_report(folder)}\n")
     except ValueError as error:

@@ -6,6 +6,7 @@ memory. Nothing is written through a link. And files and names of others, taken 
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import errno
 import json
@@ -36,6 +37,8 @@ ROOM_SECONDS: Final = 20.0
 MOST_BYTES: Final = 4 << 20
 """Of a file that lists hosts, sets up an agent or describes a job."""
 _MOST_HEAD: Final = 1 << 12
+_UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+NOT_REGULAR: Final = "it is no regular file of its own"
 PAUSE_SECONDS: Final = 0.5
 """Between two tries to write to a full disk."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._ ()+-]{0,127}")
@@ -65,8 +68,8 @@ def write_private(path: Path, text: str, *, lasting: bool = False) -> None:
         sync_folder(path.parent)
 
 
-def publish(path: Path, text: str, mode: int = PRIVATE) -> None:
-    """Write a file that appears with its whole content, in a folder in which others may write, too.
+def publish(path: Path, text: str | bytes, mode: int = PRIVATE) -> None:
+    """Write a file that appears with its whole content, in a folder in which others may write, too; a link in its place goes.
 
     Raises: OSError; then nothing is left behind.
     """
@@ -74,7 +77,7 @@ def publish(path: Path, text: str, mode: int = PRIVATE) -> None:
     _replace(path, draft, text, os.O_EXCL, mode, lasting=True)  # also where the folder is on another machine
 
 
-def _replace(path: Path, draft: Path, text: str, flags: int, mode: int, lasting: bool) -> None:
+def _replace(path: Path, draft: Path, text: str | bytes, flags: int, mode: int, lasting: bool) -> None:
     try:
         descriptor = open_to_write(draft, flags, mode)
         try:
@@ -92,6 +95,8 @@ def _replace(path: Path, draft: Path, text: str, flags: int, mode: int, lasting:
 
 def read_text(path: Path, most: int = MOST_BYTES) -> str:
     """The text of a file of at most `most` bytes; a pipe that a shell has made of a command's output is one, too.
+
+    A byte order mark before it, which some editors write, is no part of it.
 
     Raises: OSError, ValueError when it is longer, or not UTF-8.
     """
@@ -113,7 +118,12 @@ def read_toml(path: Path) -> dict[str, Any]:
 
     Raises: OSError, ValueError saying where it is wrong.
     """
-    return parsed(tomllib.loads, read_text(path))
+    return parsed_toml(read_text(path))
+
+
+def parsed_toml(text: str) -> dict[str, Any]:
+    """Return what a text in TOML holds. Raises: ValueError saying where it is wrong."""
+    return parsed(tomllib.loads, text)
 
 
 def open_unlinked(path: Path | str, folder: int | None = None) -> BufferedReader:
@@ -121,11 +131,61 @@ def open_unlinked(path: Path | str, folder: int | None = None) -> BufferedReader
 
     With `folder`, a descriptor, the path begins there. Raises: OSError, also for what is no regular file.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link, a socket
+            raise OSError(error.errno, NOT_REGULAR) from error
+        raise
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise OSError(0, "it is no regular file of its own")
+        raise OSError(errno.EINVAL, NOT_REGULAR)
     return open(descriptor, "rb")
+
+
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+def open_folder(root: Path | str, way: Sequence[str] = ()) -> int:
+    """Open the folder at the end of a way below `root` and return its descriptor.
+
+    The root may be named by a link, because its owner has chosen the name; what is below it may not.
+
+    Raises: OSError, also for a link or no folder on the way, and for a step that leads elsewhere than one folder down.
+    """
+    folder = os.open(root, _FOLDER)
+    for name in way:
+        outer = folder
+        try:
+            folder = os.open(_plain(name), _FOLDER | os.O_NOFOLLOW, dir_fd=outer)
+        finally:
+            os.close(outer)
+    return folder
+
+
+def open_below(root: Path | str, way: Sequence[str]) -> BufferedReader:
+    """Open a regular file by the way to it below `root`: no link below the root is followed, no pipe or device is waited for.
+
+    Raises: OSError, also for what is no regular file, and for a way that leads elsewhere than down.
+    """
+    folder = open_folder(root, way[:-1])
+    try:
+        return open_unlinked(_plain(way[-1] if way else ""), folder)
+    finally:
+        os.close(folder)
+
+
+def read_below(root: Path | str, way: Sequence[str], most: int = MOST_BYTES) -> str:
+    """Return the text of a file of at most `most` bytes, opened as by `open_below`. Raises: OSError, ValueError."""
+    with open_below(root, way) as file:
+        return _text(file.read(most + 1), most)
+
+
+def _plain(name: str) -> str:
+    """The name, if it is that of something in a folder. Raises: OSError."""
+    if name in ("", ".", "..") or "/" in name or "\0" in name:
+        raise OSError(errno.EINVAL, "it must be a plain path below the folder")
+    return name
 
 
 def open_to_write(path: Path, flags: int, mode: int = PRIVATE) -> int:
@@ -222,7 +282,13 @@ def when_there_is_room(write: Callable[[], Result], what: str, logger: logging.L
 def _text(content: bytes, most: int) -> str:
     if len(content) > most:
         raise ValueError(f"it must have at most {most} bytes")
-    return content.decode("utf-8")
+    if content.startswith(_UTF_16):
+        raise ValueError("it is UTF-16 text; save it as UTF-8")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        what = f"byte 0x{content[error.start]:02x} at position {error.start} is no UTF-8 text"
+        raise ValueError(f"{what}; save it as UTF-8") from error
 
 
 def sync_folder(folder: Path) -> None:
@@ -234,9 +300,9 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _write(descriptor: int, text: str) -> int:
+def _write(descriptor: int, text: str | bytes) -> int:
     """Write all of it; a disk that becomes full takes a part first. Returns the number of bytes."""
-    data = text.encode("utf-8", "backslashreplace")
+    data = text.encode("utf-8", "backslashreplace") if isinstance(text, str) else text
     written = 0
     while written < len(data):
         written += os.write(descriptor, data[written:])

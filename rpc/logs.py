@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from io import TextIOWrapper
@@ -34,12 +34,13 @@ def _private(path: str, flags: int) -> int:
 class CleanFormatter(logging.Formatter):
     """Formats a record so that what peers sent can neither act on a terminal nor pass for a line of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, told: Callable[[str], str] = str) -> None:
         super().__init__(_FORMAT, _TIME)
+        self._told = told
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, its continuation lines indented, control characters but tabs shown as escapes."""
-        return clean_lines(super().format(record))
+        """The line as `told` tells it, its continuation lines indented, control characters but tabs shown as escapes."""
+        return clean_lines(self._told(super().format(record)))
 
 
 class _CleanFilter(logging.Filter):

@@ -37,8 +37,12 @@ OPTIONAL = {
     "parallel_sgd": {"matplotlib", "mlflow", "pandas", "starlette", "tensorboardX", "uvicorn"},
     "psgd": set[str](),
 }
-# a module that puts the package behind another one's interface, and that nothing else imports, needs that one
-ADAPTERS = {"nn/sklearn.py": {"sklearn"}}
+# a module that puts another package behind an interface, and is itself imported when that is asked for, needs that one
+ADAPTERS = {
+    "nn/sklearn.py": {"sklearn"},
+    "parallel_sgd/record/keys.py": {"cryptography"},
+    "parallel_sgd/record/openssf.py": {"cryptography", "model_signing"},
+}
 
 
 class Import(NamedTuple):

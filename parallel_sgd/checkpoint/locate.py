@@ -92,7 +92,9 @@ def stores_of(jobs: Path, job: str) -> list[Store]:
 
 def stores_below(directory: Path, job: str | None = None) -> list[Store]:
     """Those of the nodes of a job within one process, that left its files in `directory`: of `job`, else of the last one."""
-    folders = sorted(f for f in directory.glob("Node-*-Retrieve") if _RETRIEVED.fullmatch(f.name) and f.is_dir())
+    folders = sorted(
+        f for f in directory.glob("Node-*-Retrieve") if _RETRIEVED.fullmatch(f.name) and f.is_dir() and not f.is_symlink()
+    )
     for folder in folders:
         newest = None if job is not None else Store(folder / FOLDER).newest()
         job = newest.header.job if newest is not None else job
@@ -117,7 +119,7 @@ def held_at(path: Path) -> HeldCheckpoints:
     Raises: CheckpointError naming the path and what may stand there.
     """
     if path.is_file():
-        return HeldCheckpoints(snapshots=[read_checkpoint(path)])
+        return HeldCheckpoints(snapshots=[read_checkpoint(path.resolve())])
     if path.name == FOLDER and path.is_dir():
         path = path.resolve().parent
     path = path.resolve()

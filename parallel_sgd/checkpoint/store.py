@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from nn.tensor_files import TEMPORARY_SUFFIX, ModelFileError, read_file
+from nn.tensor_files import TEMPORARY_SUFFIX, ModelFileError, read_opened
 from rpc import files
 from rpc.logs import get_logger
 
@@ -72,11 +72,14 @@ class Disk:
         path.unlink(missing_ok=True)
 
     def read(self, path: Path) -> bytes:
-        """The content of a regular file.
+        """The content of a regular file in a folder of its own; neither may be a link.
 
         Raises: ValueError (ModelFileError) for what is none, OSError.
         """
-        return read_file(path, _MOST_BYTES)
+        place = path.absolute()
+        way = [name for name in (place.parent.name, place.name) if name]
+        with files.open_below(place.parent.parent, way) as file:
+            return read_opened(file, str(path), _MOST_BYTES)
 
 
 def file_name(position: Position) -> str:

@@ -4,31 +4,40 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import hashlib
-import sys
+import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from nn.dataset.interface import AbsDataset
-from rpc.console import show
-from rpc.logs import QUIET, clean_text
+from nn.threads import has_bits, limited_to_one_thread
+from rpc.agent.kernel_sets import runnable
+from rpc.job import BITS, PORTABLE
+from rpc.logs import QUIET, clean_text, verbosity
 from rpc.submit import find_run
 
-from ..checkpoint.snapshot import differences
 from ..job import ParallelSGD
 from ..job_file import JobFile
-from ..job_record import identity
+from ..job_record import NAME
+from ..names import guarded
 from ..nodes import in_process
 from ..options import options as known_options
 from ..profiles import FixedBlocks
+from ..record.certificate import Computed, contradictions, lacking, left_by_others, other_identities
+from ..record.code import CodeJudge
+from ..record.hashes import sha256_of
+from ..record.identity import KERNELS, parts_of
+from ..record.kept_data import load_kept
+from ..record.keys import PublicKey, SigningKey
+from ..record.signing import Signature, sign_run, signature_of
+from ..record.tables import read_hashes, read_identities
 from ..run import RunManifest
 from ..verification import changed_data, changed_settings, damaged_checkpoints, damages, nearest
-from ..weight_hashes import Epochs, first_difference, read_hashes
+from ..weight_hashes import Epochs, first_difference
 from .nodes import launcher_from
 from .options import load_model, make_dataset, make_transform, settings_of
-from .output import EXIT_FAILED, EXIT_NODE_LOST, EXIT_OK, folder_of, tell
+from .output import EXIT_FAILED, EXIT_NODE_LOST, EXIT_OK, EXIT_USAGE, folder_of, tell
 from .submit import nodes_of, result_data, train
 
 _UNTOUCHED: Final = ("local", "worker_count", "launch", "workers")  # who computes
@@ -48,16 +57,18 @@ def run(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     """
     file = JobFile.read(Path(given.job_file))
     options = _merged(file, vars(given), defaults)
-    with _told_of_file(file, vars(given)):
+    judge = _judge_of(file, given, vars(given))
+    _judge_discovery(judge, file, options)
+    with guarded(judge), _told_of_file(file, vars(given)):
         data = _same_inputs(file, options, vars(given))
     dealt = {} if {"assignment_type", "redundancy"} & vars(given).keys() else _dealt(file, _count(file, options))
-    others = differences(file.identity, identity(options.bits))
-    if others:
-        show(sys.stderr, f"The run was made with {', '.join(others)}: the last bits may differ.\n")
-    with _told_of_file(file, vars(given)):
+    if not {"bits", "blas_threads"} & vars(given).keys():
+        options.bits = _bits_of(file, here=options.workers is None and options.launch is None)
+    with guarded(judge), _told_of_file(file, vars(given)):
         result = train(options, data, **dealt)
     made = next((Path(path) for paths in result.files.values() for path in paths), None)
     overridden = [_flag(name) for name in vars(given) if name in _decisive()]
+    others = [] if made is None else other_identities(file, read_identities(made.parent.parent))
     with contextlib.suppress(ValueError):  # one that has not ended well has none
         others += changed_settings(file.path, RunManifest.read(file.path.parent))
     before = read_hashes(file.path.parent)
@@ -68,6 +79,19 @@ def run(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     return tell(options, content, f"{result}\n{said}", code, place=folder_of(result.files))
 
 
+def _judge_of(file: JobFile, given: argparse.Namespace, instead: Collection[str]) -> CodeJudge:
+    """Who judges the code that a job file names; `instead` are the options that are given in place of those of the file."""
+    flags = {about.flag.names[0]: name for name, about in known_options() if about.flag is not None}
+    return CodeJudge(file, instead, flags, allow=given.allow_code, refuse=given.no_code)
+
+
+def _judge_discovery(judge: CodeJudge, file: JobFile, options: argparse.Namespace) -> None:
+    """See that the script that a job file names may run: any file but a list of nodes is one. Raises: CodeRefused."""
+    script = file.options.get("discovery")
+    if script and script == options.discovery and os.path.isfile(script) and not script.endswith(".json"):
+        judge.judge(script, "--discovery", lambda: [Path(script).absolute()])
+
+
 def _merged(file: JobFile, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> argparse.Namespace:
     """What is given before what the file says before what commands do without both.
 
@@ -75,7 +99,7 @@ def _merged(file: JobFile, given: Mapping[str, Any], defaults: Mapping[str, Any]
     """
     for name, what in file.unnamed.items():
         if name not in given:
-            way = f"Give {_flag(name)}, or run" if name in defaults else "Run"
+            way = f"Give {_flag(name)}, or run" if name in defaults and "job_file" in given else "Run"  # verify takes none
             raise ValueError(f"The job file {file.path} has no '{name}': it was {what}. {way} the program again.")
     texts = {"dataset": file.dataset, "transform": file.transform}
     told = {**file.options, **{name: text for name, text in texts.items() if text is not None}, "model": str(file.model)}
@@ -94,7 +118,7 @@ def _told_of_file(file: JobFile, given: Mapping[str, Any]) -> Iterator[None]:
         yield
     except (TypeError, ValueError) as error:
         for name in places.keys() - given.keys():
-            for called in (f"{_flag(name)} ", f"'{name}' "):
+            for called in (f"{_flag(name)} ", f"'{name}' ", f"parallel() '{name}' "):
                 if str(error).startswith(called):
                     text = str(error).removeprefix(called)
                     raise ValueError(f"The job file {file.path} cannot be used: '{places[name]}' {text}") from error
@@ -119,10 +143,17 @@ def _same_inputs(file: JobFile, options: argparse.Namespace, given: Mapping[str,
     """
     if "model" not in given:
         _check_model(file)
-    data = make_dataset(options.dataset)
+    if "dataset" in given or file.kept is None:
+        data, told = make_dataset(options.dataset), options.dataset
+    else:
+        told = file.kept.file
+        try:
+            data = load_kept(file.path.parent / told, file.kept.sha256)
+        except (OSError, ValueError) as error:
+            raise _OtherData(f"The samples {told} of the run are damaged: {error}") from error
     if "dataset" in given:
         return data
-    told = options.dataset if len(options.dataset) <= _LONG else options.dataset.partition(":")[0]
+    told = told if len(told) <= _LONG else told.partition(":")[0]
     try:
         changed = changed_data(file, data)
     except ValueError as error:
@@ -133,7 +164,7 @@ def _same_inputs(file: JobFile, options: argparse.Namespace, given: Mapping[str,
 
 
 def _check_model(file: JobFile) -> None:
-    if hashlib.sha256(file.model.read_bytes()).hexdigest() != file.model_sha256:
+    if sha256_of(file.model) != file.model_sha256:
         raise ValueError(f"The model {file.model} is not the one that the run began with: {file.path} has another SHA-256.")
 
 
@@ -197,76 +228,168 @@ def _compared(file: JobFile, before: Epochs, after: Epochs, others: list[str]) -
 
 
 def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
-    """Compare the files of the run with its manifest, compute epochs again and compare these; 0 if all are equal, else 1.
+    """Compare the files of the run with its manifest and each other, compute epochs again and compare what the folder claims.
+
+    Returns 0 if all is equal, 1 if a claim is wrong, 2 if the epochs cannot be computed here as the run computed them.
 
     Raises: ValueError for what is no run, or none whose epochs can be computed again.
     """
     folder = Path(given.run).resolve()
     if not folder.is_dir():
         raise ValueError(f"The run must be a folder, such as runs/latest, and there is none at {given.run}.")
-    found = list(damages(folder, RunManifest.read(folder)))
+    signer = None if given.signer is None else PublicKey.read(Path(given.signer), "--signer")
+    manifest = RunManifest.read(folder)
+    signature = signature_of(folder, manifest, signer)
+    found = [*damages(folder, manifest), *lacking(folder, manifest)]
+    if not any(text.startswith(NAME) for text in found):
+        found += _unnamed(contradictions(folder, manifest), found)
     if found:
-        return tell(given, {"equal": False, "damaged": found}, "\n".join(map(clean_text, found)), EXIT_FAILED, done=_VERIFIED)
+        return _refuted(given, signature, found)
+    if signature.state == "bad" or (signer is not None and signature.state != "good"):
+        return _tell(given, signature, {"equal": None}, "Nothing was computed again.", EXIT_FAILED)
     file = JobFile.read(folder)
     options = _merged(file, {"writers": []}, {**defaults, "json": given.json, "quiet": True, "verbose": False})
     epochs = read_hashes(folder)
-    last = max(epochs, default=0)
+    last, most = max(epochs, default=0), file.options.get("epoch")
+    if most is not None and last > most:
+        raise ValueError(
+            f"The tables of the weights (WH-*.csv) have an epoch {last}, and 'options.epoch' of {file.path} is {most}."
+        )
     until = last if given.epoch is None else given.epoch
     if not 1 <= until <= last:
         raise ValueError(f"--epoch must be one of the run's epochs, 1 to {last}, got {until}.")
-    settings = settings_of(options)
+    judge = _judge_of(file, given, ())
+    with guarded(judge):
+        settings = settings_of(options)
     _check_repeatable(settings)
+    asked = int(settings["epoch"])
+    if last != asked and not settings["callbacks"]:
+        return _refuted(
+            given, signature, [f"the tables of the weights (WH-*.csv) have {last} epochs, and the options say {asked}"]
+        )
     try:
-        data = _same_inputs(file, options, {})
+        with guarded(judge):
+            data = _same_inputs(file, options, {})
     except _OtherData as error:
-        return tell(given, {"equal": False, "damaged": [str(error)]}, clean_text(str(error)), EXIT_FAILED, done=_VERIFIED)
+        return _refuted(given, signature, [str(error)])
     workers = _count(file, given) if given.launch else given.local or given.worker_count or file.workers
     for name in ("launch", "local", "workers", "key_file"):
         setattr(options, name, getattr(given, name))
     options.worker_count = workers
     settings = {name: value for name, value in settings.items() if name in _decisive() or name == "wait"}
-    settings |= {"checkpoint_every": None, "resume": None, "epoch": until, "verbose": QUIET, **_dealt(file, workers)}
+    # with callbacks the same ones end training in the same epoch
+    settings["epoch"] = asked if until == last else until
+    settings |= {"checkpoint_every": "epoch", "keep_every": 1, "resume": None, "verbose": QUIET, **_dealt(file, workers)}
     inside = given.local is None and given.workers is None and given.launch is None
-    with tempfile.TemporaryDirectory(prefix="psgd-verify-") as place:
+    bits = _bits_of(file, here=inside or given.local is not None)
+    if inside and not _has_bits_here(bits, settings["blas_threads"]):
+        options.local, inside = workers, False  # processes of their own have the kernels of the run
+    settings["bits"] = bits
+    with tempfile.TemporaryDirectory(prefix="psgd-verify-") as place, verbosity(QUIET):
         begin = None if given.epoch is None else nearest(folder, epochs, until, workers, _server_keeps(file, settings))
-        start = 0 if begin is None else begin.epoch
         first = _first(file) if begin is None else file
-        job = ParallelSGD(load_model(str(first.model)), data, make_transform(options.transform))
+        with guarded(judge):
+            transform = make_transform(options.transform)
+        job = ParallelSGD(load_model(str(first.model)), data, transform)
         if begin is not None:
             settings["resume"] = begin.copy(Path(place, "begin"))
         with in_process(workers, options.ps) if inside else nodes_of(options, given.launch and launcher_from(options)) as nodes:
-            job.parallel(nodes, **{**settings, "directory": place})
-        again = {epoch: rows for epoch, rows in read_hashes(Path(place, "runs", "latest")).items() if epoch > start}
-    return _judge(given, file, epochs, again, workers, start)
+            result = job.parallel(nodes, **{**settings, "directory": place})
+        computed = Computed(folder, Path(place, "runs", "latest"), result, 0 if begin is None else begin.epoch, until, workers)
+        damaged = list(damaged_checkpoints(folder, epochs))
+        wrong = [*_unnamed(computed.differences(file, epochs), damaged), *damaged]
+        others = other_identities(file, read_identities(computed.again))
+    return _judge(given, signature, file, manifest, computed, wrong, others, epochs)
 
 
-def _judge(given: argparse.Namespace, file: JobFile, epochs: Epochs, again: Epochs, workers: int, start: int) -> int:
-    kept = list(damaged_checkpoints(file.path.parent, epochs))
-    differs = first_difference(epochs, again)
-    first, last = min(again), max(again)
+def _unnamed(found: Iterable[str], known: list[str]) -> list[str]:
+    """Return the findings about files of which none is known yet."""
+    return [
+        text
+        for text in found
+        if not any(text.startswith(each.partition(" was ")[0].partition(" cannot ")[0]) for each in known)
+    ]
+
+
+def _refuted(given: argparse.Namespace, signature: Signature, found: list[str]) -> int:
+    return _tell(given, signature, {"equal": False, "damaged": found}, "\n".join(map(clean_text, found)), EXIT_FAILED)
+
+
+def _tell(given: argparse.Namespace, signature: Signature, content: Mapping[str, Any], words: str, code: int) -> int:
+    """Tell the findings about the run itself and, apart from them, those about its signature; returns the exit code."""
+    said = f"{words}\n{clean_text(signature.said)}"
+    return tell(given, {**content, "signature": signature.data()}, said, code, done=_VERIFIED)
+
+
+def sign(given: argparse.Namespace) -> int:
+    """Sign the run with the key; returns the exit code.
+
+    Raises: ValueError for a key that does not do, for what is no run, and for one that is not what its manifest says.
+    """
+    key = SigningKey.read(Path(given.key), "--key")
+    file = sign_run(Path(given.run).resolve(), key)
+    said = f"Signed by {key}: {file}"
+    return tell(given, {"signature": str(file), "key": key.fingerprint}, said, done="The run is signed", place=file)
+
+
+def _bits_of(file: JobFile, *, here: bool) -> str | None:
+    """Return the bits to ask for, so that workers compute as those of the run: those of its option, or its nodes' kernels.
+
+    None where these cannot be asked for, or not of workers of this machine (`here`): the result then tells what differs.
+    """
+    kernels = {parts_of(text).get(KERNELS, "") for texts in file.nodes.values() for text in texts}
+    only = next(iter(kernels)) if len(kernels) == 1 else None
+    known = {PORTABLE, *runnable()} if here else BITS
+    return file.options.get("bits") or (only if only in known else None)
+
+
+def _has_bits_here(bits: str | None, threads: int | str) -> bool:
+    """Tell if workers inside this process compute as those of the run."""
+    with limited_to_one_thread():
+        return threads == 1 and (bits is None or has_bits(bits))
+
+
+def _judge(
+    given: argparse.Namespace,
+    signature: Signature,
+    file: JobFile,
+    manifest: RunManifest,
+    computed: Computed,
+    wrong: list[str],
+    others: list[str],
+    epochs: Epochs,
+) -> int:
+    first, last, workers = computed.start + 1, computed.until, computed.workers
     which = f"Epoch {last}" if first == last else f"Epochs {first} to {last}"
-    begin = f"the checkpoint after epoch {start}" if start else "the start"
+    begin = f"the checkpoint after epoch {computed.start}" if computed.start else "the start"
     how = f"computed again from {begin} on {workers} worker{'s' if workers > 1 else ''}"
-    content = {"equal": differs is None and not kept, "epochs": [first, last], "from": start, "workers": workers}
-    content |= {"damaged": kept} if kept else {}
-    if differs is None:
-        count = len(again[last])
-        said = [f"{which}, {how}: all {count} variables equal those of the run after each epoch.", *map(clean_text, kept)]
-        return tell(given, content, "\n".join(said), EXIT_FAILED if kept else EXIT_OK, done=_VERIFIED)
-    epoch, variable, node = differs
-    others = differences(file.identity, identity(file.options.get("bits")))
-    why = f" Other than then: {', '.join(others)}." if others else ""
+    content = {"equal": not wrong, "epochs": [first, last], "from": computed.start, "workers": workers}
+    if not wrong:
+        claims = ", the models and the figures of its end" if last == len(manifest.chain) else ""
+        said = [
+            f"{which}, {how}: all {len(epochs[last])} variables equal those of the run after each epoch.",
+            f"Its evaluations{claims} are equal, too: the folder agrees with itself.",
+        ]
+        more = left_by_others(manifest)
+        if more:
+            content["not computed"] = more
+            said.append(f"Left by callbacks or writers, and not computed again: {', '.join(more)}.")
+        return _tell(given, signature, content, clean_text("\n".join(said)), EXIT_OK)
+    why = ""
     if workers != file.workers:
         why += f" The run had {file.workers} worker(s); only codecs that are exact, such as Plain, give equal bits on others."
-    if "resume" in file.options and not start:
+    if "resume" in file.options and not computed.start:
         why += f" It went on with {file.options['resume']}, which may have begun otherwise."
-    return tell(
-        given,
-        {**content, "differs": {"epoch": epoch, "variable": variable, "node": node}, "others": others},
-        f"{which}, {how}: after epoch {epoch} the variable {variable} is another one than in the run.{why}",
-        EXIT_FAILED,
-        done=_VERIFIED,
-    )
+    content |= {"damaged": wrong, "others": others}
+    said = [f"{which}, {how}:", *wrong, why.strip()]
+    if others:
+        content["equal"] = None
+        said.append(
+            f"But the run was computed with {', '.join(others)}: this does not show that the run is false. Verify it by "
+            f"workers that compute as it did (--workers)."
+        )
+    code = EXIT_USAGE if others else EXIT_FAILED
+    return _tell(given, signature, content, clean_text("\n".join(filter(None, said))), code)
 
 
 def _server_keeps(file: JobFile, settings: Mapping[str, Any]) -> bool:

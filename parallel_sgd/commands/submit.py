@@ -38,7 +38,8 @@ def result_data(result: JobResult) -> dict[str, Any]:
     """A result as JSON has it."""
     figures = {name: value if math.isfinite(value) else None for name, value in result.items()}  # JSON knows no NaN
     failures = {"failures": describe_failures(result.failures)} if result.failures else {}
-    return {"result": figures, "job": result.job_id, "files": paths_of(result.files), **failures}
+    signed = {} if result.signature is None else {"signature": str(result.signature)}
+    return {"result": figures, "job": result.job_id, "files": paths_of(result.files), **signed, **failures}
 
 
 def train(options: argparse.Namespace, data: AbsDataset, **more: Any) -> JobResult:

@@ -15,8 +15,8 @@ from parallel_sgd.checkpoint.locate import FOLDER
 from parallel_sgd.checkpoint.snapshot import FORMAT, FORMATS
 from parallel_sgd.checkpoint.store import position_of
 from parallel_sgd.progress import Position
+from parallel_sgd.record.tables import read_columns
 from parallel_sgd.run_page.records import Batch, aligned, batches_of
-from parallel_sgd.table import read_columns
 from rpc.agent import EVENT_LOG, KEPT, RECORD_COPY
 from rpc.files import CONFIGURATION
 from rpc.messages import Verdict, in_causal_order, parse

@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any, Final
 
 from parallel_sgd.history import EPOCH, STEP, JobHistory
-from parallel_sgd.table import Column
+from parallel_sgd.record.tables import Column
 
 from .blame import ALL_CODECS, SERVER, Blame, blame
 from .records import Batch, RunRecords, Runs

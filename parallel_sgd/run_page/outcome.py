@@ -17,18 +17,23 @@ from nn.threads import describe_blas
 from parallel_sgd.checkpoint.snapshot import versions
 from parallel_sgd.errors import JobFailed
 from parallel_sgd.options import options
+from parallel_sgd.record.files import OUTCOME
+from parallel_sgd.record.paths import told_path
 from parallel_sgd.spec import JobSpec
 from rpc.files import publish
 from rpc.logs import HEADLINE, SUBMIT_LOGGER, get_logger
+from rpc.places import data_without_places
+from rpc.processors import usable_cores
 from rpc.submit import RunFolder
 
-from .records import OUTCOME, RunRecords
+from .records import RunRecords
 from .report import write_page
 
 if TYPE_CHECKING:
     from .live import LivePage
 
 _MOST_TEXT = 300
+_PATHS = ("directory", "discovery", "resume")  # options that may be one
 _MODE = 0o644
 _log = get_logger(SUBMIT_LOGGER)
 
@@ -39,8 +44,8 @@ class Outcome:
     `page` is where its report is, once it is written; `goes_on`: who waited for the job leaves it to its nodes.
     """
 
-    def __init__(self, spec: JobSpec, samples: Sequence[int]) -> None:
-        self._about = _described(spec, samples)
+    def __init__(self, spec: JobSpec, samples: Sequence[int], folder: Path) -> None:
+        self._about = _described(spec, samples, folder)
         self.incidents: list[dict[str, Any]] = []
         self.page: Path | None = None
         self.goes_on = False
@@ -76,7 +81,7 @@ class Outcome:
     def write(self, folder: Path) -> None:
         """Keep it in the folder of the run, with its page and its timeline. Raises: OSError."""
         content = {**self._about, **self._end, "incidents": self.incidents, "ended": time.time()}
-        publish(folder / OUTCOME, json.dumps(content, indent=1), _MODE)
+        publish(folder / OUTCOME, json.dumps(data_without_places(content, folder), indent=1), _MODE)
         records = RunRecords.read(folder)
         if self._end["state"] != "done":
             from .story import lines  # noqa: PLC0415 - as above
@@ -91,7 +96,7 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) ->
 
     A page that cannot be made is a warning: what the job did and how it ended does not hang on it.
     """
-    outcome = Outcome(spec, samples)
+    outcome = Outcome(spec, samples, run.path)
     with contextlib.ExitStack() as shown:
         live = _live(run, spec, job, shown) if spec.options.page else None
         try:
@@ -120,9 +125,10 @@ def _live(run: RunFolder, spec: JobSpec, job: str, shown: contextlib.ExitStack) 
     return page
 
 
-def _described(spec: JobSpec, samples: Sequence[int]) -> dict[str, Any]:
+def _described(spec: JobSpec, samples: Sequence[int], folder: Path) -> dict[str, Any]:
     given, model, name = spec.options, spec.model, type(spec.model).__name__
     settings = {name: _text(getattr(given, name)) for name, _ in options()}
+    settings |= {name: told_path(settings[name], folder) for name in _PATHS if os.path.exists(settings[name])}
     nodes = ", ".join(f"{node}: {address}" for node, address in sorted(given.nodes.items()))
     train, test = samples
     return {
@@ -135,7 +141,7 @@ def _described(spec: JobSpec, samples: Sequence[int]) -> dict[str, Any]:
             "computes with": describe_blas(),
             "host of the submitter": platform.node(),
             "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-            "cores": str(os.cpu_count()),
+            "cores": str(usable_cores()),
         },
     }
 

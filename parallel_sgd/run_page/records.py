@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,17 +10,18 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from parallel_sgd.table import Column, read_columns
-from rpc.files import parsed
+from parallel_sgd.record.door import CutOff, Door, RecordError
+from parallel_sgd.record.forms import Misfit, anything, map_of, record, text, whole
+from parallel_sgd.record.outcome import OUTCOME, read_outcome
+from parallel_sgd.record.tables import Column, Columns, read_table, warn
 from rpc.submit import Run
 
-OUTCOME: Final = "outcome.json"
 _TABLE = re.compile(r"(TR|EV|TI|AC|BA|CO)-.*-N\((-?[0-9]+)\)\.csv")
 _FOLDER = re.compile(r"Node-(-?[0-9]+)-Retrieve")
 _OUT: Final = "out"
-_WORK: Final = f"agent-*/*/{_OUT}"
-"""Where local workers write while they run."""
-_RECORD: Final = "job.json"  # of an agent, beside `out`
+_AGENT: Final = "agent-"
+"""With which the folders begin in which local workers write while they run: `agent-<k>/<job>.<node>/out`."""
+_RECORD: Final = "job.json"  # of a run, and of an agent, beside `out`
 _LOG_LINES: Final = 60
 _MOST_LOG_BYTES: Final = 1 << 16
 Key = tuple[int, int]  # epoch and batch, from 1
@@ -60,6 +60,8 @@ class Batch(NamedTuple):
 
 
 Runs = Mapping[int, Sequence[Batch]]
+TableReader = Callable[[Door, str], Columns]
+"""Reads a table of a run by its name."""
 _NAMES: Final = ("Epochs", "Batches", "Time", *(name.capitalize() for name in Batch._fields[3:]))
 
 
@@ -72,7 +74,7 @@ def batches_of(table: Mapping[str, Column]) -> list[Batch]:
         *numbers, peer = row
         try:
             epoch, batch, *seconds = map(float, numbers)
-            if all(map(isfinite, seconds)):
+            if all(map(isfinite, (epoch, batch, *seconds))):
                 found.append(Batch._make((int(epoch), int(batch), *seconds, None if peer == "" else int(peer))))
         except (ValueError, OverflowError):
             continue
@@ -108,9 +110,18 @@ def _flights(runs: Runs) -> Iterator[tuple[int, Batch, float]]:
                 yield node, row, row.begin + row.put + row.wait - left
 
 
+_RUN: Final = record(
+    {"job": text, "title": text, "began": whole(0, 1 << 62), "about": map_of(anything)}, ("job", "title", "began")
+)
+
+
 @dataclass(frozen=True)
 class RunRecords:
-    """What there is of a run: its record, its outcome, the tables of each worker by kind, the last lines of logs."""
+    """What there is of a run: its record, its outcome, the tables of each worker by kind, the last lines of logs.
+
+    `problems` are the files that are not what they must be, such as a link in the place of a table, a sentence each; `cut_off`
+    those of JSON that were not written to their end.
+    """
 
     folder: Path
     run: Run | None
@@ -118,35 +129,61 @@ class RunRecords:
     tables: Mapping[int, Mapping[str, Mapping[str, Column]]] = field(default_factory=dict)
     ledger: Mapping[str, Column] = field(default_factory=dict)
     logs: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    problems: Sequence[str] = ()
+    cut_off: Sequence[str] = ()
 
     @classmethod
-    def read(
-        cls, folder: Path, read: Callable[[Path], Mapping[str, Column]] = read_columns, current: bool = False
-    ) -> RunRecords:
+    def read(cls, folder: Path, read: TableReader | None = None, current: bool = False) -> RunRecords:
         """Read the folder of a run, or of the files of its nodes, tables by `read`; what cannot be read is left out.
 
-        Where local workers still write, a later attempt may have numbered them anew: the newest table of a number counts, and
-        with `current` there are none but those of the newest attempt.
+        Without `read` rows of tables that make no sense are told in warnings. Where local workers still write, a later attempt
+        may have numbered them anew: the newest table of a number counts, and with `current` there are none but those of the
+        newest attempt.
         """
+        door = Door(folder)
         tables: dict[int, dict[str, Mapping[str, Column]]] = {}
         logs: dict[str, list[str]] = {}
         ledger: Mapping[str, Column] = {}
-        retrieved = sorted(path for path in folder.glob("Node-*-Retrieve") if _FOLDER.fullmatch(path.name))
-        works = {inside: _attempt(inside) for inside in sorted(folder.glob(_WORK))}
-        newest = max(works.values(), default=0) if current else 0
-        for inside in [*retrieved, *sorted((path for path in works if works[path] >= newest), key=lambda path: -works[path])]:
-            logs_beside = inside.parent.glob("*.log") if inside.name == _OUT else ()
-            for path in sorted([*inside.iterdir(), *logs_beside]):
-                known = _TABLE.fullmatch(path.name)
-                if known and known[1] not in tables.get(int(known[2]), {}):
-                    tables.setdefault(int(known[2]), {})[known[1]] = read(path)
-                elif path.suffix == ".log" and not any(
-                    name.endswith(f"/{path.name}") and path.name.startswith("Fit") for name in logs
-                ):
-                    logs[f"{path.parent.name}/{path.name}"] = _tail(path)
-                elif path.name.startswith("LEDGER-") and ("-N(" not in path.name or not ledger):
-                    ledger = read(path)
-        return cls(folder, Run.read(folder), _json(folder / OUTCOME), dict(sorted(tables.items())), ledger, logs)
+        problems: list[str] = []
+        cut_off: list[str] = []
+        outcome: Mapping[str, Any] = {}
+
+        def table(name: str) -> Mapping[str, Column]:
+            if read is not None:
+                return read(door, name)
+            columns, remark = read_table(door, name)
+            warn([remark])
+            return columns
+
+        try:
+            outcome = read_outcome(door)
+        except CutOff:
+            cut_off.append(OUTCOME)
+        except RecordError as error:
+            problems.append(str(error))
+        for place in _places(door, current):
+            beside = [place[:-1]] if place[-1] == _OUT else []
+            for name in sorted("/".join((*way, name)) for way in (place, *beside) for name in door.names(*way)):
+                file, inside = name.rpartition("/")[2], name.count("/") == len(place)
+                known = _TABLE.fullmatch(file) if inside else None
+                try:
+                    if known and known[1] not in tables.get(int(known[2]), {}):
+                        tables.setdefault(int(known[2]), {})[known[1]] = table(name)
+                    elif file.endswith(".log") and not any(
+                        other.endswith(f"/{file}") and file.startswith("Fit") for other in logs
+                    ):
+                        logs["/".join(name.split("/")[-2:])] = _tail(door, name)
+                    elif inside and file.startswith("LEDGER-") and ("-N(" not in file or not ledger):
+                        ledger = table(name)
+                except RecordError as error:
+                    problems.append(str(error))
+        try:
+            run = read_run(door)
+        except CutOff:
+            run, cut_off = None, [_RECORD, *cut_off]
+        except RecordError as error:
+            run, problems = None, [str(error), *problems]
+        return cls(folder, run, outcome, dict(sorted(tables.items())), ledger, logs, problems, cut_off)
 
     @cached_property
     def batches(self) -> dict[int, Sequence[Batch]]:
@@ -173,24 +210,49 @@ class RunRecords:
         return found
 
 
-def _attempt(out: Path) -> int:
+def _places(door: Door, current: bool) -> list[tuple[str, ...]]:
+    """Where files of nodes are: those that came home, then those of local workers, of the newest attempt first."""
+    folders = door.names(folders=True)
+    retrieved = [(name,) for name in folders if _FOLDER.fullmatch(name)]
+    works = {
+        (agent, job, _OUT): _attempt(door, agent, job)
+        for agent in folders
+        if agent.startswith(_AGENT)
+        for job in door.names(agent, folders=True)
+        if _OUT in door.names(agent, job, folders=True)
+    }
+    newest = max(works.values(), default=0) if current else 0
+    return [*retrieved, *sorted((place for place in works if works[place] >= newest), key=lambda place: -works[place])]
+
+
+def read_run(door: Door) -> Run | None:
+    """Return the record of a run; None where there is none. Raises: CutOff, RecordError naming the key."""
+    try:
+        content = door.json(_RECORD)
+    except FileNotFoundError:
+        return None
+    try:
+        _RUN("", content)
+    except Misfit as error:
+        raise door.error(_RECORD, str(error)) from error
+    run = Run.read(door.folder)
+    if run is None:
+        raise door.error(_RECORD, "cannot be used: 'job' must be the id of a job")
+    return run
+
+
+def _attempt(door: Door, *job: str) -> int:
     """Which attempt at its job writes into this folder of an agent, from 0."""
-    attempt = _json(out.parent / _RECORD).get("attempt")
+    try:
+        attempt = door.json("/".join((*job, _RECORD))).get("attempt")
+    except (OSError, RecordError):
+        return 0
     return attempt if isinstance(attempt, int) else 0
 
 
-def _tail(path: Path) -> list[str]:
+def _tail(door: Door, name: str) -> list[str]:
+    """The last lines of a log, none where it has gone. Raises: RecordError."""
     try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - _MOST_LOG_BYTES))
-            return file.read().decode("utf-8", "replace").splitlines()[-_LOG_LINES:]
-    except OSError:
+        return door.tail(name, _MOST_LOG_BYTES).decode("utf-8", "replace").splitlines()[-_LOG_LINES:]
+    except FileNotFoundError:
         return []
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        content = parsed(json.loads, path.read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}

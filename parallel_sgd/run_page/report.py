@@ -9,7 +9,9 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final
 
+from parallel_sgd.record.files import MANIFEST, PAGE
 from rpc.files import publish
+from rpc.places import without_places
 
 from . import tables
 from .blame import worker
@@ -17,7 +19,7 @@ from .data import history_of, page_data
 from .records import RunRecords
 from .timeline import write_timeline
 
-REPORT: Final = "report.html"
+REPORT: Final = PAGE
 _HERE: Final = Path(__file__).parent
 _MODE: Final = 0o644
 _POLICY: Final = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
@@ -45,8 +47,9 @@ def write_report(folder: Path) -> Path:
 
 def write_page(records: RunRecords) -> Path:
     """The same, of what was read. Raises: OSError."""
-    page = render(records, page_data(records))
-    write_timeline(records.batches, records.folder)
+    page = without_places(render(records, page_data(records)), records.folder)
+    if not (records.folder / MANIFEST).exists():  # which names the timeline: a file that it names is written once
+        write_timeline(records.batches, records.folder)
     path = records.folder / REPORT
     publish(path, page, _MODE)
     return path

@@ -16,9 +16,10 @@ from typing import Any, Final, Protocol
 from network.nodes import NodeAssignment
 from parallel_sgd.errors import JobFailed
 from parallel_sgd.nodes import InProcessNodes
-from parallel_sgd.table import Column, values_of
+from parallel_sgd.record.door import Door
+from parallel_sgd.record.tables import Columns, TableRows
 from rpc.agent import EVENT_LOG
-from rpc.files import read_toml, sample
+from rpc.files import sample
 from rpc.messages import Verdict
 from rpc.submit import Follower, node_folder
 
@@ -32,6 +33,7 @@ _FEWEST_BYTES: Final = 1 << 13
 _CURVE_PARTS: Final = 24
 _PART_BYTES: Final = 1 << 10
 _LOG_LINES: Final = 80
+_MOST_SAMPLE: Final = 64 << 20
 Row = Mapping[str, str]
 
 
@@ -78,30 +80,34 @@ class SampledTables:
     """Reads, of tables that go on being written, as much as a page shows, and each only when it has grown."""
 
     def __init__(self) -> None:
-        self._known: dict[Path, tuple[tuple[int, ...], Mapping[str, Column]]] = {}
+        self._known: dict[Path, tuple[tuple[int, ...], Columns]] = {}
         self._workers: set[str] = set()
 
-    def read(self, path: Path) -> Mapping[str, Column]:
+    def read(self, door: Door, name: str) -> Columns:
         """The columns of a sample of the table; none where it cannot be read, or no page shows it."""
-        self._workers.add(path.name.rpartition("-")[2])
-        most, parts = samples_of(len(self._workers)).get(path.name.partition("-")[0], (0, 0))
-        return self._columns(path, most, parts) if parts else {}
+        file = name.rpartition("/")[2]
+        self._workers.add(file.rpartition("-")[2])
+        most, parts = samples_of(len(self._workers)).get(file.partition("-")[0], (0, 0))
+        return self._columns(door, name, most, parts) if parts else {}
 
-    def read_sample(self, path: Path) -> Mapping[str, Column]:
+    def read_sample(self, door: Door, name: str) -> Columns:
         """The same of a table that is a sample already."""
-        return self._columns(path, sys.maxsize, 1)
+        return self._columns(door, name, _MOST_SAMPLE, 1)
 
-    def _columns(self, path: Path, most: int, parts: int) -> Mapping[str, Column]:
+    def _columns(self, door: Door, name: str, most: int, parts: int) -> Columns:
+        path = door.folder / name
         try:
-            with path.open("rb") as file:
+            with door.open(name, sys.maxsize) as file:
                 status = os.fstat(file.fileno())
                 state = status.st_ino, status.st_size, status.st_mtime_ns
                 if path not in self._known or self._known[path][0] != state:
                     text = sample(file.fileno(), status.st_size, most, parts).decode("utf-8", "replace")
                     head, *rows = csv.reader(text.splitlines())
-                    self._known[path] = state, dict(zip(head, values_of(rows, len(head)), strict=True))
+                    table = TableRows(path.name.partition("-")[0], head)
+                    table.add(rows)  # what makes no sense is left out here, and told when the run has ended
+                    self._known[path] = state, table.columns
                 return self._known[path][1]
-        except (OSError, ValueError, csv.Error):
+        except (OSError, ValueError, csv.Error):  # RecordError among them
             return {}
 
 
@@ -251,7 +257,7 @@ def _state_of(states: Sequence[str]) -> str:
 
 def _epochs_in(folder: Path) -> int:
     try:
-        epochs = read_toml(folder / "job.toml")["options"]["epoch"]
+        epochs = Door(folder).toml("job.toml")["options"]["epoch"]
     except (OSError, ValueError, KeyError, TypeError):
         return 0
     return epochs if isinstance(epochs, int) else 0

@@ -21,6 +21,7 @@ _MOST_NAMED: Final = 8
 _MOST_TEXT: Final = 20_000
 _MOST_BATCHES: Final = 1 << 53
 _MOST_CAUSES: Final = 100
+_MOST_DIGITS: Final = 12  # of a number of epochs
 _CAUSE: Final = (
     *("node", "kind", "host", "pid", "attempt", "phase", "epoch", "batch", "seconds", "detail", "exit_code", "signal"),
     *("rank", "reason"),
@@ -234,7 +235,9 @@ def _lost(records: RunRecords) -> str:
     parts = ["The result."]
     if (far := _far(records)) is not None:
         total, each = far
-        of, epochs = (f" of {each * int(asked)}", f" of {asked}") if asked.isdigit() else ("", "")
+        of, epochs = (
+            (f" of {each * int(asked)}", f" of {asked}") if asked.isdecimal() and len(asked) < _MOST_DIGITS else ("", "")
+        )
         whole = f"{total // each}{epochs} epochs were" if epochs or total // each != 1 else "1 epoch was"
         parts.append(f"{total}{of} batches had been trained: {whole} complete.")
     else:

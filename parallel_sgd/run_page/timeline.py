@@ -9,10 +9,13 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
+from parallel_sgd.record.files import TIMELINE
+from rpc.files import publish
+
 from .blame import worker
 from .records import Runs
 
-TIMELINE: Final = "timeline.json.gz"
+_MODE: Final = 0o644
 ORDER: Final = ("data", "compute", "encode", "send", "wait", "merge", "rule")
 """The phases of a batch in the order in which they are drawn; in truth packets are encoded and merged in between."""
 _WITHIN: Final = 0.2  # microseconds before its end an arrow enters the wait that it ends, else it would enter what follows
@@ -54,5 +57,5 @@ def _events(runs: Runs) -> Iterator[str]:
 def write_timeline(runs: Runs, folder: Path) -> Path:
     """Write the timeline into the folder of a run. Raises: OSError."""
     path = folder / TIMELINE
-    path.write_bytes(gzip.compress(trace(runs).encode(), 1, mtime=0))
+    publish(path, gzip.compress(trace(runs).encode(), 1, mtime=0), _MODE)
     return path

@@ -40,7 +40,8 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stderr.write(f"{error}\n")
         return 1
     except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, OSError, RuntimeError, NetworkError) as error:
-        sys.stderr.write(users_traceback(error) or f"{type(error).__name__}: {error}\n")  # without the frames of the engine
+        notes = "".join(f"{each}\n" for each in getattr(error, "__notes__", ()))
+        sys.stderr.write(users_traceback(error) or f"{type(error).__name__}: {error}\n{notes}")  # without the engine's frames
         return 1
     sys.stdout.write(f"{report.summary()}\n")
     return 0

@@ -16,44 +16,59 @@ from rpc.submit import RunFolder
 
 from ..errors import JobFailed
 from ..history import JobHistory
-from ..table import Column, values_of
+from ..record.tables import Columns, TableRows
 from .interface import DONE, FAILED, Config, Writer, Writers
 
 __all__ = ["Followers", "LiveFigures", "following"]
 _log = get_logger("parallel_sgd.writers")
-Table = dict[str, Column]
 Place = tuple[int, int]  # epoch and batch, from 1
 _START: Place = (0, 0)
+_MOST_ROW = 1 << 20  # bytes
+_ORDER = {"TR": (["Time", "Epochs", "Batches", "in", "Total"], list[str]()), "EV": (list[str](), ["Epoch"])}
 
 
 class _Lines:
-    """A table that grows: its whole rows, behind those that are not needed any more."""
+    """A table that grows: its rows that make sense, behind those that are not needed any more."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
         self._rest = b""
-        self.head: list[str] = []
+        self._table: TableRows | None = None
         self.rows: list[list[str]] = []
 
     def add(self, data: bytes) -> None:
+        """Take what the table has gained. Raises: ValueError, csv.Error for what is no such table."""
         *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > _MOST_ROW:
+            raise ValueError(f"a row has more than {_MOST_ROW} bytes")
         rows = list(csv.reader(line.decode("utf-8", "replace") for line in lines))
-        if rows and not self.head:
-            self.head = rows.pop(0)
-        self.rows += [row for row in rows if len(row) == len(self.head)]
+        if rows and self._table is None:
+            head = rows.pop(0)
+            self._table = TableRows(self._kind, head)
+            first, last = _ORDER[self._kind]
+            if not (head[: len(first)] == first and head[len(head) - len(last) :] == last):
+                raise ValueError(f"its columns are {','.join(head)[:80]}")
+        if self._table is not None:
+            self.rows += filter(self._table.fits, rows)
 
-    def columns(self, rows: Iterable[list[str]]) -> Table:
-        return dict(zip(self.head, values_of(rows, len(self.head)), strict=True))
+    def columns(self, rows: Iterable[list[str]]) -> Columns:
+        """The columns of some of the rows."""
+        if self._table is None:
+            return {}
+        table = TableRows(self._kind, self._table.head)
+        table.add(list(rows))
+        return table.columns
 
 
 class _Worker:
     """The tables `TR` and `EV` of a worker, as far as they are there."""
 
     def __init__(self) -> None:
-        self._tables = {"TR": _Lines(), "EV": _Lines()}
+        self._tables = {kind: _Lines(kind) for kind in ("TR", "EV")}
 
     def add(self, kind: str, at: int, data: bytes) -> None:
         if at == 0:
-            self._tables[kind] = _Lines()
+            self._tables[kind] = _Lines(kind)
         self._tables[kind].add(data)
 
     @property
@@ -69,7 +84,7 @@ class _Worker:
         untested = [_place(row) for row in steps if int(row[1]) == tested + 1 < epoch]
         return untested[-1] if untested else (epoch, batch)
 
-    def between(self, begin: Place, end: Place) -> tuple[Table, Table]:
+    def between(self, begin: Place, end: Place) -> tuple[Columns, Columns]:
         """The columns of both tables from one place up to before another; what is before the first is forgotten."""
         steps, tests = self._tables.values()
         steps.rows = [row for row in steps.rows if _place(row) >= begin]
@@ -108,7 +123,10 @@ class LiveFigures:
     def take(self, worker: int, name: str, at: int, data: bytes) -> None:
         kind = name.partition("-")[0]
         if kind in ("TR", "EV") and worker in self._workers:
-            self._workers[worker].add(kind, at, data)
+            try:
+                self._workers[worker].add(kind, at, data)
+            except Exception as error:  # noqa: BLE001  what a worker sends may be anything
+                self._give_up(error)
             self._tell()
 
     def lose(self, worker: int) -> None:
@@ -122,9 +140,12 @@ class LiveFigures:
                 found = {node: worker.between(self._next, end) for node, worker in self._workers.items()}
                 self._log(JobHistory.of(found))
                 self._next = end
-        except (ValueError, IndexError) as error:  # what workers send is checked when their files come
-            self._workers.clear()
-            _log.warning("The writers get the figures when the job has ended, as its tables cannot be read: %s", error)
+        except Exception as error:  # noqa: BLE001  likewise
+            self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        self._workers.clear()
+        _log.warning("The writers get the figures when the job has ended, as its tables cannot be read: %s", error)
 
 
 class Followers:

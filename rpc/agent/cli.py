@@ -44,9 +44,12 @@ DESCRIPTION = (
 )
 EPILOG = (
     "For several machines: --new-key once, copy the key file to each machine, then start with --listen 0.0.0.0 "
-    "--key-file FILE. Also read: PSGD_LISTEN, PSGD_PORT, PSGD_KEY_FILE, PSGD_KERNEL_PROBE, and worker.toml beside the key in "
+    "--key-file FILE. Also read: PSGD_LISTEN, PSGD_PORT, PSGD_KEY_FILE, and worker.toml beside the key in "
     "your configuration directory."
 )
+
+
+EVERY = "; 0.0.0.0 for all of IPv4, :: for both families"
 
 
 def _program_name() -> str:
@@ -69,20 +72,14 @@ def _parser() -> argparse.ArgumentParser:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """What an agent is told, for `serve`."""
-    _add_own_address(parser, "address to listen on", "TCP port", "; 0 picks a free one")
+    _add_own_address(parser, "address to listen on", "TCP port", EVERY, "; 0 picks a free one")
     parser.add_argument("--new-key", action="store_true", help="make a key file (at --key-file) and exit")
     parser.add_argument("--work-dir", metavar="DIR", help="for logs, jobs and cached data (default: in your state directory)")
     parser.add_argument("--slots", type=int, metavar="N", help="jobs at the same time (default: 1)")
     parser.add_argument(
         "--output-mib", type=int, metavar="MIB", help="how much of what a job prints is kept, the first and the newest (64)"
     )
-    parser.add_argument(
-        "--no-kernel-probe",
-        dest="kernel_probe",
-        action="store_const",
-        const=False,
-        help="do not measure which BLAS kernels are fastest here (once for each CPU, 3 s in the background)",
-    )
+    parser.add_argument("--no-kernel-probe", action="store_true", help=argparse.SUPPRESS)  # of releases that measured kernels
     parser.add_argument("--log-level", choices=LEVELS, type=str.upper, help="default: INFO")
     code = parser.add_mutually_exclusive_group()
     code.add_argument("--no-shipped-code", action="store_true", help="take only jobs that bring no classes of their own")
@@ -92,6 +89,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--announce", metavar="FILE", help="write host:port to FILE (-: stdout) once it listens; removed at the end"
     )
     starter.add_argument("--end-with-parent", action="store_true", help="end when stdin, a pipe from the parent, closes")
+    starter.add_argument(
+        "--own-kernels",
+        action="store_true",
+        default=None,
+        help="jobs have the BLAS kernels that a program with this environment has, whatever other workers have",
+    )
     _add_key_from_stdin(starter)
     starter.add_argument("--temporary", action="store_true", help="use a work directory that is removed at the end")
     batch = parser.add_argument_group("for batch systems")
@@ -115,8 +118,8 @@ def add_doctor_options(parser: argparse.ArgumentParser) -> None:
     _add_folder(parser)
 
 
-def _add_own_address(parser: argparse.ArgumentParser, listen: str, port: str, free: str = "") -> None:
-    parser.add_argument("--listen", metavar="HOST", help=f"{listen} (default: 127.0.0.1)")
+def _add_own_address(parser: argparse.ArgumentParser, listen: str, port: str, every: str = "", free: str = "") -> None:
+    parser.add_argument("--listen", metavar="HOST", help=f"{listen} (default: 127.0.0.1{every})")
     parser.add_argument("--port", type=int, help=f"{port} (default: 15387{free})")
     parser.add_argument("--key-file", metavar="FILE", help="the cluster's key (default: in your configuration directory)")
 
@@ -172,6 +175,8 @@ def serve(given: argparse.Namespace) -> int:
     options = {name: value for name, value in vars(given).items() if name not in ("doctor", "hosts", "json")}
     new_key, no_code, allowed = options.pop("new_key"), options.pop("no_shipped_code"), options.pop("allow_code")
     announce, end_with_parent = options.pop("announce"), options.pop("end_with_parent")
+    if options.pop("no_kernel_probe"):
+        sys.stderr.write("--no-kernel-probe does nothing: kernels are not measured any more.\n")
     place = {name: options.pop(name) for name in ("system", "rendezvous", "advertise", "grace")}
     key_stdin, temporary = options.pop("key_stdin"), options.pop("temporary")
     held = contextlib.ExitStack()  # until the agent has ended

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -13,7 +14,7 @@ from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from ..files import CONFIGURATION, end_of_rows, is_safe_name, open_unlinked, sample
+from ..files import CONFIGURATION, NOT_REGULAR, end_of_rows, is_safe_name, open_below, open_unlinked, sample
 from ..logs import clean
 from ..messages import MAX_BYTES, MAX_FILES, FetchEnd, FileBegin, FileChunk, FileEnd, Operation, Tailed
 from .event_log import EVENT_LOG
@@ -23,7 +24,6 @@ from .store import JobRecord
 
 CHUNK = 1 << 20
 OUT: Final = "out"
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Source(NamedTuple):
@@ -131,17 +131,10 @@ def _open_parts(source: Source) -> JoinedParts:
 
 def _open(root: Path, path: Sequence[str]) -> BufferedReader:
     """Open `root/path...`, refusing links on the way below `root`, special files and files with a second name."""
-    folder = os.open(root, _FOLDER)
-    try:
-        for name in path[:-1]:
-            outer, folder = folder, os.open(name, _FOLDER, dir_fd=folder)
-            os.close(outer)
-        file = open_unlinked(path[-1], folder)
-    finally:
-        os.close(folder)
+    file = open_below(root, path)
     if os.fstat(file.fileno()).st_nlink != 1:
         file.close()
-        raise OSError(0, "it is no regular file of its own")
+        raise OSError(errno.EINVAL, NOT_REGULAR)
     return file
 
 

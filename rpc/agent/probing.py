@@ -43,6 +43,7 @@ class Probes:
         self._instance = secrets.token_hex(16)
         self._pinged: dict[Session, int] = {}
         self._thread: threading.Thread | None = None
+        self._asker: Session | None = None
         self._found: queue.SimpleQueue[tuple[Session, Measured]] = queue.SimpleQueue()
         self._closed = False
 
@@ -103,7 +104,7 @@ class Probes:
         except RuntimeError as error:
             deliver(session, Measured(text, f"it cannot measure: {limit_met(error) or error}"))
             return
-        self._thread = thread
+        self._asker, self._thread = session, thread
 
     def step(self) -> None:
         """Tell what has been found out."""
@@ -111,7 +112,12 @@ class Probes:
             session, found = self._found.get()
             if self._thread is not None:
                 self._thread.join()  # which ends now: who hears of it may ask for the next
+            self._asker = None
             deliver(session, found)
+
+    def measures_for(self, session: Session) -> bool:
+        """Tell if a measurement goes on whose result `session` waits for."""
+        return self._asker is session
 
     def forget(self, session: Session) -> None:
         self._pinged.pop(session, None)

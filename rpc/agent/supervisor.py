@@ -44,7 +44,7 @@ from . import job_state
 from .checks import threads_of
 from .children import COULD_NOT_FORK, ChildProcesses, ForkedProcess, JobProcess, child_environment, kill_group
 from .event_log import EventLog
-from .kernel_probe import Kernels
+from .kernel_sets import KernelSets
 from .output import JobOutput
 from .store import JobRecord
 
@@ -66,7 +66,7 @@ class Surroundings:
     port: int
     unix_path: str
     children: ChildProcesses
-    kernels: Kernels
+    kernels: KernelSets
 
 
 class Supervisor:

@@ -6,6 +6,7 @@ from network.names import lazily
 
 if TYPE_CHECKING:
     from .hardening import end_process as end_process
+    from .kernels import BITS as BITS
     from .kernels import KERNEL_VARIABLES as KERNEL_VARIABLES
     from .kernels import PORTABLE as PORTABLE
     from .kernels import common_kernels as common_kernels
@@ -19,7 +20,7 @@ __getattr__, __dir__ = lazily(
     __name__,
     {
         "hardening": "end_process",
-        "kernels": "KERNEL_VARIABLES PORTABLE common_kernels kernel_variables",
+        "kernels": "BITS KERNEL_VARIABLES PORTABLE common_kernels kernel_variables",
         "peers": "PeerConnector look_if_cores_suffice",
         "report": "add_remedy users_traceback",
     },

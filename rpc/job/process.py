@@ -42,7 +42,8 @@ from ..liveness.limits import BEGIN_SECONDS, LINGER_SECONDS
 from ..liveness.recorder import SIZE, STACK_SIGNAL, Kind, Recorder
 from ..logs import CleanFormatter, get_logger
 from ..machine import Tick
-from ..messages import TO_JOB_PROCESS, Advanced, Answers, Asks, Begin, Load, Loaded, Prepared, Reached, SecurityEvent
+from ..messages import TO_JOB_PROCESS, Advanced, Answers, Asks, Begin, DoCommit, Load, Loaded, Prepared, Reached, SecurityEvent
+from ..places import without_places
 from ..process_channel import ProcessChannel
 from . import rendezvous
 from .acceptor import ORPHANED, JobAcceptor
@@ -90,7 +91,7 @@ class JobProcess:
         state, detail = outcome_of(problem)
         if problem is not None:
             self.logger.log(logging.WARNING if state == "stopped" else logging.ERROR, "%s", detail)
-        detail = shown_to_submitter(state, detail, problem)
+        detail = without_places(shown_to_submitter(state, detail, problem), self.output.parent)
         report = make_report(state, detail, self.executable, self.output, self.logger, self._sources)
         if isinstance(problem, SystemExit):
             report = replace(report, exit_code=exit_code_of(problem))
@@ -115,6 +116,7 @@ class JobProcess:
         self._satisfy(executable, code)
         code.send(Prepared())
         executable.prepare()
+        code.receive(DoCommit)
         self._meet(load, executable, code.check)
         code.close()
         com = self._communication(load)
@@ -280,7 +282,7 @@ def run_job(channel_descriptor: int, memory: int) -> None:
         if isinstance(stream, io.TextIOWrapper):  # a killed process must not take its last printed lines with it
             stream.reconfigure(line_buffering=True, errors="backslashreplace")
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(CleanFormatter())
+    handler.setFormatter(CleanFormatter(partial(without_places, folder=os.getcwd())))  # it goes with the files of the run
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     recorder = open_recorder(memory)
     monitor.attach(recorder)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from ..files import parsed, publish, read_regular
+from ..files import parsed, publish, read_below
 from ..identity import is_job_id
 from ..logs import HEADLINE, SUBMIT_LOGGER, get_logger
 
@@ -56,7 +56,7 @@ class Run:
     def read(cls, path: Path) -> Run | None:
         """The run in the folder `path`; None where there is none, or it has not begun."""
         try:
-            content: Any = parsed(json.loads, read_regular(path / _RECORD))
+            content: Any = parsed(json.loads, read_below(path, [_RECORD]))
             run = cls(path, content["job"], content["title"], content["began"], content.get("about", {}))
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return None

@@ -122,8 +122,9 @@ def test_figures_come_once_and_when_all_workers_have_them(caplog: pytest.LogCapt
     assert len(told) == 2
     figures.lose(2)
     assert told[2:] == [(2, 1, 5.0, 0.0)] and len(begun) == 2
-    figures.take(0, "TR-x-N(0).csv", 0, HEAD + b"1,a,b,c,d,e\n")
-    figures.take(1, "TR-x-N(1).csv", 0, HEAD)
+    figures.take(0, "TR-x-N(0).csv", 0, HEAD + b"1,a,b,c,d,e\n1,inf,1,1,1,1\n")
+    assert len(told) == 3 and not caplog.text
+    figures.take(1, "TR-x-N(1).csv", 0, b"Time,Loss\n")
     assert len(told) == 3 and "get the figures when the job has ended" in caplog.text
 
 

@@ -6,8 +6,11 @@ import http.client
 import json
 import logging
 import re
+import shutil
 import socket
+import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
 from itertools import pairwise
@@ -24,11 +27,14 @@ from network.key_files import create_key_file
 from nn.dataset import ArrayDataset
 from nn.dataset.transforms.abstract import AbsTransformer
 from parallel_sgd import ParallelSGD, in_process
+from parallel_sgd.accounts import BATCH_COLUMNS
+from parallel_sgd.progress import COLUMNS
+from parallel_sgd.record.door import Door
+from parallel_sgd.record.tables import read_columns
 from parallel_sgd.run_page import RunRecords
 from parallel_sgd.run_page import live as serving
 from parallel_sgd.run_page.live import LivePage
 from parallel_sgd.run_page.sources import RunSource, SampledTables, Seen
-from parallel_sgd.table import read_columns
 from rpc.logs import SUBMIT_LOGGER
 from rpc.submit import PROGRESS
 from tests.parallel_sgd.networks import mlp
@@ -47,10 +53,10 @@ def page(tmp_path: Path) -> Iterator[LivePage]:
         yield live
 
 
-def get(address: str, path: str | None = None, method: str = "GET", **headers: str) -> tuple[int, str, dict[str, str]]:
+def get(address: str, path: str = "/", method: str = "GET", **headers: str) -> tuple[int, str, dict[str, str]]:
     url = urlsplit(address)
     with closing(http.client.HTTPConnection(str(url.hostname), url.port, timeout=60)) as connection:
-        connection.request(method, f"{url.path}?{url.query}" if path is None else path, headers=headers)
+        connection.request(method, path, headers=headers)
         answer = connection.getresponse()
         return answer.status, answer.read().decode(), dict(answer.getheaders())
 
@@ -59,7 +65,7 @@ def states(address: str, how: str = "") -> Iterator[dict[str, Any]]:
     """What a viewer is told, until it is told that there is no more."""
     url = urlsplit(address)
     with closing(http.client.HTTPConnection(str(url.hostname), url.port, timeout=60)) as connection:
-        connection.request("GET", f"/events?{url.query}{how}")
+        connection.request("GET", f"/events?{url.fragment}{how}")
         answer = connection.getresponse()
         while line := answer.readline().decode():
             if line.startswith("event: end"):
@@ -71,11 +77,86 @@ def states(address: str, how: str = "") -> Iterator[dict[str, Any]]:
 def test_the_page_is_for_who_has_the_token_and_only_to_be_read(page: LivePage) -> None:
     status, text, headers = get(page.address)
     assert status == 200 and "EventSource" in text and headers["referrer-policy"] == "no-referrer"
-    assert "connect-src 'self'" in text
-    assert get(page.address, "/")[0] == get(page.address, "/?token=x")[0] == get(page.address, "/events?token=")[0] == 403
+    assert "connect-src 'self'" in text and headers["content-security-policy"] == "frame-ancestors 'none'"
+    url = urlsplit(page.address)
+    token = url.fragment.removeprefix("token=")
+    assert len(token) == 24 and url.path == "/" and not url.query and token not in text
+    wrong = ("", "?token=", "?token=x", f"?token={token}x", f"?token=x&token={token}", f"?Token={token}", "?token=%C3%BC")
+    assert [get(page.address, f"/events{query}")[0] for query in wrong] == [403] * len(wrong)
     assert get(page.address, Host="evil.example")[0] == 400
     assert [get(page.address, method=method)[0] for method in ("POST", "PUT", "DELETE")] == [405] * 3
     assert page.address.startswith("http://127.0.0.1:")
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="there is no node to run the script")
+def test_the_token_leaves_the_address_and_a_reload_still_has_it(page: LivePage) -> None:
+    """The script's own function, with what a browser has: an address, a history, and a memory of the tab, or none."""
+    source = (Path(serving.__file__).with_name("live.js")).read_text("utf-8")
+    function = source[source.index("function tokenOf()") : source.index("function lost()")]
+    fragment = urlsplit(page.address).fragment
+    told = []
+    for keeps in ("true", "false"):
+        code = f"""
+            const kept = new Map(), location = {{hash: "#{fragment}", pathname: "/"}};
+            const refuse = () => {{ throw new Error("SecurityError"); }};
+            const memory = {{getItem: key => kept.get(key) ?? null, setItem: (key, value) => kept.set(key, value)}};
+            const sessionStorage = {keeps} ? memory : {{getItem: refuse, setItem: refuse}};
+            const history = {{replaceState: (state, title, path) => {{ location.hash = ""; location.pathname = path; }}}};
+            {function}
+            const first = tokenOf(), address = location.pathname + location.hash, again = tokenOf();
+            const other = () => {{ location.hash = ""; kept.clear(); return tokenOf(); }};
+            console.log(JSON.stringify([first, again, address, other() ?? null]));
+        """
+        ran = subprocess.run(["node", "-e", code], capture_output=True, text=True, check=True, timeout=60)
+        told.append(json.loads(ran.stdout))
+    token = fragment.removeprefix("token=")
+    assert told == [[token, token, "/", None], [token, token, f"/#{fragment}", None]]
+
+
+def test_silent_strangers_shut_nobody_out(page: LivePage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """600 connections that send half a request and no more: few are held, the oldest goes, and viewers come and stay."""
+    monkeypatch.setattr(serving, "STRANGER_SECONDS", 1e9)
+    url = urlsplit(page.address)
+    there = states(page.address)
+    assert next(there)["state"] == "running"
+    with ExitStack() as silent:
+        held = []
+        for _ in range(600):
+            one = silent.enter_context(socket.create_connection((url.hostname, url.port), 60))
+            one.sendall(b"GET / HT")
+            held.append(one)
+        assert next(states(page.address))["state"] == next(there)["state"] == "running"
+        assert get(page.address)[0] == 200
+        assert sum(not is_hung_up_on(one) for one in held) <= serving.MOST_STRANGERS < 100
+
+
+def is_hung_up_on(connection: socket.socket) -> bool:
+    connection.setblocking(False)
+    try:
+        return connection.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
+
+
+@pytest.mark.parametrize("request_line", ["", "GET / HT", "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 2])
+def test_a_connection_without_the_token_has_its_time(
+    page: LivePage, monkeypatch: pytest.MonkeyPatch, request_line: str
+) -> None:
+    """Whatever is said over it; one with the token stays."""
+    monkeypatch.setattr(serving, "STRANGER_SECONDS", 0.3)
+    url = urlsplit(page.address)
+    there = states(page.address)
+    assert next(there)["state"] == "running"
+    with socket.create_connection((url.hostname, url.port), 60) as stranger:
+        began = time.monotonic()
+        stranger.sendall(request_line.encode())
+        with suppress(ConnectionError):
+            while stranger.recv(1 << 20):
+                pass
+        assert 0.2 < time.monotonic() - began < 4, "sooner than the server lets go of one that has had its answer"
+    assert next(there)["state"] == "running"
 
 
 def test_viewers_get_what_the_workers_have_written_and_slow_ones_stop_nobody(page: LivePage) -> None:
@@ -83,7 +164,7 @@ def test_viewers_get_what_the_workers_have_written_and_slow_ones_stop_nobody(pag
     with ExitStack() as slow:
         for _ in range(300):
             one = slow.enter_context(socket.create_connection((url.hostname, url.port)))
-            one.sendall(f"GET /events?{url.query} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())  # and reads nothing
+            one.sendall(f"GET /events?{url.fragment} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())  # and reads nothing
         told_twice = states(page.address)
         first = next(told_twice)
         assert next(told_twice)["state"] == "running"  # another one comes by itself
@@ -167,7 +248,7 @@ def test_one_viewer_too_many_is_hung_up_on(page: LivePage, monkeypatch: pytest.M
     """So that viewers take no files that the job needs; those who are there go on."""
     monkeypatch.setattr(serving, "MOST_VIEWERS", 20)
     url = urlsplit(page.address)
-    request = f"GET /events?{url.query} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
+    request = f"GET /events?{url.fragment} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
     with ExitStack() as held:
         seen = []
         for _ in range(30):
@@ -182,29 +263,29 @@ def test_one_viewer_too_many_is_hung_up_on(page: LivePage, monkeypatch: pytest.M
 
 def test_a_table_that_grows_is_read_as_a_whole_one_is(tmp_path: Path) -> None:
     """Row by row, in pieces of rows, and from its begin where another one has taken its place."""
-    path, tables = tmp_path / "BA-T-N(0).csv", SampledTables()
-    text = "A,B\n1,x\n2,y\n3,z\n"
-    assert not tables.read(path)
+    path, tables, door = tmp_path / "EV-T-N(0).csv", SampledTables(), Door(tmp_path)
+    text = "A,Epoch\n1,4\n2,5\n3,6\n"
+    assert not tables.read(door, path.name)
     for end in range(1, len(text) + 1):
         path.write_text(text[:end])
         whole = text[: text.rfind("\n", 0, end) + 1]
-        (tmp_path / "whole.csv").write_text(whole)
-        assert tables.read(path) == read_columns(tmp_path / "whole.csv")
-    (tmp_path / "new.csv").write_text("A,B\n" + "7,w\n" * 5)
+        (tmp_path / "EV-whole.csv").write_text(whole)
+        assert tables.read(door, path.name) == read_columns(tmp_path / "EV-whole.csv")
+    (tmp_path / "new.csv").write_text("A,Epoch\n" + "7,8\n" * 5)
     (tmp_path / "new.csv").replace(path)
-    assert tables.read(path) == read_columns(path)
+    assert tables.read(door, path.name) == read_columns(path)
 
 
 def test_of_a_long_table_a_state_has_a_sample(tmp_path: Path) -> None:
     """Batches up to the last whole row, one after the other; steps from all of the run; nothing of what no page shows."""
-    tables, rows = SampledTables(), 200_000
-    text = "A,B\n" + "".join(f"{number},{-number}\n" for number in range(rows)) + "7,"
+    tables, rows, door = SampledTables(), 200_000, Door(tmp_path)
+    heads = {"BA": ",".join(BATCH_COLUMNS), "TR": "Time,Epochs,Batches,in,Total,B", "LEDGER": ",".join(COLUMNS)}
+    rest = {"BA": ",1,1" + 10 * ",0" + ",", "TR": ",1,1,1,1,0", "LEDGER": ",1,1,1,1,1"}
 
     def read(kind: str, worker: int) -> list[Any]:
-        (tmp_path / f"{kind}-T-N({worker}).csv").write_text(text)
-        columns = tables.read(tmp_path / f"{kind}-T-N({worker}).csv")
-        assert columns.get("B") == columns.get("A") or columns["B"] == [-float(each) for each in columns["A"]]
-        return list(columns.get("A", []))
+        name, lines = f"{kind}-T-N({worker}).csv", (f"{number}{rest[kind]}\n" for number in range(rows))
+        (tmp_path / name).write_text(f"{heads[kind]}\n{''.join(lines)}7,")
+        return list(tables.read(door, name).get("Time", []))
 
     batches, steps = read("BA", 0), read("TR", 0)
     assert batches == list(range(rows - len(batches), rows)) and 2_000 < len(batches) < 10_000
@@ -212,8 +293,8 @@ def test_of_a_long_table_a_state_has_a_sample(tmp_path: Path) -> None:
     assert steps[-1] == rows - 1 and min(gaps[:-1]) > 0 and max(gaps) < rows / 10 and len(steps) < 5_000
     assert not read("LEDGER", 0)
     for worker in range(1, 64):
-        (tmp_path / f"BA-T-N({worker}).csv").write_text("A,B\n1,-1\n")
-        tables.read(tmp_path / f"BA-T-N({worker}).csv")
+        (tmp_path / f"BA-T-N({worker}).csv").write_text(f"{heads['BA']}\n1{rest['BA']}\n")
+        tables.read(door, f"BA-T-N({worker}).csv")
     assert 20 * len(read("TR", 64)) < 8 * len(steps) and 4 * len(read("BA", 64)) < len(batches)
 
 

@@ -160,6 +160,11 @@ ASCII = "'mission_title' must be at most 100 ASCII letters"
 TRAVEL = "must hold what may travel: .*"
 BATCHES = "must be 'epoch', a positive number of batches, seconds such as '30s', .* got {!r}"
 NONSENSE: dict[str, list[tuple[Any, ...]]] = {  # what is said after the name of the option, or in all, and of which values
+    "keep_data": [("must be", -1, math.nan, "64", None)],
+    "sign": [
+        ("must be the path of a private key, got 3", 3),
+        ("must be a key that can be read, got none.key: No such file or directory", "none.key", Path("none.key")),
+    ],
     "nodes": [
         ("must be an instance of NodeAssignment, got int 3", 3),
         ("must be an instance of NodeAssignment, got .*; write 'with .. as nodes:'", nodes_from("local:2")),
@@ -241,7 +246,7 @@ NONSENSE: dict[str, list[tuple[Any, ...]]] = {  # what is said after the name of
     "epochs": [("'epoch' must be a positive integer, got 0", 0)],
     "job_title": [("'mission_title' must be able to stand in a file name", "a\nb")],
     "blas_threads": [("must be a positive integer or 'auto', got {!r}", 0, "all")],
-    "bits": [("must be 'portable' or None, got {!r}", "equal", 32)],
+    "bits": [("must be one of 'portable', 'SkylakeX', 'Haswell', or None, got {!r}", "equal", 32)],
     "on_failure": [("must be one of .*, got 'hope'", "hope")],
     "stall_timeout": [("must be a number >= 0.1 and < 86400, got {!r}", 0.05, "5")],
     "fault": [

@@ -209,7 +209,7 @@ def test_the_command_takes_the_folder_of_a_run_or_says_what_it_is(tmp_path: Path
     wrong = {
         "none": "it is empty",
         "nowhere": "there is no such folder",
-        "runs/T-2": "outcome.json cannot be read: Is a directory",
+        "runs/T-2": "outcome.json cannot be read: it is no regular file of its own",
     }
     for name, said in wrong.items():
         assert main(["report", str(tmp_path / name)]) == 2

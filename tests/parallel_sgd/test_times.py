@@ -23,8 +23,8 @@ from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.settings import JobSettings
 from parallel_sgd.history import JobHistory
 from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment
+from parallel_sgd.record.tables import read_columns
 from parallel_sgd.report import KINDS, TrainingReport
-from parallel_sgd.table import read_columns
 from tests.parallel_sgd.networks import mlp
 
 from ..statements import covers

@@ -132,7 +132,7 @@ def test_files_of_workers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> N
     found = collect("t", files, GRID)
     assert found is not None and found.path == tmp_path / "Node-0-Retrieve" / "LEDGER-t.csv" == files[0][-1]
     assert found.path.read_text().splitlines() == text.splitlines()[:-1]
-    assert "The ledger of node(0) cannot be read: it begins with 'nonsense'" in caplog.text
+    assert "Node(0): LEDGER-t-N(0).csv is left out: it is no table of this kind" in caplog.text
     assert "Not every block was applied exactly once" in caplog.text
     assert "block 1 of epoch 2, batch 3 was not applied." in caplog.text
     assert collect("t", {0: []}, GRID) is None

@@ -1,0 +1,54 @@
+"""Bounds of the numbers that describe a job: beyond them a number is a slip or a trap, and nothing is made of it."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+__all__ = ["MOST_BLOCKS", "MOST_EPOCHS", "MOST_SAMPLES", "MOST_WORKERS", "bounded"]
+
+MOST_WORKERS: Final = 1 << 16
+MOST_BLOCKS: Final = 1 << 20
+"""Blocks of a batch."""
+MOST_EPOCHS: Final = 10_000_000
+MOST_SAMPLES: Final = 1 << 31
+"""Samples of a block."""
+_LONG: Final = 10**30
+_MOST: Final = (1 << 63) - 1
+_BOUNDS: Final = {
+    "run.workers": (1, MOST_WORKERS),
+    "run.blocks": (1, MOST_BLOCKS),
+    "options.redundancy": (1, MOST_WORKERS),
+    "options.block_size": (1, MOST_SAMPLES),
+    "options.epoch": (1, MOST_EPOCHS),
+    "options.keep_every": (1, MOST_EPOCHS),
+    "options.commit_every": (1, _MOST),
+    "options.max_restarts": (0, 1_000_000),
+    "options.min_workers": (1, MOST_WORKERS),
+    "options.max_workers": (1, MOST_WORKERS),
+    "options.seed": (0, _MOST),
+}
+
+
+def bounded(key: str, value: object, told: str = "") -> object:
+    """Return the value of a key of a job file, if it is no number beyond its bounds.
+
+    Args:
+        key: table and name, such as `run.workers`.
+        value: anything; what is no number has no bounds here.
+        told: what the message calls it; by default the key.
+
+    Raises:
+        ValueError: The number is out of its bounds, or not finite; the message names key, bounds and number.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return value
+    if isinstance(value, float) and key not in _BOUNDS:
+        if not math.isfinite(value):
+            raise ValueError(f"'{told or key}' must be a finite number, got {value}")
+        return value
+    low, high = _BOUNDS.get(key, (-_MOST, _MOST))
+    if not low <= value <= high:
+        shown = str(value) if isinstance(value, float) or abs(value) < _LONG else "a longer one"
+        raise ValueError(f"'{told or key}' must be from {low} to {high}, got {shown}")
+    return value

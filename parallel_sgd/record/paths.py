@@ -1,0 +1,98 @@
+"""How `job.toml` tells the files that a run needs: relative to the folder of the run, so that both may be moved together."""
+
+from __future__ import annotations
+
+import ast
+import glob
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+__all__ = ["Tell", "found_path", "found_paths", "is_told", "missing_code", "told_path"]
+
+Tell = Callable[[str], str]
+"""From the path of a file to the text that stands for it."""
+_TOLD: Final = r"(?:\.{1,2}|~)/"
+# behind a comma without one, so that no text takes longer than its length says
+_CODE: Final = re.compile(rf"^{_TOLD}[^:]*\.py(?=:)|(?<=,){_TOLD}[^:,]*\.py(?=:)")
+_CLASS: Final = re.compile(r"(?:^|(?<=,))([^:,'\"\0]*\.py):(\w+)")
+_ARGUMENT: Final = re.compile(r"(?<==)('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")")
+
+
+def told_path(path: str, folder: Path) -> str:
+    """Return what stands for a file in the record of a run.
+
+    Args:
+        path: of a file, relative to the current directory.
+        folder: that of the run.
+
+    Returns:
+        A path that begins with `./` or `../`, relative to the folder; for a file in the home of the user but not in the
+        directory of the run one that begins with `~/`.
+    """
+    absolute, run, home = (os.path.abspath(each) for each in (path, folder, os.path.expanduser("~")))
+    project = os.path.dirname(os.path.dirname(run))
+    if _is_within(absolute, home) and not _is_within(absolute, project):
+        return f"~/{os.path.relpath(absolute, home)}"
+    told = os.path.relpath(absolute, run)
+    return told if told.startswith("..") else f"./{told}"
+
+
+def is_told(text: str) -> bool:
+    """Whether a text would be taken for a path that `told_path` has made."""
+    return re.match(_TOLD, text) is not None
+
+
+def found_paths(text: str, folder: Path, *, arguments: bool = True) -> str:
+    """Return a text of a job file, `file.py:Class` and arguments `name='..'` in it, with the files where they are.
+
+    A file that is no longer at its place is looked for beside the job file, then, by its name alone, where files that a command
+    line names are looked for. Nothing is opened or imported.
+
+    Args:
+        text: as it stands in the file.
+        folder: that of the file.
+        arguments: whether these may name files, too.
+    """
+
+    def argument(match: re.Match[str]) -> str:
+        try:
+            value = str(ast.literal_eval(match[0]))
+        except (ValueError, SyntaxError):
+            return match[0]
+        return repr(_found(value, folder)) if is_told(value) else match[0]
+
+    return _CODE.sub(lambda match: _found(match[0], folder), _ARGUMENT.sub(argument, text) if arguments else text)
+
+
+def found_path(text: str, folder: Path) -> str:
+    """Return where a file is for which a text of a job file stands; a text that stands for none is returned as it is."""
+    return _found(text, folder) if is_told(text) else text
+
+
+def missing_code(text: str, folder: Path) -> str:
+    """Return which class a text of a job file names whose file is not here, and where a copy of it lies; "" if there is none.
+
+    Args:
+        text: as `found_paths` has left it.
+        folder: that of the job file.
+    """
+    for file, name in _CLASS.findall(text):
+        if not os.path.isfile(file):
+            place = Path(file)
+            copies = sorted(folder.glob(f"Node-*-Retrieve/SOURCE-{glob.escape(place.name)}"))
+            copy = f"; {copies[0].relative_to(folder)} is a copy, to be looked at and put there" if copies else ""
+            return f"the class {name} of {place.name}, which is neither where it was, nor beside the file, nor here{copy}"
+    return ""
+
+
+def _found(told: str, folder: Path) -> str:
+    place = os.path.normpath(folder / os.path.expanduser(told))
+    name = os.path.basename(place)
+    return next((each for each in (place, str(folder / name)) if os.path.exists(each)), name)
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return folder != os.sep and os.path.commonpath([path, folder]) == folder

@@ -1,0 +1,175 @@
+"""Signatures of runs: `model.sig` in the folder of a run says that the owner of a key stands for its manifest and its files.
+
+The format is that of OpenSSF model signing, so the command `model_signing` verifies a signature of ours, and we one of its own.
+A signature by a key names the key by the SHA-256 of its public part. That part is kept beside it, as `model.pub`, and is signed
+too: with it alone anybody sees that both belong together, but only a key that comes from the signer shows whose it is.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sys
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from rpc.files import parsed, publish, read_regular
+
+from ..checkpoint.locate import FOLDER
+from ..run import RunManifest
+from .door import Door, RecordError, is_plain
+from .files import MANIFEST
+from .keys import PublicKey, SigningKey, library
+
+__all__ = ["PUBLIC_KEY", "SIGNATURE", "Signature", "sign_run", "signature_of"]
+
+SIGNATURE: Final = "model.sig"
+PUBLIC_KEY: Final = "model.pub"
+_LATER: Final = (SIGNATURE, "report.html")
+"""Files that may appear or change after signing; what the manifest names is signed all the same."""
+_MOST: Final = 64 << 20  # bytes of a signature
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What is known of the signature of a run.
+
+    Args:
+        state: `good`; `bad`; `none`, where there is none; `unchecked`, where a key or the library is lacking.
+        said: the same, as a sentence.
+        key: SHA-256 of the public key that has signed, or is said to have; "" where no key is named.
+    """
+
+    state: Literal["good", "bad", "none", "unchecked"]
+    said: str
+    key: str = ""
+
+    def data(self) -> dict[str, str]:
+        """Return it as `--json` tells it."""
+        return {"state": self.state, "key": self.key, "said": self.said}
+
+
+def sign_run(run: Path, key: SigningKey) -> Path:
+    """Sign the manifest of a run and all files that it names, in place of an earlier signature; returns that of the signature.
+
+    Args:
+        run: the folder of the run.
+        key: the private key.
+
+    Raises:
+        ValueError: The folder has no manifest, or a file is not what the manifest says.
+        OSError: A file cannot be read or written.
+    """
+    manifest = RunManifest.read(run)
+    hashes: dict[str, str | None] = {**manifest.files, MANIFEST: None, PUBLIC_KEY: None}
+    for name in [*manifest.files, MANIFEST]:
+        _regular_below(run, name)
+    publish(run / PUBLIC_KEY, key.public.decode(), 0o644)
+    try:
+        text = library("'key'").sign(run, hashes, _unsigned(run, hashes), key.path, key.passphrase)
+    except ValueError as error:
+        raise ValueError(f"The run {run} cannot be signed: {error}; psgd verify tells more.") from error
+    publish(run / SIGNATURE, text, 0o644)
+    return run / SIGNATURE
+
+
+def signature_of(run: Path, manifest: RunManifest, signer: PublicKey | None) -> Signature:
+    """Return what there is to say of the signature of a run.
+
+    Args:
+        run: the folder of the run.
+        manifest: that of the run, whose files a signature must cover.
+        signer: the key that must have signed; by default the one in the folder.
+
+    Raises:
+        ValueError: `signer` is given, and the library that checks is not installed.
+    """
+    if signer is not None:
+        library("--signer")
+    if not os.path.lexists(run / SIGNATURE):
+        return Signature("none", f"Nobody has signed the run: it has no {SIGNATURE}.")
+    try:
+        material, names = _contents(read_regular(_regular_below(run, SIGNATURE), _MOST))
+    except (OSError, ValueError) as error:
+        return Signature("bad", f"{SIGNATURE} is no signature that can be read: {getattr(error, 'strerror', None) or error}.")
+    if "publicKey" not in material:
+        said = f"{SIGNATURE} is by a certificate or an identity, not by a key; the command model_signing verifies it."
+        return Signature("unchecked" if signer is None else "bad", said)
+    hint = material["publicKey"].get("hint")
+    return _checked(run, hint if isinstance(hint, str) else "", {*manifest.files, MANIFEST} - names, names, signer)
+
+
+def _checked(run: Path, hint: str, uncovered: Collection[str], names: Collection[str], signer: PublicKey | None) -> Signature:
+    claimed = f"the key with SHA-256 {hint[:64]}" if hint else "a key that it does not name"
+    if uncovered:
+        return Signature("bad", f"{SIGNATURE}, by {claimed}, does not cover {', '.join(sorted(uncovered)[:3])}.", hint)
+    key = signer
+    try:
+        if key is None and os.path.lexists(run / PUBLIC_KEY):
+            key = PublicKey.read(_regular_below(run, PUBLIC_KEY), PUBLIC_KEY)
+        for name in names:
+            _regular_below(run, name)
+    except (OSError, ValueError) as error:
+        return Signature("bad", f"{SIGNATURE}, by {claimed}, does not hold: {error}.", hint)
+    if key is None:
+        said = f"{SIGNATURE} says that {claimed} has signed; give --signer KEY.pub to have it checked."
+        return Signature("unchecked", said, hint)
+    if hint and hint != key.fingerprint:
+        return Signature("bad", f"The run is signed by {claimed}, not by {key.path.name}, {key.fingerprint}.", hint)
+    try:
+        openssf = library(SIGNATURE)
+    except ValueError as error:
+        return Signature("unchecked", f"It was not checked that {claimed} has signed: {error}.", hint)
+    try:
+        openssf.check(run, run / SIGNATURE, key.path)
+    except ValueError as error:
+        return Signature("bad", f"{SIGNATURE}, by {claimed}, does not hold: {error}.", hint)
+    where = f"{key.path.name}" if signer is not None else f"{PUBLIC_KEY} in its folder; --signer KEY.pub demands one"
+    return Signature("good", f"Signed by the key with SHA-256 {key.fingerprint} ({where}).", key.fingerprint)
+
+
+def _contents(text: str) -> tuple[Mapping[str, Any], set[str]]:
+    """Return whom a signature names as signer, and the files that it says it covers; nothing of it is checked here."""
+    bundle = parsed(json.loads, text)
+    try:
+        material = dict(bundle["verificationMaterial"])
+        payload = parsed(json.loads, base64.b64decode(bundle["dsseEnvelope"]["payload"]).decode("utf-8"))
+        names = {str(each["name"]) for each in payload["predicate"]["resources"]}
+        if "publicKey" in material:
+            material["publicKey"] = dict(material["publicKey"])
+    except (LookupError, TypeError, AttributeError) as error:
+        raise ValueError("it is no Sigstore bundle of a model signature") from error
+    return material, names
+
+
+def _unsigned(run: Path, signed: Collection[str]) -> list[Path]:
+    """Return what a verifier passes over: what may come later, and what lies in the folder and is not signed."""
+    found = {Path(name) for name in _LATER}
+    found |= {Path(name).parent / FOLDER for name in signed if "/" in name}  # those of local workers come when these end
+    for place, folders, files in os.walk(run):
+        here = Path(place).relative_to(run)
+        for folder in list(folders):
+            inside = f"{(here / folder).as_posix()}/"
+            if not any(name.startswith(inside) for name in signed):
+                folders.remove(folder)
+                found.add(here / folder)
+        found |= {here / file for file in files if (here / file).as_posix() not in signed}
+    return sorted(found)
+
+
+def _regular_below(run: Path, name: object) -> Path:
+    """Return the path of a file of a run.
+
+    Raises:
+        ValueError: It is no regular file below the folder, or lies behind a link.
+    """
+    if not isinstance(name, str) or not is_plain(name):
+        raise ValueError(f"{str(name)[:80]!r} is no file below the folder of the run")
+    try:
+        Door(run).open(name, sys.maxsize).close()
+    except (OSError, RecordError) as error:
+        raise ValueError(f"{name} is no regular file of the run") from error
+    return run / name

@@ -1,0 +1,313 @@
+"""The tables of a run as they are read: row by row, each value of the type that its column has.
+
+A table comes from a node, and a node may be broken or hostile. A row that is not whole, or has a number that is not finite or
+out of its bounds, is left out, and a remark names the node, the column and the value; the other rows are read.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from io import BufferedReader
+from pathlib import Path
+from typing import Final
+
+from rpc.logs import SUBMIT_LOGGER, clean_text, get_logger
+
+from ..weight_hashes import HASH_COLUMNS
+from .bounds import MOST_BLOCKS, MOST_EPOCHS
+from .door import MOST_TABLE, Door, RecordError
+from .identity import IDENTITY_COLUMNS
+
+__all__ = ["Column", "Columns", "TableRows", "node_of", "read_columns", "read_hashes", "read_identities", "read_table", "warn"]
+
+Column = list[float | str]
+Columns = dict[str, Column]
+Convert = Callable[[str], float | str]
+_FOLDER: Final = re.compile(r"Node-(-?[0-9]{1,9})-Retrieve")
+_NODE: Final = re.compile(r"-N\((-?[0-9]{1,9})\)\.csv$")
+_MOST_LINE: Final = 1 << 20  # bytes of a row
+_MOST_COLUMNS: Final = 4096
+_CHUNK: Final = 4096  # rows that are converted together
+_MOST_COUNT: Final = float(1 << 53)
+_HASH: Final = re.compile(r"[0-9a-f]{64}")
+_log = get_logger(SUBMIT_LOGGER)
+
+
+class _Misfit(ValueError):
+    """A text is no value of its column; the message is what it must be."""
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise _Misfit("a number") from None
+    if not math.isfinite(value):
+        raise _Misfit("a finite number")
+    return value
+
+
+def _whole(low: float, high: float) -> Convert:
+    def convert(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not (low <= value <= high and value.is_integer()):
+            raise _Misfit(f"a whole number from {low:.0f} to {high:.0f}")
+        return value
+
+    return convert
+
+
+def _hash(text: str) -> str:
+    if not _HASH.fullmatch(text):
+        raise _Misfit("64 hexadecimal digits")
+    return text
+
+
+def _peer(text: str) -> float | str:
+    return "" if text == "" else _NODE_NUMBER(text)
+
+
+_NODE_NUMBER: Final = _whole(-MOST_BLOCKS, MOST_BLOCKS)
+_COUNT: Final = _whole(0, _MOST_COUNT)
+_EPOCH: Final = _whole(1, MOST_EPOCHS)
+_BATCH: Final = _whole(1, _MOST_COUNT)
+_PHASES: Final = ("Data", "Compute", "Encode", "Send", "Wait", "Merge", "Rule", "Put", "Sent", "Total")
+_KINDS: Final[Mapping[str, tuple[Mapping[str, Convert], Convert]]] = {
+    "TR": ({"Time": _number, "Epochs": _EPOCH, "Batches": _BATCH, "in": _COUNT, "Total": _COUNT}, _number),
+    "EV": ({"Epoch": _EPOCH}, _number),
+    "TI": ({"Epochs": _EPOCH}, _number),
+    "AC": (
+        {
+            "Codec": str,
+            "Variable": _COUNT,
+            "Name": str,
+            "Peer": _NODE_NUMBER,
+            "Direction": str,
+            "Transport": str,
+            **dict.fromkeys(("Packets", "Raw", "Wire", "Overhead"), _COUNT),
+        },
+        str,
+    ),
+    "BA": ({"Time": _number, "Epochs": _EPOCH, "Batches": _BATCH, **dict.fromkeys(_PHASES, _number), "Peer": _peer}, str),
+    "CO": ({"Codec": str, "Variable": _COUNT, "Name": str, "Encode": _number, "Merge": _number}, str),
+    "WH": ({"Epoch": _EPOCH, "Variable": str, "SHA256": _hash}, str),
+    "ID": ({"Epoch": _EPOCH, "Computes with": str}, str),
+    "LEDGER": (
+        {
+            "epoch": _EPOCH,
+            "batch": _BATCH,
+            "block": _whole(0, MOST_BLOCKS),
+            "node": _NODE_NUMBER,
+            "attempt": _BATCH,
+            "committed": _whole(0, 1),
+        },
+        str,
+    ),
+}
+"""By kind: the columns that a table has at least, and what further ones hold."""
+
+
+@dataclass
+class TableRows:
+    """Converts the rows of a table; what is left out is counted.
+
+    Args:
+        kind: with which the names of such tables begin.
+        head: the names of its columns.
+
+    Raises:
+        RecordError: The head is not that of such a table.
+    """
+
+    kind: str
+    head: Sequence[str]
+    left_out: int = 0
+    why: str = ""
+    columns: Columns = field(init=False)
+    _converts: list[Convert] = field(init=False, repr=False)
+    _read: int = field(default=1, repr=False)
+
+    def __post_init__(self) -> None:
+        known, other = _KINDS[self.kind]
+        lacking = [name for name in known if name not in self.head]
+        if lacking or len(set(self.head)) != len(self.head) or len(self.head) > _MOST_COLUMNS:
+            what = f"lacks the column {lacking[0]!r}" if lacking else "has a head with equal names, or too many"
+            raise RecordError(f"is no table of this kind: it {what}")
+        self._converts = [known.get(name, other) for name in self.head]
+        self.columns = {name: [] for name in self.head}
+
+    def add(self, rows: Sequence[Sequence[str]]) -> None:
+        """Take rows in, and leave out those that do not fit."""
+        width = len(self.head)
+        try:
+            if not all(len(row) == width for row in rows):
+                raise _Misfit
+            made: list[Column] = [
+                list(map(convert, texts)) for convert, texts in zip(self._converts, zip(*rows, strict=True), strict=False)
+            ]
+        except _Misfit:
+            kept = [values for number, row in enumerate(rows, self._read + 1) if (values := self._row(number, row)) is not None]
+            made = [list(values) for values in zip(*kept, strict=True)]
+        self._read += len(rows)
+        for name, values in zip(self.head, made, strict=False):
+            self.columns[name] += values
+
+    def fits(self, row: Sequence[str]) -> bool:
+        """Whether a row fits; one that does not is counted."""
+        self._read += 1
+        return self._row(self._read, row) is not None
+
+    def _row(self, number: int, row: Sequence[str]) -> list[float | str] | None:
+        if len(row) != len(self.head):
+            self.leave_out(f"row {number} has {len(row)} of {len(self.head)} fields")
+            return None
+        values: list[float | str] = []
+        for name, convert, text in zip(self.head, self._converts, row, strict=True):
+            try:
+                values.append(convert(text))
+            except _Misfit as error:
+                self.leave_out(f"in row {number} {name[:40]!r} must be {error}, got {text[:40]!r}")
+                return None
+        return values
+
+    def leave_out(self, why: str) -> None:
+        """Count a row that is left out; the first one is told."""
+        self.left_out += 1
+        self.why = self.why or why
+
+
+def node_of(name: str) -> int | None:
+    """Return which node a table is of, by its name; None for one that is of all."""
+    match = _NODE.search(name)
+    return int(match[1]) if match else None
+
+
+def read_table(door: Door, name: str | Path) -> tuple[Columns, str]:
+    """Return the columns of a table by name, numbers as floats, and what is to be said of what was left out, "" if nothing was.
+
+    Args:
+        door: of the run, or of the folder of a node.
+        name: of the file.
+
+    Raises:
+        RecordError: There is something else in its place: a link, a pipe, a giant. A table that is not there has no columns.
+    """
+    file = Path(name).name
+    kind = file.partition("-")[0]
+    node = node_of(file)
+    whose = f"Node({node})" if node is not None else "The run"
+    try:
+        opened = door.open(name, MOST_TABLE)
+    except FileNotFoundError:
+        return {}, ""
+    with opened:
+        lines = _Lines(opened)
+        reader = csv.reader(lines)
+        table: TableRows | None = None
+        try:
+            head = next(reader, None)
+            if head is None:
+                return {}, ""  # it has not got its first line yet
+            table = TableRows(kind, head)
+            rows: list[list[str]] = []
+            try:
+                for row in lines.whole(reader):
+                    rows.append(row)
+                    if len(rows) == _CHUNK:
+                        table.add(rows)
+                        rows = []
+            finally:  # what came before a row that has no end is read
+                table.add(rows)
+        except OSError as error:
+            raise door.error(name, f"cannot be read: {error.strerror}") from error
+        except RecordError as error:
+            return {}, clean_text(f"{whose}: {file} is left out: it {error}.")
+        except csv.Error as error:
+            if table is None:
+                return {}, clean_text(f"{whose}: {file} is left out: its head cannot be read: {error}.")
+            table.leave_out(f"what follows row {len(next(iter(table.columns.values()), [])) + 1} cannot be read: {error}")
+    if not table.left_out:
+        return table.columns, ""
+    count = f"{table.left_out} row{'s' if table.left_out > 1 else ''}"
+    return table.columns, clean_text(f"{whose}: {count} of {file} left out: {table.why}.")
+
+
+def read_columns(path: Path) -> Columns:
+    """Return the columns of a table in any folder, as `read_table`; none where it cannot be read."""
+    try:
+        return read_table(Door(path.parent), path)[0]
+    except RecordError:
+        return {}
+
+
+def read_hashes(run: Path) -> dict[int, dict[str, dict[int, str]]]:
+    """Return those in the tables of a run's workers; rows that are not whole are left out, and a warning names the worker.
+
+    Raises: RecordError for what is no table of a run, such as a link in its place.
+    """
+    found: dict[int, dict[str, dict[int, str]]] = {}
+    door = Door(run)
+    for folder in door.names(folders=True):
+        match = _FOLDER.fullmatch(folder)
+        for name in door.names(folder) if match else ():
+            if match and name.startswith("WH-") and name.endswith(".csv"):
+                columns, remark = read_table(door, f"{folder}/{name}")
+                warn([remark])
+                for epoch, variable, value in zip(*(columns.get(each, []) for each in HASH_COLUMNS), strict=True):
+                    found.setdefault(int(epoch), {}).setdefault(str(variable), {})[int(match[1])] = str(value)
+    return found
+
+
+def read_identities(run: Path) -> dict[int, list[str]]:
+    """Return the identities in the tables `ID-<title>-N(i).csv` of the nodes of a run.
+
+    Raises: RecordError for what is no table of a run, such as a link in its place.
+    """
+    found: dict[int, list[str]] = {}
+    door = Door(run)
+    for folder in door.names(folders=True):
+        for name in door.names(folder):
+            node = node_of(name)
+            if name.startswith("ID-") and node is not None:
+                columns, remark = read_table(door, f"{folder}/{name}")
+                warn([remark])
+                found[node] = list(dict.fromkeys(map(str, columns.get(IDENTITY_COLUMNS[1], []))))
+    return {node: texts for node, texts in sorted(found.items()) if texts}
+
+
+def warn(remarks: Iterable[str]) -> None:
+    """Warn of what was left out of tables."""
+    for remark in dict.fromkeys(filter(None, remarks)):
+        _log.warning("%s", remark)
+
+
+class _Lines:
+    """The whole lines of a file, as text; what follows the last one is half a row.
+
+    Raises: csv.Error for a row without an end.
+    """
+
+    def __init__(self, file: BufferedReader) -> None:
+        self._file, self._room = file, _MOST_LINE
+
+    def __iter__(self) -> Iterator[str]:
+        while (line := self._file.readline(_MOST_LINE + 1)).endswith(b"\n"):
+            self._room -= len(line)
+            if self._room < 0:
+                raise csv.Error(f"a row must have at most {_MOST_LINE} bytes")
+            yield line.decode("utf-8", "replace")
+        if len(line) > _MOST_LINE:
+            raise csv.Error(f"a line must have at most {_MOST_LINE} bytes")
+
+    def whole(self, rows: Iterable[list[str]]) -> Iterator[list[str]]:
+        """The rows that a reader makes of the lines; each may have so many lines."""
+        for row in rows:
+            self._room = _MOST_LINE
+            yield row
