@@ -22,6 +22,7 @@ from rpc.submit import Retry, telling
 from .compatibility import check_data
 from .nodes import InProcessNodes
 from .options import JobOptions, options
+from .record.spared import spared
 from .remote_run import run_on_agents
 from .run import JobResult
 from .spec import JobSpec, make_spec, with_data
@@ -143,12 +144,18 @@ class ParallelSGD:
             if spec.remark:
                 _log.info("%s", spec.remark)
             if not spec.options.writers:
-                return _signed(_train(spec, arrays), spec)
+                result = _train(spec, arrays)
+                with spared("The signature of the run"):
+                    _sign(result, spec)
+                return result
             from .writers.live import following  # noqa: PLC0415 - for who follows a job
 
             with following(spec.options.writers, spec.config) as followers:
-                result = _signed(_train(spec, arrays, followers), spec)
-                followers.done(lambda: result.history)
+                result = _train(spec, arrays, followers)
+                with spared("The signature of the run"):
+                    _sign(result, spec)
+                with spared("What the writers get at the end"):
+                    followers.done(lambda: result.history)
                 return result
 
 
@@ -160,7 +167,7 @@ def _train(spec: JobSpec, arrays: Samples, followers: Followers | None = None) -
     return Retry(spec.options.wait, NodeBusy).call(lambda: run_on_agents(spec, arrays, followers))
 
 
-def _signed(result: JobResult, spec: JobSpec) -> JobResult:
+def _sign(result: JobResult, spec: JobSpec) -> None:
     """Sign the run, if that is asked for; it has its result, so whatever hinders it is a warning."""
     if spec.options.sign is not None:
         from .record.signing import sign_run  # noqa: PLC0415 - for who signs
@@ -172,4 +179,3 @@ def _signed(result: JobResult, spec: JobSpec) -> JobResult:
             _log.info("Signed by %s: %s", spec.options.sign, result.signature)
         except Exception as error:  # noqa: BLE001  the library is another's
             _log.warning("The run could not be signed; 'psgd sign' does it later. %s: %s", type(error).__name__, error)
-    return result

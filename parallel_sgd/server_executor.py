@@ -16,6 +16,7 @@ from .fault_injection import FaultInjector
 from .job_executor import EXTRA, MISC, SETTING, TRANSFER, JobExecutor
 from .parameter_server import build_server
 from .plan import WorkerPlan
+from .record.spared import spared
 from .socket_channel import SocketChannel
 from .unusable import Like
 
@@ -42,6 +43,7 @@ class ServerExecutor(JobExecutor):
         self.logger.info("Serving begins: workers %s, codec %s.", workers, self._parts[TRANSFER]["codec"])
         job_monitor.batch_begin()  # one long batch: a server is stuck when it neither serves nor waits
         self._run(com, plan, server)
-        job_monitor.train_end()
-        self.logger.info("Serving has ended: all workers have left.")
+        with spared("The signals of the end", self._remarks):
+            job_monitor.train_end()
+            self.logger.info("Serving has ended: all workers have left.")
         self._log_accounts(com)
