@@ -144,7 +144,9 @@ def plan_to_keep(model: Model, data: AbsDataset, transform: AbsTransformer | Non
         arrays: what the data set has loaded.
 
     Returns:
-        None where there is nothing to be told, or the model has a plan of columns and the data are arrays.
+        None where there is nothing to be told, or the model has a plan of columns and the data are arrays that no transform
+        changes. A plan of columns that has transforms, and arrays that get further ones: a plan without columns, since nothing
+        tells which of the transforms the arrays have been through.
 
     Raises:
         ValueError: where the model was trained on other numbers of the columns.
@@ -155,9 +157,11 @@ def plan_to_keep(model: Model, data: AbsDataset, transform: AbsTransformer | Non
     plan = found if isinstance(found, DataPlan) else DataPlan()
     before = model.inputs
     if before is not None and before.columns:
-        if not plan.columns:
+        if not plan.columns and (transform is None or all(step.for_training_only for step in transform.steps)):
             return None
-        if differs := before.agrees_with(plan):
+        if not plan.columns and not before.steps:
+            plan = before  # of arrays that it has made, such as those that a run has kept
+        if plan.columns and (differs := before.agrees_with(plan)):
             raise ValueError(
                 f"'data' must make the numbers of its columns that the model's plan makes, but {differs}; "
                 f"{type(data).__name__}(.., plan=model.inputs) reads it by that plan, model.inputs = None forgets it"

@@ -150,6 +150,19 @@ def test_a_job_never_applies_the_plan_of_its_model():
     assert np.array_equal(scaled.predict(test_x), scaled.predict(ImageCls()(x, y, test_x, test_y)[2]))
 
 
+def test_arrays_that_a_plan_has_made_complete_it():
+    """As in a run that is trained again from the samples that it has kept."""
+    data = houses()
+    arrays = ArrayDataset(*data.load())
+    model = network(5)
+    model.inputs = data
+    trained = train(model, arrays, Shuffle().add(Normalize()))
+    assert np.array_equal(trained.predict(ROW), train(network(5), data, Shuffle().add(Normalize())).predict(ROW))
+    again = train(trained, ArrayDataset(trained.inputs.apply([ROW] * 64), np.zeros(64, int)), Shuffle(), epochs=1)
+    assert again.inputs == trained.inputs
+    assert train(trained, arrays, Normalize(), epochs=1).inputs.columns == ()
+
+
 def test_going_on_with_other_columns_is_refused():
     model = train(network(5), houses(), Shuffle().add(Normalize()), epochs=1)
     write_houses("houses.csv", ("Bern", "Genf", "Basel"))
