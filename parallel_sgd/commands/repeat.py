@@ -24,6 +24,7 @@ from ..nodes import in_process
 from ..options import options as known_options
 from ..profiles import FixedBlocks
 from ..record.code import CodeJudge
+from ..record.door import RecordError
 from ..record.hashes import sha256_of
 from ..record.kept_data import load_kept
 from ..record.keys import PublicKey, SigningKey
@@ -60,17 +61,27 @@ def run(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     others = differences(file.identity, identity(options.bits))
     if others:
         sys.stderr.write(f"The run was made with {', '.join(others)}: the last bits may differ.\n")
+    manifest, before = _manifest_of(file.path.parent), read_hashes(file.path.parent)
     with guarded(judge), _told_of_file(file, vars(given)):
         result = train(options, data, **dealt)
     made = next((Path(path) for paths in result.files.values() for path in paths), None)
     overridden = [_flag(name) for name in vars(given) if name in _decisive()]
-    with contextlib.suppress(ValueError):  # one that has not ended well has none
-        others += changed_settings(file.path, RunManifest.read(file.path.parent))
-    before = read_hashes(file.path.parent)
+    if manifest is not None:
+        others += changed_settings(file.path, manifest)
     after = {} if made is None else read_hashes(made.parent.parent)
     said, equal = _compared(file, before, after, [*overridden, *others])
     tell(options, {**result_data(result), "repeats": {"equal": equal, "said": said}}, f"{result}\n{said}")
     return EXIT_NODE_LOST if result.failures else EXIT_OK
+
+
+def _manifest_of(run: Path) -> RunManifest | None:
+    """The manifest of a run; None of one that has not ended well. Raises: RecordError for what is something else."""
+    try:
+        return RunManifest.read(run)
+    except RecordError:
+        raise
+    except ValueError:
+        return None
 
 
 def _judge_of(file: JobFile, given: argparse.Namespace, instead: Collection[str]) -> CodeJudge:

@@ -87,9 +87,7 @@ class Injector(logging.Handler):
     @contextmanager
     def injecting(self) -> Iterator[None]:
         """Inject errors in the block, in this thread, from when `begin` is called."""
-        self.count = 0
-        for name in LOGGERS:
-            logging.getLogger(name).addHandler(self)
+        self.attach()
         try:
             yield
         finally:
@@ -97,6 +95,12 @@ class Injector(logging.Handler):
             self._active = False
             for name in LOGGERS:
                 logging.getLogger(name).removeHandler(self)
+
+    def attach(self) -> None:
+        """Hear what is told."""
+        self.count = 0
+        for name in LOGGERS:
+            logging.getLogger(name).addHandler(self)
 
     def begin(self) -> None:
         """The last batch is over."""
