@@ -10,7 +10,7 @@ import os
 import random
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,6 @@ from parallel_sgd.accounts import BATCH_COLUMNS
 from parallel_sgd.checkpoint.locate import FOLDER
 from parallel_sgd.checkpoint.snapshot import CheckpointError
 from parallel_sgd.checkpoint.store import read_checkpoint
-from parallel_sgd.codec import Plain, TopK
 from parallel_sgd.commands.options import make_dataset, make_transform
 from parallel_sgd.history import JobHistory
 from parallel_sgd.job_file import JobFile
@@ -109,15 +108,17 @@ def _start() -> bytes:
 
 @cache
 def _job_files() -> tuple[bytes, ...]:
+    """One of a plain job, and one with what else a file may say."""
     callbacks = [nn.callback.EarlyStopping("val_accuracy", patience=9), nn.callback.CSVLogger("log.csv")]
     data = SimData(kind="classification", samples=40, features=4, classes=3, seed=1)
     with in_process(2) as nodes:
-        plain = JobOptions(nodes, epoch=2, gd_params=(0.1,), callbacks=callbacks, class_weight={0: 2.0})
-        odd = replace(plain, codec={0: TopK, 1: Plain}, callbacks=(), codec_extra_parameters={
-            "x": (1, None), 3: "y"
-        })  # fmt: skip
-        specs = [make_spec(Model.from_bytes(_start()), data, Shuffle(), each) for each in (plain, odd)]
-        return tuple(job_text(spec, _JOB, _start(), Path("/nowhere/runs/P-SGD-1")).encode() for spec in specs)
+        options = JobOptions(nodes, epoch=2, gd_params=(0.1,), callbacks=callbacks, class_weight={0: 2.0})
+        spec = make_spec(Model.from_bytes(_start()), data, Shuffle(), options)
+        text = job_text(spec, _JOB, _start(), Path("/nowhere/runs/P-SGD-1"))
+    more = 'codec = {0 = "TopK", dense = "Plain"}\nps_codec = "file.py:Mine"\ndiscovery = "./hosts.sh"\n'
+    odd = text.replace("[options]\n", f"[options]\n{more}").replace("gd_params = [0.1]", "gd_params = [0.1, {none = true}]")
+    odd = odd.replace("codec_extra_parameters = []", 'codec_extra_parameters = {x = {tuple = [1]}, y = {pairs = [[3, "z"]]}}')
+    return text.encode(), odd.replace('ps_codec = "file.py:Mine"\n', "").encode()
 
 
 @cache
