@@ -41,10 +41,11 @@ from .progress import Position
 from .record.bounds import MOST_EPOCHS
 from .record.door import CutOff, Door, RecordError, is_plain
 from .record.forms import Misfit, anything, list_of, map_of, record, text, whole
+from .record.hash_tables import read_hashes
 from .record.hashes import sha256_of
 from .record.kept_data import DATA_FILE
 from .spec import JobSpec
-from .weight_hashes import chain_of, hash_of, read_hashes
+from .weight_hashes import chain_of, hash_of
 
 MANIFEST: Final = "manifest.json"
 FORMAT: Final = "psgd.manifest/1"

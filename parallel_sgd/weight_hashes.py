@@ -7,19 +7,13 @@ hash of the link before and of all rows of the epoch, so that one number tells w
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .record.door import Door
-from .record.tables import read_table, warn
-
 Array = NDArray[Any]
-_FOLDER: Final = re.compile(r"Node-(-?[0-9]{1,9})-Retrieve")
 HASH_COLUMNS: Final = ("Epoch", "Variable", "SHA256")
 Epochs = Mapping[int, Mapping[str, Mapping[int, str]]]
 """By epoch, from 1, and variable, its hash on each worker."""
@@ -31,24 +25,6 @@ def hash_of(value: Array) -> str:
     digest = hashlib.sha256(f"{plain.dtype.str}{value.shape}\n".encode())
     digest.update(plain.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
-
-
-def read_hashes(run: Path) -> dict[int, dict[str, dict[int, str]]]:
-    """Return those in the tables of a run's workers; rows that are not whole are left out, and a warning names the worker.
-
-    Raises: RecordError for what is no table of a run, such as a link in its place.
-    """
-    found: dict[int, dict[str, dict[int, str]]] = {}
-    door = Door(run)
-    for folder in door.names(folders=True):
-        match = _FOLDER.fullmatch(folder)
-        for name in door.names(folder) if match else ():
-            if match and name.startswith("WH-") and name.endswith(".csv"):
-                columns, remark = read_table(door, f"{folder}/{name}")
-                warn([remark])
-                for epoch, variable, value in zip(*(columns.get(each, []) for each in HASH_COLUMNS), strict=True):
-                    found.setdefault(int(epoch), {}).setdefault(str(variable), {})[int(match[1])] = str(value)
-    return found
 
 
 def chain_of(epochs: Epochs) -> list[list[Any]]:

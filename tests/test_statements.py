@@ -23,8 +23,6 @@ EXEMPT: dict[str, str] = {
     "RUN-2": _LATER,
     "RUN-3": _LATER,
     "RUN-4": _LATER,
-    "RUN-7": _LATER,
-    "RUN-8": _LATER,
     "RUN-10": _LATER,
     "RUN-12": _LATER,
     "DAT-1": _LATER,

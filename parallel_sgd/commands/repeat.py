@@ -25,13 +25,14 @@ from ..options import options as known_options
 from ..profiles import FixedBlocks
 from ..record.code import CodeJudge
 from ..record.door import RecordError
+from ..record.hash_tables import read_hashes
 from ..record.hashes import sha256_of
 from ..record.kept_data import load_kept
 from ..record.keys import PublicKey, SigningKey
 from ..record.signing import Signature, sign_run, signature_of
 from ..run import RunManifest
 from ..verification import changed_data, changed_settings, damaged_checkpoints, damages, nearest
-from ..weight_hashes import Epochs, first_difference, read_hashes
+from ..weight_hashes import Epochs, first_difference
 from .nodes import launcher_from
 from .options import load_model, make_dataset, make_transform, settings_of
 from .output import EXIT_FAILED, EXIT_NODE_LOST, EXIT_OK, tell

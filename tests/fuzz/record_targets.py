@@ -6,6 +6,7 @@ import contextlib
 import csv
 import io
 import json
+import logging
 import os
 import random
 import sys
@@ -36,6 +37,7 @@ from parallel_sgd.names import CodeRefused, guarded
 from parallel_sgd.options import JobOptions, options
 from parallel_sgd.progress import COLUMNS
 from parallel_sgd.record.door import Door, RecordError
+from parallel_sgd.record.hash_tables import read_hashes
 from parallel_sgd.record.outcome import read_outcome
 from parallel_sgd.record.plain import NoText, toml_of
 from parallel_sgd.record.tables import read_table
@@ -47,7 +49,8 @@ from parallel_sgd.run_page.story import events
 from parallel_sgd.run_page.tables import ledger
 from parallel_sgd.run_page.timeline import trace
 from parallel_sgd.spec import make_spec
-from parallel_sgd.weight_hashes import HASH_COLUMNS, chain_of, read_hashes
+from parallel_sgd.weight_hashes import HASH_COLUMNS, chain_of
+from rpc.logs import SUBMIT_LOGGER
 
 from .file_targets import snapshots
 from .mutate import TEXTS, bytes_altered, json_altered, tensors_altered, tree_altered
@@ -59,6 +62,7 @@ else:
     import tomli as tomllib
 
 NODE = "Node-0-Retrieve"
+logging.getLogger(SUBMIT_LOGGER).addHandler(logging.NullHandler())  # what is left out is told a thousand times
 TABLES = ("TR", "EV", "TI", "AC", "BA", "CO", "WH", "LEDGER")
 
 
