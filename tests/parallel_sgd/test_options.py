@@ -53,8 +53,6 @@ from tests.processes.training.jobs import digits_job
 from tests.sources import ROOT
 from tests.statements import covers
 
-from ..statements import covers
-
 PAGE = ROOT / "docs" / "options.md"
 HEAD = """# Options of a job
 
