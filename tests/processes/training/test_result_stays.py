@@ -122,6 +122,7 @@ def test_at_the_submitter(
     for number in itertools.count(1):
         with injector.injecting():
             result = job(make(), tmp_path / str(number))
+        print(number, injector.count, len(injector.tried), flush=True)
         assert same(result, honest), injector.tried
         if not injector.count:
             break
