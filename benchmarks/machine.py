@@ -16,6 +16,7 @@ import numpy as np
 
 from benchmarks.pairing import run_child
 from nn.threads import describe_blas
+from rpc.processors import usable_cores
 
 SIDE = 1024
 """Of the matrices that are multiplied: large enough for the full rate, small enough for the caches of most machines."""
@@ -70,7 +71,7 @@ def best(work: Callable[[], object]) -> float:
 
 def main() -> None:
     print(
-        f"{cpu()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; {describe_blas()}, built for {blas()}; bare GEMM "
+        f"{cpu()}, {usable_cores()} cores, load {os.getloadavg()[0]:.1f}; {describe_blas()}, built for {blas()}; bare GEMM "
         f"{product_rate() / 1e9:.0f} GFLOP/s in float32, one pass over memory {pass_rate() / 1e9:.1f} GB/s"
     )
 

@@ -168,7 +168,8 @@ class ClusterExecutor(Executor):
         """Call `fn(*args, **kwargs)` on a node.
 
         Raises: TypeError naming the argument or the part of the function that cannot travel; ValueError for more than 2 GiB
-        of arguments or 8 MiB of code; RuntimeError after `shutdown`; BrokenExecutor when no node is left.
+        of arguments or 8 MiB of code; RuntimeError after `shutdown`, and in a process that was forked from that of the
+        executor; BrokenExecutor when no node is left.
         """
         return self.submit_task(fn, (args, kwargs) if kwargs else list(args))
 
@@ -189,6 +190,7 @@ class ClusterExecutor(Executor):
         `trust_results` holds in place of that of the executor, if it is not None."""
         if not callable(fn):
             raise TypeError(f"ClusterExecutor executes functions, got {type(fn).__qualname__}.")
+        self._dispatcher.process.check("executor")  # before a lock, which a thread of the parent may hold
         trusted = self._trusts if trust_results is None else trust_results
         function = self._reserve(fn, (), trusted)
         try:
@@ -262,6 +264,7 @@ class ClusterExecutor(Executor):
 
         Raises: TypeError when it is no data, RuntimeError after `shutdown`.
         """
+        self._dispatcher.process.check("executor")
         payload = pack_broadcast(value)
         with self._lock:
             self._check_open()
@@ -282,6 +285,8 @@ class ClusterExecutor(Executor):
 
         With `wait` it returns when the nodes are free again.
         """
+        if not self._dispatcher.process.is_here:  # it is the parent's
+            return
         with self._lock:
             self._dispatcher.shut = True
         if cancel_futures:

@@ -60,6 +60,7 @@ class Dispatcher(Inbox):
             "back": self._take_back,
             "said": self._show,
         }
+        self.process = self._tasks.process
         self._over = threading.Event()
         self.lock = threading.Lock()  # `submit` is called in it, after a look at `broken` and `ended`
         self.broken: BrokenExecutor | None = None  # why no task can be executed any more
@@ -92,6 +93,8 @@ class Dispatcher(Inbox):
 
     def wait(self) -> None:
         """Return when it has ended; Ctrl-C may interrupt that, and it be called again, unlike `Thread.join`."""
+        if not self.process.is_here:  # the thread is the parent's
+            return
         self._over.wait()
         self.thread.join()
 

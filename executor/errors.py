@@ -10,7 +10,7 @@ from typing import Any
 class RemoteError(Exception):
     """A task raised an exception whose class this process does not have, or cannot make: its name and message.
 
-    It is also an instance of the built-in class that the exception extends, so `except MemoryError` catches NumPy's.
+    It is also an instance of the built-in class that the exception extends, so `except ImportError` catches one of a package.
 
     Attributes: `type_name`, module and name of the class.
     """

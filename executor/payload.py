@@ -7,6 +7,7 @@ numbers may be longer than what a message may hold beside its arrays: long bytes
 from __future__ import annotations
 
 import builtins
+import re
 import sys
 import traceback
 import types
@@ -124,6 +125,8 @@ TEXT_BYTES = 64 << 10  # of a traceback, its end; the parts of a group share as 
 MOST_PARTS = 1000  # exceptions in a group, at all levels; a larger group comes as text
 MOST_LEVELS = 16  # of groups in groups
 _KEYS = {"module", "name", "number", "base", "args", "fields", "shown", "parts", "message", "printed", "text"}
+_NUMPY = 1  # what is shown of an argument that `_form_of` has made data of
+_DTYPE = re.compile(r"[<>|=][a-zA-Z]\d*(\[\d*\w+\])?")
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made by a class statement
 _GROUP: Any = getattr(builtins, "BaseExceptionGroup", ())  # Python 3.10 has none
 
@@ -170,6 +173,9 @@ def _described(error: BaseException, classes: Sequence[type], size: int, room: i
     sent: dict[int | str, Any] = {}
     held: list[tuple[int | str, Any]] = [*enumerate(args), *fields.items()]
     for key, item in held:
+        if type(error).__module__.partition(".")[0] == "numpy" and (form := _form_of(item)) is not None:
+            sent[key], told["shown"][key] = form, _NUMPY
+            continue
         sent[key] = _travelling(item, classes)
         if sent[key] is not item:
             told["shown"][key], _ = _printed(item, repr)
@@ -235,6 +241,37 @@ def _is_field(name: Any) -> bool:
     return name == "__notes__" or (name.isidentifier() and not name.startswith("__"))  # those of `add_note` are no code
 
 
+def _form_of(item: Any) -> list[Any] | None:
+    """Return as data what NumPy's own exceptions print themselves by: types, functions, tuples of them; None for others."""
+    if isinstance(item, np.dtype):
+        return ["dtype", item.str] if item.isbuiltin == 1 or item.kind in "SUV" else None
+    if isinstance(item, np.ufunc):
+        name = str(item.__name__)
+        return ["ufunc", name] if getattr(np, name, None) is item else None
+    if type(item) is tuple:
+        forms = [_form_of(each) for each in item]
+        return None if None in forms else ["tuple", *forms]
+    return ["value", item] if item is None or type(item) in (bool, int, str) else None
+
+
+def _of_form(form: Any) -> Any:
+    """Make what `_form_of` was given. Raises: ValueError, TypeError for anything else; nothing but NumPy's own is made."""
+    if type(form) is not list or not form or type(form[0]) is not str:
+        raise ValueError(f"no form of NumPy's: {form!r:.80}")
+    kind, *parts = form
+    if kind == "tuple":
+        return tuple(map(_of_form, parts))
+    (part,) = parts
+    if kind == "dtype" and type(part) is str and _DTYPE.fullmatch(part):
+        return np.dtype(part)
+    found = getattr(np, part, None) if kind == "ufunc" and type(part) is str else None
+    if isinstance(found, np.ufunc):
+        return found
+    if kind == "value" and (part is None or type(part) in (bool, int, str)):
+        return part
+    raise ValueError(f"no form of NumPy's: {form!r:.80}")
+
+
 def _travelling(item: Any, classes: Sequence[type]) -> Any:
     try:
         pack_payload(item, classes)
@@ -290,10 +327,15 @@ def _find(module: str, name: str, number: Any, classes: Sequence[type]) -> type[
     return found if isinstance(found, type) and issubclass(found, BaseException) else None
 
 
+def _item(item: Any, shown: Any) -> Any:
+    """Return what an argument or field was: as it came, as a text that is shown as it was, or a type or function of NumPy."""
+    return _of_form(item) if type(shown) is int and shown == _NUMPY else Text.of(item, shown)
+
+
 def _made(cls: type[BaseException], told: dict[str, Any], parts: list[BaseException]) -> BaseException | None:
     """The exception again, if it prints what it printed where it was raised."""
     shown: dict[Any, Any] = told["shown"]
-    args = [Text.of(item, shown.get(place)) for place, item in enumerate(told["args"])]
+    args = [_item(item, shown.get(place)) for place, item in enumerate(told["args"])]
     if parts:
         args = [*args[:1], parts]
     base = _base_of(cls)
@@ -304,7 +346,7 @@ def _made(cls: type[BaseException], told: dict[str, Any], parts: list[BaseExcept
         for name, item in told["fields"].items():
             if not _is_field(name):
                 continue
-            value = Text.of(item, shown.get(name))
+            value = _item(item, shown.get(name))
             if name in slots:
                 slots[name].__set__(error, value)
             else:

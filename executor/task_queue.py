@@ -20,6 +20,7 @@ from network.errors import NetworkError, ProtocolError
 from network.session import Session
 from network.values import LONG_BYTES
 from rpc.errors import JobAborted
+from rpc.forks import catch
 from rpc.job.hardening import end_process
 from rpc.logs import get_logger
 
@@ -297,7 +298,7 @@ class TimeLimit:
 
     def install(self) -> None:
         """In the main thread: a late interruption must not hit the next task."""
-        signal.signal(signal.SIGINT, self._interrupt)
+        catch(signal.SIGINT, self._interrupt)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         overdue, self._overdue = self._overdue, None

@@ -13,6 +13,8 @@ from network.errors import ProtocolError
 from rpc.communication import Communication
 from rpc.dialing import await_submitter, watch_for_silence
 from rpc.executable import AbsSimpleExecutor
+from rpc.forks import OwnProcess
+from rpc.job import add_remedy
 from rpc.monitor import job_monitor
 
 from .errors import NotData
@@ -45,16 +47,18 @@ class TaskServer(AbsSimpleExecutor):
         HELD.set(queue.values)
         SHELVES.set(queue.shelves)
         functions = _Loaded(com, queue)
+        process = OwnProcess()
         try:
             while (assignment := queue.next()) is not None:
                 job_monitor.work_begins(assignment.task + 1)  # what its agent finds if this process does not survive it
-                self._execute(assignment, functions, queue)
+                self._execute(assignment, functions, queue, process)
                 del assignment  # its arguments must not live until the next task comes
         finally:
-            queue.close()
+            if process.is_here:
+                queue.close()
         return self._count
 
-    def _execute(self, assignment: Assignment, functions: _Loaded, queue: TaskQueue) -> None:
+    def _execute(self, assignment: Assignment, functions: _Loaded, queue: TaskQueue, process: OwnProcess) -> None:
         classes: Sequence[type] = ()
         if queue.output is not None:
             queue.output.begin(assignment.task)
@@ -69,10 +73,13 @@ class TaskServer(AbsSimpleExecutor):
             classes = callee.classes
             # handed over unnamed, so that the references of the result are counted right
             kind, payload = _pack_result(_call(callee, assignment), callee)
+            process.end_child()
             seconds = time.perf_counter() - begin
             if assignment.limit:
                 queue.limit.end()
-        except BaseException as error:  # noqa: BLE001  whatever a task raises is its result
+        except BaseException as error:  # whatever a task raises is its result
+            if not process.is_here:  # of a process that the task has forked: it ends as it would anywhere
+                raise
             seconds = time.perf_counter() - begin
             queue.limit.end()
             kind, payload = wrong, pack_failure(_named(error, assignment, queue), classes)
@@ -84,6 +91,7 @@ class TaskServer(AbsSimpleExecutor):
 
 def _named(error: BaseException, assignment: Assignment, queue: TaskQueue) -> BaseException:
     """What a task has raised, or that it has taken too long, if it was interrupted for that."""
+    add_remedy(error)
     if not isinstance(error, KeyboardInterrupt) or not queue.limit.has_hit(assignment.task):
         return error
     late = TimeoutError(f"It took longer than its limit of {assignment.limit:g} s.")

@@ -13,6 +13,8 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 from weakref import WeakKeyDictionary
 
 from network.errors import ProtocolError
+from rpc.console import show
+from rpc.forks import OwnProcess, close_in_children
 from rpc.logs import clean_lines, get_logger
 
 from .errors import ConversionError, NodeLost, like
@@ -120,6 +122,13 @@ class Tasks:
         self._next = 0
         self._on_unused = on_unused
         self.done = 0
+        self.process = OwnProcess()
+        close_in_children(self)
+
+    def close(self) -> None:
+        """In a process that was forked, let no future wait for an end that only the parent hears of."""
+        for task in self._tasks.values():
+            task.future.orphan(self.process.refusal("executor"))
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -224,7 +233,7 @@ def _unpacked(done: Done, function: Function) -> Any:
 
 
 T = TypeVar("T")
-_PENDING, _CANCELLED = "PENDING", "CANCELLED"  # states of a Future, as `concurrent.futures` calls them
+_PENDING, _CANCELLED, _FINISHED = "PENDING", "CANCELLED", "FINISHED"  # states of a Future, as `concurrent.futures` calls them
 
 
 class TaskFuture(Future[T]):
@@ -265,6 +274,13 @@ class TaskFuture(Future[T]):
                 self._recall, self._number = recall, number
                 return True
         return False
+
+    def orphan(self, error: BaseException) -> None:
+        """End in a process that was forked, whose other threads are gone with what they held; no callback is called."""
+        self._condition = RareCondition()
+        self._waiters.clear()
+        self._done_callbacks.clear()  # type: ignore[attr-defined]
+        self._exception, self._state = error, _FINISHED
 
     def come_home(self) -> None:
         """Its task lies at no node."""
@@ -335,12 +351,7 @@ class Console:
             output_logger.log(said.kind, "%s %s: %s", before, said.name, text)
             return
         shown = "".join(f"{before} {clean_lines(line)}\n" for line in map(_last, text.removesuffix("\n").split("\n")))
-        stream = sys.stdout if said.kind == STDOUT else sys.stderr
-        try:
-            stream.write(shown)
-            stream.flush()
-        except (OSError, ValueError, AttributeError):  # it is closed, or there is none
-            return
+        show(sys.stdout if said.kind == STDOUT else sys.stderr, shown)
 
 
 def _last(line: str) -> str:

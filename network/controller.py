@@ -40,10 +40,10 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
     """Sessions with the other nodes of a job, by node id.
 
     `node_id` is ours; `addresses` tells where the others are, if we called them. `on_block(sender, message)` receives the
-    messages with a head, but for those whose head has a length that one of `handlers` takes. `on_wait` and `on_resume`, if
-    set, are called before and after each wait, which then is cut into slices of 0.25 s. A peer whose connection ends without
-    a BYE shows in `lost`; `get_one` reports it once. `admit` and `interrupt` may be called from another thread; everything
-    else belongs to one thread.
+    messages with a head, but for those whose head has a length that one of `handlers` takes. `on_wait()` and
+    `on_resume(moves)`, if set, are called before and after each wait, which then is cut into slices of 0.25 s; `moves` tells
+    whether bytes can be moved. A peer whose connection ends without a BYE shows in `lost`; `get_one` reports it once. `admit`
+    and `interrupt` may be called from another thread; everything else belongs to one thread.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
         self.on_block: BlockHandler | None = None
         self.handlers: dict[int, BlockHandler] = {}
         self.on_wait: Callable[[], None] | None = None
-        self.on_resume: Callable[[], None] | None = None
+        self.on_resume: Callable[[bool], None] | None = None
         self._clock = clock or SystemClock()
         self._wait = wait or poll_again()
         self._turn: deque[int] = deque()
@@ -236,7 +236,10 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
             session = self.sessions[peer]
             while (message := session.take()) is not None:
                 try:
-                    return peer, message.value
+                    if not message.head or self.on_block is None:
+                        return peer, message.value
+                    # it came before there was a handler, or by `read`, and nobody has pumped since
+                    self.handlers.get(len(message.head), self.on_block)(peer, message)
                 except ProtocolError as error:
                     self._give_up(session, error)
         return None
@@ -280,7 +283,7 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
             else:
                 self.on_wait()
                 moved = self._wait(reading, writing, WAIT_SECONDS if timeout is None else min(timeout, WAIT_SECONDS))
-                self.on_resume()
+                self.on_resume(moved is None or not {inbox.waker.sock}.issuperset(moved))
         if inbox.waiting:
             self._take_requests()
             moved = None

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from .clock import Clock, SystemClock
 from .errors import NetworkError, NotReached, PeerLost, ProtocolError, Rejected, TimedOut
 from .handshake import ClientHandshake
-from .hello import Caps, Refused
+from .hello import Caps, Hint, Refused
 from .keys import Key
 from .nodes import Address, is_loopback
 from .records import check_library
@@ -19,8 +21,19 @@ from .session import Peer, Session
 from .transport import SocketLink, resolve, trusted_unix_path, wait_sockets
 
 CONNECT_SECONDS = 5.0
-CANNOT_CONNECT = "cannot connect"
-"""How the reason of a `PeerLost` begins where nothing answered at the address."""
+NEXT_ADDRESS_SECONDS = 0.25
+"""After so long without an answer the next address of a name is tried, too; the first that answers counts (RFC 8305)."""
+
+
+class CannotConnect(PeerLost):
+    """No address of a host has taken a connection.
+
+    Attributes: `refused`, the families of those where nothing listens; else as PeerLost.
+    """
+
+    def __init__(self, target: Target, reason: str, refused: Collection[int]) -> None:
+        super().__init__(target.node_id, str(target.address), f"cannot connect: {reason}")
+        self.why, self.refused = reason, frozenset(refused)
 
 
 class Target(NamedTuple):
@@ -74,16 +87,16 @@ def dial_all(
 
 def advised(error: NetworkError, address: Address) -> NetworkError:
     """The same error; for an address where nothing listens, with advice."""
-    if not isinstance(error, PeerLost) or not error.reason.startswith(CANNOT_CONNECT):
+    if not isinstance(error, CannotConnect):
         return error
-    reason = error.reason[len(CANNOT_CONNECT) :].lstrip(": ")
-    if reason != os.strerror(errno.ECONNREFUSED):
+    if not error.refused:
         advice = "Is the address right, and is there a way to it?"
     elif is_loopback(address.host):
         advice = f"Start one on this machine with 'psgd-worker --port {address.port}'."
     else:
-        advice = f"Start one there with 'psgd-worker --listen 0.0.0.0 --port {address.port} --key-file FILE'."
-    return NotReached(error.node_id, str(address), reason, advice)
+        anywhere = "::" if socket.AF_INET6 in error.refused else "0.0.0.0"  # noqa: S104  said, not bound
+        advice = f"Start one there with 'psgd-worker --listen {anywhere} --port {address.port} --key-file FILE'."
+    return NotReached(error.node_id, str(address), error.why, advice)
 
 
 class Dialing:
@@ -118,7 +131,8 @@ class Dialing:
 
     @property
     def next_step(self) -> float:
-        return self.deadline
+        """When to call `step` though no socket is ready (monotonic seconds)."""
+        return min([self.deadline, *(attempt.next_step for attempt in self._attempts.values())])
 
     @property
     def is_over(self) -> bool:
@@ -126,11 +140,11 @@ class Dialing:
 
     @property
     def reading(self) -> list[socket.socket | SocketLink]:
-        return [attempt.sock for attempt in self._attempts.values() if not attempt.connecting]
+        return [attempt.link for attempt in self._attempts.values() if attempt.link is not None]
 
     @property
     def writing(self) -> list[socket.socket | SocketLink]:
-        return [attempt.sock for attempt in self._attempts.values() if attempt.connecting]
+        return [sock for attempt in self._attempts.values() for sock in attempt.connecting]
 
     def step(self) -> None:
         for key, attempt in list(self._attempts.items()):
@@ -154,13 +168,16 @@ class Dialing:
 
 
 class _Attempt:
-    """One connection while it is opened."""
+    """One connection while it is opened: sockets on their way to the addresses of a host, then the link of the first to arrive.
+
+    `connecting` are those sockets; `next_step` is when the next address is tried beside them.
+    """
 
     def __init__(self, target: Target, limit: float, clock: Clock) -> None:
         self.target, self._clock = target, clock
         who = f"node {target.node_id} at " if target.node_id is not None else ""
         self.name = f"{who}{target.address}"
-        self._routes: list[tuple[socket.AddressFamily, object]] = []
+        self._routes: deque[tuple[socket.AddressFamily, object]] = deque()
         if target.unix_path and trusted_unix_path(target.unix_path):
             self._routes.append((socket.AF_UNIX, target.unix_path))
         try:
@@ -171,32 +188,50 @@ class _Attempt:
         self._handshake: ClientHandshake | None = None
         self._session: Session | None = None
         self._sent = self._read = 0
-        self.sock: socket.socket | SocketLink
-        self._connect("it has no address that this system can use")
+        self._calls_itself = False
+        self._why, self._refused = "it has no address that this system can use", set[int]()
+        self.connecting: list[socket.socket] = []
+        self.link: SocketLink | None = None
+        self.next_step = math.inf
+        self._call_next()
 
-    def _connect(self, reason: str) -> None:
-        """Begin to connect by the next route that lets us; PeerLost with `reason` of the last failure when none is left."""
+    def _call_next(self) -> None:
+        """Begin to connect to the next address that lets us.
+
+        Raises: CannotConnect when none is left and none is on its way.
+        """
+        self.next_step = math.inf
         while self._routes:
-            family, route = self._routes.pop(0)
+            family, route = self._routes.popleft()
             if family != socket.AF_UNIX:
                 check_library()
             try:
                 sock = socket.socket(family, socket.SOCK_STREAM)
             except OSError as error:  # no descriptor left, or a family that this system lacks
-                reason = error.strerror or str(error)
+                self._note(family, error.errno or 0, error.strerror or str(error))
                 continue
             sock.setblocking(False)
             code = sock.connect_ex(route)  # type: ignore[arg-type]
             if code in (0, errno.EINPROGRESS):
-                self.sock, self.connecting = sock, True
+                self.connecting.append(sock)
+                if self._routes:
+                    self.next_step = self._clock.monotonic() + NEXT_ADDRESS_SECONDS
                 return
             sock.close()
-            reason = os.strerror(code)
-        raise self._lost(f"{CANNOT_CONNECT}: {reason}")
+            self._note(family, code)
+        if not self.connecting:
+            raise CannotConnect(self.target, self._why, self._refused)
+
+    def _note(self, family: int, code: int, why: str = "") -> None:
+        """Keep why an address took no connection; that nothing listens says more than that there is no way."""
+        if family != socket.AF_UNIX and code == errno.ECONNREFUSED:
+            self._refused.add(family)
+        if not self._refused or code == errno.ECONNREFUSED:
+            self._why = why or os.strerror(code)
 
     def step(self) -> Session | None:
         try:
-            if self._handshake is None:
+            if self.link is None:
                 self._on_connecting()
             if self._handshake is not None and self._session is None:
                 self._on_handshake(self._handshake)
@@ -211,24 +246,38 @@ class _Attempt:
         return None
 
     def _on_connecting(self) -> None:
-        sock = self.sock
-        if not isinstance(sock, socket.socket):
-            return
-        code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if code:
+        for sock in list(self.connecting):
+            code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if not code:
+                try:
+                    sock.getpeername()
+                except OSError as error:
+                    if error.errno == errno.ENOTCONN:
+                        continue  # still on its way
+                    raise
+                self._greet(sock)
+                return
+            self.connecting.remove(sock)
             sock.close()
-            self._connect(os.strerror(code))
-            return
+            self._note(sock.family, code)
+        if not self.connecting or self._clock.monotonic() >= self.next_step:
+            self._call_next()
+
+    def _greet(self, sock: socket.socket) -> None:
+        """Go on with the address that answered first, and with it alone."""
+        self.connecting.remove(sock)
+        for other in self.connecting:
+            other.close()
+        self.connecting.clear()
+        self.next_step = math.inf
+        self._calls_itself = sock.family != socket.AF_UNIX and is_loopback(str(sock.getpeername()[0]))
         try:
-            sock.getpeername()
-        except OSError as error:
-            if error.errno == errno.ENOTCONN:
-                return  # still on its way
+            self.link = SocketLink(sock, str(self.target.address))
+        except BaseException:
+            sock.close()
             raise
-        link = SocketLink(sock, str(self.target.address))
-        self.sock, self.connecting = link, False
         to = self.target
-        self._handshake = ClientHandshake(to.key, to.role, to.expect, to.job, to.caps, binding=link.binding)
+        self._handshake = ClientHandshake(to.key, to.role, to.expect, to.job, to.caps, binding=self.link.binding)
         self._put(self._handshake.start())
 
     def _put(self, data: bytes) -> None:
@@ -261,9 +310,9 @@ class _Attempt:
         return None
 
     def _link(self) -> SocketLink:
-        if isinstance(self.sock, SocketLink):
-            return self.sock
-        raise self._lost("it is not connected")
+        if self.link is None:
+            raise self._lost("it is not connected")
+        return self.link
 
     def _lost(self, reason: str) -> PeerLost:
         return PeerLost(self.target.node_id, str(self.target.address), reason)
@@ -274,8 +323,15 @@ class _Attempt:
             return error
         text = f"{self.name}: {error}"
         if isinstance(error, Refused):
+            if error.hint == Hint.NO_SUCH_JOB and self._calls_itself and not is_loopback(self.target.address.host):
+                host = self.target.address.host
+                text += f" Here, on {socket.gethostname()}, {host} means this machine itself: if it is another one, "
+                text += "name it by an address that means the same on all machines."
             return Refused(error.hint, text)
         return ProtocolError(text) if isinstance(error, ProtocolError) else Rejected(text)
 
     def close(self) -> None:
-        self.sock.close()
+        for sock in self.connecting:
+            sock.close()
+        if self.link is not None:
+            self.link.close()

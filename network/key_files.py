@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import ctypes
 import errno
 import os
@@ -149,6 +150,9 @@ def _read_private(path: Path) -> str | None:
         content = os.read(descriptor, _FILE_LIMIT + 1)
     finally:
         os.close(descriptor)
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise KeyFileError(f"Key file {path} is UTF-16 text; save it as UTF-8, or copy it anew.")
+    content = content.removeprefix(codecs.BOM_UTF8)  # which some editors write
     if len(content) > _FILE_LIMIT or not content.isascii():
         raise KeyFileError(f"{path} is not a key file: it must be at most {_FILE_LIMIT} bytes of ASCII text.")
     return content.decode("ascii")

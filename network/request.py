@@ -11,6 +11,7 @@ from .dial import CONNECT_SECONDS, Target, advised, dial_all
 from .errors import NetworkError
 from .key_files import find_keys
 from .keys import Key
+from .loopback import refuse_misplaced
 from .nodes import SUBMITTER, NodeAssignment
 from .session import Session
 
@@ -31,8 +32,10 @@ class Request:
     def request(self, nodes: NodeAssignment, limit: float = CONNECT_SECONDS) -> Controller:
         """Connect to all `nodes` at once, within `limit` seconds.
 
-        Raises: NetworkError naming every address that failed and why; nothing stays open then. KeyFileError.
+        Raises: NetworkError naming every address that failed and why; nothing stays open then. KeyFileError. ValueError for a
+        loopback address beside a node on another machine, before anything is sent: that one could not reach it.
         """
+        refuse_misplaced((address for _, address in nodes.items()), limit)
         com, errors = self.reach(nodes, limit)
         if errors:
             com.close(graceful=False)

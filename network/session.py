@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Final, NamedTuple
+from weakref import WeakSet
 
 from .clock import Clock, SystemClock
 from .errors import ClosedByUs, NetworkError, PeerLost, ProtocolError
@@ -42,6 +44,18 @@ class Peer(NamedTuple):
     caps: Mapping[str, object] = MappingProxyType({})
 
 
+_sessions: Final = WeakSet["Session"]()
+
+
+def _close_in_child() -> None:
+    """Leave the connections to the parent: a peer must see the end of the parent, also while a child of it lives."""
+    for session in list(_sessions):
+        session.link.close()
+
+
+os.register_at_fork(after_in_child=_close_in_child)
+
+
 class Session:
     """One end of an authenticated connection between two nodes.
 
@@ -69,6 +83,7 @@ class Session:
         if not keys.cipher and not link.private:
             raise ValueError(f"The frames of a session with {link.peer} must be sealed: somebody may stand on its path.")
         self.link = link
+        _sessions.add(self)
         self.role, self.node_id = peer.role, peer.node_id
         self.caps = dict(peer.caps)
         self.sealed = bool(keys.cipher)

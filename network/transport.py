@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import pwd
 import select
 import socket
 import stat
 import struct
+import sys
+import termios
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -78,9 +81,16 @@ class Waiter(Protocol):
         """Return at the first event the links for which there is one; None where all are to be tried."""
 
 
+NAME_SECONDS = 5.0
+"""For a name server to tell the addresses on which to listen."""
 UNIX_BUFFER = 1 << 20  # bytes; TCP sizes its buffers by itself, and better
 MAX_UNIX_PATH = 107
+ANYWHERE = "::"
+"""Listening here, one socket serves all addresses of this machine, those of IPv4, too."""
+_IPV4_BY_IPV6 = "::ffff:"  # before an IPv4 address, of a peer that calls over IPv4 where that is listened on
 _LISTENS = "0A"  # the state of a socket in /proc/net/tcp
+_INFO_BYTES, _RETRANSMITS = 8, 2  # of `struct tcp_info`, and the byte that says how often the oldest bytes were sent again
+_SENT_AGAIN = 3  # times, within two seconds or so
 _BACKLOG = 1024  # connections that wait to be accepted
 _MAX_BUFFERS = 64  # per sendmsg; Linux allows 1024, but gathering more at once gains nothing
 
@@ -111,7 +121,9 @@ class SocketLink(Link):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             host, port = sock.getpeername()[:2]
             self.transport = "tcp"
-            self.peer = peer or str(Address(host, port))  # whoever owns the port that was called may lead the bytes on
+            self.peer = peer or str(
+                Address(host.removeprefix(_IPV4_BY_IPV6), port)
+            )  # whoever owns the port that was called may lead the bytes on
         self._socket: socket.socket | None = sock
 
     def fileno(self) -> int:
@@ -145,6 +157,22 @@ class SocketLink(Link):
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+
+    @property
+    def unacknowledged(self) -> int:
+        """How many bytes TCP has sent again and again, and the other end's kernel has not got; 0 where that cannot be known.
+
+        A peer that does not read is no such case: its kernel says that it has no room.
+        """
+        sock = self._socket
+        if sock is None or sock.family == socket.AF_UNIX or sys.platform != "linux":
+            return 0
+        try:
+            sent_again = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)[_RETRANSMITS]
+            (waiting,) = struct.unpack("i", fcntl.ioctl(sock, termios.TIOCOUTQ, bytes(4)))
+        except OSError:
+            return 0
+        return int(waiting) if sent_again >= _SENT_AGAIN else 0
 
     def detach(self) -> socket.socket:
         """Give the socket away; the link is closed without closing it."""
@@ -270,20 +298,21 @@ def resolve(address: Address, limit: float) -> list[tuple[socket.AddressFamily, 
 
 
 def listen_tcp(address: Address) -> socket.socket:
-    """A listening, non-blocking TCP socket; port 0 picks a free one.
+    """A listening, non-blocking TCP socket; port 0 picks a free one. On `::` it serves IPv4, too, elsewhere one family.
 
     Raises: NetworkError naming the address; PortInUse, which tells what to do; NetworkError where nothing could be encrypted.
     """
     check_library()
-    family, sockaddr = resolve(address, 5.0)[0]
+    family, sockaddr = resolve(address, NAME_SECONDS)[0]
     try:
         sock = socket.socket(family, socket.SOCK_STREAM)
     except OSError as error:  # a family that this system lacks
-        raise NetworkError(f"Cannot listen on {address}: {error.strerror}.") from error
+        instead = " For all addresses of IPv4 say 0.0.0.0." if address.host == ANYWHERE else ""
+        raise NetworkError(f"Cannot listen on {address}: {error.strerror}.{instead}") from error
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, address.host != ANYWHERE)
         sock.bind(sockaddr)
         sock.listen(_BACKLOG)
     except OSError as error:

@@ -12,6 +12,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
 from nn.arrays import BATCH, Shape
+from nn.extension import Extension
 
 P = ParamSpec("P")
 Owner = TypeVar("Owner")
@@ -114,7 +115,7 @@ def _name(owner: object) -> str:
     return owner if isinstance(owner, str) else type(owner).__name__
 
 
-class Configurable:
+class Configurable(metaclass=Extension):
     """A part of a model that a file names by its class and the arguments of its constructor.
 
     `class Scale(Layer, configured=True)` says that the constructor keeps each argument in an attribute of its name.

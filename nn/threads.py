@@ -22,7 +22,7 @@ __all__ = [
     "blas_threads",
     "describe_blas",
     "describe_kernels",
-    "has_portable_bits",
+    "has_bits",
     "limited_to_one_thread",
     "sum_of_products",
 ]
@@ -178,14 +178,19 @@ def describe_kernels() -> str:
     return f"{functions}, OpenBLAS kernels {blas.kernels}, {blas_threads()} thread(s)"
 
 
-def has_portable_bits() -> bool:
-    """Return whether products and functions give the bits here that they give on every x86 CPU with AVX2.
+def has_bits(kind: str) -> bool:
+    """Return whether products of this process have the bits of a kind.
 
-    That takes one thread, and functions and kernels for AVX2, neither older nor newer ones.
+    Args:
+        kind: a set of OpenBLAS's kernels, such as "Haswell", or "portable": the bits that products and functions have on every
+            x86 CPU with AVX2, which takes one thread, and functions and kernels for AVX2, neither older nor newer ones.
     """
-    blas, features = _openblas(), set(_features())
+    blas = _openblas()
+    if kind != "portable" or blas is None:
+        return blas is not None and blas.kernels == kind
+    features = set(_features())
     avx2 = bool(features & {"AVX2", "X86_V3"}) and not any(name == "X86_V4" or name.startswith("AVX512") for name in features)
-    return blas is not None and blas.kernels == "Haswell" and blas_threads() == 1 and avx2
+    return blas.kernels == "Haswell" and blas_threads() == 1 and avx2
 
 
 def _features() -> list[str]:

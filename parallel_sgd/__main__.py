@@ -2,7 +2,9 @@
 
 import sys
 
+from rpc.console import run_program
+
 from .cli import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_program(main))

@@ -18,6 +18,7 @@ from nn.model import Model
 from nn.model.history import VALIDATION, CallbackStates
 from nn.optimizer import GDOptimizer, IOptimizer
 from nn.tensor_files import TEMPORARY_SUFFIX
+from rpc.forks import OwnProcess
 from rpc.logs import get_logger
 from rpc.monitor import Monitor, job_monitor
 
@@ -40,6 +41,7 @@ class JobCallbacks:
         model.adopt(GDOptimizer, optimizer.rule, optimizer)  # a file of it can be trained on by `fit`
         self._states = model.callback_states = CallbackStates(_nested(state))
         self._attached = ExitStack()
+        self._process = OwnProcess()  # a child that a callback has forked, and that returns from it, does not train on
         self.epochs = 0
         self.state: dict[str, Any] = dict(state)
         if _RATE in state and self._rule.schedule is None:
@@ -60,11 +62,13 @@ class JobCallbacks:
         for callback in self._callbacks:
             callback.params = params
             callback.on_train_begin()
+            self._process.end_child()
         self._keep()
 
     def epoch_begin(self, epoch: int) -> None:
         for callback in self._callbacks:
             callback.on_epoch_begin(epoch)
+            self._process.end_child()
 
     def epoch_end(self, epoch: int, evaluation: Mapping[str, float]) -> None:
         """An epoch is over and evaluated."""
@@ -72,8 +76,10 @@ class JobCallbacks:
         self._model.epochs_trained = self.epochs = epoch + 1
         for callback in self._callbacks:
             callback.on_epoch_end(epoch, logs)
+            self._process.end_child()
         for callback in self._callbacks:
             callback.on_epoch_settled(epoch, logs)
+            self._process.end_child()
         self._keep()
         if self.stopped:
             _log.info("A callback ends training after epoch %s.", epoch + 1)
@@ -82,6 +88,7 @@ class JobCallbacks:
         """Training has ended well; whether the model may have changed since it was evaluated."""
         for callback in self._callbacks:
             callback.on_train_end(_named(evaluation))
+            self._process.end_child()
         return any(type(callback).on_train_end is not Callback.on_train_end for callback in self._callbacks)
 
     def close(self) -> None:

@@ -15,8 +15,11 @@ from collections.abc import Callable, Sequence
 from network.errors import NetworkError
 from network.keys import KeyFileError
 from rpc import SubmissionError, UnknownJob
+from rpc.console import run_program
+from rpc.forks import catch
 from rpc.job import users_traceback
 from rpc.logs import attach_console, verbosity
+from rpc.process_limit import limit_met
 
 from .commands.jobs import attach, jobs, retrieve, stop
 from .commands.options import make_parser, verbosity_of
@@ -77,9 +80,15 @@ def carry_out(task: Callable[[argparse.Namespace], int], options: argparse.Names
         complain(options, error)
         return EXIT_NETWORK
     except (ValueError, TypeError, LookupError, OSError) as error:
+        if problem := limit_met(error):
+            complain(options, RuntimeError(f"This process may start {problem}."))
+            return EXIT_FAILED
         complain(options, error)
         return EXIT_USAGE
     except Exception as error:
+        if problem := limit_met(error):
+            complain(options, RuntimeError(f"This process may start {problem}."))
+            return EXIT_FAILED
         if not users_traceback(error):
             raise
         complain(options, error)  # of a transform or a data set of one's own
@@ -104,8 +113,8 @@ def _end_cleanly() -> None:
     """Let a closed terminal or a service manager end the command as Ctrl-C does: local workers and their files go with it."""
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, lambda received, _frame: sys.exit(128 + received))
+            catch(number, lambda received, _frame: sys.exit(128 + received))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_program(main))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import copy_context
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 import nn.optimizer
 from nn.dataset.interface import AbsDataset, drawn_rows
 from nn.dataset.transforms.abstract import AbsTransformer
+from nn.extension import HiddenName, is_ours
 from nn.model import Model
 from nn.model.batches import all_finite, as_type, first_bad_sample, with_class_weights
 from nn.optimizer import IOptimizer
@@ -27,11 +29,13 @@ from .batch_sync.sync.synchronized import SynchronizedSGD
 from .batches import Batches
 from .channel import Parameter_Server
 from .codec import compose
+from .codec.bank import CodecBank
 from .codec.choice import choose_codecs, choose_server_codecs
 from .codec.interfaces import Codec
 from .codec.parameters import check_parameters
 from .codec.plain import Plain
 from .codec.settings import GlobalSettings, MissingParameter
+from .in_process_scheduler import Fabric
 from .plan import WorkerPlan
 from .profiles.blockassignment.abstract import ISetting
 from .training import Samples
@@ -71,6 +75,7 @@ def check_parts(plan: WorkerPlan, model: Model, has_server: bool) -> None:
     check_parameters(plan.codec_parameters, [*kinds, *servers, kind_of_sync, op_type, plan.options.gd_type])
     if not op_type.by_shard:
         copy_context().run(_try_codecs, plan, model, kinds, servers)
+        copy_context().run(_try_sync_type, plan, model, kinds)
 
 
 def check_exchanges(op_type: type[IOptimizer]) -> None:
@@ -156,6 +161,26 @@ def _try_codecs(plan: WorkerPlan, model: Model, kinds: Sequence[type[Codec]], se
                 raise
             except Exception:  # noqa: BLE001, S112 - it may work where it will run
                 continue
+
+
+def _try_sync_type(plan: WorkerPlan, model: Model, kinds: Sequence[type[Codec]]) -> None:
+    """Make the sync type of the first worker, so that names of its own that hide the engine's are found here.
+
+    Anything else that its constructor raises may depend on the place, and is left to the workers.
+    """
+    chosen = plan.options.sync_type
+    if is_ours(chosen if isinstance(chosen, type) else type(chosen)):
+        return
+    first = plan.assignment.nodes[0]
+    settings = plan.settings([variable.value for variable in model.store.variables])
+    channel = Fabric([first], time.monotonic).channel(first)
+    names = tuple(variable.name for variable in model.store.variables)
+    try:
+        chosen(CodecBank(kinds[:1], settings, channel, 0), plan.timeout, time.monotonic, names)
+    except HiddenName:
+        raise
+    except Exception:  # noqa: BLE001 - it may work where it will run
+        _log.debug("The sync type cannot be made here.", exc_info=True)
 
 
 _log = get_logger(SUBMIT_LOGGER)

@@ -15,6 +15,7 @@ from nn.model.picture import draw
 from nn.tensor_files import ModelFileError
 from rpc.files import publish
 from rpc.logs import SUBMIT_LOGGER, get_logger
+from rpc.places import data_without_places
 from rpc.submit import Run
 
 from .history import JobHistory
@@ -63,6 +64,7 @@ def _complete(run: Path, files: Files, states: Mapping[int, str], outcome: str, 
     history = JobHistory.read(files)
     about = _told(run)
     problems: list[str] = []
+    done = ""
     try:
         file = JobFile.read(run)
     except ValueError as error:
@@ -72,8 +74,7 @@ def _complete(run: Path, files: Files, states: Mapping[int, str], outcome: str, 
         if state == "done":
             ledger = collect(str(file.options.get("mission_title", "P-SGD")), files, _grid(file, history))
             problems = list(ledger.problems) if ledger else []
-            with spared("The manifest of the run"):
-                write_run_manifest(run, file.job, files)
+            done = file.job
     last = history.rows[-1] if state == "done" and history.rows else {}
     about |= {
         "state": state,
@@ -85,8 +86,12 @@ def _complete(run: Path, files: Files, states: Mapping[int, str], outcome: str, 
     about.setdefault("incidents", [])
     if outcome:  # else it may have ended long ago
         about["ended"] = time.time()
-    publish(run / OUTCOME, json.dumps(about, indent=1), 0o644)
-    return write_report(run)
+    publish(run / OUTCOME, json.dumps(data_without_places(about, run), indent=1), 0o644)
+    page = write_report(run)
+    if done:
+        with spared("The manifest of the run"):
+            write_run_manifest(run, done)
+    return page
 
 
 def _told(run: Path) -> dict[str, Any]:
@@ -113,7 +118,7 @@ def _described(file: JobFile) -> dict[str, Any]:
     content: dict[str, Any] = {
         "format": 1,
         "settings": {name: str(value) for name, value in settings.items()},
-        "environment": dict(file.identity),
+        "environment": {f"node {node}": "; ".join(texts) for node, texts in file.nodes.items()},
     }
     try:
         model = Model.load(file.model)

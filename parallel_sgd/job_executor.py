@@ -17,10 +17,11 @@ from network.nodes import NodeAssignment
 from nn.data import load_arrays
 from nn.dataset import checksum_of
 from nn.dataset.interface import AbsDataset
-from nn.threads import describe_blas, has_portable_bits
+from nn.threads import describe_blas, has_bits
 from rpc import AbsExecutable, Communication, ReplyPackage
 from rpc.files import keep_configuration
-from rpc.job import KERNEL_VARIABLES, PORTABLE
+from rpc.job import KERNEL_VARIABLES
+from rpc.processors import usable_cores
 
 from .accounts import NO_ACCOUNTS
 from .channel import Parameter_Server
@@ -108,8 +109,8 @@ class JobExecutor(AbsExecutable):
         """Agree with the others on where to begin, then do this node's part, while the faults that the job asks for happen."""
         with injected(str(self._options.fault), self._options.seed, com) as faults:
             plan = self._plan()
-            if plan.options.bits == PORTABLE and not has_portable_bits():
-                raise RuntimeError(f"This node cannot give the portable 'bits' its agent promised: it has {describe_blas()}.")
+            if plan.options.bits is not None and not has_bits(plan.options.bits):
+                raise RuntimeError(f"This node cannot give the 'bits' {plan.options.bits!r}: it has {describe_blas()}.")
             keep_description(
                 com.output_directory.parent, describe_node(self.node_id, com.attempt, self._parts, plan), self.logger
             )
@@ -227,7 +228,7 @@ def describe_node(node: int, attempt: int, parts: Mapping[str, Any], plan: Worke
             "host": platform.node(),
             # not `platform.platform()`, which starts a process to ask for the processor
             "system": "-".join(filter(None, (platform.system(), platform.release(), platform.machine(), *platform.libc_ver()))),
-            "cores": os.cpu_count(),
+            "cores": usable_cores(),
             "variables": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
         },
     }

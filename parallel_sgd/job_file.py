@@ -24,6 +24,7 @@ from .option_forms import FORMS, Callbacks, Parts, PathOrText, Writers
 from .options import options as known_options
 from .record.bounds import bounded
 from .record.door import Door, RecordError, is_plain
+from .record.identity import Identities
 from .record.kept_data import KeptData
 from .record.paths import found_path, found_paths, missing_code
 
@@ -36,10 +37,6 @@ _TABLES: Final[Mapping[str, Mapping[str, tuple[type, ...]]]] = {
         "workers": (int,),
         "server": (bool,),
         "blocks": (int,),
-        "parallel_sgd": (str,),
-        "numpy": (str,),
-        "python": (str,),
-        "kernels": (str,),
     },
     "rows": dict.fromkeys(PARTS, (str,)),
 }
@@ -52,10 +49,11 @@ _NEEDED: Final = {"model": ("file", "sha256"), "data": ("sha256",), "run": ("wor
 class JobFile:
     """What a job file says; `options` by field name, `dataset` and `transform`, as flags take them, if they have a text.
 
-    `server`: whether there was a parameter server; `blocks` of a batch; `identity` is what the bits depend on besides: versions
-    and kernels. `unnamed` tells, by option, what only a program can make; `rows` has `row_checksums` of the data set, `kept` is
-    the file of its samples beside the job file, if it has no text; `code` has the SHA-256 of each file of code that the job
-    needed. `fetched`: nodes have told it, so nothing that it names but what ships may be imported (`record.code`).
+    `server`: whether there was a parameter server; `blocks` of a batch; `nodes` has the identities of the processes that
+    trained, by node (`record.identity`), once the run has ended. `unnamed` tells, by option, the parts that only a program can
+    make; `rows` has `row_checksums` of the data set, `kept` is the file of its samples beside the job file, if it has no text;
+    `code` has the SHA-256 of each file of code that the job needed. `fetched`: nodes have told it, so nothing that it names but
+    built-in parts may be imported (`record.code`).
     """
 
     path: Path
@@ -68,7 +66,7 @@ class JobFile:
     server: bool
     blocks: int
     options: Mapping[str, Any]
-    identity: Mapping[str, str] = field(default_factory=dict)
+    nodes: Identities = field(default_factory=dict)
     unnamed: Mapping[str, str] = field(default_factory=dict)
     job: str = ""
     rows: Mapping[str, str] = field(default_factory=dict)
@@ -103,7 +101,7 @@ def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         if isinstance(found, str) and found.startswith(_FAMILY):
             raise ValueError(f"its format is {found!r}, of another version than {FORMAT!r}, which this release reads")
         raise ValueError(f"'format' must be {FORMAT!r}, got {found!r}")
-    known = {"format", FETCHED, *_TABLES, "options", "unnamed", CODE_TABLE}
+    known = {"format", FETCHED, *_TABLES, "options", "unnamed", "nodes", CODE_TABLE}
     _refuse_unknown("", content, known)
     for name in known - {"format", FETCHED}:
         if not isinstance(content.get(name, {}), dict):
@@ -168,11 +166,19 @@ def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         "server": run.get("server", False),
         "blocks": run["blocks"],
         "options": {name: value for name, value in options.items() if name not in unnamed},
-        "identity": {name: run[name] for name in ("parallel_sgd", "numpy", "python", "kernels") if name in run},
+        "nodes": _identities(content.get("nodes", {})),
         "unnamed": unnamed,
         "code": content.get(CODE_TABLE, {}),
         "fetched": bool(content.get(FETCHED)),
     }
+
+
+def _identities(table: Mapping[str, Any]) -> dict[int, list[str]]:
+    for name, texts in table.items():
+        if not re.fullmatch(r"-?[0-9]{1,9}", name):
+            raise ValueError(f"[nodes] has nodes by their number, got {name[:40]!r}")
+        _check_type(f"nodes.{name}", texts, (list,))
+    return {int(name): texts for name, texts in table.items()}
 
 
 def _found(form: str, value: Any, folder: Path) -> Any:

@@ -19,13 +19,13 @@ from rpc.files import publish
 from rpc.submit import run_name
 from rpc.submit.run_folder import RUNS
 
-from .checkpoint.snapshot import versions
 from .names import files_of, place_in, split_objects
 from .option_fields import CODE
 from .option_forms import Callbacks, Codecs, Parts, Unnamed, object_text
 from .options import JobOptions
 from .record.door import MOST_TOML, Door, RecordError
 from .record.hashes import sha256_of
+from .record.identity import Identities
 from .record.kept_data import keep
 from .record.paths import Tell, found_paths, told_path
 from .record.plain import toml_of
@@ -106,7 +106,6 @@ def job_text(spec: JobSpec, job: str, model: bytes, folder: Path | None = None) 
         "workers": plan.assignment.node_count,
         "server": spec.options.nodes.has_parameter_server,
         "blocks": plan.assignment.block_count,
-        **identity(spec.options.bits),
     }
     tables["unnamed"] = {name: what.encode("utf-8", "backslashreplace").decode() for name, what in unnamed.items()}
     tables[CODE_TABLE] = _code(tables, place)
@@ -118,13 +117,16 @@ def job_text(spec: JobSpec, job: str, model: bytes, folder: Path | None = None) 
     return "\n".join(lines) + "\n"
 
 
-def identity(bits: str | None) -> dict[str, str]:
-    """What the bits of a job depend on besides its settings: versions, and the kernels here; `bits` is its option.
+def add_identities(folder: Path, nodes: Identities) -> None:
+    """Add the identities of the processes that trained to the `job.toml` of a run that has ended, as its table `[nodes]`.
 
-    Each worker has as many threads as another option says, however many there are here.
+    Raises: OSError; RecordError where there is none that can be read.
     """
-    found = versions()
-    return {**found, "kernels": f"{bits} bits" if bits else re.sub(r", \d+ thread\(s\)$", "", found["kernels"])}
+    if nodes and "nodes" not in Door(folder).toml(NAME):
+        lines = [f"{node} = {toml_of(texts)}" for node, texts in sorted(nodes.items())]
+        publish(
+            folder / NAME, "\n".join([Door(folder).text(NAME, MOST_TOML).rstrip("\n"), "", "[nodes]", *lines]) + "\n", 0o644
+        )
 
 
 def adopt(run: Path, files: Mapping[int, list[Path]]) -> None:

@@ -53,6 +53,8 @@ def run_here(spec: JobSpec, arrays: Samples, followers: Followers | None = None)
             result = _run_in(run, spec, arrays, job_id, followers)
             with spared("What the page says of the end"):
                 outcome.done(result, {}, result.ledger.problems if result.ledger else ())
+        with spared("The manifest of the run"):
+            write_run_manifest(run.path, job_id)
         result.report = outcome.page
         return result
     finally:
@@ -147,8 +149,6 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
     for node, worker in workers.items():
         with spared(f"The files of node({node})"):
             files[node] = _files_of(node, worker, reports[node], accounts[node], folders[node] / model_name(title, node))
-    with spared("The manifest of the run"):
-        write_run_manifest(run.path, job_id, files)
     ledger = None
     with spared("The ledger"):
         batches = Batches(len(samples[0]), spec.options.block_size, spec.plan.assignment.block_count)

@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from network.names import did_you_mean
+from rpc.user_code import raised_by
 
 
 class UnknownName(ValueError):
@@ -187,7 +188,8 @@ def _module(place: str, option: str) -> ModuleType:
     except UnknownName:
         raise
     except Exception as error:  # a user's module may raise what it likes
-        raise UnknownName(f"{option}: {place} cannot be imported: {type(error).__name__}: {error}.") from error
+        told = raised_by(error) or f"{type(error).__name__}: {error}"
+        raise UnknownName(f"{option}: {place} cannot be imported: {told}.") from error
 
 
 def _file_module(path: Path, option: str) -> ModuleType:

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from network.nodes import Address, NodeAssignment
+from nn.extension import check_like
 from rpc.files import parsed, read_text
+from rpc.forks import OwnProcess
 from rpc.launch import Launcher, LocalAgents, LocalLauncher, Offer, launcher_of, local_agents
 from rpc.logs import attach_console
 
@@ -103,6 +105,7 @@ class LocalWorkers(LocalNodes):
         super().__init__()
         self._ps, self._work_dir = ps, work_dir
         self._running = contextlib.ExitStack()
+        self._process = OwnProcess()
         self._start(count)
         atexit.register(self.close)
 
@@ -120,9 +123,12 @@ class LocalWorkers(LocalNodes):
         """Have `count` workers from the next job on, which are started anew, and return these nodes.
 
         Not while a job runs here: it would fail. What earlier jobs have left stays, as at the end of the workers.
-        Raises: ValueError for a wrong count, ClosedByUs after `close`, NetworkError when an agent does not come up.
+
+        Raises: ValueError for a wrong count, ClosedByUs after `close`, NetworkError when an agent does not come up,
+            RuntimeError in a process that was forked from the one that has started them.
         """
         positive("count", count)
+        self._process.check("set of local workers")
         self.check_open()
         if count != len(self.worker_ids):
             try:
@@ -135,7 +141,9 @@ class LocalWorkers(LocalNodes):
         return self
 
     def close(self) -> None:
-        """End the workers; again it does nothing."""
+        """End the workers; again it does nothing, nor in a process that was forked from the one that has started them."""
+        if not self._process.is_here:
+            return
         atexit.unregister(self.close)
         try:
             self._running.close()
@@ -200,6 +208,7 @@ def nodes_from(
     if isinstance(launcher, str):
         launcher = launcher_of(launcher, key_file, wait)
     made, offered = launcher if isinstance(launcher, Offer) else (launcher, None)
+    check_like(made, Launcher)
     if count is None and offered is not None:
         count = offered - (ps and not isinstance(made, LocalLauncher))
     if isinstance(made, LocalLauncher) and offered not in (None, count):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sized
 from importlib.util import find_spec
 from numbers import Integral
@@ -15,7 +16,7 @@ from nn import arguments
 from nn.callback import Callback
 from rpc import shipping, submit
 from rpc.files import is_safe_name
-from rpc.job import PORTABLE
+from rpc.job import BITS
 
 from .codec.choice import shown
 from .report import check_title as check_file_name
@@ -58,10 +59,14 @@ def title(name: str, value: Any) -> str:
     """The title, if result files with it in their names can be fetched from a worker, and a run can have it in its name."""
     if not isinstance(value, str):
         raise TypeError(f"'{name}' must be a text, got {value!r}")
-    if not (is_safe_name(f"MODEL-{check_file_name(value)}-N(0000).model") and is_safe_name(submit.run_name(value))):
+    strange = any(
+        "\ud800" <= letter <= "\udfff" for letter in value
+    )  # as Python has bytes of a command line that it cannot read
+    if strange or not (is_safe_name(f"MODEL-{check_file_name(value)}-N(0000).model") and is_safe_name(submit.run_name(value))):
+        encoding = f", which has bytes that the encoding of this program, {sys.getfilesystemencoding()}, cannot read"
         raise ValueError(
             f"'{name}' must be at most 100 ASCII letters, digits, spaces or any of ._()+-, without '..', and begin with "
-            f"a letter or a digit, got {value!r}"
+            f"a letter or a digit, got {value!r}{encoding if strange else ''}"
         )
     return value
 
@@ -93,9 +98,9 @@ def threads(name: str, value: Any) -> int | str:
 
 
 def bits(name: str, value: Any) -> str | None:
-    if value not in (None, PORTABLE):
-        raise ValueError(f"'{name}' must be {PORTABLE!r} or None, got {value!r}")
-    return value  # type: ignore[no-any-return]
+    if value is not None and (not isinstance(value, str) or value not in BITS):
+        raise ValueError(f"'{name}' must be one of {', '.join(map(repr, BITS))}, or None, got {value!r}")
+    return value
 
 
 def fault(_name: str, value: Any) -> str:

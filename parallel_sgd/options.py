@@ -27,7 +27,7 @@ from nn.gradient_descent import ADAMOptimizer
 from nn.gradient_descent.interface import IGradientDescent
 from nn.optimizer import IOptimizer, PSGDOptimizer
 from rpc import limits, submit
-from rpc.job import PORTABLE
+from rpc.job import BITS
 from rpc.logs import NORMAL
 
 from . import option_checks as check
@@ -168,20 +168,21 @@ class JobOptions(Options):
     )
     blas_threads: int | Literal["auto"] = option(
         1,
-        "per worker, or 'auto' for the cores of the host divided by its jobs.",
+        "per worker, or 'auto' for the cores that it may use, divided by the jobs that share them.",
         check.threads,
         flag("--blas-threads", "training", "per worker, or auto", "threads", default="1"),
     )
-    bits: Literal["portable"] | None = option(
+    bits: Literal["portable", "SkylakeX", "Haswell"] | None = option(
         None,
-        "'portable': the same bits on every x86 CPU with AVX2, whose kernels all nodes take then, on one thread and without "
-        "NumPy's functions for AVX-512; a node that has none is refused. By default the fastest kernels that all nodes have.",
+        "'portable': the same bits on every x86 CPU with AVX2, on one thread and without NumPy's functions for AVX-512; "
+        "'SkylakeX', 'Haswell': these kernels. A node that cannot have them is refused. By default the first of "
+        "SkylakeX, Haswell that all nodes have.",
         check.bits,
         flag(
             "--bits",
             "training",
-            "portable: the same bits on every x86 CPU with AVX2 (default: the fastest kernels that all workers have)",
-            choices=(PORTABLE,),
+            "portable: the same bits on every x86 CPU with AVX2; or a set of BLAS kernels (default: the first that all have)",
+            choices=BITS,
         ),
     )
     on_failure: submit.Policy | None = option(

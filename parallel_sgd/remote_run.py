@@ -92,10 +92,10 @@ def run_on_agents(spec: JobSpec, arrays: Samples, followers: Followers | None = 
         with spared("The record of the run"):
             adopt(run.path, coordinator.files)
         result = _result(spec, coordinator, results, loop.recovery.restarts)
-        with spared("The manifest of the run"):
-            write_run_manifest(run.path, job, result.files)
         with spared("What the page says of the end"):
             outcome.done(result, result.failures, result.ledger.problems if result.ledger else ())
+    with spared("The manifest of the run"):
+        write_run_manifest(run.path, job)
     result.report = outcome.page
     with spared("What is left for the end of the workers"):
         if isinstance(nodes, LocalNodes) and not result.failures:

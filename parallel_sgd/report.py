@@ -1,5 +1,5 @@
 """The tables that a worker writes: a row per block step (TR); per epoch (EV, and its seconds, TI); per account (AC); per batch
-(BA); per codec (CO); per variable and epoch (WH); per block that was applied (LEDGER).
+(BA); per codec (CO); per variable and epoch (WH); per process that trained (ID); per block that was applied (LEDGER).
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from nn.metric import Metric
 from .accounts import BATCH_COLUMNS, BATCH_LINE, BatchRow, Entry, Times
 from .block_history import LedgerTable
 from .progress import COLUMNS, History
+from .record.identity import IDENTITY_COLUMNS, own_identity
 from .table import Earlier, Table
 from .weight_hashes import HASH_COLUMNS, Array, hash_of
 
-KINDS = ("TR", "EV", "TI", "AC", "BA", "CO", "WH")
+KINDS = ("TR", "EV", "TI", "AC", "BA", "CO", "WH", "ID")
 RECORD_FILES: Final = ("RUN-job.toml", "RUN-start.model")
 """What a run is, and the model that it begins with: kept by its nodes for who fetches it from elsewhere."""
 _COST_COLUMNS = ("Codec", "Variable", "Name", "Encode", "Merge")
@@ -34,7 +35,13 @@ def check_title(title: str) -> str:
 
     Raises: ValueError when it cannot.
     """
-    if not title or title in (".", "..") or len(title.encode()) > 200 or not title.isprintable() or _SEPARATORS & set(title):
+    if (
+        not title
+        or title in (".", "..")
+        or len(title.encode("utf-8", "surrogatepass")) > 200
+        or not title.isprintable()
+        or _SEPARATORS & set(title)
+    ):
         raise ValueError(
             f"'mission_title' must be able to stand in a file name (1 to 200 bytes, printable, "
             f"none of {' '.join(sorted(_SEPARATORS))}), got {title!r}"
@@ -47,7 +54,7 @@ def model_name(title: str, node_id: int) -> str:
 
 
 class TrainingReport:
-    """Writes `TR-`, `EV-`, `TI-`, `AC-`, `BA-`, `CO-`, `WH-`, and if asked `LEDGER-<title>-N(i).csv` into `directory`.
+    """Writes `TR-`, `EV-`, `TI-`, `AC-`, `BA-`, `CO-`, `WH-`, `ID-`, and if asked `LEDGER-<title>-N(i).csv` into `directory`.
 
     Numbers read back equal; those of `TI`, `BA` and `CO` are in microseconds. Files of that name are replaced; with `earlier`
     they begin with the rows of the part that is over. Rows of block steps and batches go out once a second and with `save`, so
@@ -78,6 +85,7 @@ class TrainingReport:
             BATCH_COLUMNS,
             _COST_COLUMNS,
             HASH_COLUMNS,
+            IDENTITY_COLUMNS,
         ]
         tables = []
         self._evaluated = 0  # epochs
@@ -86,7 +94,11 @@ class TrainingReport:
             tables.append(Table(path, [head, *rows]))
             if kind == "EV":
                 self._evaluated = len(rows)
-        self._steps, self._evaluations, self._epochs, self._packets, self._batches, self._costs, self._hashes = tables
+        self._steps, self._evaluations, self._epochs, self._packets, self._batches, self._costs, *others = tables
+        self._hashes, identities = others
+        self._every = tables
+        identities.add([(1 if earlier is None else earlier.position[0] + 1, own_identity())])
+        identities.save()
 
     def ledger(self, blocks: Iterable[int], begun: History) -> LedgerTable:
         """Begin the ledger of this worker, which computes `blocks` and goes on from `begun`; it is saved with the rest."""
@@ -162,8 +174,7 @@ class TrainingReport:
         self._rows.clear()
         self._batches.add_text("".join([BATCH_LINE % row for row in self._batch_rows]))
         self._batch_rows.clear()
-        tables = [self._steps, self._evaluations, self._epochs, self._packets, self._batches, self._costs, self._hashes]
-        return tables if self._ledger is None else [*tables, self._ledger.table()]
+        return self._every if self._ledger is None else [*self._every, self._ledger.table()]
 
 
 class StepRows:

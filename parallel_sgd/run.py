@@ -4,8 +4,8 @@ Such a job has the work directories of its nodes in the folder of its run, so th
 ended well all files are at home; only the checkpoints that it takes to go on from its end stay. Nothing is deleted that is
 not known to be needless.
 
-The manifest stands beside `job.toml` when a run has ended, and is what `psgd verify` compares with: the hash of each file that
-it has left, its settings, and the chain of its epochs.
+The manifest stands beside `job.toml` when a run has ended, and `psgd verify` compares with it: the hash of each file that the
+run has left, its settings, the identities of the processes that trained, and the chain of its epochs.
 """
 
 from __future__ import annotations
@@ -35,20 +35,23 @@ from .checkpoint.locate import FOLDER, WORK, HeldCheckpoints, stores_of_run, wor
 from .checkpoint.resume import NODES, RESUMES
 from .checkpoint.schedule import keeps
 from .history import JobHistory
-from .job_record import MODEL_FILE, NAME, write_job_file
+from .job_record import MODEL_FILE, NAME, add_identities, write_job_file
 from .ledger import Ledger
 from .progress import Position
 from .record.bounds import MOST_EPOCHS
 from .record.door import CutOff, Door, RecordError, is_plain
+from .record.files import MANIFEST, PAGE
 from .record.forms import Misfit, anything, list_of, map_of, record, text, whole
 from .record.hash_tables import read_hashes
 from .record.hashes import sha256_of
-from .record.kept_data import DATA_FILE
+from .record.tables import read_hashes, read_identities
 from .spec import JobSpec
 from .weight_hashes import chain_of, hash_of
 
-MANIFEST: Final = "manifest.json"
-FORMAT: Final = "psgd.manifest/1"
+LOCK: Final = ".lock"
+_LATER: Final = (PAGE, "model.sig", "model.pub")  # made when the manifest is there: the page, a signature and its key
+FORMAT: Final = "psgd.manifest/2"
+_MOST: Final = 64 << 20  # bytes of a manifest
 _log = get_logger(SUBMIT_LOGGER)
 
 
@@ -200,7 +203,11 @@ def _move(file: Path | None, folder: Path) -> None:
 
 @dataclass(frozen=True)
 class RunManifest:
-    """`files` by their path below the run's folder, `settings` as in `job.toml`, `chain_of` epochs, hashes of the `start`."""
+    """The hashes of what a run has left.
+
+    `files` by their path below the run's folder, `settings` as in `job.toml`, `chain_of` epochs, hashes of the `start`, and by
+    node the identities of the processes that trained (`record.identity`).
+    """
 
     job: str
     files: Mapping[str, str]
@@ -208,6 +215,7 @@ class RunManifest:
     chain: list[list[Any]]
     format: str = FORMAT
     start: Mapping[str, str] = field(default_factory=dict)
+    nodes: Mapping[str, list[str]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, run: Path) -> RunManifest:
@@ -243,23 +251,46 @@ _FORM: Final = record(
         **dict.fromkeys(("job", "format"), text),
         **dict.fromkeys(("files", "start"), map_of(text)),
         "settings": map_of(anything),
+        "nodes": map_of(list_of(rest=text)),
         "chain": list_of(rest=list_of(whole(1, MOST_EPOCHS), text)),
     },
     ("job", "files", "settings", "chain"),
 )
 
 
-def write_run_manifest(run: Path, job: str, files: Mapping[int, Iterable[Path]]) -> None:
-    """Write that of a run whose `files` are at home.
+def write_run_manifest(run: Path, job: str) -> None:
+    """Write the manifest of a run whose files are at home.
 
-    Raises: OSError, ModelFileError, RecordError; the run has its result, so whoever calls it makes of that a warning.
+    Raises: OSError, ModelFileError, RecordError; the run has its result, so callers make a warning of that.
     """
-    mine = [run / NAME, run / MODEL_FILE, *([run / DATA_FILE] if (run / DATA_FILE).exists() else [])]
-    everything = [*mine, *(path for paths in files.values() for path in paths)]
-    root = run.resolve()
-    below = (path for path in map(Path.resolve, everything) if path.is_relative_to(root))
-    hashes = {str(path.relative_to(root)): sha256_of(path) for path in below}
+    nodes = read_identities(run)
+    add_identities(run, nodes)
     arrays, _ = parse(read_file(run / MODEL_FILE), sealed=False)
-    start = {name: hash_of(array) for name, array in arrays.items()}
-    manifest = RunManifest(job, hashes, Door(run).toml(NAME), chain_of(read_hashes(run)), start=start)
+    manifest = RunManifest(
+        job,
+        {name: sha256_of(run / name) for name in files_of(run)},
+        Door(run).toml(NAME),
+        chain_of(read_hashes(run)),
+        start={name: hash_of(array) for name, array in arrays.items()},
+        nodes={str(node): texts for node, texts in nodes.items()},
+    )
     publish(run / MANIFEST, json.dumps(asdict(manifest), indent=1) + "\n", 0o644)
+
+
+def files_of(run: Path) -> list[str]:
+    """Return the files of a run that its manifest names, by their path below its folder.
+
+    These are all but the manifest itself and the page, which may be made anew, locks, links, the checkpoints, which may be
+    deleted, and the work directories of local workers, which end with them.
+    """
+    record = Run.read(run)
+    passed_over = {FOLDER, *(() if record is None else map(str, record.about.get(WORK, ())))}
+    found = []
+    for folder, folders, names in os.walk(run):
+        folders[:] = sorted(name for name in folders if name not in passed_over and not os.path.islink(Path(folder, name)))
+        for name in sorted(names):
+            path = Path(folder, name)
+            top = path.parent == run and (name in (MANIFEST, *_LATER) or path.suffix == LOCK)
+            if not top and not path.is_symlink():
+                found.append(path.relative_to(run).as_posix())
+    return found

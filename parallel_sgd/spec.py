@@ -13,12 +13,13 @@ from network.nodes import is_loopback
 from nn.dataset import ArrayDataset
 from nn.dataset.interface import AbsDataset
 from nn.dataset.transforms.abstract import AbsTransformer
+from nn.extension import takes
 from nn.model import Model
 from nn.optimizer import OpContainer
 from nn.registry import custom_classes
-from nn.threads import describe_blas, has_portable_bits, limited_to_one_thread
+from nn.threads import describe_blas, has_bits, limited_to_one_thread
 from rpc.elastic import Discovery
-from rpc.job import kernel_variables
+from rpc.job import PORTABLE, kernel_variables
 from rpc.submit import AGAIN, FAIL, REDUNDANT, SHRINK, Policy, checked_policy
 
 from . import codec as codecs
@@ -202,10 +203,10 @@ def make_spec(model: Model, data: AbsDataset, transform: AbsTransformer | None, 
 def _check_bits(options: JobOptions) -> None:
     if options.bits is None:
         return
-    if options.blas_threads != 1:
+    if options.bits == PORTABLE and options.blas_threads != 1:
         raise ValueError(f"'bits' {options.bits!r} takes one BLAS thread, got blas_threads={options.blas_threads!r}")
     with limited_to_one_thread():
-        here = has_portable_bits()
+        here = has_bits(options.bits)
     if isinstance(options.nodes, InProcessNodes) and not here:
         variables = " ".join(f"{name}='{value}'" for name, value in kernel_variables(options.bits).items())
         raise ValueError(
@@ -275,6 +276,8 @@ def _assign(assignment_type: AssignmentType, worker_count: int, redundancy: int)
     try:
         assignment = assignment_type(worker_count, redundancy)
     except TypeError as error:
+        if takes(assignment_type, (worker_count, redundancy), {}):
+            raise  # of its own code
         raise TypeError(f"'assignment_type' must be callable with (node_count, redundancy), got {error}") from error
     if not isinstance(assignment, ISetting):
         raise TypeError(f"'assignment_type' must give an ISetting, got {type(assignment).__qualname__}")

@@ -18,6 +18,7 @@ from network.nodes import PARAMETER_SERVER, NodeAssignment
 from network.request import Request
 from rpc import limits, shipping
 from rpc.agent import ATTEMPT_STATE, MANIFEST
+from rpc.console import open_descriptors
 from rpc.files import parsed, read_regular
 from rpc.lease import OVER, Candidacy, Decision, Newer, later_term, new_driver
 from rpc.logs import CleanFormatter, get_logger
@@ -157,6 +158,7 @@ class StandbyDriver:
 
 def main() -> None:
     """Entry point of the interpreter that the agent starts: folder of the job and cache as arguments, the key on stdin."""
+    open_descriptors()
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(CleanFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler])

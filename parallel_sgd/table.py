@@ -101,10 +101,12 @@ class Earlier:
             return True
         if kind == "EV":
             return number < self.position[0]
-        by_epoch = kind in ("TI", "WH")
+        by_epoch = kind in ("TI", "WH", "ID")
         epoch = row[0] if by_epoch else row[1]
         if not (epoch.isdecimal() and (by_epoch or row[2].isdecimal())):
             return False
+        if kind == "ID" and self.position[1]:  # a process that has begun the epoch that goes on
+            return int(epoch) <= self.position[0] + 1
         return int(epoch) <= self.position[0] if by_epoch else (int(epoch) - 1, int(row[2]) - 1) < self.position
 
 

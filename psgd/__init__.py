@@ -58,17 +58,22 @@ __all__ = [
 
 def main() -> int:
     """`psgd`: train, look after jobs, serve them; see `psgd --help`."""
-    return int(import_module("psgd.cli").main())
+    return _run("psgd.cli")
 
 
 def worker() -> int:
     """`psgd-worker`: serve jobs on this machine."""
-    return int(import_module("rpc.agent.cli").main())
+    return _run("rpc.agent.cli")
 
 
 def submit() -> int:
     """`psgd-submit`: train a saved model on several workers, or look after a job."""
-    return int(import_module("parallel_sgd.cli").main())
+    return _run("parallel_sgd.cli")
+
+
+def _run(module: str) -> int:
+    """Run the main function of a module of ours as a program; returns its exit code."""
+    return int(import_module("rpc.console").run_program(lambda: int(import_module(module).main())))
 
 
 def positive(text: str) -> int:

@@ -8,7 +8,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -71,11 +71,25 @@ def _launch(given: argparse.Namespace) -> int:
         raise ValueError(f"The script {path} is no program of Python: {error}.") from error
     settings = {each.name: getattr(given, each.name) for each, _ in _settings()}
     arguments = (str(path.absolute()), text, given.arguments, os.getcwd())
+    _check_readable([("--title", given.title), ("SCRIPT", arguments[0]), *(("ARGUMENT", each) for each in given.arguments)])
     if not (given.workers or given.launch):
         given.local = 1 if given.worker_count is None else given.worker_count
     with nodes_of(given, launcher_from(given)) as nodes:
         run_everywhere(run_script, nodes, arguments, **settings, on_print=_show)
     return EXIT_OK
+
+
+def _check_readable(texts: Sequence[tuple[str, str]]) -> None:
+    """Raises: ValueError naming the one that has bytes which Python could not read, so that it cannot travel."""
+    for name, text in texts:
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            encoding = sys.getfilesystemencoding()
+            raise ValueError(
+                f"{name} must be text in the encoding of this program, {encoding}, got {text!r}; with PYTHONUTF8=1 in the "
+                f"environment that is UTF-8"
+            ) from None
 
 
 def _show(rank: int, text: str) -> None:

@@ -57,7 +57,8 @@ class CodeClosure:
     """Walks from some objects to all user classes, functions and modules that their code can name.
 
     Attributes: `classes`, of which instances in messages may be: those that the code names, then other classes of the same
-    modules, which annotations or `getattr` may name; `names`, all names that the code looks up, also in modules.
+    modules, which annotations or `getattr` may name; `names`, all names that the code looks up, also in modules; `codes`, the
+    code of every function, with the globals of its module.
     Raises: ValueError when a function body imports a user module, which cannot be followed to the nodes.
     """
 
@@ -75,6 +76,7 @@ class CodeClosure:
                 walk = trial
         self.classes: list[type] = list(walk.classes)
         self.names = walk.names
+        self.codes = walk.codes
 
 
 class _Walk:
@@ -85,6 +87,7 @@ class _Walk:
         self.modules: dict[str, None] = {}
         self.foreign: set[str] = set()
         self.names: set[str] = set()
+        self.codes: list[tuple[types.CodeType, dict[str, Any]]] = []
         self._seen: dict[int, Any] = {}  # the objects stay alive, so that no id is used twice
         self._todo: list[Any] = []
 
@@ -92,6 +95,7 @@ class _Walk:
         other = _Walk()
         other.classes, other.modules = dict(self.classes), dict(self.modules)
         other.foreign, other.names, other._seen = set(self.foreign), set(self.names), dict(self._seen)
+        other.codes = list(self.codes)
         return other
 
     def neighbours(self) -> list[type]:
@@ -151,6 +155,7 @@ class _Walk:
             return
         self.modules[function.__module__] = None
         space, names = function.__globals__, dict[str, None]()
+        self.codes.append((function.__code__, space))
         for code in _codes(function.__code__):
             self.names.update(code.co_names)
             self._check_imports(function, code)

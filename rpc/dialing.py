@@ -58,7 +58,7 @@ class ProcessDialer(Dialing):
 
     @property
     def next_step(self) -> float:
-        return min([self.deadline, *self._again.values()])
+        return min([super().next_step, *self._again.values()])
 
     def step(self) -> None:
         """Go as far as the sockets let us, and call those again for whom it is time."""

@@ -6,6 +6,7 @@ memory. Nothing is written through a link. And files and names of others, taken 
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import errno
 import json
@@ -36,6 +37,7 @@ ROOM_SECONDS: Final = 20.0
 MOST_BYTES: Final = 4 << 20
 """Of a file that lists hosts, sets up an agent or describes a job."""
 _MOST_HEAD: Final = 1 << 12
+_UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 NOT_REGULAR: Final = "it is no regular file of its own"
 PAUSE_SECONDS: Final = 0.5
 """Between two tries to write to a full disk."""
@@ -93,6 +95,8 @@ def _replace(path: Path, draft: Path, text: str | bytes, flags: int, mode: int, 
 
 def read_text(path: Path, most: int = MOST_BYTES) -> str:
     """The text of a file of at most `most` bytes; a pipe that a shell has made of a command's output is one, too.
+
+    A byte order mark before it, which some editors write, is no part of it.
 
     Raises: OSError, ValueError when it is longer, or not UTF-8.
     """
@@ -278,7 +282,13 @@ def when_there_is_room(write: Callable[[], Result], what: str, logger: logging.L
 def _text(content: bytes, most: int) -> str:
     if len(content) > most:
         raise ValueError(f"it must have at most {most} bytes")
-    return content.decode("utf-8")
+    if content.startswith(_UTF_16):
+        raise ValueError("it is UTF-16 text; save it as UTF-8")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        what = f"byte 0x{content[error.start]:02x} at position {error.start} is no UTF-8 text"
+        raise ValueError(f"{what}; save it as UTF-8") from error
 
 
 def sync_folder(folder: Path) -> None:

@@ -11,7 +11,9 @@ from contextvars import ContextVar
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, TextIO, cast
+
+from .console import console_stream, tell_where
 
 SUBMIT_LOGGER = "P-SGD Submit"
 _FORMAT, _TIME = "%(levelname)s %(name)s@%(asctime)s: %(message)s", "%H:%M:%S"
@@ -93,6 +95,19 @@ def _escape(text: str, keep: str = "") -> str:
     return "".join(c if c.isprintable() or c in keep else ascii(c)[1:-1] for c in text)
 
 
+class ConsoleHandler(logging.StreamHandler[TextIO]):
+    """Handler that shows records on a standard stream, whose reader cannot hold up the program by not reading."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Show a record, or leave it out where the stream does not take it (see `rpc.console`)."""
+        try:
+            shown = console_stream(self.stream)
+            shown.write(self.format(record) + self.terminator)
+            shown.flush()
+        except Exception:  # noqa: BLE001  as any handler of logging: a record that cannot be shown ends no program
+            self.handleError(record)
+
+
 def attach_console(level: int = logging.INFO) -> None:
     """Show the log on stderr, in a notebook with its output, unless the application has configured logging itself.
 
@@ -101,7 +116,7 @@ def attach_console(level: int = logging.INFO) -> None:
     root = logging.getLogger()
     if root.handlers:
         return
-    handler = logging.StreamHandler(sys.stdout if in_notebook() else sys.stderr)
+    handler = ConsoleHandler(sys.stdout if in_notebook() else sys.stderr)
     handler.setFormatter(CleanFormatter())
     handler.addFilter(ConsoleFilter())
     root.addHandler(handler)
@@ -114,6 +129,7 @@ def attach_file(path: Path) -> logging.Handler:
     handler = _PrivateFileHandler(path, maxBytes=AGENT_LOG_BYTES, backupCount=_AGENT_LOG_PARTS - 1, encoding="utf-8")
     handler.setFormatter(CleanFormatter())
     logging.getLogger().addHandler(handler)
+    tell_where(str(path))
     return handler
 
 

@@ -62,8 +62,8 @@ class CanCommit(Operation):
     attempt: Attempt
     python: str
     version: str
-    blas_threads: int  # 0: the cores of the host, divided by its jobs
-    jobs_on_host: int
+    blas_threads: int  # 0: the cores that the agent may use, divided by the nodes of the job that share them
+    jobs_on_host: int  # nodes of the job on this host that may use a core which this agent may use
     prepare_limit: float  # seconds until the executor has all it needs
     start_limit: float  # and from then until it starts
     stall: float = 0.0  # N: seconds of silence in a step beyond which the process counts as stuck; 0 for the default, as below
@@ -343,6 +343,11 @@ class Prepared(Operation):
     """The executor has all it needs."""
 
 
+class DoCommit(Operation):
+    """All executors of the group have all they need: meet, and start. Before this none starts, after it no limit of preCommit
+    is judged any more."""
+
+
 FROM_SUBMITTER = (
     CanCommit,
     Abort,
@@ -362,5 +367,5 @@ FILES = (FileBegin, FileChunk, FileEnd, FetchEnd)
 FROM_AGENT = (Accepted, Refused, State, Progress, Heartbeat, Notice, Verdict, Jobs, Tailed, *FILES, *TO_DRIVER, *TO_DOCTOR)
 TO_JOB_PROCESS = (Begin, Visitor, Halt, Lose, Suspect)
 FROM_JOB_PROCESS = (Took, Reached, Advanced, SecurityEvent)
-CODE_TO_JOB = (Load, Answers)
+CODE_TO_JOB = (Load, Answers, DoCommit)
 CODE_FROM_JOB = (Loaded, Asks, Prepared)

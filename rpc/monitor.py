@@ -46,6 +46,10 @@ class Monitor:
     def attach(self, recorder: Recorder) -> None:
         self._recorder = recorder
 
+    def detach(self) -> None:
+        """Have the calls do nothing any more."""
+        self._recorder = None
+
     def batch_begin(self, epoch: int | None = None, batch: int | None = None) -> None:
         """A batch begins.
 
@@ -112,7 +116,7 @@ class Monitor:
 job_monitor = Monitor()
 """The one of this process: a job process attaches its recorder to it, elsewhere it does nothing."""
 
-attach = job_monitor.attach
+attach, detach = job_monitor.attach, job_monitor.detach
 
 # functions, not methods of it: code that travels takes a method with a copy of its object, but a function by its name
 

@@ -10,12 +10,14 @@ import os
 import re
 import sysconfig
 from pathlib import Path
+from typing import Any
 
-__all__ = ["without_places"]
+__all__ = ["data_without_places", "without_places"]
 
-_HOMES = r"/(?:home|Users)/[\w.-]+|/root"
+_HOMES = r"(?:home|Users)/[\w.-]+|root"
 """Homes on other machines: a traceback of code that has travelled names files of its submitter."""
-_BEFORE = r"(?<![\w/.~-])"
+_SLASH = r"/(?<![\w/.~-]/)"
+"""Where an absolute path begins; a pattern that begins with a letter of its own is found fast in a long page."""
 _END = r"(?![\w.-])"
 
 
@@ -32,10 +34,19 @@ def without_places(text: str, folder: str | Path | None = None) -> str:
     'Checkpoint: ./checkpoints/x'
     """
     if folder is not None:
-        own = "|".join(re.escape(each) for each in _spellings(str(folder)))
-        text = re.sub(f"{_BEFORE}(?:{own}){_END}", ".", text) if own else text
+        own = "|".join(map(re.escape, _spellings(str(folder))))
+        text = re.sub(f"{_SLASH}(?:{own}){_END}", ".", text) if own else text
     packages, home = _patterns()
     return home.sub("~", packages.sub("", text))
+
+
+def data_without_places(content: Any, folder: str | Path | None = None) -> Any:
+    """Return plain data whose texts are as `without_places` makes them; `folder` is what is told as `.`."""
+    if isinstance(content, str):
+        return without_places(content, folder)
+    if isinstance(content, dict):
+        return {name: data_without_places(value, folder) for name, value in content.items()}
+    return [data_without_places(each, folder) for each in content] if isinstance(content, (list, tuple)) else content
 
 
 @functools.cache
@@ -44,10 +55,10 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
     roots = {str(Path(__file__).resolve().parents[1]), *map(str, map(sysconfig.get_path, ("purelib", "platlib", "stdlib")))}
     found = sorted({each for root in roots for each in _spellings(root)}, key=len, reverse=True)
     home = "|".join([*map(re.escape, _spellings(os.path.expanduser("~"))), _HOMES])
-    packages = re.compile(f"{_BEFORE}(?:{'|'.join(map(re.escape, found))})/(?=[\\w.])")
-    return packages, re.compile(f"{_BEFORE}(?:{home}){_END}")
+    packages = re.compile(f"{_SLASH}(?:{'|'.join(map(re.escape, found))})/(?=[\\w.])")
+    return packages, re.compile(f"{_SLASH}(?:{home}){_END}")
 
 
 def _spellings(folder: str) -> list[str]:
-    """The path, as it is and without links; nothing for the root."""
-    return [each for each in dict.fromkeys((os.path.abspath(folder), os.path.realpath(folder))) if each != os.sep]
+    """The path, as it is and without links, behind its first slash; nothing for the root."""
+    return [each[1:] for each in dict.fromkeys((os.path.abspath(folder), os.path.realpath(folder))) if each != os.sep]

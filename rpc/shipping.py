@@ -34,6 +34,7 @@ from network.errors import ProtocolError, Rejected
 from network.values import DTYPES, decode, encode
 from network.wire import allocate, unpack
 
+from . import source_lines
 from .code_closure import CodeClosure, is_user_module, user_modules
 from .immutable import Immutable
 from .protocol import ANY_CODE, MAX_TEXT, NO_CODE
@@ -188,12 +189,17 @@ def _keep(item: Any, pickled: list[Any]) -> _Pickled:
 
 
 def _pickle(items: list[Any], classes: list[type]) -> bytes:
-    """One pickle for all objects and their class table, so that classes in both are identical; fills `classes`."""
+    """One pickle for all objects and their class table, so that classes in both are identical; fills `classes`.
+
+    With it go the source lines of the functions, for tracebacks, unless they make it too large.
+    """
     reach = CodeClosure(items)
     with _packing, _by_value():
         try:
             classes += [cls for cls in reach.classes if _travels(cls)]
-            return _dump((items, classes), reach.names)
+            lines = source_lines.collect(reach.codes)
+            code = _dump((items, classes, lines), reach.names)
+            return code if not lines or len(code) <= MAX_CODE_BYTES // 2 else _dump((items, classes, {}), reach.names)
         except Exception as error:
             raise TypeError(f"The code of this job cannot travel: {error}") from error
 
@@ -259,7 +265,8 @@ def load(objects: bytes, code: bytes, policy: str = ANY_CODE) -> tuple[dict[str,
     """
     if code:
         _check_policy(bundle_hash(objects, code), policy)
-    pickled, classes = cloudpickle.loads(code) if code else ((), ())
+    pickled, classes, lines = cloudpickle.loads(code) if code else ((), (), {})
+    source_lines.remember(lines)
     size = int.from_bytes(objects[:8], "big")
     try:
         _check_tags(objects[8 : 8 + size])
@@ -324,7 +331,7 @@ def _check_policy(sha256: str, policy: str) -> None:
         return
     if policy == NO_CODE:
         raise Rejected("This node takes no shipped code (--no-shipped-code), and the job brings classes of its own.")
-    if sha256 not in Path(policy).read_text(encoding="utf-8").split():
+    if sha256 not in Path(policy).read_text(encoding="utf-8-sig").split():
         raise Rejected(f"This node does not allow the job's code: its hash {sha256} is not in {policy} (--allow-code).")
 
 

@@ -25,7 +25,6 @@ ROOM = 2 << 30  # bytes; tests leave nothing behind that passes
 def pytest_configure() -> None:
     if _is_fit_for_files(MEMORY):  # thousands of checkpoints are made certain there, and no disk waits
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
-    os.environ["PSGD_KERNEL_PROBE"] = "off"  # what was measured on this machine must not decide about bits
     adopt_orphans()
     # how long an example takes says how busy the machine is; what never ends meets the time-out of its test
     settings.register_profile("any load", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -14,7 +14,6 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
     """For a program whose homes are in `folder`; one thread computes."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PSGD_")}
     homes = {f"XDG_{kind}_HOME": str(folder / kind.lower()) for kind in ("CONFIG", "STATE", "CACHE")}
-    kept["PSGD_KERNEL_PROBE"] = "off"
     kept.setdefault("MPLCONFIGDIR", str(Path.home() / ".cache" / "matplotlib"))  # it takes seconds to find all fonts anew
     return {**kept, **homes, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", **more}
 

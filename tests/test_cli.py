@@ -85,7 +85,7 @@ def test_help_lists_every_option(tmp_path: Path) -> None:
     described = re.findall(
         r"(\d+) (?:done|the job failed|wrong|not started|a node|interrupted)", " ".join(finished.stdout.split())
     )
-    assert described == ["0", "1", "2", "3", "4", "5", "130"]
+    assert described == ["0", "1", "2", "3", "4", "5", "74", "130"]
 
 
 @covers("SUB-42")
@@ -198,8 +198,8 @@ def test_a_job_that_failed(own: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert submit("-n", "2", *broken, "--json", "--post-mortem") == cli.EXIT_FAILED
     printed = capsys.readouterr()
     content = json.loads(printed.out)
-    assert "Node(1) failed: ArithmeticError: no such quantum" in content["error"]
-    assert "Node(1) failed: ArithmeticError: no such quantum" in printed.err
+    assert "Node(1) failed: Mine.update_blocks raised ArithmeticError: no such quantum (" in content["error"]
+    assert "Node(1) failed: Mine.update_blocks raised ArithmeticError: no such quantum (" in printed.err
     assert content["job"] and any("Fit-1" in path for path in content["files"]["1"])
     with zipfile.ZipFile(f"post-mortem-{content['job']}.zip") as archive:
         assert b"Node(1)" in archive.read("summary.txt") and b"ArithmeticError: no such quantum" in archive.read("summary.txt")

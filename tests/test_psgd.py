@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import re
 import shutil
 import signal
@@ -235,3 +236,74 @@ def test_a_script_on_two_workers(tmp_path: Path, fails: bool) -> None:
         assert done.returncode == 1 and "KeyError: 'of the script'" in done.stderr and "script.py" in done.stderr
     else:
         assert (done.returncode, sorted(printed)) == (0, sorted([*told, "[0] last", "[1] last"])), done.stderr
+
+
+def _ended(folder: Path, *arguments: str, redirect: str) -> tuple[int, str]:
+    """How `psgd` ends with its standard output redirected by a shell, and what it says."""
+    command = f"{sys.executable} -m psgd {' '.join(arguments)} {redirect}"
+    environ = environment(folder, PSGD_KEY_FILE=os.environ["PSGD_KEY_FILE"])
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=folder, env=environ, capture_output=True, text=True, timeout=60, check=False
+    )
+    return done.returncode, done.stderr
+
+
+@pytest.mark.processes
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device refuses what is written")
+def test_a_result_that_cannot_be_printed_has_an_exit_code_of_its_own(cluster: Path) -> None:
+    """Of each command, as text and as JSON, closed, full and broken: what was done is done, and where it is, is told. What
+    went wrong keeps its own code."""
+    assert _ended(cluster, "submit", *DIGITS, "-n", "1", "-q", redirect="")[0] == 0
+    (run,) = [path for path in (cluster / "runs").iterdir() if not path.is_symlink()]
+    job = str(json.loads((run / "job.json").read_text())["job"])
+    refused = "printed on standard output (No space left on device)"
+    job_done = "The job is done, but its result could not be "
+    commands = [
+        (("submit", *DIGITS, "-n", "1", "-q"), job_done, "runs/P-SGD-2."),
+        (("submit", *DIGITS, "-n", "1", "-q", "--json"), job_done, "runs/P-SGD-3."),
+        (("run", str(run), "-q"), job_done, "runs/P-SGD-4."),
+        (("verify", str(run)), "The run is verified, but its result could not be ", ""),
+        (("jobs",), "The jobs are listed, but its result could not be ", ""),
+        (("jobs", "--json"), "The jobs are listed", ""),
+        (("attach", job, "-q"), f"The job {job} has ended: done, but its result could not be ", "."),
+        (("fetch", job, "--json"), "The files are saved, but its result could not be ", "."),
+        (("post-mortem", job), "What is known of the job is collected", f"post-mortem-{job}.zip."),
+        (("report", str(run)), "Not all could be ", ""),
+        (("page", str(run)), "the address of the page cannot be ", ""),
+        (("submit", "--help"), "Not all could be ", ""),
+        (("--completion", "bash"), "Not all could be ", ""),
+    ]
+    for arguments, done, place in commands:
+        code, told = _ended(cluster, *arguments, redirect=">/dev/full")
+        assert code == 74 and done in told and refused in told and told.rstrip().endswith(place), (arguments, told)
+    for redirect, why in ((">&-", "it was closed when the program began"), ("> >(true)", "Broken pipe")):
+        code, told = _ended(cluster, "jobs", "--json", redirect=redirect)
+        assert code == 74 and f"could not be printed on standard output ({why})" in told, told
+    wrong = [(("verify", "nowhere"), 2), (("fetch", "nothing", "--json"), 2), (("submit", "-m", "none.model", "--json"), 2)]
+    for arguments, code in wrong:
+        assert _ended(cluster, *arguments, redirect=">/dev/full")[0] == code
+    with open(run / "job.toml", "a", encoding="utf-8") as file:
+        file.write("# changed\n")
+    code, told = _ended(cluster, "verify", str(run), redirect=">/dev/full")
+    assert code == 1 and "The run is verified, but its result could not be printed" in told
+
+
+@pytest.mark.processes
+def test_texts_that_the_encoding_of_the_program_lacks_are_named(place: Path) -> None:
+    """Where the locale is ASCII, Python reads other bytes of a command line as what cannot be written: option, encoding and
+    what to do are told."""
+    (place / "script.py").write_text("print('all')\n")
+    ascii_only = {"LC_ALL": "POSIX", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    cases = [
+        (("submit", *DIGITS, "--local", "1", "--title", "Zürich"), "--title must be at most 100 ASCII letters, "),
+        (
+            ("launch", "-n", "1", "--title", "Zürich", "script.py"),
+            "--title must be text in the encoding of this program, ascii, ",
+        ),
+        (("launch", "-n", "1", "script.py", "Zürich"), "ARGUMENT must be text in the encoding of this program, ascii, "),
+    ]
+    for arguments, said in cases:
+        done = python(place, "-m", "psgd", *arguments, **ascii_only)
+        assert done.returncode == 2 and done.stderr.count("\n") == 1 and said in done.stderr, done.stderr
+        assert ("the encoding of this program, ascii, cannot read" in done.stderr) == (arguments[0] == "submit")
+        assert "PYTHONUTF8=1" in done.stderr or arguments[0] == "submit"

@@ -119,11 +119,14 @@ def seal_later(sealer: Sealer, frames: bytes) -> bytes:
 
 
 CAPACITY = 1 << 18
-"""Bytes that wait inside at most; whoever sends more has to wait, as for any slow reader."""
+"""Bytes that wait inside at most, besides those in their delay; a sender of more has to wait, as for any slow reader."""
+MOST_DELAYED = 1 << 26
+"""Bytes in their delay at most: a link brings no more than these in the time of its delay, throttled or not."""
 
 HOLD_SECONDS = 0.05  # for the second message of a pair to be swapped
 _TURN = 0.002  # seconds' worth of bytes that a throttled link brings at a time,
 _LARGEST = 1 << 16  # bytes at most
+_AHEAD_SECONDS = 0.05  # worth of bytes that wait at a throttled link: so late its proxy may be, and it brings its rate
 
 
 class Stream:
@@ -146,11 +149,19 @@ class Stream:
 
     @property
     def room(self) -> int:
+        """How many bytes are taken now.
+
+        Bytes in their delay take no room from those that wait for the link: it would bring nothing while they are on their way.
+        """
         shape = self.shape
         if shape.stalls or self._finished:
             return 0
-        most = CAPACITY if shape.rate is None or shape.swallows else 4 * self._portion(_LARGEST)
-        return max(0, most - self._size)
+        if shape.swallows:
+            return CAPACITY
+        waiting = CAPACITY if shape.rate is None else min(CAPACITY, max(1.0, shape.rate * _AHEAD_SECONDS))
+        late = shape.lag + shape.jitter
+        delayed = 0 if not late else MOST_DELAYED if shape.rate is None else min(MOST_DELAYED, shape.rate * late)
+        return max(0, math.ceil(waiting + delayed) - self._size)
 
     def take(self, data: bytes, now: float) -> None:
         shape = self.shape

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable
 from functools import cached_property
 from itertools import pairwise
@@ -26,7 +26,7 @@ PARTS: Final = ("train_x", "train_y", "test_x", "test_y")
 _MOST_BLOCKS: Final = 64
 
 
-class AbsDataset(Configurable, ABC):
+class AbsDataset(Configurable, internal=("checksum", "row_checksums")):
     """A data set for supervised learning, split into a training part and a test part.
 
     A subclass implements `load`, and `get_config` when its constructor takes arguments that are plain data

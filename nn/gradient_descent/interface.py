@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -67,7 +67,12 @@ class JoinedVectors:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-class IGradientDescent(Configurable, ABC, configured=True):
+class IGradientDescent(
+    Configurable,
+    configured=True,
+    fixed=("step", "rate", "_factor", "_adjusts", "_slots", "_scratch", "_lanes", "_schedule", "_learn_rate"),
+    internal=("delta", "update_from", "partition", "reads_stretches", "schedule"),
+):
     """A rule on flat vectors. Its state is plain arrays and numbers, which `state_dict` returns.
 
     A subclass names its arrays (one number per parameter) in `slots`, computes the numbers of a step in `begin_step`, and
@@ -97,6 +102,16 @@ class IGradientDescent(Configurable, ABC, configured=True):
     """Whether chunks may be computed at the same time, as `increment` changes nothing but its arguments. What a class says does
     not count for subclasses."""
 
+    step: int = 0
+    """The number of the step that is computed, from 1; how many there were, between two."""
+
+    rate: float = 0.0
+    """The learning rate of the step."""
+
+    _slots: dict[str, Array]
+    _scratch: Array
+    _lanes: list[Array]
+
     team: Team | None = None
     """Threads that are free, while a rule works on a long vector, and may take shares of it."""
 
@@ -117,9 +132,9 @@ class IGradientDescent(Configurable, ABC, configured=True):
         self.rate = 0.0
         self._factor = 1.0
         self._adjusts = False
-        self._slots: dict[str, Array] = {}
-        self._scratch: Array = np.empty((3, 0))
-        self._lanes: list[Array] = []
+        self._slots = {}
+        self._scratch = np.empty((3, 0))
+        self._lanes = []
 
     @property
     def learn_rate(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from abc import ABCMeta, abstractmethod
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextvars import ContextVar, Token
@@ -13,6 +13,7 @@ from nn import arguments
 from nn.activation.activation import Activation, Linear
 from nn.arguments import Configurable, did_you_mean
 from nn.arrays import Shape
+from nn.extension import Extension, check_object
 from nn.initializer import Initializer
 from nn.names import part
 from nn.operation.operation import Operation
@@ -23,15 +24,12 @@ Inputs: TypeAlias = Value | Sequence[Value]
 Made = TypeVar("Made")
 
 
-class _Callable(ABCMeta):
-    """Lets a class be called with its inputs: `Dense(inputs=x, units=64)` is `Dense(units=64)(x)`.
-
-    To editors it gives what the constructor gives, so that they know the arguments.
-    """
+class _Callable(Extension):
+    """Lets a class be called with its inputs: `Dense(inputs=x, units=64)` is `Dense(units=64)(x)`."""
 
     def __call__(cls: type[Made], *args: Any, inputs: Inputs | None = None, **keywords: Any) -> Made:
         try:
-            layer: Any = type.__call__(cls, *args, **keywords)
+            layer: Any = super().__call__(*args, **keywords)  # type: ignore[misc]
         except TypeError as error:
             known = list(inspect.signature(cls).parameters)
             unknown = next((name for name in keywords if name not in known), None)
@@ -44,14 +42,13 @@ class _Callable(ABCMeta):
         made: Made = layer if inputs is None else layer(inputs)
         return made
 
-    @property
-    def __signature__(cls) -> inspect.Signature:
-        """The constructor's, for `help` and for whoever checks arguments."""
-        own = inspect.signature(inspect.getattr_static(cls, "__init__"))
-        return own.replace(parameters=list(own.parameters.values())[1:])
 
-
-class Layer(Configurable, metaclass=_Callable):
+class Layer(
+    Configurable,
+    metaclass=_Callable,
+    fixed=("given_name", "variables", "built", "_trainable", "_used"),
+    internal=("describe",),
+):
     """A piece of a model with variables of its own.
 
     A subclass makes its variables in `build`, once, when the shape of its input is known, and combines values in `call`.
@@ -74,14 +71,20 @@ class Layer(Configurable, metaclass=_Callable):
     several: ClassVar[bool] = False
     """Whether it combines several values. It is then called on a list of them (or on one), and `build` and `call` get lists."""
 
+    given_name: str
+    variables: list[Variable]
+    built: bool
+    _trainable: bool
+    _used: list[Variable]
+
     def __init__(self, name: str | None = None) -> None:
         if name is not None and (not isinstance(name, str) or not name or "/" in name):
             raise ValueError(f"{type(self).__name__} 'name' must be a non-empty text without '/', got {name!r}")
         self.given_name = name or ""
-        self.variables: list[Variable] = []
+        self.variables = []
         self.built = False
         self._trainable = True
-        self._used: list[Variable] = []
+        self._used = []
 
     @property
     def name(self) -> str:
@@ -90,6 +93,8 @@ class Layer(Configurable, metaclass=_Callable):
 
     @name.setter
     def name(self, name: str) -> None:
+        if not isinstance(name, str) or "/" in name:
+            raise ValueError(f"{type(self).__name__} 'name' must be a text without '/', got {name!r}")
         self.given_name = name
 
     @property
@@ -125,6 +130,7 @@ class Layer(Configurable, metaclass=_Callable):
             if not self.built:
                 shapes = [value.shape for value in values]
                 self.build(shapes if self.several else shapes[0])
+                check_object(self)  # its variables may hide what `call` needs
                 self.built = True
             output = self.call(values if self.several else values[0])
         except ValueError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +12,7 @@ from nn.arrays import Array, Shape, as_array
 from nn.operation.operation import Operation
 
 
-class Loss(Configurable, ABC):
+class Loss(Configurable, fixed=("_share",), passes={"value": (3,), "gradient": (4,)}):
     """The number that training makes small: sum_i w_i l_i / batch, with l_i the loss of sample i and w_i its weight, else 1.
 
     An instance in a model holds its configuration only. Each plan works with a copy, tells it the shape once (`allocate`)
@@ -37,7 +37,7 @@ class Loss(Configurable, ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if cls.absorbs is not None and cls.prediction is Loss.prediction:
+        if isinstance(cls.absorbs, type) and cls.prediction is Loss.prediction:
             raise TypeError(f"{cls.__name__} absorbs {cls.absorbs.__name__}, so it must define prediction(), its value")
 
     @abstractmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
@@ -15,7 +15,7 @@ from nn.arrays import Array, as_array
 _Kind = TypeVar("_Kind", bound="Metric")
 
 
-class Metric(Configurable, ABC):
+class Metric(Configurable):
     """A number that tells people how well a model does, exact over batches of any sizes.
 
     It adds up what it needs in `update` and gives the value for all samples since `reset` in `result`. However the samples

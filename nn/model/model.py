@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from abc import ABC
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
@@ -32,7 +31,7 @@ EPOCHS = 4
 """How many epochs `fit` trains if it is not told."""
 
 
-class Model(TrainedNetwork, ABC):
+class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes")):
     """A function with trainable variables, built once from layers and operators.
 
     A subclass gives `call(x)`, which combines the input with layers and variables, and may give `trainable_variables()`,

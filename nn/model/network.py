@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -24,18 +24,30 @@ if TYPE_CHECKING:
     from nn.model.diagram import Summary
 
 
-class Network(Configurable, ABC):
+class Network(
+    Configurable,
+    free=("summary", "plot"),
+    fixed=("input_shape", "seed", "dtype", "_graph", "_store"),
+    internal=("outline", "restore", "get_weights", "set_weights"),
+    passes={"restore": (3,)},
+):
     """A function with variables, built once from layers and operators. `Model` adds training.
 
     `copy.deepcopy` and `pickle` give an independent copy, which goes on from where this one is.
     """
 
+    input_shape: Shape | None
+    seed: int
+    dtype: np.dtype[Any]
+    _graph: Graph | None
+    _store: VariableStore | None
+
     def __init__(self, input_shape: Sequence[int | None] | None = None, *, seed: int = 0, dtype: DType = "float32") -> None:
-        self.input_shape: Shape | None = None if input_shape is None else Placeholder(input_shape).shape
+        self.input_shape = None if input_shape is None else Placeholder(input_shape).shape
         self.seed = arguments.integer(self, "seed", seed, minimum=0)
         self.dtype = as_dtype(dtype)
-        self._graph: Graph | None = None
-        self._store: VariableStore | None = None
+        self._graph = None
+        self._store = None
 
     @abstractmethod
     def call(self, x: Value) -> Value:

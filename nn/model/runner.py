@@ -10,6 +10,7 @@ import numpy as np
 
 from nn.activation.activation import Linear
 from nn.arrays import Array, Shape
+from nn.extension import check_object
 from nn.loss.loss import Loss
 from nn.operation.operation import Mode
 from nn.plan.layout import Whole
@@ -142,4 +143,5 @@ class Runner:
         loss = copy(self.loss) if scored else None
         if loss is not None:
             loss.allocate(plan.output.shape, self._dtype)
+            check_object(loss)  # its work space may hide what the engine calls
         return _Compiled(plan, loss)

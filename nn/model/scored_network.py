@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
@@ -35,14 +34,25 @@ from nn.value.graph import Graph
 ClassWeight = Mapping[int, float] | None
 
 
-class ScoredNetwork(Network, ABC):
+class ScoredNetwork(
+    Network,
+    free=("predict", "evaluate", "compute_gradients"),
+    fixed=("metrics", "_loss", "_runner", "keyless_calls"),
+    internal=("key_or_next", "measure", "check", "labels", "checked", "prepare"),
+    passes={"setup": (1,), "measure": (2,), "checked": (4,), "prepare": (3, "class_weight")},
+):
     """What `Model` can do without a rule."""
+
+    metrics: list[Metric]
+    _loss: Loss | None
+    _runner: Runner | None
+    keyless_calls: int
 
     def __init__(self, input_shape: Sequence[int | None] | None = None, *, seed: int = 0, dtype: DType = "float32") -> None:
         super().__init__(input_shape, seed=seed, dtype=dtype)
-        self.metrics: list[Metric] = []
-        self._loss: Loss | None = None
-        self._runner: Runner | None = None
+        self.metrics = []
+        self._loss = None
+        self._runner = None
         self.keyless_calls = 0
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from typing import Any
@@ -19,17 +19,31 @@ from nn.names import LossName, MetricName, OptimizerName, class_of
 from nn.optimizer.interface import GDOptimizer, IOptimizer, OpContainer
 
 
-class TrainedNetwork(ScoredNetwork, ABC):
+class TrainedNetwork(
+    ScoredNetwork,
+    free=("compile", "clear"),
+    fixed=("stop_training", "epochs_trained", "op_type", "rule", "callback_states", "_optimizer", "_history"),
+    internal=("adopt", "apply_gradients", "origin", "part", "to_bytes", "save", "fit_history"),
+    passes={"adopt": (3,)},
+):
     """What `Model` can do without `fit`, which is built on it."""
+
+    stop_training: bool
+    epochs_trained: int
+    op_type: type[IOptimizer]
+    rule: IGradientDescent | None
+    callback_states: CallbackStates
+    _optimizer: IOptimizer | None
+    _history: History
 
     def __init__(self, input_shape: Sequence[int | None] | None = None, *, seed: int = 0, dtype: DType = "float32") -> None:
         super().__init__(input_shape, seed=seed, dtype=dtype)
         self.stop_training = False
         self.epochs_trained = 0
-        self.op_type: type[IOptimizer] = GDOptimizer
-        self.rule: IGradientDescent | None = None
+        self.op_type = GDOptimizer
+        self.rule = None
         self.callback_states = CallbackStates()
-        self._optimizer: IOptimizer | None = None
+        self._optimizer = None
         self._history = History()
 
     @property

@@ -4,12 +4,13 @@ connects workers; and the one that trains in one process.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from nn.arrays import Array
+from nn.extension import Extension, HiddenName
 from nn.gradient_descent.interface import IGradientDescent
 from nn.value.store import VariableStore
 from nn.value.value import Variable
@@ -17,7 +18,7 @@ from nn.value.value import Variable
 _RULE = "rule:"
 
 
-class IOptimizer(ABC):
+class IOptimizer(metaclass=Extension, fixed=("rule", "store", "exchange")):
     """One per training process. It owns the rule, and decides what is exchanged and when the rule runs.
 
     >>> class Halved(nn.optimizer.GDOptimizer):
@@ -36,6 +37,10 @@ class IOptimizer(ABC):
     takes_sums: ClassVar[bool] = False
     """Whether it puts gradients as they stand in the store, so that these may be the sum over two blocks, of which it is told
     the second. What a class says does not count for subclasses: who can do with sums says it again."""
+
+    rule: IGradientDescent
+    store: VariableStore
+    exchange: Exchange | None
 
     def __init__(self, rule: IGradientDescent, store: VariableStore, exchange: Exchange | None = None) -> None:
         self.rule = rule
@@ -183,6 +188,8 @@ class OpContainer:
         given = self.gd_params
         try:
             return self.gd_type(**given) if isinstance(given, Mapping) else self.gd_type(*given)
+        except HiddenName:
+            raise
         except TypeError as error:
             raise TypeError(f"{self.gd_type.__name__} cannot be built from gd_params={given!r}: {error}") from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -69,7 +70,7 @@ class Writer:
                 raise RuntimeError("The writer of checkpoints is closed")
             if self._thread is None:
                 thread = threading.Thread(target=self._run, name="checkpoint-writer", daemon=True)
-                thread.start()  # a system that has no room for it has none for the snapshot either
+                thread.start()  # may fail: then nothing waits for it
                 self._thread = thread
             self._next = snapshot
             self._changed.notify_all()
@@ -141,8 +142,10 @@ class Copies:
         """Get memory for copies of such arrays, in a thread, once: the first `take` then finds it."""
         if self._preparing is None:
             kinds = {name: (array.shape, array.dtype) for name, array in live.items()}
-            self._preparing = threading.Thread(target=self._touch, args=(kinds,), name="checkpoint-memory", daemon=True)
-            self._preparing.start()
+            thread = threading.Thread(target=self._touch, args=(kinds,), name="checkpoint-memory", daemon=True)
+            with contextlib.suppress(RuntimeError):  # no thread may be started: `take` gets the memory itself
+                thread.start()
+                self._preparing = thread
 
     def _touch(self, kinds: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]]) -> None:
         rooms = {name: empty(*kind) for name, kind in kinds.items()}

@@ -15,7 +15,9 @@ from parallel_sgd.accounts import RECEIVED, SENT, Accounts, Joined
 from parallel_sgd.channel import Channel
 from parallel_sgd.profiles.blockassignment.abstract import ISetting
 from parallel_sgd.unusable import Like, Unusable, is_finite, not_finite
+from rpc.code_closure import OWN_PACKAGES
 from rpc.logs import get_logger
+from rpc.user_code import note, own_frames
 
 from .interfaces import Array, BlockWeight, Codec, Packets, netEncapsulation
 from .settings import GlobalSettings, JobSettings
@@ -153,7 +155,8 @@ class CodecBank:
     def receive(self, variable: int, content: object, sender: int | None = None, *, late: bool = False) -> None:
         """Give a received packet to its codec; `late`: for `receive_late` alone.
 
-        Raises: BadContent naming sender, codec, variable and batch when it cannot be used.
+        Raises: BadContent naming sender, codec, variable and batch when a check, a declared form or a codec of this project
+            refuses it; what a user's codec raises itself, with a note that names method, line and packet.
         """
         watch, settings, codec = self._watch, self._settings, self.codecs[variable]
         start, sent = watch.clock(), watch.send
@@ -172,19 +175,33 @@ class CodecBank:
         except (ProtocolError, Unusable) as error:
             raise self._bad_content(variable, sender, str(error), content) from error
         except (AttributeError, LookupError, TypeError, ValueError) as error:
+            frames = own_frames(error.__traceback__)
+            if frames and not (isinstance(error, ValueError) and frames[0][0].f_code.co_name == "check"):
+                note(error, self._of_packet(variable, sender))  # the author's code failed: no check has refused the packet
+                raise
             raise self._bad_content(variable, sender, f"{type(error).__name__}: {error}", content) from error
-        except ArithmeticError:
-            _log.error("What follows went wrong with what node(%s) had sent for %s.", sender, self._where(variable))
+        except Exception as error:
+            note(error, self._of_packet(variable, sender))
+            if isinstance(error, ArithmeticError):
+                _log.error("What follows went wrong with what node(%s) had sent for %s.", sender, self._where(variable))
             raise
         self.merged[variable] = not codec.passes_on
         if packets is not None:
             try:
                 self._post(variable, packets)
             except ValueError as error:  # an answer to whom there is not
+                if not _is_ours(type(codec).receive_blocks):
+                    what = f"{self._names[variable]}.receive_blocks returned what cannot be sent"
+                    raise ValueError(f"{what}: {str(error).rstrip('.')}{self._of_packet(variable, sender)}") from error
                 raise self._bad_content(variable, sender, f"ValueError: {error}", content) from error
         spent = watch.clock() - start - (watch.send - sent)
         watch.merge += spent
         self.accounts.merging[variable] += spent
+
+    def _of_packet(self, variable: int, sender: int | None) -> str:
+        """Say of which packet an error is, behind the error."""
+        epoch, batch = self._step
+        return f" for a packet of node {sender}, {self.describe(variable)}, epoch {epoch + 1}, batch {batch + 1}"
 
     def _bad_content(self, variable: int, sender: int | None, reason: str, content: object) -> BadContent:
         array = content[-1] if type(content) is tuple and content else content
@@ -373,6 +390,10 @@ class CodecBank:
         if self.corked > self._cork:
             self.flush()
         return count
+
+
+def _is_ours(method: object) -> bool:
+    return str(getattr(method, "__module__", "")).partition(".")[0] in OWN_PACKAGES
 
 
 def _is_usual(content: object, like: Like, forms: tuple[Any, ...]) -> bool:

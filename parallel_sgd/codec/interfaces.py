@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from types import GenericAlias, MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from nn.extension import Extension
 from parallel_sgd.merge import Copy, Span
 from parallel_sgd.unusable import Like, Unusable, check_arrays, check_form
 from rpc.logs import get_logger
@@ -74,7 +75,12 @@ class Exchange(Protocol):
         """Return a codec class that exchanges in this way."""
 
 
-class Codec(ABC):
+class Codec(
+    metaclass=Extension,
+    free=("record", "of"),
+    fixed=("node_id", "_node_id", "_result"),
+    mistakable=("check", "answer", "receive_late"),
+):
     """One object per worker and variable, for the whole job. Its methods are never called concurrently.
 
     A codec is done when it has a result, unless `is_done` is overridden; the result is the mean over blocks unless the
@@ -150,9 +156,12 @@ class Codec(ABC):
     #: then a block counts as the copy of the worker itself, else of the first worker that holds it and is there.
     copies: tuple[Copy, ...] | None = None
 
+    _node_id: int
+    _result: Array | None
+
     def __init__(self, node_id: int) -> None:
         self._node_id = node_id
-        self._result: Array | None = None
+        self._result = None
 
     @property
     def node_id(self) -> int:

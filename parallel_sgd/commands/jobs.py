@@ -12,11 +12,12 @@ from typing import Any
 
 from network.controller import Controller
 from rpc import Reclaimer, UnknownJob
+from rpc.console import show
 from rpc.logs import clean, clean_text
 from rpc.submit import list_jobs
 
 from .nodes import reach_all
-from .output import EXIT_FAILED, EXIT_NODE_LOST, EXIT_OK, paths_of, print_json, program_name, tell
+from .output import EXIT_FAILED, EXIT_NODE_LOST, EXIT_OK, folder_of, paths_of, program_name, tell
 
 _OVER = ("done", "failed", "stopped")  # how a job ends; a node that it went on without has "left"
 _HEAD = ("JOB", "TITLE", "NODE", "ADDRESS", "STATE", "SINCE", "ATTEMPT", "DRIVER")
@@ -29,11 +30,7 @@ def jobs(options: argparse.Namespace) -> int:
     """
     with reach_all(options) as com:
         entries = _entries(com)
-    if options.json:
-        print_json({"jobs": entries})
-    else:
-        sys.stdout.write(_table(entries))
-    return EXIT_OK
+    return tell(options, {"jobs": entries}, _table(entries), done=_LISTED, seconds=None)
 
 
 def watch(options: argparse.Namespace) -> int:
@@ -45,16 +42,15 @@ def watch(options: argparse.Namespace) -> int:
     while True:
         with reach_all(options) as com:
             entries = _entries(com)
-        if options.json:
-            print_json({"jobs": entries})
-        elif sys.stdout.isatty():
-            sys.stdout.write(f"{_CLEAR}{_table(entries)}\n{time.strftime('%H:%M:%S')}, again every {options.watch:g} s\n")
-        else:
-            sys.stdout.write(f"{_table(entries)}\n")
-        sys.stdout.flush()
+        words = f"{_table(entries)}\n"
+        if sys.stdout.isatty():
+            words = f"{_CLEAR}{words}\n{time.strftime('%H:%M:%S')}, again every {options.watch:g} s"
+        if code := tell(options, {"jobs": entries}, words, done=_LISTED, seconds=None):
+            return code
         time.sleep(options.watch)
 
 
+_LISTED = "The jobs are listed"
 _CLEAR = "\x1b[H\x1b[2J"
 
 
@@ -84,11 +80,11 @@ def _row(entry: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _table(entries: Sequence[Mapping[str, Any]]) -> str:
     if not entries:
-        return "The workers know no job.\n"
+        return "The workers know no job."
     rows = [_HEAD, *map(_row, entries)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
-    return "".join(f"{line.rstrip()}\n" for line in lines)
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def attach(options: argparse.Namespace) -> int:
@@ -105,12 +101,13 @@ def attach(options: argparse.Namespace) -> int:
     _complete(files, {**reclaimer.states, **{node: state for node, (state, _) in states.items()}}, outcome, reclaimer.detail)
     detail = {"detail": reclaimer.detail} if reclaimer.detail else {}
     content = {"job": job, "outcome": outcome, "files": paths_of(files), **detail}
-    tell(options, content, f"The job {job} has ended: {outcome}.")
+    all_done = all(state in ("done", "unknown") for state, _ in states.values())
+    code = EXIT_FAILED if outcome != "done" else EXIT_OK if all_done else EXIT_NODE_LOST
+    ended = f"The job {job} has ended: {outcome}"
+    code = tell(options, content, f"{ended}.", code, done=ended, place=folder_of(files))
     if detail and not options.json:
-        sys.stderr.write(f"{program_name()}: {clean_text(reclaimer.detail)}\n")
-    if outcome != "done":
-        return EXIT_FAILED
-    return EXIT_OK if all(state in ("done", "unknown") for state, _ in states.values()) else EXIT_NODE_LOST
+        show(sys.stderr, f"{program_name()}: {clean_text(reclaimer.detail)}\n")
+    return code
 
 
 def _newest(com: Controller) -> str:
@@ -130,8 +127,8 @@ def stop(options: argparse.Namespace) -> int:
         reclaimer.stop(options.stop, "It was stopped by 'psgd stop'.")
         states = reclaimer.follow(options.stop)
     content = {"job": options.stop, "outcome": reclaimer.outcome, "nodes": {str(n): s for n, (s, _) in states.items()}}
-    tell(options, content, f"The job {options.stop} has ended: {reclaimer.outcome}.")
-    return EXIT_OK
+    ended = f"The job {options.stop} has ended: {reclaimer.outcome}"
+    return tell(options, content, f"{ended}.", done=ended)
 
 
 def retrieve(options: argparse.Namespace) -> int:
@@ -146,9 +143,7 @@ def retrieve(options: argparse.Namespace) -> int:
         }
         files = reclaimer.require_client_log(options.retrieve or None)
     _complete(files, reclaimer.states, ended=ended)
-    if options.json:
-        print_json({"files": paths_of(files)})
-    return EXIT_OK
+    return tell(options, {"files": paths_of(files)}, "", done="The files are saved", place=folder_of(files))
 
 
 def _complete(

@@ -9,6 +9,7 @@ from network.controller import Controller
 from network.errors import NetworkError
 from network.nodes import NodeAssignment
 from network.request import Request
+from rpc.console import show
 from rpc.elastic import parse_hosts
 from rpc.launch import Offer, launcher_of
 
@@ -77,7 +78,7 @@ def reach_all(options: argparse.Namespace) -> Controller:
     """
     com, errors = Request().reach(all_nodes(options))
     for error in errors.values():
-        sys.stderr.write(f"{program_name()}: {error}\n")
+        show(sys.stderr, f"{program_name()}: {error}\n")
     if not com.sessions:
         com.close()
         raise NetworkError("None of the workers can be reached.")

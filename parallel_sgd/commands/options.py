@@ -52,7 +52,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 EXIT_CODES: Final = (
     "Exit codes: 0 done, 1 the job failed, 2 wrong argument, 3 not started, 4 a node cannot be reached, "
-    "5 done, but without a node that was lost, 130 interrupted."
+    "5 done, but without a node that was lost, 74 done, but the result could not be printed, 130 interrupted."
 )
 
 

@@ -11,29 +11,52 @@ from pathlib import Path
 from typing import Any
 
 from rpc import program_name as called_as
+from rpc.console import EXIT_NOT_SHOWN, RESULT_SECONDS, show, show_result
 from rpc.job import users_traceback
-from rpc.logs import clean_text
+from rpc.logs import SUBMIT_LOGGER, clean, clean_text, get_logger
 
 from ..options import options as known_options
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_NOT_STARTED, EXIT_NETWORK, EXIT_NODE_LOST = range(6)
 EXIT_INTERRUPTED = 130
+_log = get_logger(SUBMIT_LOGGER)
 
 
 def program_name() -> str:
     return called_as("psgd-submit", "job_submit.py")
 
 
-def print_json(content: Mapping[str, Any]) -> None:
-    sys.stdout.write(json.dumps(content) + "\n")
+def tell(
+    options: argparse.Namespace,
+    content: Mapping[str, Any],
+    words: object,
+    code: int = EXIT_OK,
+    *,
+    done: str = "The job is done",
+    place: object = None,
+    seconds: float | None = RESULT_SECONDS,
+) -> int:
+    """Print a result: with --json the content, else the words, as a line unless they are empty; return the exit code.
 
+    Args:
+        options: of the command.
+        content: of the JSON object.
+        words: for people.
+        code: exit code of the command if its result can be printed.
+        done: what has been done if it cannot.
+        place: the folder or file that has the result in that case.
+        seconds: to wait for a reader at most; None for as long as it takes, where no job or worker waits.
 
-def tell(options: argparse.Namespace, content: Mapping[str, Any], words: object) -> None:
-    """With --json the content, else the words as a line."""
-    if options.json:
-        print_json(content)
-    else:
-        sys.stdout.write(f"{words}\n")
+    Returns:
+        `code`, or `EXIT_NOT_SHOWN` in place of one that says that all went well.
+    """
+    text = json.dumps(content) if options.json else str(words)
+    problem = show_result(f"{text}\n", seconds) if text else ""
+    if not problem:
+        return code
+    found = f"; see {clean(str(place), 4096)}" if place else ""
+    _log.error("%s, but its result could not be printed on standard output (%s)%s.", done, problem, found)
+    return EXIT_NOT_SHOWN if code in (EXIT_OK, EXIT_NODE_LOST) else code
 
 
 def complain(options: argparse.Namespace, error: Exception, **more: Any) -> None:
@@ -48,10 +71,15 @@ def complain(options: argparse.Namespace, error: Exception, **more: Any) -> None
     )
     said = said.replace("parse_worker(n, ps=True)", "--ps")
     if told := users_traceback(error):
-        sys.stderr.write(clean_text(told))
-    sys.stderr.write(f"{program_name()}: {clean_text(said)}\n")
+        show(sys.stderr, clean_text(told))
+    show(sys.stderr, f"{program_name()}: {clean_text(said)}\n")
     if options.json:
-        print_json({"error": said, **more})
+        tell(options, {"error": said, **more}, "", EXIT_FAILED, done="The command has failed")
+
+
+def folder_of(files: Mapping[int, Sequence[Path]]) -> Path | None:
+    """Return the folder of a run whose saved files these are; None where there are none."""
+    return next((path.parent.parent for paths in files.values() for path in paths), None)
 
 
 def paths_of(files: Mapping[int, Sequence[Path]]) -> dict[str, list[str]]:

@@ -5,41 +5,46 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import sys
 import tempfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from nn.dataset.interface import AbsDataset
-from rpc.logs import QUIET, clean_text
+from nn.threads import has_bits, limited_to_one_thread
+from rpc.agent.kernel_sets import runnable
+from rpc.job import BITS, PORTABLE
+from rpc.logs import QUIET, clean_text, verbosity
 from rpc.submit import find_run
 
-from ..checkpoint.snapshot import differences
 from ..job import ParallelSGD
 from ..job_file import JobFile
-from ..job_record import identity
+from ..job_record import NAME
 from ..names import guarded
 from ..nodes import in_process
 from ..options import options as known_options
 from ..profiles import FixedBlocks
+from ..record.certificate import Computed, contradictions, lacking, left_by_others, other_identities
 from ..record.code import CodeJudge
 from ..record.door import RecordError
 from ..record.hash_tables import read_hashes
 from ..record.hashes import sha256_of
+from ..record.identity import KERNELS, parts_of
 from ..record.kept_data import load_kept
 from ..record.keys import PublicKey, SigningKey
 from ..record.signing import Signature, sign_run, signature_of
+from ..record.tables import read_hashes, read_identities
 from ..run import RunManifest
 from ..verification import changed_data, changed_settings, damaged_checkpoints, damages, nearest
 from ..weight_hashes import Epochs, first_difference
 from .nodes import launcher_from
 from .options import load_model, make_dataset, make_transform, settings_of
-from .output import EXIT_FAILED, EXIT_NODE_LOST, EXIT_OK, tell
+from .output import EXIT_FAILED, EXIT_NODE_LOST, EXIT_OK, EXIT_USAGE, folder_of, tell
 from .submit import nodes_of, result_data, train
 
 _UNTOUCHED: Final = ("local", "worker_count", "launch", "workers")  # who computes
 _GROWS: Final = frozenset({"epoch", "resume"})  # the options with which a run goes on with another one
+_VERIFIED: Final = "The run is verified"
 _LONG: Final = 60  # characters of a data set with its arguments
 
 
@@ -59,20 +64,33 @@ def run(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     with guarded(judge), _told_of_file(file, vars(given)):
         data = _same_inputs(file, options, vars(given))
     dealt = {} if {"assignment_type", "redundancy"} & vars(given).keys() else _dealt(file, _count(file, options))
+<<<<<<< HEAD
     others = differences(file.identity, identity(options.bits))
     if others:
         sys.stderr.write(f"The run was made with {', '.join(others)}: the last bits may differ.\n")
     manifest, before = _manifest_of(file.path.parent), read_hashes(file.path.parent)
+=======
+    if not {"bits", "blas_threads"} & vars(given).keys():
+        options.bits = _bits_of(file, here=options.workers is None and options.launch is None)
+>>>>>>> main
     with guarded(judge), _told_of_file(file, vars(given)):
         result = train(options, data, **dealt)
     made = next((Path(path) for paths in result.files.values() for path in paths), None)
     overridden = [_flag(name) for name in vars(given) if name in _decisive()]
+<<<<<<< HEAD
     if manifest is not None:
         others += changed_settings(file.path, manifest)
+=======
+    others = [] if made is None else other_identities(file, read_identities(made.parent.parent))
+    with contextlib.suppress(ValueError):  # one that has not ended well has none
+        others += changed_settings(file.path, RunManifest.read(file.path.parent))
+    before = read_hashes(file.path.parent)
+>>>>>>> main
     after = {} if made is None else read_hashes(made.parent.parent)
     said, equal = _compared(file, before, after, [*overridden, *others])
-    tell(options, {**result_data(result), "repeats": {"equal": equal, "said": said}}, f"{result}\n{said}")
-    return EXIT_NODE_LOST if result.failures else EXIT_OK
+    content = {**result_data(result), "repeats": {"equal": equal, "said": said}}
+    code = EXIT_NODE_LOST if result.failures else EXIT_OK
+    return tell(options, content, f"{result}\n{said}", code, place=folder_of(result.files))
 
 
 def _manifest_of(run: Path) -> RunManifest | None:
@@ -105,7 +123,7 @@ def _merged(file: JobFile, given: Mapping[str, Any], defaults: Mapping[str, Any]
     """
     for name, what in file.unnamed.items():
         if name not in given:
-            way = f"Give {_flag(name)}, or run" if name in defaults else "Run"
+            way = f"Give {_flag(name)}, or run" if name in defaults and "job_file" in given else "Run"  # verify takes none
             raise ValueError(f"The job file {file.path} has no '{name}': it was {what}. {way} the program again.")
     texts = {"dataset": file.dataset, "transform": file.transform}
     told = {**file.options, **{name: text for name, text in texts.items() if text is not None}, "model": str(file.model)}
@@ -234,7 +252,9 @@ def _compared(file: JobFile, before: Epochs, after: Epochs, others: list[str]) -
 
 
 def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
-    """Compare the files of the run with its manifest, compute epochs again and compare these; 0 if all are equal, else 1.
+    """Compare the files of the run with its manifest and each other, compute epochs again and compare what the folder claims.
+
+    Returns 0 if all is equal, 1 if a claim is wrong, 2 if the epochs cannot be computed here as the run computed them.
 
     Raises: ValueError for what is no run, or none whose epochs can be computed again.
     """
@@ -244,13 +264,13 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     signer = None if given.signer is None else PublicKey.read(Path(given.signer), "--signer")
     manifest = RunManifest.read(folder)
     signature = signature_of(folder, manifest, signer)
-    found = list(damages(folder, manifest))
+    found = [*damages(folder, manifest), *lacking(folder, manifest)]
+    if not any(text.startswith(NAME) for text in found):
+        found += _unnamed(contradictions(folder, manifest), found)
     if found:
-        _tell(given, signature, {"equal": False, "damaged": found}, "\n".join(map(clean_text, found)))
-        return EXIT_FAILED
+        return _refuted(given, signature, found)
     if signature.state == "bad" or (signer is not None and signature.state != "good"):
-        _tell(given, signature, {"equal": None}, "Nothing was computed again.")
-        return EXIT_FAILED
+        return _tell(given, signature, {"equal": None}, "Nothing was computed again.", EXIT_FAILED)
     file = JobFile.read(folder)
     options = _merged(file, {"writers": []}, {**defaults, "json": given.json, "quiet": True, "verbose": False})
     epochs = read_hashes(folder)
@@ -266,22 +286,31 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     with guarded(judge):
         settings = settings_of(options)
     _check_repeatable(settings)
+    asked = int(settings["epoch"])
+    if last != asked and not settings["callbacks"]:
+        return _refuted(
+            given, signature, [f"the tables of the weights (WH-*.csv) have {last} epochs, and the options say {asked}"]
+        )
     try:
         with guarded(judge):
             data = _same_inputs(file, options, {})
     except _OtherData as error:
-        _tell(given, signature, {"equal": False, "damaged": [str(error)]}, clean_text(str(error)))
-        return EXIT_FAILED
+        return _refuted(given, signature, [str(error)])
     workers = _count(file, given) if given.launch else given.local or given.worker_count or file.workers
     for name in ("launch", "local", "workers", "key_file"):
         setattr(options, name, getattr(given, name))
     options.worker_count = workers
     settings = {name: value for name, value in settings.items() if name in _decisive() or name == "wait"}
-    settings |= {"checkpoint_every": None, "resume": None, "epoch": until, "verbose": QUIET, **_dealt(file, workers)}
+    # with callbacks the same ones end training in the same epoch
+    settings["epoch"] = asked if until == last else until
+    settings |= {"checkpoint_every": "epoch", "keep_every": 1, "resume": None, "verbose": QUIET, **_dealt(file, workers)}
     inside = given.local is None and given.workers is None and given.launch is None
-    with tempfile.TemporaryDirectory(prefix="psgd-verify-") as place:
+    bits = _bits_of(file, here=inside or given.local is not None)
+    if inside and not _has_bits_here(bits, settings["blas_threads"]):
+        options.local, inside = workers, False  # processes of their own have the kernels of the run
+    settings["bits"] = bits
+    with tempfile.TemporaryDirectory(prefix="psgd-verify-") as place, verbosity(QUIET):
         begin = None if given.epoch is None else nearest(folder, epochs, until, workers, _server_keeps(file, settings))
-        start = 0 if begin is None else begin.epoch
         first = _first(file) if begin is None else file
         with guarded(judge):
             transform = make_transform(options.transform)
@@ -289,14 +318,31 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
         if begin is not None:
             settings["resume"] = begin.copy(Path(place, "begin"))
         with in_process(workers, options.ps) if inside else nodes_of(options, given.launch and launcher_from(options)) as nodes:
-            job.parallel(nodes, **{**settings, "directory": place})
-        again = {epoch: rows for epoch, rows in read_hashes(Path(place, "runs", "latest")).items() if epoch > start}
-    return _judge(given, signature, file, epochs, again, workers, start)
+            result = job.parallel(nodes, **{**settings, "directory": place})
+        computed = Computed(folder, Path(place, "runs", "latest"), result, 0 if begin is None else begin.epoch, until, workers)
+        damaged = list(damaged_checkpoints(folder, epochs))
+        wrong = [*_unnamed(computed.differences(file, epochs), damaged), *damaged]
+        others = other_identities(file, read_identities(computed.again))
+    return _judge(given, signature, file, manifest, computed, wrong, others, epochs)
 
 
-def _tell(given: argparse.Namespace, signature: Signature, content: Mapping[str, Any], words: str) -> None:
-    """What was found of the run itself, and, apart from it, of its signature."""
-    tell(given, {**content, "signature": signature.data()}, f"{words}\n{clean_text(signature.said)}")
+def _unnamed(found: Iterable[str], known: list[str]) -> list[str]:
+    """Return the findings about files of which none is known yet."""
+    return [
+        text
+        for text in found
+        if not any(text.startswith(each.partition(" was ")[0].partition(" cannot ")[0]) for each in known)
+    ]
+
+
+def _refuted(given: argparse.Namespace, signature: Signature, found: list[str]) -> int:
+    return _tell(given, signature, {"equal": False, "damaged": found}, "\n".join(map(clean_text, found)), EXIT_FAILED)
+
+
+def _tell(given: argparse.Namespace, signature: Signature, content: Mapping[str, Any], words: str, code: int) -> int:
+    """Tell the findings about the run itself and, apart from them, those about its signature; returns the exit code."""
+    said = f"{words}\n{clean_text(signature.said)}"
+    return tell(given, {**content, "signature": signature.data()}, said, code, done=_VERIFIED)
 
 
 def sign(given: argparse.Namespace) -> int:
@@ -306,40 +352,68 @@ def sign(given: argparse.Namespace) -> int:
     """
     key = SigningKey.read(Path(given.key), "--key")
     file = sign_run(Path(given.run).resolve(), key)
-    tell(given, {"signature": str(file), "key": key.fingerprint}, f"Signed by {key}: {file}")
-    return EXIT_OK
+    said = f"Signed by {key}: {file}"
+    return tell(given, {"signature": str(file), "key": key.fingerprint}, said, done="The run is signed", place=file)
+
+
+def _bits_of(file: JobFile, *, here: bool) -> str | None:
+    """Return the bits to ask for, so that workers compute as those of the run: those of its option, or its nodes' kernels.
+
+    None where these cannot be asked for, or not of workers of this machine (`here`): the result then tells what differs.
+    """
+    kernels = {parts_of(text).get(KERNELS, "") for texts in file.nodes.values() for text in texts}
+    only = next(iter(kernels)) if len(kernels) == 1 else None
+    known = {PORTABLE, *runnable()} if here else BITS
+    return file.options.get("bits") or (only if only in known else None)
+
+
+def _has_bits_here(bits: str | None, threads: int | str) -> bool:
+    """Tell if workers inside this process compute as those of the run."""
+    with limited_to_one_thread():
+        return threads == 1 and (bits is None or has_bits(bits))
 
 
 def _judge(
-    given: argparse.Namespace, signature: Signature, file: JobFile, epochs: Epochs, again: Epochs, workers: int, start: int
+    given: argparse.Namespace,
+    signature: Signature,
+    file: JobFile,
+    manifest: RunManifest,
+    computed: Computed,
+    wrong: list[str],
+    others: list[str],
+    epochs: Epochs,
 ) -> int:
-    kept = list(damaged_checkpoints(file.path.parent, epochs))
-    differs = first_difference(epochs, again)
-    first, last = min(again), max(again)
+    first, last, workers = computed.start + 1, computed.until, computed.workers
     which = f"Epoch {last}" if first == last else f"Epochs {first} to {last}"
-    begin = f"the checkpoint after epoch {start}" if start else "the start"
+    begin = f"the checkpoint after epoch {computed.start}" if computed.start else "the start"
     how = f"computed again from {begin} on {workers} worker{'s' if workers > 1 else ''}"
-    content = {"equal": differs is None and not kept, "epochs": [first, last], "from": start, "workers": workers}
-    content |= {"damaged": kept} if kept else {}
-    if differs is None:
-        count = len(again[last])
-        said = [f"{which}, {how}: all {count} variables equal those of the run after each epoch.", *map(clean_text, kept)]
-        _tell(given, signature, content, "\n".join(said))
-        return EXIT_FAILED if kept else EXIT_OK
-    epoch, variable, node = differs
-    others = differences(file.identity, identity(file.options.get("bits")))
-    why = f" Other than then: {', '.join(others)}." if others else ""
+    content = {"equal": not wrong, "epochs": [first, last], "from": computed.start, "workers": workers}
+    if not wrong:
+        claims = ", the models and the figures of its end" if last == len(manifest.chain) else ""
+        said = [
+            f"{which}, {how}: all {len(epochs[last])} variables equal those of the run after each epoch.",
+            f"Its evaluations{claims} are equal, too: the folder agrees with itself.",
+        ]
+        more = left_by_others(manifest)
+        if more:
+            content["not computed"] = more
+            said.append(f"Left by callbacks or writers, and not computed again: {', '.join(more)}.")
+        return _tell(given, signature, content, clean_text("\n".join(said)), EXIT_OK)
+    why = ""
     if workers != file.workers:
         why += f" The run had {file.workers} worker(s); only codecs that are exact, such as Plain, give equal bits on others."
-    if "resume" in file.options and not start:
+    if "resume" in file.options and not computed.start:
         why += f" It went on with {file.options['resume']}, which may have begun otherwise."
-    _tell(
-        given,
-        signature,
-        {**content, "differs": {"epoch": epoch, "variable": variable, "node": node}, "others": others},
-        f"{which}, {how}: after epoch {epoch} the variable {variable} is another one than in the run.{why}",
-    )
-    return EXIT_FAILED
+    content |= {"damaged": wrong, "others": others}
+    said = [f"{which}, {how}:", *wrong, why.strip()]
+    if others:
+        content["equal"] = None
+        said.append(
+            f"But the run was computed with {', '.join(others)}: this does not show that the run is false. Verify it by "
+            f"workers that compute as it did (--workers)."
+        )
+    code = EXIT_USAGE if others else EXIT_FAILED
+    return _tell(given, signature, content, clean_text("\n".join(filter(None, said))), code)
 
 
 def _server_keeps(file: JobFile, settings: Mapping[str, Any]) -> bool:

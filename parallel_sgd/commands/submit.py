@@ -21,7 +21,7 @@ from ..post_mortem import collect_post_mortem
 from ..run import JobResult
 from .nodes import LAUNCHER, all_nodes, launcher_from, listed_nodes
 from .options import load_model, make_dataset, make_transform, settings_of
-from .output import EXIT_NODE_LOST, EXIT_OK, paths_of, tell
+from .output import EXIT_NODE_LOST, EXIT_OK, folder_of, paths_of, tell
 
 
 def submit(options: argparse.Namespace) -> int:
@@ -30,8 +30,8 @@ def submit(options: argparse.Namespace) -> int:
     Raises: what `ParallelSGD.parallel` raises.
     """
     result = train(options, make_dataset(options.dataset))
-    tell(options, result_data(result), result)
-    return EXIT_NODE_LOST if result.failures else EXIT_OK
+    code = EXIT_NODE_LOST if result.failures else EXIT_OK
+    return tell(options, result_data(result), result, code, place=folder_of(result.files))
 
 
 def result_data(result: JobResult) -> dict[str, Any]:
@@ -98,5 +98,4 @@ def post_mortem(options: argparse.Namespace) -> int:
     Raises: UnknownJob, NetworkError, OSError, ValueError; see `collect_post_mortem`, `all_nodes`.
     """
     path = collect_post_mortem(all_nodes(options), options.post_mortem)
-    tell(options, {"files": [str(path)]}, path)
-    return EXIT_OK
+    return tell(options, {"files": [str(path)]}, path, done="What is known of the job is collected", place=path)

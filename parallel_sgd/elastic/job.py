@@ -140,7 +140,7 @@ class ElasticJob:
         elif isinstance(heard, Returned):
             self._results[worker] = heard.value
             self._stragglers.asks_for_next(self._round.attempt, worker)
-            self._monitor.ended(handle.node, True)
+            self._monitor.ended(handle.node, True, time.monotonic())
             self.members.tell(WorkerEnded(worker, True, 0, returned=True))
 
     def _keep(self, content: Any) -> None:
@@ -150,7 +150,7 @@ class ElasticJob:
 
     def _on_ended(self, handle: WorkerHandle, ended: State) -> None:
         worker, well = handle.worker, ended.state in ("done", "left")
-        self._monitor.ended(handle.node, well)
+        self._monitor.ended(handle.node, well, time.monotonic())
         if worker in self._results:
             return
         if well:  # it has said BYE, or its host is to go

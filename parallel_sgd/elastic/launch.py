@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from network.key_files import find_keys
+from network.loopback import refuse_misplaced
 from network.nodes import Address, NodeAssignment
 from network.values import encode
 from nn import arguments
@@ -137,6 +138,7 @@ def launch(
     job = ElasticJob(task, driver, stragglers, state_file, on_print)
     with contextlib.closing(job.members):
         if found is None:
+            refuse_misplaced(nodes[node] for node in nodes.worker_ids)
             job.members.inbox.put(HostsSeen(_hosts(nodes)))
         else:
             job.members.discover(found, discovery_every)

@@ -156,7 +156,7 @@ class JobGroup:
         connector: PeerConnector,
         link: DriverLink,
         on_wait: Callable[[], None] | None,
-        on_resume: Callable[[], None] | None,
+        on_resume: Callable[[bool], None] | None,
         *,
         watched: bool,
         keep_every: float | None,

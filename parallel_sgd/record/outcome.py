@@ -6,11 +6,11 @@ import math
 from typing import Any, Final
 
 from .door import Door
+from .files import OUTCOME
 from .forms import Form, Misfit, any_of, list_of, map_of, none, number, record, text, whole
 
 __all__ = ["OUTCOME", "read_outcome"]
 
-OUTCOME: Final = "outcome.json"
 _NODE: Final = whole(-(1 << 31), (1 << 31) - 1)
 _COUNT: Final = whole(0)
 _LAST_SECOND: Final = float(1 << 33)  # a time beyond that may be none that the calendar knows

@@ -15,8 +15,9 @@ __all__ = ["Tell", "found_path", "found_paths", "is_told", "missing_code", "told
 Tell = Callable[[str], str]
 """From the path of a file to the text that stands for it."""
 _TOLD: Final = r"(?:\.{1,2}|~)/"
-_CODE: Final = re.compile(rf"(?:^|(?<=,)){_TOLD}[^:]*\.py(?=:)")
-_CLASS: Final = re.compile(r"(?:^|(?<=,))([^:,'\"]*\.py):(\w+)")
+# behind a comma without one, so that no text takes longer than its length says
+_CODE: Final = re.compile(rf"^{_TOLD}[^:]*\.py(?=:)|(?<=,){_TOLD}[^:,]*\.py(?=:)")
+_CLASS: Final = re.compile(r"(?:^|(?<=,))([^:,'\"\0]*\.py):(\w+)")
 _ARGUMENT: Final = re.compile(r"(?<==)('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")")
 
 
@@ -57,7 +58,10 @@ def found_paths(text: str, folder: Path, *, arguments: bool = True) -> str:
     """
 
     def argument(match: re.Match[str]) -> str:
-        value = ast.literal_eval(match[0])
+        try:
+            value = str(ast.literal_eval(match[0]))
+        except (ValueError, SyntaxError):
+            return match[0]
         return repr(_found(value, folder)) if is_told(value) else match[0]
 
     return _CODE.sub(lambda match: _found(match[0], folder), _ARGUMENT.sub(argument, text) if arguments else text)
@@ -85,9 +89,9 @@ def missing_code(text: str, folder: Path) -> str:
 
 
 def _found(told: str, folder: Path) -> str:
-    place = Path(os.path.normpath(folder / os.path.expanduser(told)))
-    beside = folder / place.name
-    return str(next((each for each in (place, beside) if each.exists()), Path(place.name)))
+    place = os.path.normpath(folder / os.path.expanduser(told))
+    name = os.path.basename(place)
+    return next((each for each in (place, str(folder / name)) if os.path.exists(each)), name)
 
 
 def _is_within(path: str, folder: str) -> bool:

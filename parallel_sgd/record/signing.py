@@ -19,8 +19,9 @@ from typing import Any, Final, Literal
 from rpc.files import parsed, publish, read_regular
 
 from ..checkpoint.locate import FOLDER
-from ..run import MANIFEST, RunManifest
+from ..run import RunManifest
 from .door import Door, RecordError, is_plain
+from .files import MANIFEST
 from .keys import PublicKey, SigningKey, library
 
 __all__ = ["PUBLIC_KEY", "SIGNATURE", "Signature", "sign_run", "signature_of"]

@@ -17,14 +17,17 @@ from typing import Final
 
 from rpc.logs import SUBMIT_LOGGER, clean_text, get_logger
 
+from ..weight_hashes import HASH_COLUMNS
 from .bounds import MOST_BLOCKS, MOST_EPOCHS
 from .door import MOST_TABLE, Door, RecordError
+from .identity import IDENTITY_COLUMNS
 
-__all__ = ["Column", "Columns", "TableRows", "node_of", "read_columns", "read_table", "warn"]
+__all__ = ["Column", "Columns", "TableRows", "node_of", "read_columns", "read_hashes", "read_identities", "read_table", "warn"]
 
 Column = list[float | str]
 Columns = dict[str, Column]
 Convert = Callable[[str], float | str]
+_FOLDER: Final = re.compile(r"Node-(-?[0-9]{1,9})-Retrieve")
 _NODE: Final = re.compile(r"-N\((-?[0-9]{1,9})\)\.csv$")
 _MOST_LINE: Final = 1 << 18  # bytes of a row
 _MOST_COLUMNS: Final = 4096
@@ -95,6 +98,7 @@ _KINDS: Final[Mapping[str, tuple[Mapping[str, Convert], Convert]]] = {
     "BA": ({"Time": _number, "Epochs": _EPOCH, "Batches": _BATCH, **dict.fromkeys(_PHASES, _number), "Peer": _peer}, str),
     "CO": ({"Codec": str, "Variable": _COUNT, "Name": str, "Encode": _number, "Merge": _number}, str),
     "WH": ({"Epoch": _EPOCH, "Variable": str, "SHA256": _hash}, str),
+    "ID": ({"Epoch": _EPOCH, "Computes with": str}, str),
     "LEDGER": (
         {
             "epoch": _EPOCH,
@@ -241,6 +245,41 @@ def read_columns(path: Path) -> Columns:
         return read_table(Door(path.parent), path)[0]
     except RecordError:
         return {}
+
+
+def read_hashes(run: Path) -> dict[int, dict[str, dict[int, str]]]:
+    """Return those in the tables of a run's workers; rows that are not whole are left out, and a warning names the worker.
+
+    Raises: RecordError for what is no table of a run, such as a link in its place.
+    """
+    found: dict[int, dict[str, dict[int, str]]] = {}
+    door = Door(run)
+    for folder in door.names(folders=True):
+        match = _FOLDER.fullmatch(folder)
+        for name in door.names(folder) if match else ():
+            if match and name.startswith("WH-") and name.endswith(".csv"):
+                columns, remark = read_table(door, f"{folder}/{name}")
+                warn([remark])
+                for epoch, variable, value in zip(*(columns.get(each, []) for each in HASH_COLUMNS), strict=True):
+                    found.setdefault(int(epoch), {}).setdefault(str(variable), {})[int(match[1])] = str(value)
+    return found
+
+
+def read_identities(run: Path) -> dict[int, list[str]]:
+    """Return the identities in the tables `ID-<title>-N(i).csv` of the nodes of a run.
+
+    Raises: RecordError for what is no table of a run, such as a link in its place.
+    """
+    found: dict[int, list[str]] = {}
+    door = Door(run)
+    for folder in door.names(folders=True):
+        for name in door.names(folder):
+            node = node_of(name)
+            if name.startswith("ID-") and node is not None:
+                columns, remark = read_table(door, f"{folder}/{name}")
+                warn([remark])
+                found[node] = list(dict.fromkeys(map(str, columns.get(IDENTITY_COLUMNS[1], []))))
+    return {node: texts for node, texts in sorted(found.items()) if texts}
 
 
 def warn(remarks: Iterable[str]) -> None:

@@ -1,5 +1,5 @@
 "use strict";
-let source = null, isOver = false;
+let source = null, isOver = false, hasState = false;
 function put(id, text) { document.getElementById(id).textContent = text; }
 function showIf(id, is) { document.getElementById(id).hidden = !is; }
 
@@ -46,6 +46,7 @@ function time(value) {
 }
 
 function shown(event) {
+  hasState = true;
   const state = JSON.parse(event.data), log = document.getElementById("log");
   if (state.problem) {
     put("message", "The state of the job cannot be shown: " + state.problem);
@@ -75,19 +76,36 @@ function shown(event) {
   curvesPer = data.curves.epoch.some(line => line.points.length > 1) ? "epoch" : "step";
   take(data);
 }
+const NO_TOKEN = "This page needs the token: open the whole address that was printed.";
+// The token stands behind the # of the address that was printed, which no request tells. It moves into the memory of this tab:
+// neither the address bar nor a copied address has it, and the page can be reloaded.
+function tokenOf() {
+  const given = new URLSearchParams(location.hash.slice(1)).get("token");
+  try {
+    if (!given) return sessionStorage.getItem("token");
+    sessionStorage.setItem("token", given);
+    history.replaceState(null, "", location.pathname);
+  } catch { /* a browser that keeps nothing: it stays in the address */ }
+  return given;
+}
 function lost() {
-  put("message", "The page is not served any more: what you see is the last state.");
+  const isRefused = !source || source.readyState === EventSource.CLOSED;
+  const gone = hasState ? ": what you see is the last state." : ".";
+  put("message", isRefused && !hasState ? NO_TOKEN : "The page is not served any more" + gone);
   showIf("message", true);
-  if (source.readyState === EventSource.CLOSED) put("state", "not connected");
+  if (isRefused) put("state", "not connected");
 }
 // a tab that nobody looks at asks for a state now and then, for its title, and for the last one
 function follow() {
   if (isOver) return;
   if (source) source.close();
-  source = new EventSource("events" + window.location.search + (document.hidden ? "&hidden=1" : ""));
+  const token = tokenOf();
+  if (!token) return lost();
+  source = new EventSource("events?token=" + encodeURIComponent(token) + (document.hidden ? "&hidden=1" : ""));
   source.onmessage = shown;
   source.onerror = lost;
   source.addEventListener("end", () => { isOver = true; source.close(); });
 }
 document.addEventListener("visibilitychange", follow);
+window.addEventListener("hashchange", () => { isOver = hasState = false; follow(); });  // the address of another page, in the same tab
 follow();

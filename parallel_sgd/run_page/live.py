@@ -1,4 +1,4 @@
-"""The page of a run while it goes on: read-only, on this machine alone, for whoever has its address with the token in it.
+"""The page of a run while it goes on: read-only, on this machine alone, for viewers who have its address with the token in it.
 
 The page asks for nothing that training would have to do: it reads what the workers write anyway, only while there are viewers,
 and for all of them together. Its threads stand back where the machine is busy, and the time between two states is `_REST` times
@@ -20,6 +20,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final, TypeAlias
+from urllib.parse import parse_qs
 
 from rpc.logs import SUBMIT_LOGGER, clean_text, get_logger
 from rpc.submit import PROGRESS
@@ -37,6 +38,8 @@ HERE: Final = "127.0.0.1"
 SECONDS: Final = 1.5
 _MOST_SECONDS: Final = 60.0
 MOST_VIEWERS: Final = 400
+MOST_STRANGERS: Final = 64
+STRANGER_SECONDS: Final = 5.0
 _REST: Final = 200
 _NICE: Final = 15
 _LOG_LINES: Final = 80
@@ -44,7 +47,13 @@ _SHOWN: Final = 40  # batches of each worker
 _STALL_SECONDS: Final = 60.0
 _CLOSE_SECONDS: Final = 3.0
 _POLICY: Final = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; connect-src 'self'"
-_HEADERS: Final = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff"}
+_HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "frame-ancestors 'none'",  # which counts in a header only
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+_IS_VIEWER: Final = "parallel_sgd.is_viewer"
 
 
 class LivePage:
@@ -71,11 +80,12 @@ class LivePage:
             self._socket.close()
             raise
         self.port: int = self._socket.getsockname()[1]
-        self.address = f"http://{HERE}:{self.port}/?token={self._token}"
+        # behind the #, where no request and no log of a server tells it; the page takes it out of the address
+        self.address = f"http://{HERE}:{self.port}/#token={self._token}"
         quiet: dict[str, Any] = {"log_config": None, "log_level": "critical", "access_log": False}
         less: dict[str, Any] = {"lifespan": "off", "ws": "none", "timeout_graceful_shutdown": int(_CLOSE_SECONDS)}
         self._html = _html()
-        config = uvicorn.Config(self._application(), http=_few(), **quiet, **less)
+        config = uvicorn.Config(self._application(), http=_few(self._token), **quiet, **less)
         config.load()  # now, before there is anybody whom it could hold up
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._serve, name="live page", daemon=True)
@@ -114,18 +124,15 @@ class LivePage:
         from starlette.responses import HTMLResponse, PlainTextResponse, StreamingResponse  # noqa: PLC0415
         from starlette.routing import Route  # noqa: PLC0415
 
-        def refused(request: Request) -> Response | None:
-            given = request.query_params.get("token", "")
-            if secrets.compare_digest(given.encode(), self._token.encode()):
-                return None
-            return PlainTextResponse("This page needs the token: open the whole address that was printed.\n", 403, _HEADERS)
-
-        async def page(request: Request) -> Response:
-            return refused(request) or HTMLResponse(self._html, headers=_HEADERS)
+        async def page(_request: Request) -> Response:
+            return HTMLResponse(self._html, headers=_HEADERS)  # which tells nothing of a run
 
         async def events(request: Request) -> Response:
+            if not request.scope[_IS_VIEWER]:
+                text = "This page needs the token: open the whole address that was printed.\n"
+                return PlainTextResponse(text, 403, _HEADERS)
             states = self._feed.states(is_hidden="hidden" in request.query_params)
-            return refused(request) or StreamingResponse(states, media_type="text/event-stream", headers=_HEADERS)
+            return StreamingResponse(states, media_type="text/event-stream", headers=_HEADERS)
 
         routes = [Route("/", page, methods=["GET"]), Route("/events", events, methods=["GET"])]
         # a name that somebody else's server gives for this machine is no way round the token
@@ -133,19 +140,52 @@ class LivePage:
         return Starlette(routes=routes, middleware=[hosts])
 
 
-def _few() -> type[asyncio.Protocol]:
-    """The server's protocol, which hangs up on who would be one viewer too many, or takes nothing any more: files and memory
-    are there for the job.
+def _few(token: str) -> type[asyncio.Protocol]:
+    """Make the server's protocol, which keeps few connections: files and memory are there for the job.
+
+    A connection is a stranger's until a request with the token comes over it, for which it has `STRANGER_SECONDS`. Where there
+    are `MOST_STRANGERS` the oldest goes, so that they take no room from viewers. One viewer too many is hung up on, and one
+    that takes nothing any more.
     """
     from uvicorn.protocols.http.h11_impl import H11Protocol  # noqa: PLC0415 - an optional extra
 
+    strangers: dict[asyncio.Protocol, asyncio.TimerHandle] = {}  # the oldest first
+    viewers: set[asyncio.Protocol] = set()
+
     class Few(H11Protocol):  # type: ignore[misc]  # untyped without the extra
+        app: Any
         stalled: asyncio.TimerHandle | None = None
+
+        def __init__(self, *arguments: Any, **named: Any) -> None:
+            super().__init__(*arguments, **named)
+            page = self.app
+
+            async def admitting(scope: Any, receive: Any, send: Any) -> None:
+                scope[_IS_VIEWER] = _holds(scope["query_string"], token)
+                if scope[_IS_VIEWER] and not self._is_admitted():
+                    self.transport.abort()
+                else:
+                    await page(scope, receive, send)
+
+            self.app = admitting
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            if len(self.connections) > MOST_VIEWERS:
-                transport.abort()
+            if len(strangers) >= MOST_STRANGERS:
+                oldest: Any = next(iter(strangers))
+                strangers.pop(oldest).cancel()
+                oldest.transport.abort()
+            strangers[self] = self.loop.call_later(STRANGER_SECONDS, transport.abort)
+
+        def _is_admitted(self) -> bool:
+            """Count this connection as a viewer's, unless there are too many."""
+            waiting = strangers.pop(self, None)
+            if waiting is not None:
+                waiting.cancel()
+            if self not in viewers and len(viewers) >= MOST_VIEWERS:
+                return False
+            viewers.add(self)
+            return True
 
         def pause_writing(self) -> None:
             super().pause_writing()
@@ -157,6 +197,10 @@ def _few() -> type[asyncio.Protocol]:
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._goes_on()
+            waiting = strangers.pop(self, None)
+            if waiting is not None:
+                waiting.cancel()
+            viewers.discard(self)
             super().connection_lost(exc)
 
         def _goes_on(self) -> None:
@@ -164,6 +208,12 @@ def _few() -> type[asyncio.Protocol]:
                 self.stalled.cancel()
 
     return Few
+
+
+def _holds(query: bytes, token: str) -> bool:
+    """Tell if the query of a request has the token."""
+    given = parse_qs(query.decode("latin-1")).get("token", [""])[0]
+    return secrets.compare_digest(given.encode(), token.encode())
 
 
 class _Feed:

@@ -17,13 +17,14 @@ from nn.threads import describe_blas
 from parallel_sgd.checkpoint.snapshot import versions
 from parallel_sgd.errors import JobFailed
 from parallel_sgd.options import options
-from parallel_sgd.record.outcome import OUTCOME
+from parallel_sgd.record.files import OUTCOME
 from parallel_sgd.record.paths import told_path
 from parallel_sgd.record.spared import spared
 from parallel_sgd.spec import JobSpec
 from rpc.files import publish
 from rpc.logs import HEADLINE, SUBMIT_LOGGER, get_logger
-from rpc.places import without_places
+from rpc.places import data_without_places
+from rpc.processors import usable_cores
 from rpc.submit import RunFolder
 
 from .records import RunRecords
@@ -81,7 +82,7 @@ class Outcome:
     def write(self, folder: Path) -> None:
         """Keep it in the folder of the run, with its page and its timeline. Raises: OSError."""
         content = {**self._about, **self._end, "incidents": self.incidents, "ended": time.time()}
-        publish(folder / OUTCOME, json.dumps(_told(content, folder), indent=1), _MODE)
+        publish(folder / OUTCOME, json.dumps(data_without_places(content, folder), indent=1), _MODE)
         records = RunRecords.read(folder)
         if self._end["state"] != "done":
             from .story import lines  # noqa: PLC0415 - as above
@@ -146,18 +147,9 @@ def _described(spec: JobSpec, samples: Sequence[int], folder: Path) -> dict[str,
             "computes with": describe_blas(),
             "host of the submitter": platform.node(),
             "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-            "cores": str(os.cpu_count()),
+            "cores": str(usable_cores()),
         },
     }
-
-
-def _told(content: Any, folder: Path) -> Any:
-    """Return plain data with its texts as they are passed on."""
-    if isinstance(content, str):
-        return without_places(content, folder)
-    if isinstance(content, dict):
-        return {name: _told(value, folder) for name, value in content.items()}
-    return [_told(value, folder) for value in content] if isinstance(content, (list, tuple)) else content
 
 
 def _text(value: object) -> str:

@@ -9,6 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final
 
+from parallel_sgd.record.files import MANIFEST, PAGE
 from rpc.files import publish
 from rpc.places import without_places
 
@@ -18,7 +19,7 @@ from .data import history_of, page_data
 from .records import RunRecords
 from .timeline import write_timeline
 
-REPORT: Final = "report.html"
+REPORT: Final = PAGE
 _HERE: Final = Path(__file__).parent
 _MODE: Final = 0o644
 _POLICY: Final = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
@@ -47,7 +48,8 @@ def write_report(folder: Path) -> Path:
 def write_page(records: RunRecords) -> Path:
     """The same, of what was read. Raises: OSError."""
     page = without_places(render(records, page_data(records)), records.folder)
-    write_timeline(records.batches, records.folder)
+    if not (records.folder / MANIFEST).exists():  # which names the timeline: a file that it names is written once
+        write_timeline(records.batches, records.folder)
     path = records.folder / REPORT
     publish(path, page, _MODE)
     return path

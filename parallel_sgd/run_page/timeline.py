@@ -9,13 +9,13 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
+from parallel_sgd.record.files import TIMELINE
 from rpc.files import publish
 
 from .blame import worker
 from .records import Runs
 
 _MODE: Final = 0o644
-TIMELINE: Final = "timeline.json.gz"
 ORDER: Final = ("data", "compute", "encode", "send", "wait", "merge", "rule")
 """The phases of a batch in the order in which they are drawn; in truth packets are encoded and merged in between."""
 _WITHIN: Final = 0.2  # microseconds before its end an arrow enters the wait that it ends, else it would enter what follows

@@ -10,6 +10,7 @@ from network.errors import NetworkError
 from parallel_sgd.codec import Codec
 from parallel_sgd.names import find_class, known_classes
 from rpc import OptionParser
+from rpc.console import run_program
 from rpc.files import parsed
 from rpc.job import users_traceback
 
@@ -39,11 +40,12 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stderr.write(f"{error}\n")
         return 1
     except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, OSError, RuntimeError, NetworkError) as error:
-        sys.stderr.write(users_traceback(error) or f"{type(error).__name__}: {error}\n")  # without the frames of the engine
+        notes = "".join(f"{each}\n" for each in getattr(error, "__notes__", ()))
+        sys.stderr.write(users_traceback(error) or f"{type(error).__name__}: {error}\n{notes}")  # without the engine's frames
         return 1
     sys.stdout.write(f"{report.summary()}\n")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_program(main))

@@ -21,6 +21,7 @@ from parallel_sgd.codec.bank import made
 from parallel_sgd.codec.parameters import check_parameters
 from parallel_sgd.in_process_scheduler import Link, reliable
 from parallel_sgd.profiles import DuplicateAssignment, IIDBlockAssignment, ISetting
+from rpc.user_code import note, raised_by
 
 from .array_job import Array, ArrayJob, Shapes, expected, gradient, start
 
@@ -85,7 +86,7 @@ def check_codec(
     chosen = usual if assignments is None else assignments
     report = CodecReport(codec.__name__)
     for law, holds in _LAWS.items():
-        reasons = [reason for reason in (holds(trial, assignment) for assignment in chosen) if reason]
+        reasons = [reason for reason in (_tried(holds, trial, assignment) for assignment in chosen) if reason]
         if len(reasons) == len(chosen):
             report.skipped[law] = reasons[0]
         else:
@@ -141,11 +142,26 @@ class _Trial:
 Law = Callable[[_Trial, ISetting], str]
 
 
+def _tried(holds: Law, trial: _Trial, assignment: ISetting) -> str:
+    """Return why a law was skipped, "" where it holds. Raises: CodecLawError; what the codec raises, with a note."""
+    try:
+        return holds(trial, assignment)
+    except CodecLawError:
+        raise
+    except Exception as error:
+        note(error)
+        told = f"It was tried on {assignment.node_count} worker(s), {type(assignment).__name__}; 'assignments' names others."
+        vars(error).setdefault("__notes__", []).append(told)  # `add_note` is new in Python 3.11
+        raise
+
+
 def _gives_results(trial: _Trial, assignment: ISetting) -> str:
     """Every batch ends with results that are finite; that they have the right shapes the exchange sees to."""
     try:
         job = trial.run(assignment)
     except FloatingPointError as error:
+        if raised_by(error):
+            raise
         raise trial.fail("results must be finite", assignment, f"but are not: {error}") from error
     for node, batches in job.results.items():
         for number, batch in enumerate(batches, start=1):
@@ -162,6 +178,8 @@ def _takes_zeros(trial: _Trial, assignment: ISetting) -> str:
     try:
         job = trial.run(assignment, tail=True)
     except FloatingPointError as error:  # what the engine says of a result that is not finite
+        if raised_by(error):
+            raise
         raise trial.fail(law, assignment, f"but: {error}") from error
     if not all(np.isfinite(value).all() for batches in job.results.values() for batch in batches for value in batch):
         raise trial.fail(law, assignment, "but the results are not finite")
@@ -173,18 +191,34 @@ def _takes_zeros(trial: _Trial, assignment: ISetting) -> str:
 
 def _leaves_input(trial: _Trial, assignment: ISetting) -> str:
     """The arrays that a codec is given stay as they are."""
+    try:
+        _changed(trial, assignment, writeable=False)
+    except ValueError as error:  # NumPy's for a write into what is read-only, or one of the codec's own
+        try:
+            block = _changed(trial, assignment, writeable=True)
+        except ValueError:
+            raise error from None
+        if block is None:
+            raise
+        raise trial.fail("content must not be changed,", assignment, f"but block {block} was: {error}") from error
+    return ""
+
+
+def _changed(trial: _Trial, assignment: ISetting, *, writeable: bool) -> int | None:
+    """Give a new codec all blocks of the first worker; return the first whose content it has changed, None for none."""
+    changed = None
     with GlobalSettings.use(assignment, trial.parameters, values=[start(0, SHAPES)]):
         codec = made(trial.codec, 0)
         for block in assignment.node_2_block[0]:
             content = gradient(0, block, 0, SHAPES)
-            content.flags.writeable = False
-            try:
-                packets = codec.update_blocks(BlockWeight(content, block))
-                if packets is not None and not isinstance(packets, netEncapsulation):
-                    list(packets)
-            except ValueError as error:
-                raise trial.fail("content must not be changed,", assignment, f"but block {block} was: {error}") from error
-    return ""
+            before = content.copy()
+            content.flags.writeable = writeable
+            packets = codec.update_blocks(BlockWeight(content, block))
+            if packets is not None and not isinstance(packets, netEncapsulation):
+                list(packets)
+            if changed is None and content.tobytes() != before.tobytes():
+                changed = block
+    return changed
 
 
 def _repeats(trial: _Trial, assignment: ISetting) -> str:
@@ -235,6 +269,8 @@ def _rescue(trial: _Trial, assignment: ISetting) -> str:
     try:
         return _same(trial, assignment, lose_once, "packets that were lost and rescued")
     except TimeoutError as error:
+        if raised_by(error):
+            raise
         return f"do_something_to_save_yourself() does not make up for it ({error})"
 
 

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol, TypeAlias
 
 from nn.callback import Callback
+from nn.extension import check_like
 from rpc.logs import get_logger
+from rpc.user_code import raised_by
 
 _log = get_logger("parallel_sgd.writers")
 DONE: Final = "done"
@@ -53,12 +55,13 @@ class _Tracker:
 def as_writer(owner: str, given: Any) -> Writer:
     """The writer that was given, or one out of what has the shape of `wandb`.
 
-    Raises: TypeError for anything else, naming what it lacks.
+    Raises: TypeError for anything else, naming what it lacks or what does not take what the engine passes.
     """
     if isinstance(given, type):
         raise TypeError(f"{owner} must be writers, got the class {given.__name__}; write {given.__name__}(...)")
     has = {name for name in ("start", "init", "log", "finish") if callable(getattr(given, name, None))}
     if {"start", "log", "finish"} <= has:
+        check_like(given, Writer)
         writer: Writer = given
         return writer
     if {"init", "log", "finish"} <= has:
@@ -95,7 +98,8 @@ class Writers:
                 call(writer)
             except Exception as error:  # noqa: BLE001  whatever somebody else's library raises, the run goes on
                 self._writers.remove(writer)
-                _log.warning("%s fails and is left out: %s: %s", type(writer).__name__, type(error).__name__, error)
+                told = raised_by(error) or f"{type(error).__name__}: {error}"
+                _log.warning("%s fails and is left out: %s", type(writer).__name__, told)
 
 
 class WriterCallback(Callback):

@@ -165,8 +165,9 @@ class Followers:
             if self._thread is None:
                 config = {**self._config(), "run": str(run.path.absolute()), "job": job}
                 self._calls.put(lambda: self._writers.start(config))
-                self._thread = Thread(target=self._run, name="writers", daemon=True)
-                self._thread.start()
+                thread = Thread(target=self._run, name="writers", daemon=True)
+                thread.start()
+                self._thread = thread
 
         return LiveFigures(begin, self._log_steps)
 

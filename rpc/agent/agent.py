@@ -19,17 +19,28 @@ from network.errors import NetworkError
 from network.hello import Hello, Hint
 from network.key_files import find_keys, take_key_from_environment
 from network.keys import Keyring
-from network.nodes import Address, is_loopback
+from network.nodes import Address, is_ip, is_loopback
 from network.session import LOOK_SECONDS
-from network.transport import MAX_UNIX_PATH, PortInUse, Waker, listen_tcp, listen_unix, wait_sockets
+from network.transport import (
+    MAX_UNIX_PATH,
+    NAME_SECONDS,
+    PortInUse,
+    Waker,
+    listen_tcp,
+    listen_unix,
+    resolve,
+    wait_sockets,
+)
 
+from .. import processors
+from ..console import settle_all, tell_where
 from ..job import kernels
 from ..logs import attach_file, clean, get_logger
 from . import drain
 from .children import ChildProcesses, child_environment
 from .event_log import RateLimit, SecurityLog, new_log
 from .failover import DriverLeases
-from .kernel_probe import Kernels
+from .kernel_sets import KernelSets
 from .probing import Probes
 from .process_table import ProcessTable
 from .scheduler_env import temporary_directory
@@ -66,7 +77,7 @@ class Agent:
             self.logger = get_logger(name)
             log = new_log(work.log, name)
             held.callback(_detach, attach_file(log))
-            self._listen_on_ipv6(held.callback)
+            self._listen_beside(held.callback)
             unix_path = self._listen_unix(work.socket, held)
             self._audit = SecurityLog(work.audit)
             self._rate_limit = RateLimit(self._clock)
@@ -76,8 +87,7 @@ class Agent:
             subscribers = Subscribers(lambda job, node: (here := folders.newest(job, node)) is not None and here.node == node)
             self._leases = DriverLeases(folders, subscribers, work.cache, self._audit, self.logger, self._clock, children)
             held.callback(self._leases.close)
-            self._kernels = Kernels(os.environ, probes=settings.kernel_probe)
-            held.callback(self._kernels.close)
+            self._kernels = KernelSets(os.environ, own=settings.own_kernels)
             surroundings = Surroundings(
                 settings.slots,
                 work.cache,
@@ -105,30 +115,45 @@ class Agent:
             self._when_leaving: Callable[[], object] = lambda: None
             self._acceptor = Acceptor(self._policy, self._clock)
             held.callback(self._acceptor.close)
-            self._kernels.start(children, self.logger)
-            # most jobs have one thread for each process, and the kernels that are best here
-            children.prepare(
-                child_environment(os.environ, 1) | self._kernels.environment(kernels.choose([self._kernels.times]))
-            )
+            # most jobs have one thread for each process, and the kernels that come first among those offered
+            chosen = kernels.choose([self._kernels.offered])
+            children.prepare(child_environment(os.environ, 1) | self._kernels.environment(chosen))
             self._held = held.pop_all()
 
-    def _listen_on_ipv6(self, at_end: Callable[..., object]) -> None:
-        """Listen on ::1 beside 127.0.0.1: `localhost` may be either."""
-        if self.address.host != "127.0.0.1":
-            return
+    def _listen_beside(self, at_end: Callable[..., object]) -> None:
+        """Listen on ::1 beside 127.0.0.1, as `localhost` may be either, and on all other addresses of a host name."""
+        if is_ip(host := self.address.host):
+            others = ["::1"] if host == "127.0.0.1" else []
+        else:
+            found = [str(place[0]) for _, place in resolve(self.address, NAME_SECONDS)]
+            others = found[1:]
+            if host != "localhost" and all(map(is_loopback, found)):
+                self.logger.warning(
+                    "%s means %s on this machine (see /etc/hosts), so no other machine reaches this worker. "
+                    "Start it with --listen 0.0.0.0, or --listen and an address of this machine.",
+                    clean(host),
+                    " and ".join(found),
+                )
+        for other in others:
+            self._listen_on(other, at_end)
+
+    def _listen_on(self, host: str, at_end: Callable[..., object]) -> None:
+        """Listen on one more address; where that cannot be, warn, as the agent is reached by the first."""
         try:
-            listener = listen_tcp(Address("::1", self.address.port))
+            listener = listen_tcp(Address(host, self.address.port))
         except PortInUse as error:
             self.logger.warning(
-                "Port %s on ::1 is held by %s: who calls this worker by a name that stands for ::1 reaches that instead.",
+                "Port %s on %s is held by %s: who calls this worker by a name that stands for %s reaches that instead.",
                 self.address.port,
+                host,
                 clean(error.holder),
+                host,
             )
         except NetworkError as error:
             cause = error.__cause__  # None: not even its address can be resolved
             if isinstance(cause, OSError) and cause.errno not in _NO_IPV6:
                 self.logger.warning(
-                    "%s Who calls this worker by a name that stands for ::1 does not reach it.", clean(str(error))
+                    "%s Who calls this worker by a name that stands for %s does not reach it.", clean(str(error)), host
                 )
         else:
             self._listeners.append(listener)
@@ -155,7 +180,12 @@ class Agent:
     def _policy(self, hello: Hello) -> Accept | Forward | Hint:
         if hello.job:
             return Forward(hello.job) if self._processes.find(hello.job) else Hint.NO_SUCH_JOB
-        caps = {"version": VERSION, "slots": self._settings.slots, kernels.CAP: kernels.as_cap(self._kernels.times)}
+        caps = {
+            "version": VERSION,
+            "slots": self._settings.slots,
+            kernels.CAP: kernels.as_cap(self._kernels.offered),
+            processors.CAP: processors.cores_as_cap(),
+        }
         return Accept({"submitter": self._keyring}, "agent", "", caps)
 
     def serve_forever(self) -> None:
@@ -198,6 +228,7 @@ class Agent:
         self._handler.step()
         self._leases.step()
         self._depart()
+        settle_all()
 
     def _depart(self) -> None:
         while not self._leave_asked.empty():
@@ -276,6 +307,7 @@ def _find_keyring(settings: AgentSettings) -> Keyring:
 
 def _detach(handler: logging.Handler) -> None:
     logging.getLogger().removeHandler(handler)
+    tell_where("")
     with contextlib.suppress(OSError):  # of a full disk, which the log could not tell either
         handler.close()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Collection
 
@@ -12,6 +11,7 @@ from ..identity import is_job_id
 from ..liveness.limits import LEAST_SILENCE, MOST_SECONDS
 from ..logs import clean
 from ..messages import CanCommit
+from ..processors import usable_cores
 
 MOST_THREADS = 4096
 MOST_NODES = 2048  # of a job: the keys that a process shares with the others travel in one packet
@@ -23,7 +23,8 @@ def python_version() -> str:
 
 
 def threads_of(order: CanCommit) -> int:
-    return order.blas_threads or max(1, (os.cpu_count() or 1) // order.jobs_on_host)
+    """Tell how many BLAS threads the process of `order` gets: its share of the cores that this agent may use, unless told."""
+    return order.blas_threads or max(1, usable_cores() // order.jobs_on_host)
 
 
 def too_few_slots(slots: int, nodes: Collection[int]) -> str:

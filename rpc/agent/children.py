@@ -19,6 +19,7 @@ import network
 from ..job.hardening import REFUSE_INSPECTION, adopt_orphans, children, kill_and_wait
 from ..job.kernels import KERNEL_VARIABLES
 from ..process_channel import make_channel
+from ..process_limit import limit_met
 
 _MOST_ROUNDS = 100  # in one go, against who forks faster than it is killed
 _CLOSE_SECONDS = 2.0
@@ -201,6 +202,7 @@ class ForkedProcess:
         self._server, self._pid = server, 0
         self.asked, self.unwanted = time.monotonic(), False
         self.returncode: int | None = None
+        self.problem = ""  # why it could not be forked, as far as that is known
 
     @property
     def pid(self) -> int:
@@ -217,6 +219,7 @@ class ForkedProcess:
         """The server has forked it, with this number, or could not: then it is that of the error, negative, or 0."""
         if answer <= 0:
             self.returncode = COULD_NOT_FORK
+            self.problem = limit_met(OSError(-answer, "")) or (os.strerror(-answer) if answer else "")
             return
         self._pid = answer
         if self.unwanted:

@@ -21,11 +21,14 @@ from network import VERSION
 from network.errors import NetworkError
 from network.key_files import create_key_file, default_key_path
 
+from ..console import run_program, show_result
 from ..errors import SettingsError
+from ..forks import catch
 from ..job.hardening import refuse_inspection
 from ..logs import attach_console
 from ..messages import ANY_CODE, NO_CODE
 from ..option_parser import OptionParser, program_name
+from ..process_limit import limit_met
 from .agent import Agent
 from .registration import SYSTEMS
 from .scheduler_env import announced, read_keys, scheduler_environment, temporary_directory
@@ -41,9 +44,12 @@ DESCRIPTION = (
 )
 EPILOG = (
     "For several machines: --new-key once, copy the key file to each machine, then start with --listen 0.0.0.0 "
-    "--key-file FILE. Also read: PSGD_LISTEN, PSGD_PORT, PSGD_KEY_FILE, PSGD_KERNEL_PROBE, and worker.toml beside the key in "
+    "--key-file FILE. Also read: PSGD_LISTEN, PSGD_PORT, PSGD_KEY_FILE, and worker.toml beside the key in "
     "your configuration directory."
 )
+
+
+EVERY = "; 0.0.0.0 for all of IPv4, :: for both families"
 
 
 def _program_name() -> str:
@@ -66,20 +72,14 @@ def _parser() -> argparse.ArgumentParser:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """What an agent is told, for `serve`."""
-    _add_own_address(parser, "address to listen on", "TCP port", "; 0 picks a free one")
+    _add_own_address(parser, "address to listen on", "TCP port", EVERY, "; 0 picks a free one")
     parser.add_argument("--new-key", action="store_true", help="make a key file (at --key-file) and exit")
     parser.add_argument("--work-dir", metavar="DIR", help="for logs, jobs and cached data (default: in your state directory)")
     parser.add_argument("--slots", type=int, metavar="N", help="jobs at the same time (default: 1)")
     parser.add_argument(
         "--output-mib", type=int, metavar="MIB", help="how much of what a job prints is kept, the first and the newest (64)"
     )
-    parser.add_argument(
-        "--no-kernel-probe",
-        dest="kernel_probe",
-        action="store_const",
-        const=False,
-        help="do not measure which BLAS kernels are fastest here (once for each CPU, 3 s in the background)",
-    )
+    parser.add_argument("--no-kernel-probe", action="store_true", help=argparse.SUPPRESS)  # of releases that measured kernels
     parser.add_argument("--log-level", choices=LEVELS, type=str.upper, help="default: INFO")
     code = parser.add_mutually_exclusive_group()
     code.add_argument("--no-shipped-code", action="store_true", help="take only jobs that bring no classes of their own")
@@ -89,6 +89,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--announce", metavar="FILE", help="write host:port to FILE (-: stdout) once it listens; removed at the end"
     )
     starter.add_argument("--end-with-parent", action="store_true", help="end when stdin, a pipe from the parent, closes")
+    starter.add_argument(
+        "--own-kernels",
+        action="store_true",
+        default=None,
+        help="jobs have the BLAS kernels that a program with this environment has, whatever other workers have",
+    )
     _add_key_from_stdin(starter)
     starter.add_argument("--temporary", action="store_true", help="use a work directory that is removed at the end")
     batch = parser.add_argument_group("for batch systems")
@@ -112,8 +118,8 @@ def add_doctor_options(parser: argparse.ArgumentParser) -> None:
     _add_folder(parser)
 
 
-def _add_own_address(parser: argparse.ArgumentParser, listen: str, port: str, free: str = "") -> None:
-    parser.add_argument("--listen", metavar="HOST", help=f"{listen} (default: 127.0.0.1)")
+def _add_own_address(parser: argparse.ArgumentParser, listen: str, port: str, every: str = "", free: str = "") -> None:
+    parser.add_argument("--listen", metavar="HOST", help=f"{listen} (default: 127.0.0.1{every})")
     parser.add_argument("--port", type=int, help=f"{port} (default: 15387{free})")
     parser.add_argument("--key-file", metavar="FILE", help="the cluster's key (default: in your configuration directory)")
 
@@ -169,6 +175,8 @@ def serve(given: argparse.Namespace) -> int:
     options = {name: value for name, value in vars(given).items() if name not in ("doctor", "hosts", "json")}
     new_key, no_code, allowed = options.pop("new_key"), options.pop("no_shipped_code"), options.pop("allow_code")
     announce, end_with_parent = options.pop("announce"), options.pop("end_with_parent")
+    if options.pop("no_kernel_probe"):
+        sys.stderr.write("--no-kernel-probe does nothing: kernels are not measured any more.\n")
     place = {name: options.pop(name) for name in ("system", "rendezvous", "advertise", "grace")}
     key_stdin, temporary = options.pop("key_stdin"), options.pop("temporary")
     held = contextlib.ExitStack()  # until the agent has ended
@@ -191,18 +199,23 @@ def serve(given: argparse.Namespace) -> int:
     except (NetworkError, SettingsError) as error:
         held.close()
         return _explain(error)
+    except (RuntimeError, OSError) as error:
+        held.close()
+        return _explain_limit(error)
     told = contextlib.ExitStack()  # until it leaves
     agent.when_leaving(told.close)
     _obey_signals(agent, origin.grace)
-    if end_with_parent:
-        threading.Thread(target=_await_end_of_stdin, args=(agent.stop,), name="parent", daemon=True).start()
     try:
+        if end_with_parent:
+            threading.Thread(target=_await_end_of_stdin, args=(agent.stop,), name="parent", daemon=True).start()
         with told:
             told.enter_context(announced(announce, str(agent.address), _say))
             told.enter_context(origin.registered(agent.address, settings.slots, socket.gethostname()))
             agent.serve_forever()
     except SettingsError as error:
         return _explain(error)
+    except RuntimeError as error:
+        return _explain_limit(error)
     finally:
         agent.close()
         held.close()
@@ -235,20 +248,28 @@ def examine(given: argparse.Namespace) -> int:
 def _obey_signals(agent: Agent, grace: float) -> None:
     """Ctrl-C ends the agent at once; so does SIGTERM, unless there is a time of grace, which is for those who run jobs here."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: agent.stop())
+        catch(number, lambda *_: agent.stop())
     if grace:
         for number in (signal.SIGTERM, signal.SIGUSR1):
-            signal.signal(number, lambda got, _: agent.leave(f"told by {signal.Signals(got).name}", grace))
+            catch(number, lambda got, _: agent.leave(f"told by {signal.Signals(got).name}", grace))
 
 
 def _say(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
+    """Print where the agent listens. Raises: SettingsError."""
+    if problem := show_result(text):
+        raise SettingsError(f"--announce -: the address cannot be printed on standard output: {problem}.")
 
 
 def _explain(error: Exception) -> int:
     sys.stderr.write(f"{_program_name()}: {error}\n")
     return EXIT_USAGE
+
+
+def _explain_limit(error: RuntimeError | OSError) -> int:
+    """Explain an error that comes of the limit of processes. Raises: any other one again."""
+    if not (problem := limit_met(error)):
+        raise error
+    return _explain(RuntimeError(f"The worker cannot serve: {problem}."))
 
 
 def _show_log(level: int) -> None:
@@ -273,4 +294,4 @@ def _make_key(key_file: str | None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_program(main))

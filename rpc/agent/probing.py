@@ -19,6 +19,7 @@ from ..doctor.messages import MOST_PINGED, AgentStatus, Inspect, Measure, Measur
 from ..doctor.probe import probe
 from ..identity import host_name
 from ..logs import clean
+from ..process_limit import limit_met
 from .checks import python_version
 from .event_log import SecurityLog
 from .store import WorkDirectory
@@ -42,6 +43,7 @@ class Probes:
         self._instance = secrets.token_hex(16)
         self._pinged: dict[Session, int] = {}
         self._thread: threading.Thread | None = None
+        self._asker: Session | None = None
         self._found: queue.SimpleQueue[tuple[Session, Measured]] = queue.SimpleQueue()
         self._closed = False
 
@@ -96,8 +98,13 @@ class Probes:
             self._found.put((session, found))
             self._wake()
 
-        self._thread = threading.Thread(target=run, name=f"measure {address}", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=run, name=f"measure {address}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            deliver(session, Measured(text, f"it cannot measure: {limit_met(error) or error}"))
+            return
+        self._asker, self._thread = session, thread
 
     def step(self) -> None:
         """Tell what has been found out."""
@@ -105,7 +112,12 @@ class Probes:
             session, found = self._found.get()
             if self._thread is not None:
                 self._thread.join()  # which ends now: who hears of it may ask for the next
+            self._asker = None
             deliver(session, found)
+
+    def measures_for(self, session: Session) -> bool:
+        """Tell if a measurement goes on whose result `session` waits for."""
+        return self._asker is session
 
     def forget(self, session: Session) -> None:
         self._pinged.pop(session, None)

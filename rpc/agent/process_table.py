@@ -29,6 +29,7 @@ from ..messages import (
     Suspect,
     Verdict,
 )
+from ..process_limit import limit_met
 from . import job_state
 from .checks import objection, too_few_slots
 from .event_log import SecurityLog
@@ -101,7 +102,7 @@ class ProcessTable:
         try:
             supervisor = self._start(order, submitter, cluster)
         except OSError as error:
-            problem = f"the job process cannot be started: {error.strerror or error}"
+            problem = f"the job process cannot be started: {limit_met(error) or error.strerror or error}"
             self._logger.error("Job %s (%s) refused: %s.", clean(order.job), clean(order.title), problem)
             return Refused(order.job, order.node, problem, 0.0)
         self._supervisors.append(supervisor)

@@ -94,12 +94,33 @@ class RequestHandler:
         return any(session.pending_bytes < _STREAM_AHEAD for session in self._streams)
 
     def admit(self, session: Session, key: Key) -> None:
-        """Serve a session, which has proven `key`, from now on, unless there are too many."""
+        """Serve a session, which has proven `key`, from now on.
+
+        Where there are too many, the idle session gives way that has asked for nothing for the longest; without one the new
+        session is closed.
+        """
         if len(self._sessions) >= MOST_SESSIONS:
-            session.close()
-        else:
-            self._sessions.append(session)
-            self._keys[session] = key
+            idle = next(filter(self._is_idle, self._keys), None)
+            if idle is None:
+                session.close()
+                return
+            self._audit.write("turned away", f"{idle.link.peer} was idle, and others call")
+            idle.close()
+            self._let_go(idle)
+        self._sessions.append(session)
+        self._keys[session] = key
+
+    def _is_idle(self, session: Session) -> bool:
+        """Tell if nothing is under way over a session: no job that it started, drives or watches, no answer, no transfer."""
+        busy = session in self._streams or session.pending_bytes or self._subscribers.has(session)
+        return not busy and not self._probes.measures_for(session)
+
+    def _let_go(self, session: Session) -> None:
+        self._sessions.remove(session)
+        del self._keys[session]
+        self._streams.pop(session, None)
+        for holder in (self._subscribers, self._processes, self._leases, self._probes):
+            holder.forget(session)
 
     def step(self) -> None:
         for session in list(self._sessions):
@@ -114,17 +135,12 @@ class RequestHandler:
                 session.close()
             if session.lost is not None or session.left:
                 session.close()
-                self._sessions.remove(session)
-                del self._keys[session]
-                self._streams.pop(session, None)
-                self._subscribers.forget(session)
-                self._processes.forget(session)
-                self._leases.forget(session)
-                self._probes.forget(session)
+                self._let_go(session)
         self._probes.step()
 
     def _serve(self, session: Session) -> None:
         for operation in operations(session, FROM_SUBMITTER):
+            self._keys[session] = self._keys.pop(session)  # those that have asked for nothing for the longest stand first
             self._obey(session, operation)
         stream = self._streams.get(session)
         while stream is not None and session.lost is None and session.pending_bytes < _STREAM_AHEAD:

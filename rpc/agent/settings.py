@@ -14,7 +14,6 @@ from network.nodes import DEFAULT_PORT
 
 from ..errors import SettingsError
 from ..files import read_toml
-from ..job.kernels import SWITCH
 from ..messages import ANY_CODE
 from .output import DEFAULT_LIMIT
 
@@ -26,7 +25,6 @@ _FILE_KEYS = {
     "slots": int,
     "log_level": str,
     "output_mib": int,
-    "kernel_probe": bool,
 }
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
@@ -37,9 +35,9 @@ class AgentSettings:
 
     `listen`: host to listen on; `port`: 0 picks a free one; `key_file`: None means the usual places (loopback only);
     `work_dir`: None means the user's state directory; `slots`: jobs at once; `code_policy`: see `rpc.shipping.load`;
-    `keep_jobs`: ended jobs whose files are kept; `output_mib`: MiB of what a job prints that its log keeps; `kernel_probe`:
-    whether it finds out which BLAS kernels are fastest here, which `gather` has it do by default; `keyring`: keys that come
-    from no file, instead of `key_file`.
+    `keep_jobs`: ended jobs whose files are kept; `output_mib`: MiB of what a job prints that its log keeps; `own_kernels`: its
+    jobs have the BLAS kernels that its environment gives, as the process that started it has; `keyring`: keys that come from
+    no file, instead of `key_file`.
     """
 
     listen: str = "127.0.0.1"
@@ -51,7 +49,7 @@ class AgentSettings:
     code_policy: str = ANY_CODE
     keep_jobs: int = 20
     output_mib: int = DEFAULT_LIMIT >> 20
-    kernel_probe: bool = False
+    own_kernels: bool = False
     keyring: Keyring | None = None
 
     def __post_init__(self) -> None:
@@ -80,7 +78,7 @@ def gather(
 
     Raises: SettingsError.
     """
-    found = {"kernel_probe": True, **(defaults or {}), **_read_file(file)}
+    found = {**(defaults or {}), **_read_file(file)}
     if environ.get("PSGD_LISTEN"):
         found["listen"] = environ["PSGD_LISTEN"]
     if environ.get("PSGD_PORT"):
@@ -90,10 +88,6 @@ def gather(
             raise SettingsError(f"PSGD_PORT must be a number from 0 to 65535, got {environ['PSGD_PORT']!r}.") from None
     if environ.get("PSGD_KEY_FILE"):
         found["key_file"] = environ["PSGD_KEY_FILE"]
-    if environ.get(SWITCH):
-        if environ[SWITCH] not in ("on", "off"):
-            raise SettingsError(f"{SWITCH} must be on or off, got {environ[SWITCH]!r}.")
-        found["kernel_probe"] = environ[SWITCH] == "on"
     found.update({name: value for name, value in options.items() if value is not None})
     return AgentSettings(**found)
 
@@ -105,6 +99,7 @@ def _read_file(file: Path) -> dict[str, Any]:
         return {}
     except (OSError, ValueError) as error:
         raise SettingsError(f"{file} cannot be read: {error}.") from error
+    content.pop("kernel_probe", None)  # of releases that measured kernels
     for name, value in content.items():
         if name not in _FILE_KEYS:
             raise SettingsError(f"{file} may set {', '.join(_FILE_KEYS)}, got {name!r}.")

@@ -33,6 +33,10 @@ class Subscribers:
         if subscription not in self._subscriptions:
             self._subscriptions.append(subscription)
 
+    def has(self, session: Session) -> bool:
+        """Tell if `session` watches a job, as every session does that has started or drives one."""
+        return any(subscription.session is session for subscription in self._subscriptions)
+
     def forget(self, session: Session) -> None:
         self._subscriptions = [subscription for subscription in self._subscriptions if subscription.session is not session]
 

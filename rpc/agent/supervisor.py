@@ -44,7 +44,7 @@ from . import job_state
 from .checks import threads_of
 from .children import COULD_NOT_FORK, ChildProcesses, ForkedProcess, JobProcess, child_environment, kill_group
 from .event_log import EventLog
-from .kernel_probe import Kernels
+from .kernel_sets import KernelSets
 from .output import JobOutput
 from .store import JobRecord
 
@@ -66,7 +66,7 @@ class Surroundings:
     port: int
     unix_path: str
     children: ChildProcesses
-    kernels: Kernels
+    kernels: KernelSets
 
 
 class Supervisor:
@@ -214,7 +214,7 @@ class Supervisor:
                 return events  # an order to stop that has come meanwhile is heard before the end of the process is seen
         if self.channel is None and (code := self._process.poll()) is not None and self._nothing_left(now):
             self.output.close()
-            events.append(job_state.ProcessGone(_how(code), code < 0))
+            events.append(job_state.ProcessGone(_how(self._process, code), code < 0))
         return events
 
     def _nothing_left(self, now: float) -> bool:
@@ -315,7 +315,7 @@ def _told(order: CanCommit) -> dict[str, Any]:
     return {name: value for name, value in asdict(order).items() if name not in ("job", "attempt")}
 
 
-def _how(code: int) -> str:
-    if code == COULD_NOT_FORK:
-        return "its process could not be forked"
+def _how(process: JobProcess, code: int) -> str:
+    if code == COULD_NOT_FORK and isinstance(process, ForkedProcess):
+        return f"its process could not be forked: {process.problem}".removesuffix(": ")
     return f"exit code {code}" if code >= 0 else f"killed by signal {-code} ({signal_name(-code)})"

@@ -18,6 +18,7 @@ from network.dial import Target, advised, dial_all
 from network.errors import ClosedByUs, NetworkError, PeerLost
 from network.key_files import find_keys
 from network.keys import Key
+from network.loopback import misplaced
 from network.nodes import Address
 from network.session import Session
 from network.transport import wait_sockets
@@ -198,6 +199,7 @@ def run(settings: AgentSettings, hosts: Sequence[str], folder: str | None, as_js
     finally:
         if bar is not None:
             bar.close()
+    report.misplaced = misplaced(named)
     if own is not None and named and _may_be_left_out(report.workers):
         report = report.without(own)
     _print(report, as_json)

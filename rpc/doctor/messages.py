@@ -66,7 +66,8 @@ class Measured(Operation):
     """How `address` was reached: `problem` says why not, if it was not.
 
     `latency` is the seconds of a round trip, `offset` how far the clock there is ahead, give or take `uncertainty`, and
-    `bandwidth` bytes per second towards it, 0 where none was measured because a job was running at one end (`busy`).
+    `bandwidth` bytes per second towards it, 0 where none was measured because a job was running at one end (`busy`). Where a
+    way answers messages of `carried` bytes at most, though small ones soon, those of `swallowed` bytes are not answered at all.
     """
 
     address: str
@@ -77,6 +78,8 @@ class Measured(Operation):
     uncertainty: float = 0.0
     bandwidth: float = 0.0
     busy: bool = False
+    carried: int = 0
+    swallowed: int = 0
 
 
 FROM_DOCTOR = (Inspect, Ping, Measure)

@@ -3,6 +3,10 @@
 The clock is compared by the four times of NTP (RFC 5905): sent and received here, received and sent there. Of several exchanges
 the fastest counts, and what it says is wrong by half its round trip at most. The bandwidth is that of a burst, which is doubled
 until it takes long enough to be told from the round trip; the first one only warms up, for who gets it loads NumPy.
+
+A way whose packets may be larger at its ends than in its middle (MTU) drops large packets and passes small ones. So before the
+bursts go messages of one packet, then of several. Where these are not answered, though by the time that the others took they
+should have been long ago, and a new connection is answered as before, the way has swallowed them.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from network.dial import Target, advised, dial
 from network.errors import NetworkError, PeerLost, TimedOut
@@ -22,6 +27,10 @@ from ..protocol import operations
 from .messages import MOST_PIECE, Measured, Ping, Pong
 
 PROBE_SECONDS = 8.0  # for all exchanges once the session is open
+SIZE_SECONDS = 4.0  # for one message that is larger than a packet: TCP has sent it five times by then
+_SIZES = (1 << 10, 4 << 10, 16 << 10)  # bytes: one packet, several, and several where packets are jumbo frames
+_TIMES_LATE = 20.0  # as long as expected
+_AGAIN_SECONDS = 2.0  # for a new connection
 _EXCHANGES = 8
 _FIRST_BURST, _LAST_BURST = 64 << 10, 16 << 20  # bytes
 _ENOUGH_SECONDS = 0.1  # of a burst: longer ones tell no more
@@ -35,15 +44,28 @@ def probe(address: Address, key: Key, *, burst: bool, ended: Callable[[], bool] 
     """
     try:
         with contextlib.closing(dial(Target(address, key, "submitter", "agent"))) as session:
-            return _Probe(session, address, ended).measure(burst)
+            found = _Probe(session, address, ended).measure(burst)
+        if found.swallowed:
+            with contextlib.closing(dial(Target(address, key, "submitter", "agent"), _AGAIN_SECONDS)) as session:
+                _Probe(session, address, ended, _AGAIN_SECONDS).exchange()  # else the agent has stopped meanwhile
+        return found
     except NetworkError as error:
         return Measured(str(address), str(advised(error, address)))
 
 
 class _Probe:
-    def __init__(self, session: Session, address: Address, ended: Callable[[], bool]) -> None:
-        self._session, self._address, self._ended = session, address, ended
-        self._deadline = time.monotonic() + PROBE_SECONDS
+    """Exchanges with one agent, all within `limit` seconds."""
+
+    def __init__(self, session: Session, address: Address, ended: Callable[[], bool], limit: float = PROBE_SECONDS) -> None:
+        self._session, self._address, self._ended, self._limit = session, address, ended, limit
+        self._deadline = time.monotonic() + limit
+
+    def exchange(self, size: int = 0) -> float:
+        """Have `size` bytes answered; returns the seconds. Raises: TimedOut, PeerLost, ProtocolError."""
+        start = time.perf_counter()
+        self._send(Ping(bytes(size)))
+        self._await_pong(SIZE_SECONDS)
+        return time.perf_counter() - start
 
     def measure(self, burst: bool) -> Measured:
         """Raises: TimedOut, PeerLost, ProtocolError."""
@@ -58,8 +80,20 @@ class _Probe:
             if elapsed - there < latency:
                 latency = elapsed - there
                 offset = ((pong.received - began) + (pong.sent - (began + elapsed))) / 2
-        bandwidth = self._bandwidth(latency) if burst and not busy else 0.0
-        return Measured(str(self._address), "", instance, latency, offset, latency / 2, bandwidth, busy or not burst)
+        told = Measured(str(self._address), "", instance, latency, offset, latency / 2, 0.0, busy or not burst)
+        carried, seconds = 0, latency
+        for size in _SIZES:
+            start = time.perf_counter()
+            try:
+                seconds, carried = self.exchange(size), size
+            except TimedOut:
+                late = time.perf_counter() - start
+                # a slow way needs the longer the more it carries
+                expected = max(latency, seconds * size / carried if carried else latency)
+                if late >= SIZE_SECONDS / 2 and late > _TIMES_LATE * expected:
+                    return replace(told, carried=carried, swallowed=size)
+                return replace(told, bandwidth=0.0 if told.busy else size / late)
+        return told if told.busy else replace(told, bandwidth=self._bandwidth(latency))
 
     def _bandwidth(self, latency: float) -> float:
         size, warm = _FIRST_BURST, False
@@ -86,15 +120,16 @@ class _Probe:
         self._session.queue(ping.to_value())
         self._session.send()
 
-    def _await_pong(self) -> Pong:
+    def _await_pong(self, limit: float = PROBE_SECONDS) -> Pong:
         session = self._session
+        deadline = min(self._deadline, time.monotonic() + limit)
         while True:
             for said in operations(session, (Pong,)):
                 if isinstance(said, Pong):
                     return said
             if not session.alive:
                 raise session.lost or PeerLost(None, str(self._address), "it has left")
-            left = self._deadline - time.monotonic()
+            left = deadline - time.monotonic()
             if left <= 0 or self._ended():
-                raise TimedOut(f"{self._address} to answer a ping", PROBE_SECONDS)
+                raise TimedOut(f"{self._address} to answer a ping", min(limit, self._limit))
             wait_sockets([session.link], [session.link] if session.pending_bytes else [], min(left, _LOOK_SECONDS))  # type: ignore[list-item]

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from network import VERSION
+from network.loopback import Misplaced
 from network.nodes import Address, is_loopback
 
 from ..agent.checks import python_version
@@ -57,21 +58,33 @@ class Problem:
 
 @dataclass
 class Report:
-    """`key` is the id of the key with which all were called."""
+    """`key` is the id of the key with which all were called, `misplaced` a loopback address among those of other machines."""
 
     key: str
     workers: list[Worker] = field(default_factory=list)
     pairs: list[Pair] = field(default_factory=list)
+    misplaced: Misplaced | None = None
 
     def without(self, address: Address) -> Report:
         """The same, but for one worker."""
         pairs = [pair for pair in self.pairs if address not in (pair.source, pair.target)]
-        return Report(self.key, [worker for worker in self.workers if worker.address != address], pairs)
+        return Report(self.key, [worker for worker in self.workers if worker.address != address], pairs, self.misplaced)
 
     @property
     def problems(self) -> list[Problem]:
         """All that is wrong; what concerns single workers comes first."""
-        return [*self._of_workers(), *self._of_clocks(), *self._of_pairs(), *self._of_speed()]
+        return [
+            *self._of_addresses(),
+            *self._of_workers(),
+            *self._of_clocks(),
+            *self._of_pairs(),
+            *self._of_sizes(),
+            *self._of_speed(),
+        ]
+
+    def _of_addresses(self) -> Iterator[Problem]:
+        if self.misplaced is not None:
+            yield Problem(str(self.misplaced.address), f"{self.misplaced.what}.", self.misplaced.repair)
 
     def _of_workers(self) -> Iterator[Problem]:
         known: dict[str, Address] = {}
@@ -125,7 +138,7 @@ class Report:
     def _of_pairs(self) -> Iterator[Problem]:
         status = {worker.address: worker.status for worker in self.workers}
         lost = {worker.address for worker in self.workers if worker.problem}  # which is told already
-        blamed: set[Address] = set()
+        blamed = set[Address]() if self.misplaced is None else {self.misplaced.address}
         for pair in self.pairs:
             if lost.intersection((pair.source, pair.target)):
                 continue
@@ -151,6 +164,15 @@ class Report:
             else:
                 what = f"does not reach {pair.target}, which answers here: {clean(pair.found.problem)}"
                 yield Problem(str(pair.source), what, "Look for a firewall or a missing route between the two.")
+
+    def _of_sizes(self) -> Iterator[Problem]:
+        """Of ways that carry no large packets."""
+        for worker in self.workers:
+            if worker.link is not None and worker.link.swallowed and not worker.problem:
+                yield Problem(str(worker.address), _swallows(worker.link, "from here"), _MTU)
+        for pair in self.pairs:
+            if pair.found.swallowed:
+                yield Problem(str(pair.source), _swallows(pair.found, f"to {pair.target}"), _MTU)
 
     def _of_speed(self) -> Iterator[Problem]:
         """Of pairs between hosts: what two processes of one host reach tells of its load, not of a network."""
@@ -223,7 +245,20 @@ def _numbers(link: Measured) -> dict[str, Any]:
         **{f"{name}_seconds": getattr(link, name) if known else None for name in names},
         "bytes_per_second": link.bandwidth or None,
         "busy": link.busy,
+        "carried_bytes": link.carried,
+        "swallowed_bytes": link.swallowed or None,
     }
+
+
+_MTU = (
+    "The way drops large packets: compare the MTU of both ends with that of tunnels between them (ip link, tracepath HOST), "
+    "let ICMP 'fragmentation needed' pass, or lower it, as by 'ip link set dev DEVICE mtu 1280'."
+)
+
+
+def _swallows(link: Measured, way: str) -> str:
+    small = f"messages of {link.carried} bytes" if link.carried else "small messages"
+    return f"{small} {way} are answered in {_seconds(link.latency)}, those of {link.swallowed} bytes not at all."
 
 
 def _cells(link: Measured | None) -> tuple[str, str, str]:
@@ -231,6 +266,8 @@ def _cells(link: Measured | None) -> tuple[str, str, str]:
         return "-", "-", "-"
     sign = "-" if round(1e3 * link.offset, 2) < 0 else "+"
     clock = f"{sign}{_seconds(abs(link.offset))} ± {_seconds(link.uncertainty)}"
+    if link.swallowed:
+        return clock, _seconds(link.latency), "small packets only"
     return clock, _seconds(link.latency), _rate(link.bandwidth) if link.bandwidth else "a job runs"
 
 

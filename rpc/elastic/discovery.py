@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from network.loopback import MisplacedAddress, refuse_misplaced
 from network.nodes import Address
 
 from ..files import parsed, read_text
 from ..logs import get_logger
+from ..user_code import raised_by
 from .events import DiscoveryFailed, HostsSeen
 from .hosts import Host, parse_hosts
 
@@ -56,7 +58,8 @@ class FunctionDiscovery(Discovery):
         try:
             return parse_hosts(_as_text(self._function()))
         except Exception as error:
-            raise DiscoveryError(f"The function {name} failed: {type(error).__name__}: {error}") from error
+            told = raised_by(error) or f"{type(error).__name__}: {error}"
+            raise DiscoveryError(f"The function {name} failed: {told}") from error
 
 
 class FileDiscovery(Discovery):
@@ -126,6 +129,7 @@ class Poller:
         self._deliver = deliver
         self._period = period
         self._closed = threading.Event()
+        self._checked = frozenset[Address]()  # name servers are not asked for those again
         # a function of the user that hangs cannot be ended; it must not keep the process from ending
         self._thread = threading.Thread(target=self._run, name="discovery", daemon=True)
         self._thread.start()
@@ -148,8 +152,14 @@ class Poller:
 
     def _look(self) -> HostsSeen | DiscoveryFailed:
         try:
-            return HostsSeen(tuple(self._discovery.find()))
-        except DiscoveryError as error:
+            hosts = tuple(self._discovery.find())
+            addresses = frozenset(host.address for host in hosts)
+            if addresses != self._checked:
+                refuse_misplaced(host.address for host in hosts)
+                self._checked = addresses
+            return HostsSeen(hosts)
+        except (DiscoveryError, MisplacedAddress) as error:
             return DiscoveryFailed(str(error))
         except Exception as error:  # noqa: BLE001  somebody wrote it, and a thread that ends looks no more
-            return DiscoveryFailed(f"{type(self._discovery).__qualname__} failed: {type(error).__name__}: {error}")
+            told = raised_by(error) or f"{type(error).__name__}: {error}"
+            return DiscoveryFailed(f"{type(self._discovery).__qualname__} failed: {told}")

@@ -14,6 +14,7 @@ import sys
 from importlib import import_module
 
 from ..code_closure import OWN_PACKAGES
+from ..console import guard_streams, open_descriptors
 from . import process
 from .hardening import allow_inspection, name_process, refuse_inspection, wake_when_orphaned
 
@@ -29,6 +30,8 @@ def main() -> None:
     of the job's channel, recorder and output. The answer is decimal, and negative where an error kept it from being forked. The
     process is a child of whoever adopts orphans here, which is the agent, and leads a session.
     """
+    open_descriptors()  # before descriptors of jobs come, which would get the numbers that are free
+    guard_streams()
     refuse_inspection()
     wake_when_orphaned()
     name_process(_NAME)

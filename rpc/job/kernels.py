@@ -1,13 +1,15 @@
-"""The sets of BLAS kernels that job processes may have: what an agent tells of them, and which one a job gets.
+"""The sets of BLAS kernels that job processes may have: the sets that an agent offers, and the choice of one for a job.
 
-OpenBLAS takes its kernels by the CPU while it is loaded, so only who starts a process chooses. Sets differ in the last bits, so
-all processes of a job have the same one.
+OpenBLAS takes its kernels by the CPU while it is loaded, so the program that starts a process chooses. Sets differ in the last
+bits, so all processes of a job have the same one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
+
+from ..logs import SUBMIT_LOGGER, get_logger
 
 if TYPE_CHECKING:
     from network.controller import Controller
@@ -18,8 +20,6 @@ HASWELL: Final = "Haswell"
 """The kernels for AVX2, which CPUs with AVX-512 can have as well."""
 CAP: Final = "kernels"
 """The name under which an agent tells, when it is connected to, of the sets that its job processes may have."""
-SWITCH: Final = "PSGD_KERNEL_PROBE"
-"""The variable that turns the measurement of kernels off, where it is `off`."""
 _VARIABLE: Final = "OPENBLAS_CORETYPE"
 _FEATURES: Final = "NPY_DISABLE_CPU_FEATURES"
 KERNEL_VARIABLES: Final = (_VARIABLE, _FEATURES)
@@ -28,44 +28,45 @@ _BEYOND_AVX2: Final = (
     *("X86_V4", "AVX512F", "AVX512CD", "AVX512_SKX", "AVX512_CLX", "AVX512_CNL", "AVX512_ICL", "AVX512_SPR"),
     *("AVX512_KNL", "AVX512_KNM"),  # NumPy passes over names that its build or the CPU does not have
 )
-_BETTER: Final = 1.08  # times of the same set differ by 2 to 7 % from one measurement to the next under load
 _MOST_SETS: Final = 8
-
-Times = Mapping[str, int]
-"""Microseconds of some products of matrices, by the set of kernels; that which the library takes by itself comes first."""
-
-
-def as_cap(times: Times) -> str:
-    return " ".join(f"{name}={microseconds}" for name, microseconds in times.items())
-
-
-def from_cap(value: object) -> dict[str, int]:
-    """What `as_cap` was given; nothing where an agent tells nothing, or what cannot be understood."""
-    pairs = [part.split("=") for part in value.split()] if isinstance(value, str) else []
-    if len(pairs) > _MOST_SETS or not all(len(pair) == 2 and pair[0].isalnum() and _is_count(pair[1]) for pair in pairs):
-        return {}
-    return {name: int(microseconds) for name, microseconds in pairs}
+_log = get_logger(SUBMIT_LOGGER)
+SKYLAKEX: Final = "SkylakeX"
+"""The kernels for AVX-512, which OpenBLAS takes by itself on a CPU with it."""
+_ORDER: Final = (SKYLAKEX, HASWELL)
+"""The order of preference: a CPU can run each set of which it has the instructions, and the first is for the newest CPUs."""
+BITS: Final = (PORTABLE, *_ORDER)
+"""The bits that a job may ask for."""
 
 
-def _is_count(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 12
+def as_cap(sets: Iterable[str]) -> str:
+    """Return the value of `CAP` for an agent whose job processes may have these sets."""
+    return " ".join(sets)
 
 
-def choose(offers: Iterable[Times]) -> str:
-    """The set for a job on hosts with these `offers`: of those that all have, the fastest for all together, but the library's
-    own where another one gains less than 8 %. Where they have none in common "", each its own.
+def from_cap(value: object) -> tuple[str, ...]:
+    """Return the sets that a value of `CAP` names; none where the agent names none, or the value has another form."""
+    sets = tuple(value.split()) if isinstance(value, str) else ()
+    return sets if len(sets) <= _MOST_SETS and all(name.isascii() and name.isalnum() for name in sets) else ()
+
+
+def choose(offers: Iterable[Iterable[str]]) -> str:
+    """Return the set for a job on hosts with these `offers`: the first of a fixed order that all have.
+
+    The order is that of the names here, newest CPUs first, then names that only the environment of an agent gives, by
+    alphabet. So the choice depends on the hosts alone. "" where they have none in common: each process has its library's own.
     """
-    first, *others = [*offers] or [{}]
-    totals = {name: first[name] + sum(offer[name] for offer in others) for name in first if all(name in o for o in others)}
-    if not totals:
-        return ""
-    own, best = next(iter(totals)), min(totals, key=totals.__getitem__)
-    return best if totals[own] > _BETTER * totals[best] else own
+    first, *others = [set(offer) for offer in offers] or [set[str]()]
+    common = first.intersection(*others)
+    return min(common, key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name), default="")
 
 
 def common_kernels(com: Controller) -> str:
-    """The set for a job on the agents that `com` is connected with."""
-    return choose(from_cap(session.caps.get(CAP)) for session in com.sessions.values())
+    """Return the set for a job on the agents that `com` is connected with; the log names it where their offers differ."""
+    offers = [from_cap(session.caps.get(CAP)) for session in com.sessions.values()]
+    chosen = choose(offers)
+    if chosen and len(set(offers)) > 1:
+        _log.info("BLAS kernels of all nodes: %s, the first of %s that each of them has.", chosen, ", ".join(_ORDER))
+    return chosen
 
 
 def kernel_variables(kernels: str) -> dict[str, str]:

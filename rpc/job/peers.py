@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,6 +17,7 @@ from network.transport import busy_poll
 from ..dialing import dial_processes
 from ..identity import host_name, process_name
 from ..liveness.limits import CALL_SECONDS, MEET_SECONDS, SUSPECT_SECONDS
+from ..processors import usable_cores
 
 _LOOK_SECONDS = 0.05
 
@@ -183,7 +183,6 @@ def look_if_cores_suffice(controller: Controller, places: Iterable[Sequence[str]
     `places` are [address, host, path] of all processes that work together, this one included.
     """
     here = sum(host == host_name() for _, host, _ in places)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if here <= cores:
+    if here <= usable_cores():
         controller.use_wait(busy_poll(LOOKING_SECONDS))
         controller.look_seconds = LOOKING_SECONDS

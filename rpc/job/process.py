@@ -32,15 +32,17 @@ from network.transport import wait_sockets
 
 from .. import monitor, shipping
 from ..communication import Communication
+from ..console import open_descriptors
 from ..dialing import connect_seconds, dial_processes
 from ..errors import ROLLED_BACK, JobAborted
 from ..executable import AbsExecutable, ReplyPackage, content_of
 from ..files import RESULT_FILE, when_there_is_room, write_result
+from ..forks import OwnProcess, catch, close_in_children
 from ..liveness.limits import BEGIN_SECONDS, LINGER_SECONDS
 from ..liveness.recorder import SIZE, STACK_SIGNAL, Kind, Recorder
 from ..logs import CleanFormatter, get_logger
 from ..machine import Tick
-from ..messages import TO_JOB_PROCESS, Advanced, Answers, Asks, Begin, Load, Loaded, Prepared, Reached, SecurityEvent
+from ..messages import TO_JOB_PROCESS, Advanced, Answers, Asks, Begin, DoCommit, Load, Loaded, Prepared, Reached, SecurityEvent
 from ..places import without_places
 from ..process_channel import ProcessChannel
 from . import rendezvous
@@ -68,6 +70,7 @@ class JobProcess:
         self.controller = Controller(begin.node, {})
         self.acceptor = JobAcceptor(channel, begin, self.controller.admit, self.halt, self.controller.lose)
         self.executable: AbsExecutable | None = None
+        self._process = OwnProcess()
         self._sources: list[str] = []
 
     def halt(self, reason: str) -> None:
@@ -76,13 +79,15 @@ class JobProcess:
 
     def run(self) -> None:
         """Everything; the outcome goes to the agent, whatever happens."""
-        self.acceptor.start()
         problem: BaseException | None = None
         try:
+            self.acceptor.start()
             self.output.mkdir(mode=0o700, exist_ok=True)
             self._execute()
         except BaseException as error:  # noqa: BLE001  an executor may raise anything, SystemExit included
             problem = error
+        if not self._process.is_here:  # user code has forked this process, and it has come back
+            raise problem or SystemExit(0)
         state, detail = outcome_of(problem)
         if problem is not None:
             self.logger.log(logging.WARNING if state == "stopped" else logging.ERROR, "%s", detail)
@@ -114,6 +119,7 @@ class JobProcess:
         self._satisfy(executable, code)
         code.send(Prepared())
         executable.prepare()
+        code.receive(DoCommit)
         self._meet(load, executable, code.check)
         code.close()
         com = self._communication(load)
@@ -269,6 +275,7 @@ def main() -> None:
 
 def run_job(channel_descriptor: int, memory: int) -> None:
     """Run the job that the agent tells of over the channel, with a recorder in its memory, and end this process."""
+    open_descriptors()
     name_process(NAME)
     faulthandler.enable()
     set_limits()
@@ -283,13 +290,15 @@ def run_job(channel_descriptor: int, memory: int) -> None:
     recorder = open_recorder(memory)
     monitor.attach(recorder)
     channel = ProcessChannel(socket.socket(fileno=channel_descriptor), TO_JOB_PROCESS)
+    close_in_children(channel)
+    os.register_at_fork(after_in_child=_leave_recorder)
     wait_sockets([channel.sock], [], BEGIN_SECONDS)
     received = channel.receive()
     if received is None or not isinstance(received[0], Begin):
         sys.exit(ORPHANED)
     process = JobProcess(channel, received[0], recorder)
     # a scheduler that wants its machines back sends this to every process; the executor ends as if it had been stopped
-    signal.signal(signal.SIGTERM, lambda *_: process.halt("Its process was sent SIGTERM."))
+    catch(signal.SIGTERM, lambda *_: process.halt("Its process was sent SIGTERM."))
     process.logger.info(
         "Job %s (%s), node %s, attempt %s, pid %s, Python %s, version %s, BLAS threads %s.",
         process.begin.job,
@@ -305,6 +314,12 @@ def run_job(channel_descriptor: int, memory: int) -> None:
     sys.stdout.flush()
     end_descendants()
     os._exit(0)  # the report is out and the logs are flushed; tearing the interpreter down would only keep the node busy
+
+
+def _leave_recorder() -> None:
+    """In a process that user code has forked: the signals of life and the stacks in that memory are those of the job."""
+    monitor.detach()
+    faulthandler.unregister(STACK_SIGNAL)
 
 
 def open_recorder(descriptor: int) -> Recorder:

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import FrameType
 
-from ..code_closure import OWN_PACKAGES, is_user_file
+from ..code_closure import OWN_PACKAGES
 from ..errors import JobAborted
 from ..executable import AbsExecutable
 from ..files import RESULT_FILE, is_safe_name
 from ..messages import Reached
+from ..process_limit import limit_met
+from ..user_code import formatted, is_users, note
 
 DETAIL_BYTES = 48 << 10  # of a traceback, its end; with the file names it fits into one packet to the agent
 MOST_FILES = 300  # more than an agent hands out, so that it can say that there are too many
 _NAME_BYTES = 48 << 10
 _OWN_FOLDERS = tuple(os.path.join(Path(__file__).resolve().parents[2], name, "") for name in OWN_PACKAGES)
+_SPAWNED = (
+    "what a spawned process runs belongs into a module that is installed on the workers, where the process can import it; a "
+    "process of the start method 'fork' runs any function"
+)
 _SHORTENED = "Traceback (most recent call last); the frames of Parallel-SGD are in the node's log:"
 
 
@@ -30,7 +36,23 @@ def outcome_of(error: BaseException | None) -> tuple[str, str]:
         return "stopped", str(error)
     if isinstance(error, SystemExit) and error.code in (None, 0):
         return "failed", "The executor called sys.exit() before its work was done."
-    return "failed", "".join(traceback.format_exception(error))
+    limit = limit_met(error)
+    add_remedy(error)
+    if limit and not users_traceback(error):
+        return "failed", f"The job process may start {limit}."
+    note(error)
+    return "failed", formatted(traceback.TracebackException.from_exception(error), error)
+
+
+def add_remedy(error: BaseException) -> None:
+    """Add the remedy to an error of user code that names none: of a spawned process, or of a thread that cannot be started."""
+    kind = type(error)
+    if (kind.__module__, kind.__name__) == ("_pickle", "PicklingError") and re.match(
+        r"Can't pickle <(function|class) ", str(error)
+    ):
+        error.args = (f"{error}; {_SPAWNED}",)
+    elif kind is RuntimeError and (limit := limit_met(error)):
+        error.args = (f"{error}: {limit}",)
 
 
 def shown_to_submitter(state: str, detail: str, error: BaseException | None) -> str:
@@ -43,12 +65,12 @@ def shown_to_submitter(state: str, detail: str, error: BaseException | None) -> 
 
 def users_traceback(error: BaseException) -> str:
     """The traceback of an error without the frames of Parallel-SGD, "" where none is of the user's own code."""
-    if not any(map(_is_users, traceback.walk_tb(error.__traceback__))):
+    if not any(is_users(frame) for frame, _ in traceback.walk_tb(error.__traceback__)):
         return ""
     found = traceback.TracebackException.from_exception(error)
     for each in _chain(found):
         each.stack[:] = [frame for frame in each.stack if not _is_own(frame)]
-    return "".join(found.format())
+    return formatted(found, error)
 
 
 def _chain(error: traceback.TracebackException) -> Iterator[traceback.TracebackException]:
@@ -57,13 +79,6 @@ def _chain(error: traceback.TracebackException) -> Iterator[traceback.TracebackE
     for each in (error.__cause__, error.__context__, *(getattr(error, "exceptions", None) or ())):
         if each is not None:
             yield from _chain(each)
-
-
-def _is_users(step: tuple[FrameType, int]) -> bool:
-    """Whether the code is the user's. What dataclasses write for ours stands in no file; its module tells whose it is."""
-    frame, _ = step
-    module = str(frame.f_globals.get("__name__"))
-    return is_user_file(frame.f_code.co_filename) and module.partition(".")[0] not in OWN_PACKAGES
 
 
 def _is_own(frame: traceback.FrameSummary) -> bool:

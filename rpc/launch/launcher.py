@@ -22,7 +22,7 @@ from network.errors import TimedOut
 from network.names import did_you_mean
 from network.nodes import Address
 
-from ..job.kernels import SWITCH
+from ..forks import close_in_children
 
 L = TypeVar("L", bound="Launcher")
 Found = TypeVar("Found")
@@ -111,12 +111,14 @@ def agent_options(listen: str, slots: int, log_level: str, *more: str) -> list[s
 
 
 def start_agent(options: Sequence[str], folder: Path, stderr: IO[bytes] | None = None) -> subprocess.Popen[bytes]:
-    """An agent beside this process, which works in `folder`; the end of its standard input tells it that we are gone.
+    """Start an agent beside this process, which works in `folder`; the end of its standard input tells it that we are gone.
+
+    Its jobs have the BLAS kernels that this process has, so that results here and there have equal bits.
 
     Raises: OSError.
     """
-    return subprocess.Popen(
-        [sys.executable, "-m", "rpc.agent.cli", *options],
+    agent = subprocess.Popen(
+        [sys.executable, "-m", "rpc.agent.cli", "--own-kernels", *options],
         cwd=folder,
         env=agent_environment(),
         stdin=subprocess.PIPE,
@@ -124,15 +126,14 @@ def start_agent(options: Sequence[str], folder: Path, stderr: IO[bytes] | None =
         stderr=stderr,
         start_new_session=True,  # Ctrl-C at the terminal is for the program, which then ends its agents
     )
+    if agent.stdin is not None:
+        close_in_children(agent.stdin)
+    return agent
 
 
 def agent_environment() -> dict[str, str]:
-    """Ours without settings meant for other agents; this project can be imported from wherever it is.
-
-    Its jobs have the kernels that this process has: who computes here and there compares the bits.
-    """
+    """Return our environment without settings meant for other agents; this project can be imported from wherever it is."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PSGD_") or name == "PSGD_DATA"}
-    kept[SWITCH] = os.environ.get(SWITCH, "off")
     root = Path(network.__file__).resolve().parent.parent
     paths = [os.path.abspath(path) for path in kept.get("PYTHONPATH", "").split(os.pathsep) if path]
     kept["PYTHONPATH"] = os.pathsep.join([str(root), *paths])

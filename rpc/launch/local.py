@@ -16,8 +16,10 @@ from network.key_files import create_key_file
 from network.nodes import Address
 
 from ..agent.store import PLACED
+from ..forks import OwnProcess
 from ..liveness.limits import PER_NODE_SECONDS
 from ..logs import SUBMIT_LOGGER, get_logger
+from ..process_limit import limit_met
 from ..submit.terminal import Interrupts, telling
 from .launcher import KeyFile, Launcher, Offer, agent_options, checked_count, end_agents, start_agent
 
@@ -71,12 +73,14 @@ def local_agents(
     checked_count("local_agents", count)
     works = None if work_dir is None else _checked_work_dir(work_dir)
     directory = Path(tempfile.mkdtemp(prefix="psgd-"))
+    process = OwnProcess()
     agents: list[subprocess.Popen[bytes]] = []
     try:
         key_file = directory / "key"
         create_key_file(key_file)
         with telling("The start of local workers", get_logger(SUBMIT_LOGGER)):
-            with Interrupts() as interrupts:  # none comes between the start of an agent and the list of those to be ended
+            # no Ctrl-C comes between the start of an agent and the list of those to be ended
+            with Interrupts() as interrupts, _telling_limit():
                 while len(agents) < count and not interrupts.noted:
                     options = agent_options("127.0.0.1", slots, log_level, "--key-file", str(key_file))
                     options += ["--work-dir", str(_work_dir(works or directory, len(agents)))]
@@ -87,8 +91,9 @@ def local_agents(
             addresses = _await_addresses(directory, agents)
         yield LocalAgents(addresses, key_file, [agent.pid for agent in agents], works or directory, works is not None)
     finally:
-        end_agents(agents, END_SECONDS)
-        shutil.rmtree(directory, ignore_errors=True)
+        if process.is_here:
+            end_agents(agents, END_SECONDS)
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 class LocalLauncher(Launcher):
@@ -121,6 +126,17 @@ def offer(where: str, key_file: KeyFile, wait: float | None) -> Offer:
     if not (where.isascii() and where.isdigit()):
         raise ValueError(f"The launcher 'local' needs a number of workers, as in local:4, got {where!r}.")
     return Offer(LocalLauncher(), checked_count("local launcher", int(where)))
+
+
+@contextlib.contextmanager
+def _telling_limit() -> Iterator[None]:
+    """Raises: NetworkError where no more processes may be started."""
+    try:
+        yield
+    except OSError as error:
+        if not (problem := limit_met(error)):
+            raise
+        raise NetworkError(f"The local workers cannot be started: {problem}.") from error
 
 
 def _work_dir(directory: Path, number: int) -> Path:

@@ -2,9 +2,14 @@
 
 Agents send heartbeats; one that has sent none for `SILENT_SECONDS`, once all nodes run, is silent, whatever its connection
 says. A host that hears nothing is found so, too: what it sends is not confirmed to it, so its system sends the first
-heartbeat again and again, and no further one. When all that still train wait for their peers, longer than a step may take and
-without a byte, nobody will go on: a deadlock, unless messages were sent that have not come: then the link that swallows them
-is dead.
+heartbeat again and again, and no further one. When all processes that are there wait for their peers, longer than a step may
+take and without a byte, nobody will go on: a deadlock, unless messages were sent that have not come: then the link that
+swallows them is dead.
+
+Heartbeats of different nodes say what was at different moments, so together they prove something only of a moment that all of
+them have seen. A heartbeat is at most `SILENT_SECONDS` old when it comes, for the agent of an older one is silent. So a node is
+known to have waited from the moment that its last heartbeat gives (counted back from when that came) until `SILENT_SECONDS`
+before it came, and nodes wait in vain when those times have a moment in common, after the last end that is known of.
 """
 
 from __future__ import annotations
@@ -17,11 +22,10 @@ from typing import Final, NamedTuple
 from ..messages import Notice, Operation, Verdict
 from ..verdict import in_causal_order
 from .heartbeat import Heartbeat, HeartbeatTable
-from .limits import SILENT_SECONDS, STARTING_SILENT_SECONDS, STOPPED_SECONDS, SUSPECT_SECONDS, Phase
+from .limits import SILENT_SECONDS, STARTING_SILENT_SECONDS, Phase
 
 LIVENESS_MESSAGES = (Heartbeat, Notice, Verdict)
 _NOBODY: Final = MappingProxyType[int, str]({})
-_BEGINNING_SECONDS: Final = STOPPED_SECONDS + SUSPECT_SECONDS
 _TRAINING = (Phase.START, Phase.STEP, Phase.BETWEEN, Phase.SAVE)
 
 
@@ -46,7 +50,7 @@ class ClusterMonitor:
         self._starting = HeartbeatTable((), STARTING_SILENT_SECONDS, 0.0)  # until all run
         self._running: HeartbeatTable | None = None  # from then on
         self._nodes: frozenset[int] = frozenset()  # that run
-        self._fresh: set[int] = set()  # heard since the round began and a node ended: then those that waited may go on
+        self._changed = 0.0  # when the round began, a node ended, or we woke: those that waited before may go on since
         self._settled = False  # somebody has failed: what the others wait for is known
         self._last_heartbeats: dict[int, Heartbeat] = {}  # the last of each node that has not ended, and
         self._heard_at: dict[int, float] = {}  # when it came
@@ -99,8 +103,8 @@ class ClusterMonitor:
         self._nodes = frozenset(nodes)
         self._starting = HeartbeatTable((), STARTING_SILENT_SECONDS, now)
         self._running = HeartbeatTable(self._nodes, SILENT_SECONDS, now)
+        self._changed = now
         if anew:
-            self._fresh.clear()
             self._ended.clear()
         for node in self._ended:  # while others were starting: their agents send no heartbeats any more
             self._running.forget(node)
@@ -115,19 +119,18 @@ class ClusterMonitor:
         elif isinstance(told, Heartbeat):
             if node not in self._ended:  # else it was on its way when the end was told
                 self._last_heartbeats[node], self._heard_at[node] = told, now
-                self._fresh.add(node)
                 if self._running is not None:
                     self._running.hear(node, now)
         elif isinstance(told, Notice):
             self._logger.warning("%s", told.describe())
         else:
-            self._note(told)
+            self._note(told, now)
 
-    def ended(self, node: int, well: bool) -> None:
-        """The job has ended on `node`, or its agent is gone."""
+    def ended(self, node: int, well: bool, now: float) -> None:
+        """Note that the job has ended on `node`, `well` or not, or that its agent is gone."""
         self._last_heartbeats.pop(node, None)
         self._ended[node] = well
-        self._fresh.clear()
+        self._changed = now
         self._settled = self._settled or not well
         for table in (self._starting, self._running):
             if table is not None:
@@ -160,19 +163,27 @@ class ClusterMonitor:
         words = "No heartbeat came from its agent, though its connection stands: the host or the network is gone. "
         words += "Where it was, its last heartbeat said."
         silent = [self._verdict("silent", node, seconds, words) for node, seconds in self._running.look(now)]
+        if self._running.was_late:
+            self._changed = now  # heartbeats that come now may be as old as we slept
         found = silent or self._waits_in_vain()
         for verdict in found:
-            self._note(verdict)
+            self._note(verdict, now)
         return found
 
     def _waits_in_vain(self) -> list[Verdict]:
-        """The verdicts when all that still train wait, and nothing explains it."""
-        last = {node: self._last_heartbeats[node] for node in self._nodes & self._fresh}
+        """Return the verdicts when all processes that are there wait at the same moment, and nothing explains it.
+
+        One that does not signal, or has finished its training, may work for those that wait, too.
+        """
+        there = self._nodes - self._ended.keys()
+        last = {node: self._last_heartbeats[node] for node in there if node in self._last_heartbeats}
         training = [heartbeat for heartbeat in last.values() if heartbeat.phase in _TRAINING]
-        unheard = self._nodes - self._ended.keys() - last.keys()
-        if any(heartbeat.phase == Phase.UNWATCHED and heartbeat.seconds <= _BEGINNING_SECONDS for heartbeat in last.values()):
-            return []  # the others wait for who has not begun yet; of one that never does its agent tells
-        if self._settled or unheard or not training or any(heartbeat.waiting <= heartbeat.limit for heartbeat in training):
+        if self._settled or not training or len(last) < len(there):
+            return []
+        if any(heartbeat.waiting <= heartbeat.limit for heartbeat in last.values()):
+            return []
+        moved = max(self._heard_at[node] - heartbeat.waiting for node, heartbeat in last.items())
+        if min(self._heard_at[node] for node in last) - SILENT_SECONDS <= max(moved, self._changed):
             return []
         self._settled = True
         found = []
@@ -187,7 +198,7 @@ class ClusterMonitor:
         words = f"All that train wait, and no byte comes: nodes {names}."
         return [self._verdict("deadlock", longest.node, longest.waiting, words)]
 
-    def _note(self, verdict: Verdict) -> None:
+    def _note(self, verdict: Verdict, now: float) -> None:
         self.verdicts.append(verdict)
         reported = verdict.kind in ("crashed", "exited")  # the traceback comes with the state of the node
         told = verdict.summary if reported else verdict.describe()
@@ -197,7 +208,7 @@ class ClusterMonitor:
         else:
             self.tell_of_bystander(told)
         if verdict.kind not in ("deadlock", "cut"):  # whose processes are there, and will say how they end
-            self.ended(verdict.node, False)
+            self.ended(verdict.node, False, now)
 
     def _verdict(self, kind: str, node: int, seconds: float, detail: str) -> Verdict:
         unknown = Heartbeat(self._job, node, self._attempt, "an unknown host", 0, Phase.UNWATCHED.value, 0, 0, 0.0, 0.0, 0.0)

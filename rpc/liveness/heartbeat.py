@@ -106,12 +106,12 @@ def process_status(pid: int) -> ProcessStatus:
 
 class HeartbeatTable:
     """Nodes that are silent for more than `limit` seconds are found by `look`, within `LOOK_SECONDS` if that is called by
-    `deadline`."""
+    `deadline`. `was_late` tells whether the last look came much too late."""
 
     def __init__(self, nodes: Iterable[int], limit: float, now: float) -> None:
         self._limit = limit
         self._heard = dict.fromkeys(nodes, now)
-        self._looked = now
+        self._looked, self.was_late = now, False
 
     @property
     def deadline(self) -> float | None:
@@ -134,7 +134,8 @@ class HeartbeatTable:
         """The nodes that are silent, and for how many seconds; they are forgotten. All that came before `now` was heard."""
         late = now - self._looked - LOOK_SECONDS
         self._looked = now
-        if late > LATE_SECONDS:
+        self.was_late = late > LATE_SECONDS
+        if self.was_late:
             self._heard = {node: min(now, heard + late) for node, heard in self._heard.items()}
         silent = [(node, now - heard) for node, heard in sorted(self._heard.items()) if now - heard > self._limit]
         for node, _ in silent:

@@ -40,8 +40,8 @@ LEAST_SILENCE, MOST_SECONDS = 0.1, 86400.0
 """Bounds of what a job may ask for: who is told to watch more closely than it can look would see ghosts."""
 WARN_AT = 0.5  # of the limit
 WAITING_SECONDS = 0.5  # since the last sign of who waits for others, who shows one twice as often (`network.controller`)
-QUIET_SECONDS = 0.2  # a wait of a process that lasted so long has brought nothing
 STOPPED_SECONDS = 8.0  # for which a signal may stop a process before its executor starts, and those of a `ClusterExecutor`
+APART_SECONDS = 0.2  # between two waits of a process that are not one: it has worked meanwhile
 RECOVERY_SECONDS = 0.1  # from one look at a process that was warned of to the next
 LEAST_LOOK_SECONDS = 0.02  # from one look at any process to the next
 STACK_SECONDS, STACK_LOOK_SECONDS = 0.3, 0.02

@@ -17,6 +17,7 @@ from ..messages import CanCommit, Notice, Operation, Verdict
 from ..verdict import LOG_LINES
 from .heartbeat import Place, Pulse, process_status
 from .limits import (
+    LATE_SECONDS,
     LEAST_LOOK_SECONDS,
     RECOVERY_SECONDS,
     STACK_LOOK_SECONDS,
@@ -26,7 +27,7 @@ from .limits import (
     Phase,
 )
 from .recorder import STACK_SIGNAL, Reader, Signal
-from .stall_detector import Declare, Signs, StallDetector, Warn, Withdraw
+from .stall_detector import Declare, Signs, StallDetector, Unseen, Warn, Withdraw
 
 _MOST_READ = 64  # signals per look: the newest of a fast program tell all that matters
 _MOST_TRACE = 16 << 10
@@ -45,7 +46,7 @@ class ProcessMonitor:
         self._watch = StallDetector(Limits(order.stall, order.begin, order.between, order.save), now)
         self._pulse = Pulse(order.job, order.node, order.attempt, self._watch, reader, now)
         self._pid = 0
-        self.deadline = now
+        self.deadline = self._looked = now
         self._declared: Declare | None = None
         self._dump: StackDump | None = None
         self.verdict: Verdict | None = None
@@ -63,7 +64,7 @@ class ProcessMonitor:
         if self._pulse.stopped >= STOPPED_SECONDS:
             self.condemned = f"Its process was stopped by a signal (state T) for {STOPPED_SECONDS:g} s."
         told = self._pulse.heartbeat(self._place, now, seen)
-        self.deadline = self._pulse.due
+        self.deadline, self._looked = self._pulse.due, now
         return [told]
 
     def look(self, now: float, leaving: bool = False) -> list[Operation]:
@@ -77,7 +78,7 @@ class ProcessMonitor:
         told = [] if leaving else self._watch_over(now)
         if now >= self._pulse.due:
             told.insert(0, self._pulse.heartbeat(self._place, now))
-        self.deadline = self._pulse.due if leaving else self._next_look(now)
+        self.deadline, self._looked = self._pulse.due if leaving else self._next_look(now), now
         return told
 
     def farewell(self, now: float) -> list[Operation]:
@@ -103,6 +104,8 @@ class ProcessMonitor:
         signs = self._reader.signs(now)  # before the signals: a sign is no older than the signal before it
         actions = self.catch_up(now)
         actions += watch.handle(Signs(*signs), now)
+        if now - self.deadline > LATE_SECONDS:
+            watch.handle(Unseen(now - self._looked), now)
         return actions + watch.handle(Tick(), now)
 
     def _look_if_stopped(self, now: float) -> None:

@@ -3,8 +3,8 @@
 The agent makes it and the process inherits it. A signal is an entry in a ring; nothing is sent and nobody is woken. What lies
 behind the ring is the stack that the process writes when it is asked where it is (see `rpc.job.process`).
 
-header   8 bytes magic, u64 entries written so far, f64 last sign of life, f64 last time that bytes came or went, u64 the piece
-         of work that was begun last, from 1, by a count of the program's own
+header   8 bytes magic, u64 entries written so far, f64 last sign of life, f64 last time that bytes came or went, or work
+         ended in a wait, u64 the piece of work that was begun last, from 1, by a count of the program's own
 entry    u64 number, f64 time, u32 kind, u32 epoch, u64 batch; entry n lies at place n modulo CAPACITY
 links    u64 how many, and for each i64 peer, u64 messages sent to it, u64 messages that came from it; after a wait in vain
 
@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from .limits import QUIET_SECONDS
+from .limits import APART_SECONDS
 
 CAPACITY = 4096
 STACK_SIGNAL = signal.SIGUSR1
@@ -37,7 +37,7 @@ MOST_WORK = 1 << 40
 _MAGIC = b"PSGDrec1"
 _HEADER = struct.Struct("=8sQdd")
 _ENTRY = struct.Struct("=QdIIQ")
-_COUNT, _LIFE, _LIVES = struct.Struct("=Q"), struct.Struct("=d"), struct.Struct("=dd")
+_COUNT, _LIVES = struct.Struct("=Q"), struct.Struct("=dd")
 _COUNT_AT, _LIFE_AT, _WORK_AT = 8, 16, 32
 _RING_AT = 64
 MOST_LINKS = 256
@@ -101,7 +101,8 @@ class Recorder:
         self._memory = mmap.mmap(descriptor, SIZE)
         self._clock = clock
         self._written = 0
-        self._waiting_since = self._moved = clock()
+        self._moved = clock()
+        self._worked_since: float | None = self._moved  # None while it waits
         _HEADER.pack_into(self._memory, 0, _MAGIC, 0, self._moved, self._moved)
 
     def note(self, kind: int, epoch: int, batch: int) -> None:
@@ -120,14 +121,20 @@ class Recorder:
         _COUNT.pack_into(memory, _COUNT_AT, number + 1)  # after the entry: what is counted is complete
 
     def waits(self) -> None:
-        """The process begins, or goes on, to wait for its peers: it lives."""
-        self._waiting_since = now = self._clock()
-        _LIFE.pack_into(self._memory, _LIFE_AT, now)
+        """Note that the process lives, and begins or goes on to wait for its peers.
 
-    def resumes(self) -> None:
-        """The wait is over, for now; a short one was ended by bytes."""
+        It goes on if it has hardly worked since it waited last. Else the wait begins here: work is no time without a byte.
+        """
         now = self._clock()
-        if now - self._waiting_since < QUIET_SECONDS:
+        if self._worked_since is not None and now - self._worked_since > APART_SECONDS:
+            self._moved = now
+        self._worked_since = None
+        _LIVES.pack_into(self._memory, _LIFE_AT, now, self._moved)
+
+    def resumes(self, moved: bool) -> None:
+        """Note that the wait is over, for now; `moved` tells whether bytes have come or gone."""
+        now = self._worked_since = self._clock()
+        if moved:
             self._moved = now
         elif self.links is not None:
             self._write_links(self.links())

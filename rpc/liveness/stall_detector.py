@@ -7,8 +7,9 @@ between     from END to the next BEGIN: validation, shuffling
 save        from SAVE_BEGIN to SAVE_END, and from an EPOCH that comes within a step to the END of that step
 ended       after TRAIN_END nobody watches any more
 
-A process that waits for its peers and shows it is not stuck, whoever it waits for is: silence counts from the last signal or
-from the last sign of life while it waited, whichever is later. One that is stopped while it waits shows no more signs.
+A process that waits for its peers and shows it is not stuck, but the one that it waits for is: silence counts from the last
+signal or from the last sign of life while it waited, whichever is later. One that is stopped while it waits shows no signs.
+Time in which the agent did not look (`Unseen`) is no silence: the whole machine may have been suspended.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..machine import Machine, Tick
-from .limits import LATE_SECONDS, WAITING_SECONDS, WARN_AT, Limits, Phase, RecentSteps
+from .limits import WAITING_SECONDS, WARN_AT, Limits, Phase, RecentSteps
 from .recorder import Kind, Signal
 
 _BEGINNINGS = (Kind.STARTED, Kind.BEGIN, Kind.TRAIN_END)
@@ -28,6 +29,13 @@ class Signs:
 
     alive: float
     moved: float
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """The last `seconds`, in which the agent should have looked and did not; what it has found then was handed over before."""
+
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -70,7 +78,6 @@ class StallDetector(Machine):
         self._step_begun: float | None = None
         self._whole = False  # the step is nothing but a step, so its duration counts
         self._warned_of: float | None = None  # since when the silence lasted that was warned of
-        self._not_before = 0.0
 
     # ---- what it knows
 
@@ -96,7 +103,7 @@ class StallDetector(Machine):
         limit = self.limit
         if limit is None:
             return None
-        return max(self._not_before, self.silent_since + limit * (1.0 if self.warned else WARN_AT))
+        return self.silent_since + limit * (1.0 if self.warned else WARN_AT)
 
     def seconds(self, now: float) -> float:
         return max(0.0, now - self._since)
@@ -115,6 +122,8 @@ class StallDetector(Machine):
         if isinstance(event, Signs):
             self._alive, self._moved = max(self._alive, event.alive), max(self._moved, event.moved)
             return self._recovered()
+        if isinstance(event, Unseen):
+            return self._excuse(event.seconds, now)
         if isinstance(event, Tick):
             return self._on_tick(now)
         raise self._impossible(event)
@@ -151,15 +160,20 @@ class StallDetector(Machine):
         self._warned_of = None
         return [Withdraw(self.phase, self.epoch, self.batch, alive - since)]
 
+    def _excuse(self, seconds: float, now: float) -> list[object]:
+        """Count all that is known as so much later, but no later than `now`."""
+        self._since = min(now, self._since + seconds)
+        # 0 stands for never
+        self._alive, self._moved = (moment and min(now, moment + seconds) for moment in (self._alive, self._moved))
+        self._warned_of = None if self._warned_of is None else min(now, self._warned_of + seconds)
+        return []
+
     def _on_tick(self, now: float) -> list[object]:
-        limit, deadline = self.limit, self.deadline
-        if limit is None or deadline is None:
-            return []
-        if now - deadline > LATE_SECONDS:
-            self._not_before = now + LATE_SECONDS  # if both were suspended, the process must have a chance to signal first
+        limit = self.limit
+        if limit is None:
             return []
         silent = now - self.silent_since
-        if now > self._not_before and silent > limit:
+        if silent > limit:
             self.declared = True
             return [Declare(self.phase, self.epoch, self.batch, silent, limit)]
         if not self.warned and silent > limit * WARN_AT:

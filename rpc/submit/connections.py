@@ -7,6 +7,7 @@ import socket
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from network.clock import Clock
@@ -16,12 +17,13 @@ from network.errors import ProtocolError
 from network.keys import Key
 from network.nodes import Address
 from network.session import LOOK_SECONDS, Session
-from network.transport import wait_sockets
+from network.transport import SocketLink, wait_sockets
 
 from ..dialing import ProcessDialer
 from ..identity import code_key, host_name, process_name
 from ..logs import clean
 from ..messages import CODE_FROM_JOB, FROM_AGENT, Accepted, CanCommit, Load, Operation, operations
+from ..processors import share_cores
 from ..shipping import Bundle
 
 
@@ -135,6 +137,11 @@ class Connections:
         self._logger.error("%s broke the protocol: %s", self._names[node], clean(str(error)))
         self._agents[node].close()
 
+    def unacknowledged(self, node: int) -> int:
+        """Tell how many bytes for the process of `node` its host has not got, though they were sent again and again."""
+        link = self._processes[node].link if node in self._processes else None
+        return link.unacknowledged if isinstance(link, SocketLink) else 0
+
     def close_processes(self) -> None:
         if self._dialer is not None:
             self._dialer.close()
@@ -162,23 +169,31 @@ class JobMessages:
     """Makes the messages of one job. Every node gets a key for its code; those for talking to each other its agent derives.
 
     `question` is that to the agents, without what differs between nodes and groups. `others` are nodes of the job that are not
-    among `addresses`, and that may call these or be called by them.
+    among `addresses`, and that may call these or be called by them; `cores` is what agents tell of theirs (`rpc.processors`).
     """
 
-    def __init__(self, question: CanCommit, addresses: Mapping[int, Address], cluster: Key, others: Iterable[int] = ()) -> None:
-        self._question, self._addresses = question, addresses
+    def __init__(
+        self,
+        question: CanCommit,
+        addresses: Mapping[int, Address],
+        cluster: Key,
+        others: Iterable[int] = (),
+        cores: Mapping[int, object] = MappingProxyType({}),
+    ) -> None:
+        self._question, self._addresses, self._cores = question, addresses, cores
         self.job, self.attempt = question.job, question.attempt
         self.code_keys = {node: code_key(cluster, question.job, node) for node in addresses}
         self._nodes = {*addresses, *others}
         self._roster: dict[int, list[str]] = {}  # of the nodes that have accepted
 
     def can_commit(self, node: int, group: Sequence[int], prepare_limit: float, module: str) -> CanCommit:
-        host = self._addresses[node].host
+        host, cores = self._addresses[node].host, self._cores.get(node)
+        near = [other for other, address in self._addresses.items() if address.host == host]
         return replace(
             self._question,
             node=node,
             group=list(group),
-            jobs_on_host=sum(address.host == host for address in self._addresses.values()),
+            jobs_on_host=sum(other == node or share_cores(cores, self._cores.get(other)) for other in near),
             prepare_limit=prepare_limit,
             others=sorted(self._nodes.difference(group)),
             module=module,

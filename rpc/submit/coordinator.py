@@ -24,6 +24,7 @@ from ..lease.handoff import Handoff
 from ..liveness.limits import GROUP_SLACK_SECONDS, RETURN_SECONDS, SINGLE_SLACK_SECONDS, START_SECONDS
 from ..logs import HEADLINE, SUBMIT_LOGGER, attach_console, cleaned
 from ..messages import MAX_TEXT, CanCommit, Conclude, Granted, Operation, State, Verdict
+from ..processors import CAP
 from ..shipping import Bundle
 from .completion import EndOfJob, JobOutcome
 from .connections import JobMessages
@@ -52,7 +53,7 @@ class Coordinator(JobOutcome):
         estimate_bandwidth: bytes per second; sets the limit of preCommit.
         logger: where the story of the job is told; default "P-SGD Submit", on stderr unless the program configured logging.
         title: what others see while the job keeps their node busy.
-        blas_threads: BLAS threads of each job process; 0 for the cores of its host divided by the job's nodes there.
+        blas_threads: BLAS threads of each job process; 0 for its share of the cores that its agent may use.
         start_limit: seconds for doCommit.
         directory: where the folder of the run goes, `runs/<title>-<number>/`, with the files of its nodes; or that folder.
         job: id of a job that failed and is tried again; default a new one.
@@ -137,7 +138,8 @@ class Coordinator(JobOutcome):
             standstill=standstill,
             kernels=self.kernels,
         )
-        self._messages = JobMessages(question, com.addresses, com.key, others)
+        cores = {node: session.caps.get(CAP) for node, session in com.sessions.items()}
+        self._messages = JobMessages(question, com.addresses, com.key, others, cores)
         self._display, self._owns_display = display or ProgressDisplay([], self._logger), display is None
         clock = SystemClock()
         run = directory if isinstance(directory, RunFolder) else RunFolder(Path(directory), self.job, title)

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 from network.clock import Clock
 from network.controller import Controller
 from network.errors import PeerLost, ProtocolError
+from network.session import LOOK_SECONDS
 
 from ..errors import InvalidTransition
 from ..files import RESULT_FILE, read_result
 from ..lease.handoff import HandoffTracker
 from ..liveness.cluster_monitor import LIVENESS_MESSAGES, ClusterMonitor
-from ..liveness.limits import AWAKE_SECONDS
+from ..liveness.limits import AWAKE_SECONDS, LATE_SECONDS
 from ..logs import clean
 from ..messages import CODE_FROM_JOB, Fetch, Halted, Lose, Notice, Operation, Progress, State, Stop, Suspect, Tailed
 from ..verdict import is_loss
@@ -162,7 +163,10 @@ class EventLoop:
                 self.hear(event.node, event.operation)
             else:
                 self.groups.take_call(event)
-        self._stepped = self._clock.monotonic()
+        woke = self._clock.monotonic()
+        if woke - self._stepped > LATE_SECONDS + (LOOK_SECONDS if timeout is None else min(max(0.0, timeout), LOOK_SECONDS)):
+            self.groups.excuse(self._stepped)
+        self._stepped = woke
         self.groups.tick()
         for node, reason in self.monitor.missing(self._clock.monotonic()):
             machine = self.groups.machine_of(node)
@@ -207,7 +211,7 @@ class EventLoop:
             self._end_others(gone.node)
             for node in self.running:  # a host that vanishes leaves connections behind on which others would wait
                 self.connections.tell_agent(node, Lose(self._job, gone.node, gone.reason))
-        self.monitor.ended(gone.node, False)
+        self.monitor.ended(gone.node, False, self._clock.monotonic())
         self.downloads.give_up(gone.node, gone.reason)
 
     def hear(self, node: int, operation: Operation) -> None:
@@ -222,8 +226,6 @@ class EventLoop:
         elif isinstance(operation, Tailed):
             if self.tables is not None:
                 self.tables.take(node, operation)
-        elif isinstance(operation, State):
-            self._on_state(machine, node, operation)
         elif isinstance(operation, LIVENESS_MESSAGES):
             self.monitor.take(node, operation, self._clock.monotonic())
             if isinstance(operation, Notice) and (operation.node, operation.attempt) == (node, self._attempt):
@@ -235,7 +237,10 @@ class EventLoop:
                 self.stop(operation.reason, is_wanted=True)
         else:
             try:
-                self.groups.take(machine, node, operation)
+                if isinstance(operation, State):
+                    self._on_state(machine, node, operation)
+                else:
+                    self.groups.take(machine, node, operation)
             except (ProtocolError, InvalidTransition) as error:  # one agent out of turn harms its own node only
                 self.connections.hang_up(node, ProtocolError(f"Node({node}) spoke out of turn: {error}"))
 
@@ -254,7 +259,7 @@ class EventLoop:
             if self._wanted and state.state == "failed" and is_loss(state.detail):
                 state = replace(state, state="stopped")
             lines = state.detail.strip().splitlines()
-            self.monitor.ended(node, state.state == "done")
+            self.monitor.ended(node, state.state == "done", self._clock.monotonic())
             if state.state != "done":
                 self.failures[node] = (state.state, state.detail)
             last = clean(lines[-1]) if lines else "no reason given"

@@ -11,6 +11,7 @@ from typing import Any
 
 from network.clock import Clock
 from network.controller import Controller
+from network.dial import Target, dial_all
 from network.nodes import Address
 
 from ..agent.checks import too_few_slots
@@ -20,10 +21,24 @@ from ..liveness.cluster_monitor import ClusterMonitor
 from ..liveness.limits import EXTRA_SECONDS, START_SECONDS, TAKE_BACK_SECONDS
 from ..logs import clean
 from ..machine import Tick
-from ..messages import MAX_MODULE_NAME, Abort, Accepted, Answers, Asks, Heartbeat, Loaded, Operation, Prepared, Refused
+from ..messages import (
+    MAX_MODULE_NAME,
+    Abort,
+    Accepted,
+    Answers,
+    Asks,
+    DoCommit,
+    Heartbeat,
+    Loaded,
+    Operation,
+    Prepared,
+    Refused,
+)
 from ..shipping import Bundle, pack
 from . import submission as sub
 from .connections import Connections, Gone, JobMessages, Opened, Unreached
+
+_SMALL_SECONDS = 1.0  # for small packets to be answered, where large ones were not
 
 
 class GroupSubmission:
@@ -51,6 +66,7 @@ class GroupSubmission:
         self._start_limit, self._logger, self._clock, self._step = start_limit, logger, clock, step
         self._monitor = monitor
         self._resources: Resources | None = None
+        self._ways: dict[sub.Submission, str] = {}  # to the nodes for which they failed
         self._busy = False
         self._driver = ""  # who drives instead of us
 
@@ -139,7 +155,24 @@ class GroupSubmission:
             if self._driver:
                 raise Deposed(f"The job is not driven from here any more: {clean(self._driver)}.")
             kind = NodeBusy if self._busy else SubmissionError
-            raise kind(f"The job was not started: {machine.reason.rstrip('.')}.") from None
+            if machine not in self._ways:
+                self._ways[machine] = self._way_to(machine.late)
+            raise kind(f"The job was not started: {machine.reason.rstrip('.')}{self._ways[machine]}.") from None
+
+    def _way_to(self, late: Sequence[int]) -> str:
+        """Say what the way to nodes does that were late, where it passes small packets and drops large ones; else ""."""
+        sizes = {node: size for node in late if (size := self._connections.unacknowledged(node))}
+        if not sizes or self._com.key is None:
+            return ""
+        key = self._com.key
+        targets = {node: Target(self._com.addresses[node], key, "submitter", "agent", node_id=node) for node in sizes}
+        answered, _ = dial_all(targets, _SMALL_SECONDS)
+        for session in answered.values():
+            session.close()
+        told = [
+            f"{self._names[node]} answers small packets, but {sizes[node] / 1e3:.3g} kB have not arrived" for node in answered
+        ]
+        return f": {', '.join(told)}. The way drops large packets (MTU); 'psgd doctor' tells more" if told else ""
 
     def _take_back(self, reason: str) -> None:
         """Free all nodes that may have taken the job, and wait for that."""
@@ -166,6 +199,11 @@ class GroupSubmission:
     @property
     def deadlines(self) -> list[float | None]:
         return [machine.deadline for machine in self.machines]
+
+    def excuse(self, since: float) -> None:
+        """Let the machines know that nobody has looked since then."""
+        for machine in self.machines:
+            self.feed(machine, sub.Unseen(since))
 
     def tick(self) -> None:
         for machine in self.machines:
@@ -214,6 +252,8 @@ class GroupSubmission:
                 to_call.append(action.node)
             elif isinstance(action, sub.Answer):
                 self._answer(action.node, action.requests)
+            elif isinstance(action, sub.SendDoCommit):
+                self._connections.tell_process(action.node, DoCommit())
             elif isinstance(action, sub.SendAbort):
                 self._connections.tell_agent(action.node, Abort(self._messages.job, action.reason))
         if to_call:

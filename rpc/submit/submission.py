@@ -2,13 +2,14 @@
 
 canCommit   every agent accepts and its job process loads the code                      limit: first phase
 preCommit   every executor gets what it asks for                                        limit: data size / bandwidth
-doCommit    the executors meet, tell each other READY, and start                        limit: start
+doCommit    the executors are told so, meet, tell each other READY, and start           limit: start
 running     until every node has ended
 
 The first two limits wait up to a minute longer while all that they wait for work: many processes share few cores, or the data
-is large.
+is large. No time is judged in which the driver itself did not look.
 
 Until all nodes run, any refusal, loss, failure or expired limit aborts the job on all of them: it runs everywhere or nowhere.
+No executor starts before doCommit is told, so what is given up by a limit before has not run, however late a message is.
 """
 
 from __future__ import annotations
@@ -80,6 +81,12 @@ class _WithRequests(_OfNode):
     requests: tuple[str, ...]
 
 
+class Unseen(Immutable):
+    """The driver has not looked from `since` until now: it was suspended, or its program was busy."""
+
+    since: float
+
+
 class HasAccepted(_OfNode):
     """An agent has accepted the job."""
 
@@ -134,6 +141,10 @@ class Answer(_WithRequests):
     """Reply to the node's requests."""
 
 
+class SendDoCommit(_OfNode):
+    """Tell the node's job process that it is to meet the others and to start."""
+
+
 class SendAbort(_WithReason):
     """Tell the node's agent to give the job up."""
 
@@ -156,6 +167,7 @@ class Submission(Machine):
         self.phase = Phase.CAN_COMMIT
         self.reason = ""
         self.is_cancelled = False  # it did not fail by itself
+        self.late: tuple[int, ...] = ()  # nodes for which it failed, as they did not finish a phase in time
         self.deadline: float | None = None
         self.accepted: set[int] = set()
         self.loaded: set[int] = set()
@@ -166,6 +178,7 @@ class Submission(Machine):
         self._start_limit = start_limit
         self.first_limit = FIRST_PHASE_SECONDS + PER_NODE_SECONDS * fullest
         self._extra = EXTRA_SECONDS
+        self._limited_since = 0.0  # when `deadline` was set
         self._worked: dict[int, float] = {}  # when the process of a node last did, or was known to wait for us
         self._held: list[HasAsked] = []  # asked before the program began to answer
         self._to_abort: set[int] = set()
@@ -192,6 +205,9 @@ class Submission(Machine):
             return []  # what was on its way when the last node ended
         if isinstance(event, Tick):
             return self._on_tick(now)
+        if isinstance(event, Unseen):
+            self._excuse(event.since, now)
+            return []
         if isinstance(event, HasWorked):
             self._worked[event.node] = now
             return []
@@ -201,7 +217,7 @@ class Submission(Machine):
             self.is_cancelled = True
             return self._fail(event.reason)
         if isinstance(event, Started) and self.deadline is None and not self.accepted:
-            self.deadline = now + self.first_limit
+            self._limit(self.first_limit, now)
             return [AskCanCommit(node) for node in self.nodes]
         if isinstance(event, Dispatched):
             return self._on_dispatch(event, now)
@@ -212,8 +228,7 @@ class Submission(Machine):
         return self.phase not in (Phase.RUNNING, Phase.ENDED, Phase.FAILED)
 
     def _on_step(self, event: object, now: float) -> list[object]:
-        """A node is one step further. Agents and job processes speak on different connections, so what an agent says of the
-        start or the end may overtake what the process itself said before: the later step implies the earlier ones."""
+        """Take note that a node is one step further."""
         if isinstance(event, (HasLoaded, HasAsked)):
             self._worked[event.node] = now  # and from then on it may have waited for us
         if isinstance(event, (HasAccepted, HasRefused)) and self._answers_first_time(event.node):
@@ -225,8 +240,7 @@ class Submission(Machine):
             return [OpenCodeSession(node) for node in self.nodes] if len(self.accepted) == len(self.nodes) else []
         if isinstance(event, HasLoaded) and event.node in self.accepted:
             self.loaded.add(event.node)
-            self._enter_next_phase(now)
-            return []
+            return self._enter_next_phase(now)
         if isinstance(event, HasAsked) and event.node in self.loaded:
             if self.phase in (Phase.CAN_COMMIT, Phase.LOADED):
                 self._held.append(event)
@@ -234,42 +248,39 @@ class Submission(Machine):
             return [Answer(event.node, event.requests)]
         if isinstance(event, HasPrepared) and event.node in self.loaded:
             self.prepared.add(event.node)
-            self._enter_next_phase(now)
-            return []
-        if isinstance(event, IsRunning) and event.node in self.accepted:
-            self._note_start(event.node, now)
-            return []
+            return self._enter_next_phase(now)
+        if isinstance(event, IsRunning) and self.phase in (Phase.DO_COMMIT, Phase.RUNNING):
+            self.running.add(event.node)
+            return self._enter_next_phase(now)
         raise self._impossible(event)
 
     def _answers_first_time(self, node: int) -> bool:
         return self.phase is Phase.CAN_COMMIT and node in self.nodes and node not in self.accepted
 
-    def _note_start(self, node: int, now: float) -> None:
-        for step in (self.loaded, self.prepared, self.running):
-            step.add(node)
-        self._enter_next_phase(now)
-
-    def _enter_next_phase(self, now: float) -> None:
+    def _enter_next_phase(self, now: float) -> list[object]:
         """Go on when all nodes have taken the step that this phase waits for."""
         everybody = len(self.nodes)
-        if self._starting and len(self.running) == everybody:
+        if self.phase is Phase.DO_COMMIT and len(self.running) == everybody:
             self.phase, self.deadline = Phase.RUNNING, None
         elif self.phase is Phase.CAN_COMMIT and len(self.loaded) == everybody:
             self.phase, self.deadline = Phase.LOADED, None
         elif self.phase is Phase.PRE_COMMIT and len(self.prepared) == everybody:
             # the nodes roll back by themselves at the start limit, and have so much longer to say so
-            self.phase, self.deadline = Phase.DO_COMMIT, now + self._start_limit + ROLL_BACK_SECONDS
+            self.phase = Phase.DO_COMMIT
+            self._limit(self._start_limit + ROLL_BACK_SECONDS, now)
+            return [SendDoCommit(node) for node in self.nodes]
+        return []
 
     def _on_dispatch(self, event: Dispatched, now: float) -> list[object]:
         if self.phase is Phase.RUNNING:
-            return []  # executors that ask for nothing do not wait for the program
+            return []  # a group that was adopted
         if self.phase is not Phase.LOADED:
             raise self._impossible(event)
-        self.phase, self.deadline = Phase.PRE_COMMIT, now + event.limit
+        self.phase = Phase.PRE_COMMIT
+        self._limit(event.limit, now)
         self._worked = dict.fromkeys(self.nodes, now)  # they have waited for the program until now
         held, self._held = self._held, []
-        self._enter_next_phase(now)
-        return [Answer(ask.node, ask.requests) for ask in held]
+        return [*(Answer(ask.node, ask.requests) for ask in held), *self._enter_next_phase(now)]
 
     def _on_end(self, event: HasEnded, now: float) -> list[object]:
         self._to_abort.discard(event.node)
@@ -278,15 +289,13 @@ class Submission(Machine):
         self.ended[event.node] = (event.state, event.detail)
         if self.phase is Phase.FAILED and event.state == "failed":
             self._find_cause(f"did not start, it ended in {self._failed_in}", event.node, event.detail)
-        if self._starting:
-            # a node that has run has heard READY from all, so its end belongs to the job, though the start of the last node is
-            # not known yet; one that never ran gives the job up on all
-            if event.node not in self.running and (event.state != "done" or event.node not in self.accepted):
-                reason = f"{self._names[event.node]} did not start, it ended in {self._word}: {event.detail}"
-                self._blamed = _blamed(event.detail) - {event.node}
-                self._blaming = {event.node}
-                return self._fail(reason, follows=bool(self._blamed))
-            self._note_start(event.node, now)
+        # a node that has run has heard READY from all, so its end belongs to the job, though the start of the last node is not
+        # known yet; one that never ran gives the job up on all
+        if self._starting and event.node not in self.running:
+            reason = f"{self._names[event.node]} did not start, it ended in {self._word}: {event.detail}"
+            self._blamed = _blamed(event.detail) - {event.node}
+            self._blaming = {event.node}
+            return self._fail(reason, follows=bool(self._blamed))
         if self.phase is Phase.RUNNING and len(self.ended) == len(self.nodes):
             self.phase = Phase.ENDED
         return []
@@ -314,10 +323,20 @@ class Submission(Machine):
         late = [node for node in self.nodes if node not in reached]
         if self.phase is not Phase.DO_COMMIT and self._extra > 0 and all(self._works(node, now) for node in late):
             self._extra -= MORE_SECONDS
-            self.deadline = now + MORE_SECONDS
+            self._limit(MORE_SECONDS, now)
             return []
-        names = ", ".join(self._names[node] for node in late)
+        names, self.late = ", ".join(self._names[node] for node in late), tuple(late)
         return self._fail(f"{names} did not finish {self.phase.value} in time")
+
+    def _limit(self, seconds: float, now: float) -> None:
+        self._limited_since, self.deadline = now, now + seconds
+
+    def _excuse(self, since: float, now: float) -> None:
+        """Count time in which the driver did not look to no node."""
+        if self.deadline is not None:
+            unseen = max(0.0, now - max(since, self._limited_since))
+            self.deadline += unseen
+            self._worked = {node: min(now, moment + unseen) for node, moment in self._worked.items()}
 
     def _works(self, node: int, now: float) -> bool:
         within = LOADED_SECONDS if self.phase is Phase.CAN_COMMIT else WORKED_SECONDS

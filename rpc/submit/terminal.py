@@ -11,12 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from time import monotonic
 from types import FrameType, TracebackType
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 from tqdm import tqdm
 
 from network.transport import Waker
 
+from ..console import console_stream
+from ..forks import catch
 from ..logs import clean, in_notebook, is_quiet
 
 PROGRESS: Final = "Current progress: %s | Running"
@@ -92,6 +94,18 @@ class _PlainLines(_View):
         self._logger.info(PROGRESS, shown)
 
 
+class _ConsoleBar(tqdm):  # type: ignore[misc]  # tqdm has no types
+    """A bar on standard error that no reader can hold up; so are the lines above it."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(file=console_stream(sys.stderr), **settings)
+
+    @classmethod
+    def write(cls, s: str, file: TextIO | None = None, end: str = "\n", nolock: bool = False) -> None:
+        """Show a line above the bars."""
+        super().write(s, file=console_stream(sys.stdout if file is None else file), end=end, nolock=nolock)
+
+
 class _Bars(_View):
     """On a terminal, one per worker, in their order; log lines scroll above them."""
 
@@ -99,9 +113,9 @@ class _Bars(_View):
         # not above: in a notebook this module looks for widgets, and warns where there are none
         from tqdm.contrib.logging import logging_redirect_tqdm  # noqa: PLC0415
 
-        self._bars: dict[int, tqdm[Any]] = {}
+        self._bars: dict[int, _ConsoleBar] = {}
         self._above = contextlib.ExitStack()
-        self._above.enter_context(logging_redirect_tqdm())
+        self._above.enter_context(logging_redirect_tqdm(tqdm_class=_ConsoleBar))
 
     def begin(self, state: Mapping[int, tuple[int, str]]) -> None:
         """Bars of workers that are there again go on from 0, those of others go."""
@@ -132,7 +146,8 @@ class _Bars(_View):
         self._bars = {node: before[node] for node in shown[:kept]}
         for position, (node, (percent, note)) in list(enumerate(state.items()))[kept:]:
             layout = f"Worker({node}): {{percentage:3.0f}}%|{{bar:40}}| {{elapsed}}<{{remaining}}{{postfix}}"
-            self._bars[node] = bar = tqdm(total=100, initial=percent, position=position, leave=True, bar_format=layout)
+            settings = {"initial": percent, "position": position, "leave": True, "bar_format": layout}
+            self._bars[node] = bar = _ConsoleBar(total=100, **settings)
             bar.set_postfix_str(note, refresh=False)
             if node in before:
                 bar.start_t, bar.initial = before[node].start_t, before[node].initial
@@ -207,7 +222,7 @@ class Interrupts:
     def __enter__(self) -> Interrupts:
         in_main = threading.current_thread() is threading.main_thread()
         if in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            signal.signal(signal.SIGINT, self._note)
+            catch(signal.SIGINT, self._note)
             self._installed = True
         return self
 

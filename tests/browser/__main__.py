@@ -134,7 +134,7 @@ def problems(page: Path | str, pictures: Path, name: str, *more: str) -> list[st
     if shot.returncode:
         return [f"it could not be opened: {shot.stderr.strip()}"]
     told = json.loads(shot.stdout)
-    own = ("file:", "data:", "blob:") if site else () if isinstance(page, Path) else (page.partition("?")[0],)
+    own = ("file:", "data:", "blob:") if site else () if isinstance(page, Path) else (page.partition("#")[0],)
     asked = [address for address in told["requests"][1:] if not address.startswith(own)]
     found = [f"console: {text}" for text in told["errors"]] + [f"asks for {address}" for address in asked]
     found += [f"{seen} pixels wide in a window of {width}" for width, seen in told["widths"].items() if seen > int(width)]

@@ -27,7 +27,13 @@ tab.on("request", request => found.requests.push(request.url()));
 await tab.goto(address, {waitUntil: "load"});
 // a live page has what there is to see with the states that follow
 const isLive = page.startsWith("http");
-if (isLive) await tab.waitForFunction(() => document.querySelector("#now:not([hidden]) canvas"));
+const drawn = () => tab.waitForFunction(() => document.querySelector("#now:not([hidden]) canvas"));
+if (isLive && !isPlain) {
+  await drawn();
+  await tab.reload({waitUntil: "load"});  // the token is no more in the address, and still known
+  if (tab.url().includes("token")) found.errors.push("the token is in the address bar: " + tab.url());
+  await drawn();
+}
 for (const width of [1280, 400]) {
   await tab.setViewportSize({width, height: 900});
   await tab.waitForTimeout(500);

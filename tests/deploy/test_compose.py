@@ -68,7 +68,6 @@ def test_three_workers_and_what_submits_to_them(tmp_path: Path) -> None:
     create_key_file(tmp_path / "key")
     mlp().save(tmp_path / "dnn.model")
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)}
-    environ["PSGD_KERNEL_PROBE"] = "off"
     with ExitStack() as stack:
         workers: list[tuple[subprocess.Popen[bytes], Path]] = []
         for name, service in WORKERS.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import linecache
 import logging
 import os
 import signal
@@ -421,3 +422,42 @@ def test_an_error_nobody_foresaw_breaks_the_executor(agents: NodeAssignment, mon
         assert isinstance(caught.value.__cause__, Odd)
         with pytest.raises(BrokenExecutor, match="Odd: 7"):
             executor.submit(pow, 2, 2)
+
+
+# ---- exceptions with the lines of their code
+
+CELL = """
+import numpy as np
+
+def solved(size):
+    return np.linalg.solve(np.zeros((size, size)), np.ones(size))  # a line of the cell
+
+def unsuited(size):
+    return np.add(np.array(["a"] * size), np.ones(size))
+"""
+
+
+def cell_functions() -> dict[str, Any]:
+    """What a cell of a notebook defines, whose lines IPython has told Python of."""
+    name = "<ipython-input-7-fedcba987654>"
+    linecache.cache[name] = (len(CELL), None, CELL.splitlines(keepends=True), name)
+    space: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(CELL, name, "exec"), space)
+    return space
+
+
+def test_what_numpy_raises_comes_as_its_own_class_with_the_line_of_the_notebook(shared: ClusterExecutor) -> None:
+    space = cell_functions()
+    singular = shared.submit(space["solved"], 3).exception(LIMIT)
+    assert type(singular) is np.linalg.LinAlgError and str(singular) == "Singular matrix"
+    assert isinstance(singular.__cause__, RemoteTraceback) and "# a line of the cell" in singular.__cause__.text
+    with pytest.raises(TypeError) as here:
+        space["unsuited"](2)
+    there = shared.submit(space["unsuited"], 2).exception(LIMIT)
+    assert type(there) is type(here.value) is not TypeError and str(there) == str(here.value)
+    with pytest.raises(MemoryError) as full:
+        np.zeros(1 << 50)
+    there = shared.submit(np.zeros, 1 << 50).exception(LIMIT)
+    assert type(there) is type(full.value) is not MemoryError and str(there) == str(full.value)
+    axis = shared.submit(np.sum, np.zeros(2), 5).exception(LIMIT)
+    assert type(axis) is np.exceptions.AxisError and axis.ndim == 1

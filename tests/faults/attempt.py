@@ -145,7 +145,7 @@ class SimAttempt:
                 self.life.send("S", f"A{other}", Lose(self.job, node, reason))
         elif machine is None and self._stage == "submitting":
             self._give_up(NetworkError(reason))
-        self.monitor.ended(node, False)
+        self.monitor.ended(node, False, self.life.now)
         self.downloads.give_up(node, reason)
 
     def _on_operation(self, node: int, operation: Operation) -> None:
@@ -170,7 +170,7 @@ class SimAttempt:
         if state.state == "running":
             self._feed(machine, sub.IsRunning(node))
         elif node not in machine.ended:
-            self.monitor.ended(node, state.state == "done")
+            self.monitor.ended(node, state.state == "done", self.life.now)
             if state.state != "done":
                 self.failures[node] = (state.state, state.detail)
             lines = state.detail.strip().splitlines() or ["no reason given"]
@@ -208,6 +208,8 @@ class SimAttempt:
                 self._open(machine, action.node)
             elif isinstance(action, sub.Answer):
                 life.send("S", f"J{action.node}", "Answers")
+            elif isinstance(action, sub.SendDoCommit):
+                life.send("S", f"J{action.node}", "DoCommit")
             elif isinstance(action, sub.SendAbort):
                 life.send("S", f"A{action.node}", Abort(self.job, action.reason))
 

@@ -109,6 +109,7 @@ class SimProcess:
             self.life.note("preCommit", self.name)
         elif message == "Answers":
             self.life.send(self.name, "S", Prepared())
+        elif message == "DoCommit":
             self._meet()
 
     def _from_peer(self, source: str, peer: int, message: Any) -> None:

@@ -90,7 +90,7 @@ class SimWork:
         message = read_frames(frames)
         if message.head[1:3] == MARKED_STEP:
             self._life.note("step-reduce", self._process.name)
-        self._recorder.resumes()
+        self._recorder.resumes(True)
         self._run(self._participant.exchange.deliver, peer, message)
 
     def turn(self) -> str:
@@ -115,7 +115,7 @@ class SimWork:
 
     def show(self) -> None:
         """Whoever waits shows that it lives."""
-        self._recorder.resumes()
+        self._recorder.resumes(False)
         self._recorder.waits()
         self._next_sign = self._life.now + _SIGN_SECONDS
 

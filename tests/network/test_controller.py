@@ -276,11 +276,34 @@ class Sleeper:
         self.clock = VirtualClock()
         self.waits: list[float | None] = []
         self.signs: list[str] = []
+        self.found: list[object] | None = []
 
-    def __call__(self, reading: Sequence[Link], writing: Sequence[Link], timeout: float | None) -> None:
+    def __call__(self, reading: Sequence[Link], writing: Sequence[Link], timeout: float | None) -> list[object] | None:
         self.waits.append(timeout)
         self.signs.append("asleep")
         self.clock.advance(timeout or 0.0)
+        return self.found
+
+
+@pytest.mark.parametrize("kind", SOCKETS)
+def test_a_message_with_a_head_is_none_for_the_program(kind: str) -> None:
+    """Also one that has arrived when nobody pumped: its handler gets it, and `get_one` waits for one of the program."""
+    with nodes(kind) as (one, zero):
+        got: list[tuple[int, tuple[int, ...], Any]] = []
+        for head in ((7, 1), (1, 2, 3)):
+            zero.post(1, f"part {len(head)}", head)
+        zero.flush()
+        while len(one.sessions[0].inbox) < 2:  # nobody hands them over, as nobody listens yet
+            one.pump(LIMIT)
+        one.on_block = lambda sender, message: got.append((sender, message.head, message.value))
+        one.handlers = {2: lambda sender, message: got.append((sender, (), message.value))}
+        assert one.get_one(blocking=False) is None
+        assert got == [(0, (), "part 2"), (0, (1, 2, 3), "part 3")]
+        zero.post(1, "another part", (7, 2))
+        zero.send_one(1, "for the program")
+        while not one.sessions[0].inbox:
+            one.read()
+        assert one.get_one(timeout=LIMIT) == (0, "for the program") and got[-1] == (0, (), "another part")
 
 
 def test_a_limit_says_whom_it_waited_for() -> None:
@@ -298,20 +321,25 @@ def test_a_limit_says_whom_it_waited_for() -> None:
 
 @covers("FD-2")
 def test_a_node_that_waits_shows_that_it_lives() -> None:
-    """No slice of a wait is longer than a quarter of a second, and a sign comes before and after each; without signs it is
-    one."""
+    """No slice of a wait is longer than a quarter of a second, and a sign comes before and after each, which tells whether
+    bytes can be moved; without signs it is one."""
     sleeper = Sleeper()
     with Controller(0, {}, clock=sleeper.clock, wait=sleeper) as com:
         com.pump(1.1)
-        com.on_wait, com.on_resume = lambda: sleeper.signs.append("wait"), lambda: sleeper.signs.append("resume")
+        com.on_wait = lambda: sleeper.signs.append("wait")
+        com.on_resume = lambda moves: sleeper.signs.append("resume, and moves" if moves else "resume")
         with pytest.raises(TimedOut, match=r"Timed out after 1\.1 s waiting for nothing"):
             com.wait_until(lambda: False, 1.1, lambda: "nothing")
         com.pump(None)
         com.pump(0.0)  # looks, and does not wait
         with pytest.raises(NetworkError, match="every peer"):
             com.get_one(timeout=LIMIT)
-    assert sleeper.waits == [1.1, *[WAIT_SECONDS] * 4, pytest.approx(0.1), WAIT_SECONDS]
-    assert sleeper.signs == ["asleep", *["wait", "asleep", "resume"] * 6]
+        assert sleeper.waits == [1.1, *[WAIT_SECONDS] * 4, pytest.approx(0.1), WAIT_SECONDS]
+        assert sleeper.signs == ["asleep", *["wait", "asleep", "resume"] * 6]
+        for found in ([com._thread_inbox.waker.sock], ["a link"], None):  # woken by another thread; by bytes; nobody knows
+            sleeper.found = found
+            com.pump(None)
+        assert sleeper.signs[-7::3] == ["resume", "resume, and moves", "resume, and moves"]
 
 
 class Stop(Exception):

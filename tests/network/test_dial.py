@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 from network.acceptor import Accept, Acceptor, Authenticated
-from network.dial import Target, dial, dial_all
+from network.dial import CannotConnect, Target, advised, dial, dial_all
 from network.errors import NetworkError, PeerLost, ProtocolError, Rejected, TimedOut
 from network.hello import Hint, Refused
 from network.keys import Key, Keyring
 from network.nodes import Address
 from network.session import Session
-from network.transport import PortInUse, listen_tcp, listen_unix, resolve, wait_sockets
+from network.transport import PortInUse, SocketLink, listen_tcp, listen_unix, resolve, wait_sockets
 
 from ..statements import covers
 
@@ -172,21 +172,97 @@ def test_who_is_not_there_or_of_another_role_is_named() -> None:
     assert refused == f"Node(3) at {address} is lost: cannot connect: Connection refused."
 
 
-@covers("SUB-4")
-def test_an_address_that_swallows_packets_fails_within_the_limit() -> None:
-    """The connect limit counts, not the kernel's two minutes."""
+@contextlib.contextmanager
+def swallowing() -> Iterator[Address]:
+    """An address that answers no call: the kernel drops what comes while the backlog is full."""
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(socket.socket())
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)
-        for _ in range(4):  # fill the backlog; the kernel drops what comes after
+        for _ in range(4):
             filler = stack.enter_context(socket.socket())
             filler.setblocking(False)
             filler.connect_ex(listener.getsockname())
+        yield Address(*listener.getsockname())
+
+
+@covers("SUB-4")
+def test_an_address_that_swallows_packets_fails_within_the_limit() -> None:
+    """The connect limit counts, not the kernel's two minutes."""
+    with swallowing() as address:
         start = time.monotonic()
-        error = failure(target(Address(*listener.getsockname())), TimedOut, 0.3)
+        error = failure(target(address), TimedOut, 0.3)
         assert 0.25 < time.monotonic() - start < 10.0
         assert "Timed out after 0.3 s waiting for node 3 at 127.0.0.1:" in error
+
+
+# ---- a name with several addresses
+
+
+@pytest.fixture
+def named(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Address]:
+    """Have the name `several` stand for the given addresses, in this order."""
+
+    def stand_for(*addresses: Address) -> Address:
+        found = []
+        for host, port in addresses:
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            found.append((family, socket.SOCK_STREAM, 6, "", (host, port)))
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+        return Address("several", 1)
+
+    return stand_for
+
+
+@pytest.mark.parametrize("order", ["silent, there", "refusing, silent, there", "there, silent", "silent, refusing, there"])
+def test_the_addresses_of_a_name_are_tried_in_turn(named: Callable[..., Address], order: str) -> None:
+    """One that answers nothing holds back the next for a quarter of a second, not until the limit."""
+    with swallowing() as silent, serving() as (there, _), socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        known = {"silent": silent, "there": there, "refusing": Address(*nobody.getsockname())}
+        start = time.monotonic()
+        with contextlib.closing(dial(target(named(*(known[word] for word in order.split(", ")))), 60.0)) as session:
+            assert session.alive and session.peer == "node 3 (several:1)"
+            assert isinstance(session.link, SocketLink) and session.link.transport == "tcp"
+        assert time.monotonic() - start < 20.0
+
+
+def test_the_limit_is_that_of_all_addresses_together(named: Callable[..., Address]) -> None:
+    with swallowing() as one, swallowing() as other:
+        start = time.monotonic()
+        assert "node 3 at several:1 to answer" in failure(target(named(one, other)), TimedOut, 0.6)
+        assert time.monotonic() - start < 10.0
+
+
+@pytest.mark.parametrize(
+    ("hosts", "listen"),
+    [(["127.0.0.1"], "0.0.0.0"), (["::1"], "::"), (["::1", "127.0.0.1"], "::"), (["127.0.0.1", "::1"], "::")],
+)
+def test_advice_is_of_the_family_that_was_called(named: Callable[..., Address], hosts: list[str], listen: str) -> None:
+    """What the advice has an agent listen on is reached by the address that was called."""
+    with contextlib.ExitStack() as stack:
+        goal = named(*(Address(host, free_port(host, stack)) for host in hosts))
+        with pytest.raises(CannotConnect) as caught:
+            dial(target(goal))
+    told = str(advised(caught.value, goal))
+    assert told.startswith("No worker is reached at several:1 for node 3: Connection refused. Start one there with ")
+    assert f"'psgd-worker --listen {listen} --port 1 --key-file FILE'" in told
+    assert "Start one on this machine" in str(advised(caught.value, Address("::1", 1)))
+
+
+def free_port(host: str, stack: contextlib.ExitStack) -> int:
+    """A port where nobody listens, and which nobody else gets meanwhile."""
+    sock = stack.enter_context(socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET))
+    sock.bind((host, 0))
+    return int(sock.getsockname()[1])
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_all_addresses_of_both_families_are_listened_on(host: str) -> None:
+    """`::` stands for those of IPv4, too, and who calls by one of them is named by it."""
+    with serving(listener=listen_tcp(Address("::", 0))) as (bound, server):
+        dial(target(Address(host, bound.port))).close()
+    assert [each.link.peer.rpartition(":")[0].strip("[]") for each in server.sessions] == [host]
 
 
 @covers("SEC-14")

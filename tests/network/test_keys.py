@@ -181,6 +181,8 @@ def faulty(tmp_path: Path) -> Path:
     (tmp_path / "link").symlink_to(write(tmp_path / "target"))
     os.mkfifo(tmp_path / "pipe", 0o600)
     (tmp_path / "folder").mkdir(mode=0o700)
+    (tmp_path / "utf-16").write_bytes(line(KEY).encode("utf-16"))
+    (tmp_path / "utf-16").chmod(0o600)
     for number, content in enumerate((b"\xff" * 100, b"a" * 5000, b"\0" * 1024, os.urandom(900))):
         (tmp_path / f"content{number}").write_bytes(content)
         (tmp_path / f"content{number}").chmod(0o600)
@@ -196,6 +198,7 @@ def faulty(tmp_path: Path) -> Path:
         ("key", r"does not exist; copy it .*'psgd-worker --new-key --key-file .*'"),
         ("empty/key", "does not exist"),
         ("empty", "holds no key"),
+        ("utf-16", "utf-16 is UTF-16 text; save it as UTF-8"),
         *((f"content{number}", "key") for number in range(4)),
     ],
 )
@@ -210,6 +213,13 @@ def test_what_is_no_key_file_is_refused_at_once(faulty: Path, name: str, fault: 
     assert again == probe
     with pytest.raises(KeyFileError, match=r"empty/key cannot be written: .*; name another with --key-file"):
         create_key_file(faulty / "empty" / "key")
+
+
+def test_a_byte_order_mark_is_no_part_of_a_key_file(tmp_path: Path) -> None:
+    """Some editors write one."""
+    path = write(tmp_path / "key")
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert load_key_file(path).offered == KEY
 
 
 # ---- where keys are found

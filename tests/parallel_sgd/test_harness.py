@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 
 from parallel_sgd import codec as codecs
 from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, Plain, SyncPS, netEncapsulation
+from parallel_sgd.codec.compose import AllToAll, Krum
+from parallel_sgd.profiles import IIDBlockAssignment
 from parallel_sgd.testing import CodecLawError, check_codec
 
 
@@ -130,3 +133,26 @@ def test_a_codec_without_a_rescue_is_not_blamed_for_it() -> None:
     assert set(report.skipped) == {"a lost packet is made up for", "a packet that comes twice changes nothing"}
     assert "all workers agree" in report.held
     assert "not tried a lost packet is made up for: do_something_to_save_yourself()" in report.summary()
+
+
+class Raising(Plain):
+    """Needs three blocks."""
+
+    def update_blocks(self, block_weight: BlockWeight) -> Any:
+        raise ValueError(f"three blocks or more, got {block_weight.block_id}")
+
+
+def test_what_a_codec_raises_is_not_taken_for_a_write_into_its_input() -> None:
+    """Its own error comes as it is, with the assignment that it was tried with."""
+    with pytest.raises(ValueError, match=r"^three blocks or more, got 0") as own:
+        check_codec(Raising)
+    assert not isinstance(own.value, CodecLawError)
+    notes = vars(own.value)["__notes__"]
+    assert re.match(
+        r"Raising\.update_blocks raised ValueError: three blocks or more, got 0 \(.*test_harness\.py:\d+\)$", notes[0]
+    )
+    assert notes[1].startswith("It was tried on ") and "'assignments' names others" in notes[1]
+    with pytest.raises(ValueError, match=r"^Krum\(faulty=2, keep=1\) needs 7 workers or more, got 1") as krum:
+        check_codec(Codec.of(AllToAll(), merge=Krum(2), name="K"))
+    assert not isinstance(krum.value, CodecLawError)
+    assert check_codec(Codec.of(AllToAll(), merge=Krum(2), name="K"), assignments=[IIDBlockAssignment(7)]).held

@@ -6,8 +6,11 @@ import http.client
 import json
 import logging
 import re
+import shutil
 import socket
+import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
 from itertools import pairwise
@@ -50,10 +53,10 @@ def page(tmp_path: Path) -> Iterator[LivePage]:
         yield live
 
 
-def get(address: str, path: str | None = None, method: str = "GET", **headers: str) -> tuple[int, str, dict[str, str]]:
+def get(address: str, path: str = "/", method: str = "GET", **headers: str) -> tuple[int, str, dict[str, str]]:
     url = urlsplit(address)
     with closing(http.client.HTTPConnection(str(url.hostname), url.port, timeout=60)) as connection:
-        connection.request(method, f"{url.path}?{url.query}" if path is None else path, headers=headers)
+        connection.request(method, path, headers=headers)
         answer = connection.getresponse()
         return answer.status, answer.read().decode(), dict(answer.getheaders())
 
@@ -62,7 +65,7 @@ def states(address: str, how: str = "") -> Iterator[dict[str, Any]]:
     """What a viewer is told, until it is told that there is no more."""
     url = urlsplit(address)
     with closing(http.client.HTTPConnection(str(url.hostname), url.port, timeout=60)) as connection:
-        connection.request("GET", f"/events?{url.query}{how}")
+        connection.request("GET", f"/events?{url.fragment}{how}")
         answer = connection.getresponse()
         while line := answer.readline().decode():
             if line.startswith("event: end"):
@@ -74,11 +77,86 @@ def states(address: str, how: str = "") -> Iterator[dict[str, Any]]:
 def test_the_page_is_for_who_has_the_token_and_only_to_be_read(page: LivePage) -> None:
     status, text, headers = get(page.address)
     assert status == 200 and "EventSource" in text and headers["referrer-policy"] == "no-referrer"
-    assert "connect-src 'self'" in text
-    assert get(page.address, "/")[0] == get(page.address, "/?token=x")[0] == get(page.address, "/events?token=")[0] == 403
+    assert "connect-src 'self'" in text and headers["content-security-policy"] == "frame-ancestors 'none'"
+    url = urlsplit(page.address)
+    token = url.fragment.removeprefix("token=")
+    assert len(token) == 24 and url.path == "/" and not url.query and token not in text
+    wrong = ("", "?token=", "?token=x", f"?token={token}x", f"?token=x&token={token}", f"?Token={token}", "?token=%C3%BC")
+    assert [get(page.address, f"/events{query}")[0] for query in wrong] == [403] * len(wrong)
     assert get(page.address, Host="evil.example")[0] == 400
     assert [get(page.address, method=method)[0] for method in ("POST", "PUT", "DELETE")] == [405] * 3
     assert page.address.startswith("http://127.0.0.1:")
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="there is no node to run the script")
+def test_the_token_leaves_the_address_and_a_reload_still_has_it(page: LivePage) -> None:
+    """The script's own function, with what a browser has: an address, a history, and a memory of the tab, or none."""
+    source = (Path(serving.__file__).with_name("live.js")).read_text("utf-8")
+    function = source[source.index("function tokenOf()") : source.index("function lost()")]
+    fragment = urlsplit(page.address).fragment
+    told = []
+    for keeps in ("true", "false"):
+        code = f"""
+            const kept = new Map(), location = {{hash: "#{fragment}", pathname: "/"}};
+            const refuse = () => {{ throw new Error("SecurityError"); }};
+            const memory = {{getItem: key => kept.get(key) ?? null, setItem: (key, value) => kept.set(key, value)}};
+            const sessionStorage = {keeps} ? memory : {{getItem: refuse, setItem: refuse}};
+            const history = {{replaceState: (state, title, path) => {{ location.hash = ""; location.pathname = path; }}}};
+            {function}
+            const first = tokenOf(), address = location.pathname + location.hash, again = tokenOf();
+            const other = () => {{ location.hash = ""; kept.clear(); return tokenOf(); }};
+            console.log(JSON.stringify([first, again, address, other() ?? null]));
+        """
+        ran = subprocess.run(["node", "-e", code], capture_output=True, text=True, check=True, timeout=60)
+        told.append(json.loads(ran.stdout))
+    token = fragment.removeprefix("token=")
+    assert told == [[token, token, "/", None], [token, token, f"/#{fragment}", None]]
+
+
+def test_silent_strangers_shut_nobody_out(page: LivePage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """600 connections that send half a request and no more: few are held, the oldest goes, and viewers come and stay."""
+    monkeypatch.setattr(serving, "STRANGER_SECONDS", 1e9)
+    url = urlsplit(page.address)
+    there = states(page.address)
+    assert next(there)["state"] == "running"
+    with ExitStack() as silent:
+        held = []
+        for _ in range(600):
+            one = silent.enter_context(socket.create_connection((url.hostname, url.port), 60))
+            one.sendall(b"GET / HT")
+            held.append(one)
+        assert next(states(page.address))["state"] == next(there)["state"] == "running"
+        assert get(page.address)[0] == 200
+        assert sum(not is_hung_up_on(one) for one in held) <= serving.MOST_STRANGERS < 100
+
+
+def is_hung_up_on(connection: socket.socket) -> bool:
+    connection.setblocking(False)
+    try:
+        return connection.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
+
+
+@pytest.mark.parametrize("request_line", ["", "GET / HT", "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 2])
+def test_a_connection_without_the_token_has_its_time(
+    page: LivePage, monkeypatch: pytest.MonkeyPatch, request_line: str
+) -> None:
+    """Whatever is said over it; one with the token stays."""
+    monkeypatch.setattr(serving, "STRANGER_SECONDS", 0.3)
+    url = urlsplit(page.address)
+    there = states(page.address)
+    assert next(there)["state"] == "running"
+    with socket.create_connection((url.hostname, url.port), 60) as stranger:
+        began = time.monotonic()
+        stranger.sendall(request_line.encode())
+        with suppress(ConnectionError):
+            while stranger.recv(1 << 20):
+                pass
+        assert 0.2 < time.monotonic() - began < 4, "sooner than the server lets go of one that has had its answer"
+    assert next(there)["state"] == "running"
 
 
 def test_viewers_get_what_the_workers_have_written_and_slow_ones_stop_nobody(page: LivePage) -> None:
@@ -86,7 +164,7 @@ def test_viewers_get_what_the_workers_have_written_and_slow_ones_stop_nobody(pag
     with ExitStack() as slow:
         for _ in range(300):
             one = slow.enter_context(socket.create_connection((url.hostname, url.port)))
-            one.sendall(f"GET /events?{url.query} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())  # and reads nothing
+            one.sendall(f"GET /events?{url.fragment} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())  # and reads nothing
         told_twice = states(page.address)
         first = next(told_twice)
         assert next(told_twice)["state"] == "running"  # another one comes by itself
@@ -170,7 +248,7 @@ def test_one_viewer_too_many_is_hung_up_on(page: LivePage, monkeypatch: pytest.M
     """So that viewers take no files that the job needs; those who are there go on."""
     monkeypatch.setattr(serving, "MOST_VIEWERS", 20)
     url = urlsplit(page.address)
-    request = f"GET /events?{url.query} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
+    request = f"GET /events?{url.fragment} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
     with ExitStack() as held:
         seen = []
         for _ in range(30):

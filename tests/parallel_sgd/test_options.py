@@ -245,7 +245,7 @@ NONSENSE: dict[str, list[tuple[Any, ...]]] = {  # what is said after the name of
     "epochs": [("'epoch' must be a positive integer, got 0", 0)],
     "job_title": [("'mission_title' must be able to stand in a file name", "a\nb")],
     "blas_threads": [("must be a positive integer or 'auto', got {!r}", 0, "all")],
-    "bits": [("must be 'portable' or None, got {!r}", "equal", 32)],
+    "bits": [("must be one of 'portable', 'SkylakeX', 'Haswell', or None, got {!r}", "equal", 32)],
     "on_failure": [("must be one of .*, got 'hope'", "hope")],
     "stall_timeout": [("must be a number >= 0.1 and < 86400, got {!r}", 0.05, "5")],
     "fault": [
@@ -419,6 +419,7 @@ def test_the_mean_of_equal_figures_is_that_figure() -> None:
         for value in values:
             result = JobResult({node: {"Loss": float(value)} for node in range(count)}, {}, {}, {}, "job")
             assert result == {"Loss": float(value)}
+<<<<<<< HEAD
 
 
 @covers("RUN-8")
@@ -430,6 +431,10 @@ def test_a_figure_that_is_no_finite_number_is_left_out_and_its_node_named(caplog
         assert result == {"Loss": 1.0, "accuracy": 0.75} and "Node(0): its figure Loss is" in caplog.text
     assert np.isnan(JobResult({0: {"Loss": math.nan}}, {}, {}, {}, "job")["Loss"])
     assert JobResult({0: 7, 1: {"Loss": 1.0}}, {}, {}, {}, "job") == {"Loss": 1.0}  # type: ignore[dict-item]
+=======
+    # a figure that is not finite is left out, and its worker named
+    assert JobResult({0: {"Loss": math.nan}, 1: {"Loss": 1.0}}, {}, {}, {}, "job")["Loss"] == 1.0
+>>>>>>> main
 
 
 # parts that do not go together

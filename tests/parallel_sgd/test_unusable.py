@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -124,8 +125,8 @@ def test_the_sender_is_named(kind: type[Codec], spoil: Callable[[Any], Any]) -> 
 
 @covers("SEC-24")
 @pytest.mark.parametrize("error", [TypeError, AttributeError, KeyError, ValueError, IndexError])
-def test_what_a_codec_does_not_bear_is_told_with_its_sender(error: type[Exception]) -> None:
-    """Its own error is the cause."""
+def test_an_error_of_a_user_s_codec_is_its_own_and_tells_the_packet(error: type[Exception]) -> None:
+    """No check has refused the packet, so its sender is not blamed: class, method, line and packet stand in a note."""
 
     class Intolerant(Plain):
         def receive_late(self, content: Any) -> None:
@@ -134,11 +135,58 @@ def test_what_a_codec_does_not_bear_is_told_with_its_sender(error: type[Exceptio
     def link(sender: int, _receiver: int, key: Any) -> tuple[float, ...]:
         return (0.0, 0.5) if sender == 1 else (1.0 * key[2],)  # what node 1 sends comes again in the next batch
 
-    with pytest.raises(
-        BadContent, match=rf"for Intolerant, variable \d.*: {error.__name__}: .*it has come late from 1"
-    ) as info:
+    with pytest.raises(error, match="it has come late from 1") as info:
         ArrayJob(IIDBlockAssignment(3), codec=Intolerant, link=link).run()
-    assert info.value.node_id == 1 and type(info.value.__cause__) is error
+    told = rf"Intolerant\.receive_late raised {error.__name__}: .*it has come late from 1.* \({re.escape(__file__)}:\d+\)"
+    packet = r" for a packet of node 1, variable \d \(dense/\w+\), epoch 1, batch \d"
+    assert re.fullmatch(told + packet, vars(info.value)["__notes__"][0])
+
+
+@covers("SEC-24")
+@pytest.mark.parametrize("error", [TypeError, AttributeError, KeyError, IndexError])
+def test_a_check_of_a_user_s_codec_that_breaks_has_refused_nothing(error: type[Exception]) -> None:
+    """A ValueError is a refusal, as the guide says, anything else an error of the author."""
+
+    class Broken(Plain):
+        def check(self, content: Any, like: Like | None) -> None:
+            raise error("in the check")
+
+    class Refusing(Plain):
+        def check(self, content: Any, like: Like | None) -> None:
+            raise ValueError("not so")
+
+    with pytest.raises(error, match="in the check") as info:
+        ArrayJob(IIDBlockAssignment(2), codec=Broken).run()
+    assert vars(info.value)["__notes__"][0].startswith(f"Broken.check raised {error.__name__}: ")
+    with pytest.raises(BadContent, match=r"^Node\(\d\) sent what cannot be used, for Refusing, .*: ValueError: not so"):
+        ArrayJob(IIDBlockAssignment(2), codec=Refusing).run()
+
+
+@covers("SEC-24")
+def test_what_a_codec_of_this_project_does_not_bear_is_told_with_its_sender() -> None:
+    """Where no check has seen to it, its own error is the cause: what a user's class inherits is a codec of this project."""
+
+    class Unchecked(Plain):
+        forms = ()
+
+        def check(self, content: Any, like: Like | None) -> None:
+            """Take anything."""
+
+    job = ArrayJob(IIDBlockAssignment(3), codec=spoiled(Unchecked, lambda content: content[:1]))
+    with pytest.raises(
+        BadContent, match=r"^Node\(1\) sent what cannot be used, for Unchecked, variable \d.*: ValueError"
+    ) as info:
+        job.run()
+    assert info.value.node_id == 1 and type(info.value.__cause__) is ValueError
+
+
+def test_a_packet_that_a_user_s_codec_cannot_send_is_not_its_cause_s_fault() -> None:
+    class Astray(Plain):
+        def receive_blocks(self, content: Any) -> Any:
+            return netEncapsulation(17, np.ones(3))
+
+    with pytest.raises(ValueError, match=r"Astray\.receive_blocks returned what cannot be sent: .*17 for a packet of node \d"):
+        ArrayJob(IIDBlockAssignment(2), codec=Astray).run()
 
 
 @covers("SEC-24")

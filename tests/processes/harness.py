@@ -77,7 +77,6 @@ class AgentProcess:
         environ = {name: value for name, value in os.environ.items() if not name.startswith("PSGD_")}
         environ.pop("XDG_RUNTIME_DIR", None)  # so that a work directory with a long path has no Unix socket
         environ.update(XDG_CONFIG_HOME=str(root / "config"), XDG_STATE_HOME=str(root / "state"), PYTHONPATH=str(ROOT))
-        environ["PSGD_KERNEL_PROBE"] = "off"
         command = [sys.executable, "-m", "rpc.agent.cli", "--port", "0", "--key-file", str(key_file)]
         command += ["--work-dir", str(self.work), "--announce", str(self.announcement), "--end-with-parent", *options]
         with open(self.console_path, "wb") as console:

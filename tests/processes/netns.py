@@ -22,8 +22,12 @@ def available() -> bool:
     return made
 
 
+def _run(*command: str) -> None:
+    subprocess.run(command, check=True, capture_output=True)
+
+
 def _ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True)
+    _run("ip", *words)
 
 
 class Network:
@@ -31,6 +35,7 @@ class Network:
 
     def __init__(self, near: Sequence[int], far: Sequence[int], stack: ExitStack) -> None:
         self._name = f"psgd-{os.getpid()}"
+        self._hosts = [*near, *far]
         hub = self._add("hub", stack)
         for bridge, hosts in (("near", near), ("far", far)):
             _ip("-n", hub, "link", "add", bridge, "type", "bridge")
@@ -74,6 +79,13 @@ class Network:
     def cut(self) -> None:
         """Pull the cable: what is sent to the other side is gone, and nobody is told."""
         _ip("-n", self._hub, "link", "set", "cable", "down")
+
+    def narrow(self) -> None:
+        """Let the cable carry no packets of more than 1000 bytes, as a tunnel on the way may: it is bridged, so no router says
+        that they must be smaller."""
+        for host in self._hosts:  # a packet that is cut to size behind the cable would pass
+            _ip("-n", f"{self._name}-{host}", "link", "set", "eth0", "gso_max_segs", "1")
+        _ip("-n", self._hub, "link", "set", "socket", "mtu", "1000")
 
     def heal(self) -> None:
         """Plug it in again."""

@@ -17,8 +17,12 @@ NOBODY = 65534
 _CAP_SYS_PTRACE = 19
 _IDS = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
 # an interpreter in the folder of root, which nobody may enter: the right to read any file gives none to look into processes
-_SETPRIV = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--no-new-privs"]
-_SETPRIV += [f"--{name}=-all,+dac_read_search" for name in ("inh-caps", "ambient-caps", "bounding-set")]
+_BUT_READ = [f"--{name}=-all,+dac_read_search" for name in ("inh-caps", "ambient-caps", "bounding-set")]
+
+
+def as_user(number: int) -> list[str]:
+    """What a command begins with that root starts as this user."""
+    return ["setpriv", f"--reuid={number}", f"--regid={number}", "--clear-groups", "--no-new-privs", *_BUT_READ]
 
 
 def capabilities() -> int:
@@ -39,7 +43,7 @@ def run_as_nobody(test: str) -> None:
     try:
         os.chown(folder, NOBODY, NOBODY)
         command = [sys.executable, "-m", "pytest", "-q", "--basetemp", f"{folder}/tests", test]
-        for prefix, ids in (([], _IDS), (_SETPRIV, {})):
+        for prefix, ids in (([], _IDS), (as_user(NOBODY), {})):
             trial = [*prefix, sys.executable, "-c", "import pytest"]
             if _runs(trial, ids, environ):
                 done = subprocess.run(

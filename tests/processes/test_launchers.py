@@ -62,7 +62,7 @@ def test_mpi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     create_key_file(key)
     command = [MPIEXEC, "-n", "4", sys.executable, "worker.py", "--from", "mpi", "--rendezvous", folder, "--key-file", key]
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PSGD_")}
-    environ = {**kept, "XDG_STATE_HOME": str(tmp_path), "PSGD_KERNEL_PROBE": "off"}
+    environ = {**kept, "XDG_STATE_HOME": str(tmp_path)}
     with open(tmp_path / "console", "wb") as console:
         mpi = subprocess.Popen(command, cwd=ROOT, env=environ, stdout=console, stderr=console, stdin=subprocess.DEVNULL)
     try:

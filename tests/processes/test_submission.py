@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from network import NodeAssignment
+from network.faults import Proxy
 from network.transport import wait_sockets
 from rpc import Coordinator, ReplyPackage, SubmissionError
 from rpc.agent.children import project_root
@@ -55,6 +56,29 @@ def test_nothing_starts_before_the_dispatch(trio: Cluster, tmp_path: Path) -> No
         coordinator.resources_dispatch(lambda node, request: None)
         coordinator.stop_executing()
         coordinator.join()
+
+
+@covers("SUB-6", "SUB-9")
+def test_a_start_that_is_given_up_has_not_run(trio: Cluster, tmp_path: Path) -> None:
+    """All have what they need, but one of them is heard of too late: its messages to the submitter take longer than the limit
+    of preCommit. No executor starts, so the next attempt does not do any work twice."""
+    nodes = NodeAssignment(key_file=trio.key_file)
+    with Proxy() as proxy:
+        for node, agent in enumerate(trio.agents[:2]):
+            route = proxy.route(agent.address, selects=lambda hello: hello.role != "peer")
+            assert route.address is not None
+            nodes.add(node, route.address)
+        with trio.request(nodes) as com:
+            coordinator = Coordinator(com, directory=tmp_path)
+            coordinator.submit_group(Stepping)
+            (machine,) = coordinator._groups.machines
+            wait_for(lambda: (coordinator.look_after(), len(machine._held) == 2)[1], "both to ask")
+            route.back.delay(4.0)
+            with pytest.raises(SubmissionError, match=r"Node\(1\) at .* did not finish preCommit in time"):
+                coordinator.resources_dispatch(lambda node, request: None)
+            wait_for(trio.idle, "all nodes to be free", BLOCKED)
+    assert not [path for agent in trio.agents for path in agent.work.glob(f"jobs/{coordinator.job}.*/out/begun")]
+    assert not trio.run(Sum, tmp_path).error
 
 
 @covers("SUB-6")

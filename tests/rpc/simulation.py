@@ -57,14 +57,11 @@ class Process:
 
 
 class World(Net):
-    """See the module. `nodes`, who `asks` for resources, whose agent is `busy`."""
+    """See the module. `nodes`, and those whose agent is `busy`."""
 
-    def __init__(
-        self, nodes: int, asks: tuple[int, ...] = (), busy: tuple[int, ...] = (), start_limit: float = START_LIMIT
-    ) -> None:
+    def __init__(self, nodes: int, busy: tuple[int, ...] = (), start_limit: float = START_LIMIT) -> None:
         self.now = 0.0
         self.nodes = nodes
-        self.asks = asks
         self.start_limit = start_limit
         names = ["S", *(f"A{i}" for i in range(nodes)), *(f"J{i}" for i in range(nodes))]
         super().__init__(names)
@@ -127,6 +124,8 @@ class World(Net):
                 self.send("S", f"A{action.node}", "Abort", action.reason)
             elif isinstance(action, sub.Answer):
                 self.send("S", f"J{action.node}", "Answers")
+            elif isinstance(action, sub.SendDoCommit):
+                self.send("S", f"J{action.node}", "DoCommit")
             elif self.actors[f"J{action.node}"] is not None and self.actors[f"A{action.node}"] is not None:
                 self.connect("S", f"J{action.node}")
                 self.send("S", f"J{action.node}", "Load")
@@ -215,16 +214,16 @@ class World(Net):
             return
         if what == "Load":
             self.send(f"J{node}", "S", "Loaded")
-            if node in self.asks:
-                process.stage, process.deadline = "asking", self.now + self.start_limit
-                self.send(f"J{node}", "S", "Asks")
-                return
-        self.begin_rendezvous(node, process)
+            process.stage, process.deadline = "asking", self.now + self.start_limit
+            self.send(f"J{node}", "S", "Asks")  # also where it asks for nothing: none starts before the dispatch
+        elif what == "Answers":
+            self.prepared.add(node)
+            self.send(f"J{node}", "S", "Prepared")
+        else:
+            self.begin_rendezvous(node, process)
 
     def begin_rendezvous(self, node: int, process: Process) -> None:
         me = f"J{node}"
-        self.prepared.add(node)
-        self.send(me, "S", "Prepared")
         process.stage, process.deadline = "meeting", None
         process.machine = meet.Rendezvous(node, range(self.nodes), (), self.start_limit, self.now)
         for peer in range(node):  # the higher id calls the lower one

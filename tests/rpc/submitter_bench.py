@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ from rpc.messages import (
     Answers,
     Asks,
     CanCommit,
+    DoCommit,
     Heartbeat,
     Load,
     Loaded,
@@ -119,12 +121,14 @@ class FakeAgent:
     def _listen_to_code(self, session: Session, now: float) -> None:
         session.receive()
         while (message := session.take()) is not None:
-            operation = parse(message.value, (Load, Answers))
+            operation = parse(message.value, (Load, Answers, DoCommit))
             if isinstance(operation, Load):
                 self.say(Loaded("1"), now)
                 self.say(Asks(["data"]), now)
-            else:
+            elif isinstance(operation, Answers):
                 self.say(Prepared(), now)
+            else:  # all have got what they need, and so they meet
+                self.say(State(JOB, self.node, "running", ""), now)
         session.send()
 
     def _send(self, operation: Operation) -> None:
@@ -141,9 +145,8 @@ class Bench:
     def __init__(self, nodes: Sequence[int], directory: Path, at_end: contextlib.ExitStack) -> None:
         self.clock = VirtualClock()
         self.agents: dict[int, FakeAgent] = {}
+        self.suspend_at = math.inf  # once, for a minute
         self.said: set[tuple[int, str]] = set()
-        self.groups: list[Sequence[int]] = []
-        self.met: set[int] = set()
         clients = {}
         addresses = {}
         for node in nodes:
@@ -185,19 +188,15 @@ class Bench:
         now = self.clock.monotonic()
         for agent in self.agents.values():
             self.said.update((agent.node, word) for word in agent.step(now))
-        for group in self.groups:
-            if all((node, "Prepared") in self.said for node in group):  # they have met
-                for node in group:
-                    if node not in self.met:
-                        self.met.add(node)
-                        self.agents[node].say(State(JOB, node, "running", ""), now)
+        if now >= self.suspend_at:
+            self.suspend_at = math.inf
+            self.clock.advance(60.0)
         wait_sockets(reading, writing, 0.0)
         self.clock.advance(0.1 if timeout is None else max(0.0, min(timeout, 0.1)))
 
     def submit(self, groups: Sequence[Sequence[int]], limit: float, reply: Callable[[int, str], Any] | None = None) -> None:
         """The three phases. Raises: SubmissionError."""
         for group in groups:
-            self.groups.append(group)
             self.loop.groups.submit(Bundle(b"", b"", (), {}), group, limit, None)
         self.loop.groups.dispatch(Resources(reply or (lambda node, request: request)))
 

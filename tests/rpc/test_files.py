@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from network.errors import ProtocolError
+from network.nodes import Address
 from parallel_sgd import parse_worker
 from rpc.agent.registration import registrations
 from rpc.agent.scheduler_env import announced
@@ -42,7 +43,8 @@ NO_FILE, DEEP = "no regular file", b"[" * 90_000
 CONTENTS = {
     "nested too deeply": DEEP,
     f"at most {MOST_BYTES} bytes": b" " * (MOST_BYTES + 1),
-    "utf-8": b"\xff\xfe",
+    "it is UTF-16 text; save it as UTF-8": '{"Worker": ["127.0.0.1"]}'.encode("utf-16"),
+    "byte 0xe9 at position 0 is no UTF-8 text; save it as UTF-8": b"\xe9",
 }
 PIPES = ("job.json", "x.agent.json", "runs/x-1/job.json")  # a person may name a pipe, as a shell does
 
@@ -65,6 +67,16 @@ def test_no_content_gets_past_a_reader(tmp_path: Path, name: str, said: str) -> 
         return
     with pytest.raises(error, match=said):
         read(path)
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path: Path, ending: str) -> None:
+    """As an editor of Windows saves it: a node file and the settings of an agent read the same with and without it."""
+    nodes, settings = tmp_path / "worker.json", tmp_path / "worker.toml"
+    nodes.write_bytes(b"\xef\xbb\xbf" + f'{{"Worker":{ending}["127.0.0.1:7"]}}{ending}'.encode())
+    settings.write_bytes(b"\xef\xbb\xbf" + f"slots = 3{ending}".encode())
+    assert parse_worker(1, filename=nodes)[0] == FileDiscovery(nodes).find()[0].address == Address("127.0.0.1", 7)
+    assert gather({}, {}, settings).slots == 3
 
 
 def test_worker_json_may_come_from_a_command() -> None:

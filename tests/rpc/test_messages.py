@@ -77,6 +77,7 @@ EXAMPLES: list[m.Operation] = [
     m.Asks(["data"]),
     m.Answers([None, {"x": (1, 2)}]),
     m.Prepared(),
+    m.DoCommit(),
 ]
 ROLES = {
     name: getattr(m, name)

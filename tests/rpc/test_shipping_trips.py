@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -209,3 +210,88 @@ def test_what_cannot_travel_is_refused(tmp_path: Path) -> None:
     message = Trip(tmp_path, big, name="big").refused()
     assert "The code of a job may have 8388608 bytes, got 94" in message
     assert message.startswith("ValueError")
+
+
+CELL = '''
+class Deep:
+    """Of a cell of a notebook."""
+
+    def fail(self, steps):
+        if steps:
+            return self.fail(steps - 1)
+        return {}["there is none"]  # in the cell
+'''
+LINES_MAIN = f"""
+import linecache
+import helper
+
+CELL = {CELL!r}
+name = "<ipython-input-3-0123456789ab>"
+linecache.cache[name] = (len(CELL), None, CELL.splitlines(True), name)  # as IPython does it
+exec(compile(CELL, name, "exec"))
+
+def in_main(x):
+    # a comment of the function
+    return helper.root(x)  # of the script
+
+ship(deep=Deep(), in_main=in_main, nothing=(lambda: 1 / 0))
+"""
+LINES_HELPER = """
+import numpy as np
+
+UNUSED = 'this line is of no function'
+
+def root(x):
+    return np.linalg.inv(
+        np.zeros((x, x))  # several lines
+    )
+
+def not_reached():
+    return 'nor does this one travel'
+"""
+FAIL = """
+import traceback
+for call in (lambda: objects["deep"].fail(1), lambda: objects["in_main"](2), objects["nothing"]):
+    try:
+        call()
+    except Exception:
+        traceback.print_exc(file=sys.stdout)
+import linecache
+found = [entry[2] for name, entry in linecache.cache.items() if name.endswith("helper.py")]
+print("LINES", [line for lines in found for line in lines if line.strip()])
+"""
+
+
+def test_tracebacks_show_lines_of_files_that_are_not_here(tmp_path: Path) -> None:
+    """Of a script, of a module beside it and of a notebook's cell; only what is in the functions that travel."""
+    trip = Trip(tmp_path, LINES_MAIN, {"helper.py": LINES_HELPER})
+    shutil.rmtree(tmp_path / "trip" / "home")
+    told, _, lines = trip.arrive(FAIL).partition("LINES")
+    for line in (
+        'return {}["there is none"]  # in the cell',
+        "return self.fail(steps - 1)",
+        "return helper.root(x)  # of the script",
+    ):
+        assert line in told
+    assert "ship(deep=Deep(), in_main=in_main, nothing=(lambda: 1 / 0))" in told and "return np.linalg.inv(" in told
+    assert "several lines" in lines and "this line is of no function" not in lines and "nor does this one" not in lines
+
+
+CALL_ALL = """
+import traceback
+for f in objects.values():
+    try:
+        f()
+    except ZeroDivisionError:
+        print(traceback.format_exc())
+"""
+
+
+def test_lines_are_left_out_where_they_would_not_travel(tmp_path: Path) -> None:
+    """256 KiB of them are the most, and a file that cannot be found has none."""
+    long = "\n".join(f"    x = {number}  # {'a' * 100}" for number in range(4000))
+    main = "import long\nexec('def typed(): return 1 / 0')\nship(long=long.f, typed=typed)"
+    trip = Trip(tmp_path, main, {"long.py": f"def f():\n{long}\n    return 1 / 0\n"})
+    shutil.rmtree(tmp_path / "trip" / "home")
+    told = trip.arrive(CALL_ALL)
+    assert "in f" in told and "in typed" in told and "return 1 / 0" not in told

@@ -1,6 +1,6 @@
 """What a transform is, how several of them become one, and built-in ones as plain data, for a message or a file."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
@@ -17,7 +17,7 @@ _KINDS = (
 """The built-in transforms."""
 
 
-class AbsTransformer(Configurable, ABC):
+class AbsTransformer(Configurable, passes={"__call__": (4, "seed")}):
     """Something done to a whole data set after loading and before training, on every worker alike.
 
     A subclass implements `__call__`, and `get_config` when its constructor takes arguments. It must give equal results

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from typing import ClassVar
 
+from nn.extension import Extension
 from nn.optimizer import IOptimizer
 from parallel_sgd.channel import Wait
 from parallel_sgd.codec.bank import CodecBank
@@ -14,7 +15,7 @@ from parallel_sgd.codec.interfaces import Array, Codec
 Step = tuple[int, int]  # (epoch, batch), counted from 0
 
 
-class ISyncType(ABC):
+class ISyncType(metaclass=Extension, fixed=("codecs", "timeout", "clock", "names", "late")):
     """Stands between the training process and the codecs of one worker: no socket, thread or clock of its own.
 
     `timeout` is T in seconds, `clock` returns monotonic seconds, `names` are those of the variables, for messages. `late`
@@ -35,6 +36,12 @@ class ISyncType(ABC):
         Raises: ValueError naming both, and what to take instead.
         """
         return
+
+    codecs: CodecBank
+    timeout: float
+    clock: Callable[[], float]
+    names: tuple[str, ...]
+    late: int = 0
 
     def __init__(self, codecs: CodecBank, timeout: float, clock: Callable[[], float], names: tuple[str, ...]) -> None:
         self.codecs = codecs
@@ -71,7 +78,7 @@ class ISyncType(ABC):
         """The result of a ready variable; valid until the next batch begins."""
 
 
-class SyncSetting(ABC):
+class SyncSetting(metaclass=Extension):
     """Plain data that makes the sync type of each worker, for one that takes arguments: `sync_type=StaleSynchronous(3)`.
 
     Of a `form` such as `stale:N` the command line makes one by the number that stands for N.

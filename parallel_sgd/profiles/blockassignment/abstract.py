@@ -4,12 +4,14 @@ subclass says which blocks each worker computes, the rest follows.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
+from nn.extension import Extension
 
-class ISetting(ABC):
+
+class ISetting(metaclass=Extension):
     """The answer of `GlobalSettings.get_default()`. Nodes are the workers 0..n-1; a parameter server is not counted."""
 
     @property
@@ -51,7 +53,7 @@ class ISetting(ABC):
         return [node for node in self.nodes if node not in holders]
 
 
-class AbsBlockAssignment(ISetting):
+class AbsBlockAssignment(ISetting, fixed=("_node_count", "_redundancy", "_node_2_block", "_block_2_node")):
     """Deals the blocks of a batch to `node_count` workers, each block to `redundancy` of them.
 
     Raises: ValueError when the numbers do not fit, before anything is sent anywhere.

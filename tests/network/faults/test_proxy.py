@@ -28,6 +28,7 @@ from ...statements import covers
 
 DATA = random.Random(1).randbytes(300_000)
 LIMIT = 60.0
+WAKE_SECONDS = 0.05
 
 
 @contextlib.contextmanager
@@ -116,6 +117,30 @@ def test_sessions_pass(sealed: bool, frames: bool) -> None:
         theirs.leave()
         assert move([ours, theirs], lambda: ours.left)
         assert not route.counts
+
+
+@pytest.mark.slow
+@covers("FLT-9")
+@pytest.mark.parametrize(("rate", "delay", "size"), [(1.25e6, 0.2, 473_219), (1.25e6, 0.02, 473_219), (125e3, 0.2, 119_018)])
+@pytest.mark.parametrize("frames", [False, True])
+def test_a_link_that_is_throttled_and_late(frames: bool, rate: float, delay: float, size: int) -> None:
+    """Bytes between real sockets take size / rate + delay, by messages or not: never less, and at best at most 1 % more,
+    plus the time in which a busy system wakes those that wait for them."""
+    needed, took = size / rate + delay, []
+    with connected(frames=frames) as (ours, theirs, route):
+        route.there.throttle(rate)
+        route.there.delay(delay)
+        for _ in range(5):
+            begin, passed = time.monotonic(), route.there.passed
+            for _ in range(5):
+                ours.queue(np.zeros(size // 5, np.uint8))
+            assert move([ours, theirs], lambda: len(theirs.inbox) == 5)
+            theirs.inbox.clear()
+            assert route.there.passed - passed >= size - 5
+            took.append(time.monotonic() - begin)
+            if took[-1] <= 1.01 * needed + WAKE_SECONDS:
+                break
+    assert needed - 0.001 <= min(took) <= 1.01 * needed + WAKE_SECONDS
 
 
 def test_segments_of_one_byte() -> None:

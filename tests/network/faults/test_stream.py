@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from network.faults.stream import CAPACITY, HOLD_SECONDS, MessageSplitter, Place, Shape, Stream
+from network.faults.stream import CAPACITY, HOLD_SECONDS, MOST_DELAYED, MessageSplitter, Place, Shape, Stream
 from network.hello import LENGTH, Hello, Reply
 from network.keys import Share
 from network.records import AES, Sealer
@@ -32,7 +32,7 @@ def flow(through: Stream, data: bytes, clock: VirtualClock, end: bool = True, li
     """Put all bytes in as fast as they are taken, let time pass, and tell when which came out."""
     arrivals: list[Arrival] = []
     for _ in range(limit):
-        if data and through.room:
+        while data and through.room:
             part, data = data[: through.room], data[through.room :]
             through.take(part, clock.monotonic())
             if not data and end:
@@ -77,6 +77,51 @@ def test_a_throttled_link_brings_its_rate(rate: float) -> None:
     start = clock.monotonic()
     arrivals = flow(through, DATA[: int(rate / 10)], clock, end=False)
     assert 0.09 <= arrivals[-1][0] - start <= 0.11
+
+
+def framed(sizes: Sequence[int]) -> bytes:
+    """Messages with arrays of so many bytes."""
+    arrays = [np.zeros(size, np.uint8) for size in sizes]
+    return b"".join(travelling(pack(Kind.MESSAGE, (0, n), array, False)) for n, array in enumerate(arrays))
+
+
+@pytest.mark.parametrize("messages", [False, True])
+@settings(max_examples=60)
+@given(
+    rate=st.one_of(st.none(), st.floats(1e3, 1e9)),
+    delay=st.floats(0.0, 2.0),
+    seconds=st.lists(st.floats(0.0, 0.5), min_size=1, max_size=5),
+    piece=st.one_of(st.none(), st.integers(50, 2000)),
+)
+@example(1.25e6, 0.2, [473_219 / 1.25e6], None)  # 10 Mbit/s and 200 ms: 579 ms
+@example(1.25e6, 0.02, [473_219 / 1.25e6], None)
+@example(125e3, 0.2, [119_018 / 125e3], None)
+@example(125e3, 0.2, [0.01] * 5, None)  # each of many messages
+@example(None, 0.2, [0.5], None)
+def test_a_late_link_brings_its_rate(
+    messages: bool, rate: float | None, delay: float, seconds: list[float], piece: int | None
+) -> None:
+    """Bytes that come as fast as they are taken need size / rate + delay, however large either is, by messages or not; an
+    unthrottled link needs its delay alone."""
+    sizes = [min(1 << 20, int((2e6 if rate is None else rate) * each)) for each in seconds]
+    data, shape, clock = framed(sizes), Shape(), VirtualClock()
+    shape.throttle(rate)
+    shape.delay(delay)
+    shape.segment(piece if rate is None or rate < 1e5 else None)
+    through = Stream(shape, random.Random(0), MessageSplitter(Place.FRAMES, False) if messages else None)
+    arrivals = flow(through, data, clock)
+    assert brought(arrivals) == data
+    assert arrivals[-1][0] == pytest.approx((0.0 if rate is None else len(data) / rate) + delay, rel=0.01)
+
+
+def test_a_late_link_with_jitter_brings_its_rate() -> None:
+    """Each draw counts once: what waits for the link behind a byte that is late is not late again."""
+    for jitter in (0.01, 0.1):
+        shape, clock = Shape(), VirtualClock()
+        shape.throttle(1.25e6)
+        shape.delay(0.2, jitter)
+        arrivals = flow(stream(shape), DATA[:473_219], clock)
+        assert 0.579 <= arrivals[-1][0] + 0.001 <= 0.579 + jitter + 0.001
 
 
 @covers("FLT-9", "INV-13")
@@ -134,15 +179,24 @@ def test_a_stalled_link_reads_nothing() -> None:
 
 @covers("INV-12")
 def test_memory_is_bounded() -> None:
-    """a sender that is faster than the link has to wait."""
-    shape = Shape()
-    shape.delay(1000.0)
-    through = stream(shape)
-    taken = 0
-    while through.room:
-        through.take(DATA[: through.room], 0.0)
-        taken = CAPACITY - through.room
-    assert taken == CAPACITY
+    """a sender that is faster than the link has to wait, if it is not for bytes in their delay."""
+    for rate, delay, most in (
+        (None, 0.0, CAPACITY),
+        (None, 1000.0, CAPACITY + MOST_DELAYED),
+        (1e6, 0.0, 50_000),
+        (1e9, 0.0, CAPACITY),
+        (1e6, 0.5, 550_000),
+        (1e6, 1000.0, 50_000 + MOST_DELAYED),
+    ):
+        shape, taken = Shape(), 0
+        shape.throttle(rate)
+        shape.delay(delay)
+        through = stream(shape)
+        while through.room:
+            part = DATA[: through.room]
+            through.take(part, 0.0)
+            taken += len(part)
+        assert taken == most
 
 
 @covers("FLT-11")

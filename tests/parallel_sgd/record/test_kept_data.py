@@ -122,7 +122,13 @@ def test_what_is_not_kept_is_told_with_what_to_do(most: float, said: str, tmp_pa
     assert not (folder / DATA_FILE).exists() and DATA_FILE not in RunManifest.read(folder).files
     for command in ("run", "verify"):
         code, out, err = psgd(capsys, command, folder)
-        assert (code, out) == (2, "") and said in err and "run the program again" in err and err.count("\n") == 1
+        assert (
+            (code, out) == (2, "")
+            and said in err
+            and "run the program again" in err.lower()
+            and ("Give --dataset" in err) == (command == "run")
+            and err.count("\n") == 1
+        )
 
 
 def test_by_default_64_mebibytes_are_kept(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ import pytest
 
 from parallel_sgd.job_file import JobFile
 from parallel_sgd.option_forms import Unnamed, object_text
-from parallel_sgd.record.paths import found_paths, told_path
+from parallel_sgd.record.paths import found_paths, missing_code, told_path
 from rpc.places import without_places
 from tests.sources import ROOT
 from tests.statements import covers
@@ -113,6 +114,7 @@ def user(tmp_path_factory: pytest.TempPathFactory) -> _User:
     return made
 
 
+NOWHERE = "which is neither where it was, nor beside the file, nor here"
 KINDS = ("own-1", "more-1", "inside-1", "agents-1", "broken-1")
 
 
@@ -212,6 +214,23 @@ def test_paths_are_told_and_found(path: str, told: str, tmp_path: Path, monkeypa
     assert found_paths(f"CSVDataset:path={told!r}", run) == "CSVDataset:path='d.csv'"
     (run / "d.csv").touch()
     assert found_paths(f"CSVDataset:path={told!r}", run) == f"CSVDataset:path={str(run / 'd.csv')!r}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "../\0.py:X",
+        "../" + "x" * 5000 + ".py:X",
+        "csv:path='../\\x'",
+        "csv:path='../" + "y" * 5000 + "'",
+        ",../" * 300_000,
+        "='" * 300_000,
+    ],
+)
+def test_texts_of_a_stranger_are_read_in_no_time(text: str, tmp_path: Path) -> None:
+    begin = time.process_time()
+    assert missing_code(found_paths(text, tmp_path), tmp_path) in ("", f"the class X of {'x' * 5000}.py, {NOWHERE}")
+    assert time.process_time() - begin < 2
 
 
 def test_an_argument_that_would_be_taken_for_a_path_has_no_text() -> None:

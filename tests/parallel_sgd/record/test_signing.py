@@ -17,9 +17,10 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
 from nn.model import Model
+from parallel_sgd.record.files import MANIFEST
 from parallel_sgd.record.keys import SigningKey
 from parallel_sgd.record.signing import PUBLIC_KEY, SIGNATURE
-from parallel_sgd.run import MANIFEST, RunManifest, sha256_of
+from parallel_sgd.run import RunManifest, sha256_of
 from tests.statements import covers
 
 from .runs import folder_of, psgd, train
@@ -100,7 +101,7 @@ def test_a_run_is_signed_for_everybody_and_the_key_is_told(run: Path, tmp_path: 
     assert (
         code == 0
         and "all 4 variables equal" in lines[0]
-        and lines[1].startswith(f"Signed by the key with SHA-256 {fingerprint}")
+        and lines[-1].startswith(f"Signed by the key with SHA-256 {fingerprint}")
     )
     code, found = signature_found(capsys, run, "--signer", public)
     assert (code, found["equal"]) == (0, True)

@@ -12,14 +12,16 @@ import pytest
 from network import NodeAssignment
 from parallel_sgd import JobResult, in_process
 from rpc import Cohort, SubmissionError
-from rpc.agent import kernel_probe
+from rpc.agent import kernel_sets
 from rpc.agent.settings import AgentSettings
+from rpc.logs import SUBMIT_LOGGER
+from tests.statements import covers
 
-from ..harness import Cluster, cluster, make_key, wait_for
+from ..harness import Cluster, cluster, make_key
 from .jobs import FOUR_BLOCKS, digits_job, hearing, only_weights
 
-FLAGS = kernel_probe.cpu().get("flags", "").split()
-HAS_AVX2 = "avx2" in FLAGS and bool(kernel_probe.library_name())
+FLAGS = kernel_sets.cpu().get("flags", "").split()
+HAS_AVX2 = "avx2" in FLAGS and bool(kernel_sets.library_name())
 OLDER = {"OPENBLAS_CORETYPE": "Sandybridge", "NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX2 FMA3 AVX512F AVX512_SKX"}
 NEWER = {"OPENBLAS_CORETYPE": "Haswell"}
 pytestmark = pytest.mark.skipif(not HAS_AVX2, reason="takes a CPU with AVX2, and NumPy from a wheel")
@@ -62,49 +64,41 @@ def test_portable_bits_are_the_same_on_all_kernels(pair: Cluster, tmp_path: Path
     assert {found["portable", 0]} == {only_weights(train(pair.nodes(), tmp_path / "both", bits="portable"))}
 
 
-def test_all_nodes_of_a_job_have_one_set(tmp_path: Path) -> None:
-    """That which they have in common, here one that was measured and one that was given; later attempts have it, too."""
-    cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
-    if kernel_probe.needs_measuring(cache):  # else there is no choice on this CPU
-        measured = kernel_probe.place_of(cache)
-        measured.parent.mkdir(parents=True)
-        measured.write_text('{"microseconds": "SkylakeX=100 Haswell=80"}')
+@covers("RUN-2")
+def test_all_nodes_of_a_job_have_one_set(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The first of a fixed order that all have, here one that was given; later attempts have it, too, and the log names it."""
     lines: list[str] = []
-    with cluster(tmp_path / "cluster") as made, hearing(lines.append):
-        made.start(1, PSGD_KERNEL_PROBE="on", **cache)
+    with cluster(tmp_path / "cluster") as made, caplog.at_level("INFO", SUBMIT_LOGGER), hearing(lines.append):
+        made.start(1)
         made.start(1, **NEWER)
         options = {"on_failure": "restart", "fault": "kill 1@e1.b3"}
         result = train(made.nodes(), tmp_path / "run", **options)
         assert result.restarts == 1
         for number in range(2):
             assert "OpenBLAS kernels Haswell, 1 thread(s)" in computed(made, number, result)["numerics"]
+    assert any("BLAS kernels of all nodes: Haswell" in line for line in lines)
     assert not any("their bits are not comparable" in line for line in lines if "AVX512" not in line)
 
 
-@pytest.mark.slow
-def test_kernels_are_measured_once(tmp_path: Path) -> None:
-    """By the first agent on a CPU, beside its work; whoever comes later knows it. A measurement that fails is none."""
-    cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
-    if not kernel_probe.needs_measuring(cache):
-        pytest.skip("OpenBLAS has one set of kernels for this CPU")
-    place = kernel_probe.place_of(cache)
+@covers("RUN-2")
+def test_an_agent_offers_the_same_sets_at_its_start_and_later(tmp_path: Path) -> None:
+    """Two fresh agents and the same two after a job: equal offers, equal bits, nothing written in a cache."""
+    cache = tmp_path / "cache"
     with cluster(tmp_path / "cluster") as made:
-        (first,) = made.start(1, PSGD_KERNEL_PROBE="on", **cache)
-        wait_for(lambda: kernel_probe.remembered(cache), "the kernels to be measured", 60.0)
-        before = place.stat()
-        (second,) = made.start(1, PSGD_KERNEL_PROBE="on", **cache)
-        wait_for(lambda: not first.job_pids() and not second.job_pids(), "the agents to be alone")
-        with made.request() as com:
-            caps = [session.caps["kernels"] for session in com.sessions.values()]
-        assert place.stat().st_mtime_ns == before.st_mtime_ns and place.stat().st_mode & 0o777 == 0o600
-    times = kernel_probe.remembered(cache)
-    assert times is not None and len(times) >= 1 and "Haswell" in times and min(times.values()) > 0
-    assert caps == [" ".join(f"{name}={time}" for name, time in times.items())] * 2
+        made.start(2, XDG_CACHE_HOME=str(cache))
+        found = []
+        for number in range(2):
+            with made.request() as com:
+                found.append([session.caps["kernels"] for session in com.sessions.values()])
+            found[-1].append(only_weights(train(made.nodes(), tmp_path / str(number))))
+    offer = " ".join(kernel_sets.KernelSets({}, own=False).offered)
+    assert found[0] == found[1] and found[0][:2] == [offer] * 2 and "Haswell" in offer
+    assert not list(cache.rglob("*.json"))
 
 
 def test_a_node_without_them_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before anything starts; and in a process whose NumPy is loaded already with other kernels."""
-    monkeypatch.setattr(kernel_probe, "cpu", lambda: {"flags": "sse2 sse4_2 avx"})
+    monkeypatch.setattr(kernel_sets, "cpu", lambda: {"flags": "sse2 sse4_2 avx"})
     make_key(tmp_path / "key")
     cohort = Cohort(AgentSettings(port=0, key_file=str(tmp_path / "key"), work_dir=str(tmp_path / "work")))
     thread = threading.Thread(target=cohort.slave_forever)

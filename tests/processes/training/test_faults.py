@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import errno
 import logging
 import os
@@ -16,10 +17,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import nn
 from network import NetworkError
 from network.faults.proxy import Proxy
-from parallel_sgd import JobFailed, in_process
-from parallel_sgd.codec import GlobalSettings, netEncapsulation
+from nn.model import SequentialModel
+from parallel_sgd import JobFailed, ParallelSGD, in_process
+from parallel_sgd.codec import Codec, GlobalSettings, Int8, TopK, netEncapsulation
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.nodes import LocalNodes
 from rpc import monitor
@@ -30,6 +33,7 @@ from ...statements import covers
 
 STALL = 3.0  # seconds that a batch may take where somebody is to be found stuck; nobody else may take as long
 LONG_PAUSE = 1.4 * STALL
+WAKE_SECONDS = 0.05
 SLACK = 5.0  # seconds by which a verdict may come late on a loaded machine
 
 
@@ -50,6 +54,56 @@ def fired(folder: Path, fault: str) -> int:
 def calm(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     settings: dict[str, Any] = {"assignment_type": FOUR_BLOCKS, "epoch": 3, "block_size": 2}
     return only_weights(here(line_job(), 3, tmp_path_factory.mktemp("calm"), **settings))
+
+
+def image_job() -> ParallelSGD:
+    """A network of 118,282 parameters, and six batches for two workers."""
+    model = SequentialModel(input_shape=[-1, 784], seed=1)
+    for _ in range(2):
+        model.add(nn.layer.Dense(128, activation=nn.activation.Tanh()))
+    model.add(nn.layer.Dense(10))
+    model.setup(nn.loss.Cross_Entropy_With_Softmax(), nn.metric.CategoricalAccuracy())
+    x = nn.random.keyed(0, "images").normal(size=(48, 784)).astype(np.float32)
+    y = np.eye(10, dtype=np.float32)[np.arange(48) % 10]
+    return ParallelSGD(model, nn.dataset.ArrayDataset(x, y, x[:2], y[:2]))
+
+
+@pytest.mark.slow
+@covers("FLT-9")
+@pytest.mark.parametrize(
+    ("codec", "fault", "rate", "rounds"),
+    [
+        (Plain, "throttle 0-1 10mbit; +20ms 0-1", 1.25e6, 1),
+        (Plain, "throttle 0-1 10mbit; +200ms 0-1", 1.25e6, 1),
+        (TopK, "throttle 0-1 1mbit; +200ms 0-1", 125e3, 1),
+        (Int8, "throttle 0-1 1mbit; +200ms 0-1", 125e3, 2),
+    ],
+)
+def test_a_link_that_is_throttled_and_late(
+    agents: LocalNodes, tmp_path: Path, codec: type[Codec], fault: str, rate: float, rounds: int
+) -> None:
+    """A step takes what its bytes need on the link, and its delay once for each round of the codec, whose second may begin
+    before the first is over: on the average no less, and at best not 1 % more than that and the same step without the fault,
+    plus the time in which a busy system wakes those that wait."""
+    fastest = []
+    for plan in (fault, ""):
+        settings: dict[str, Any] = {
+            "gd_type": nn.gradient_descent.SGDOptimizer,
+            "gd_params": (0.01,),
+            "ssgd_timeout_limit": 60_000,
+        }
+        settings |= {"epoch": 1, "block_size": 4, "codec": codec, "fault": plan, "directory": tmp_path / str(bool(plan))}
+        result = image_job().parallel(some(agents, 2), **settings)
+        (table,) = (tmp_path / str(bool(plan))).rglob("TR-*-N(0).csv")
+        with table.open(newline="", encoding="utf-8") as file:
+            times = [float(row["Time"]) for row in csv.DictReader(file)]
+        fastest.append(min(np.diff(times)[1:]))
+        if plan:
+            sent = sum(entry.wire for entry in result.accounts[0] if entry.direction == "sent" and entry.peer == 1) / len(times)
+            delay = float(fault.partition("+")[2].partition("ms")[0]) / 1000
+            average = float(np.mean(np.diff(times)))
+    assert len(times) == 6 and average >= 0.99 * (sent / rate + delay)
+    assert fastest[0] <= 1.01 * (sent / rate + rounds * delay) + fastest[1] + WAKE_SECONDS
 
 
 @covers("FLT-1", "FLT-2", "FLT-5", "FLT-6", "INV-3")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -290,3 +291,63 @@ except ValueError as error:
 def test_an_import_inside_a_function_cannot_be_followed(agents: LocalNodes, tmp_path: Path) -> None:
     (tmp_path / "beside.py").write_text("")
     assert "update_blocks imports beside inside its body" in run(tmp_path, agents, MISSING_SCRIPT)
+
+
+CELL = """
+import numpy as np
+from parallel_sgd.codec import Codec, GlobalSettings, netEncapsulation
+
+class Own(Codec):
+    def __init__(self, node_id):
+        super().__init__(node_id)
+        self.got = []
+
+    def update_blocks(self, block):
+        others = GlobalSettings.get_default().get_adversary(block.block_id)
+        self.got.append(block.content)
+        return netEncapsulation(others, (block.content.copy(),))
+
+    def receive_blocks(self, content):
+        return self.added(content[0])
+
+    def added(self, array):
+        return array.foo  # a bug of the author
+
+class Singular(Own):
+    def receive_blocks(self, content):
+        np.linalg.inv(np.zeros((2, 2)))  # in the second class
+"""
+BUG_SCRIPT = f"""
+import linecache
+import nn
+import parallel_sgd
+
+CELL = {CELL!r}
+NAME = "<ipython-input-5-0a1b2c3d4e5f>"
+linecache.cache[NAME] = (len(CELL), None, CELL.splitlines(True), NAME)  # as IPython tells Python of a cell
+exec(compile(CELL, NAME, "exec"))
+
+model = nn.model.SequentialModel(input_shape=[-1, 64])
+model.add(nn.layer.Dense(10))
+model.setup(nn.loss.Cross_Entropy_With_Softmax())
+job = parallel_sgd.ParallelSGD(model, nn.dataset.Digits(), nn.dataset.transforms.ImageCls())
+for codec in (Own, Singular):
+    try:
+        job.parallel(parallel_sgd.parse_worker(2), codec=codec, epoch=1, block_size=32)
+    except parallel_sgd.JobFailed as failed:
+        print(failed)
+        print(*(detail for _, detail in failed.failures.values()), sep="\\n")
+"""
+
+
+def test_a_bug_of_a_codec_is_told_with_its_line_and_no_peer_is_blamed(tmp_path: Path, agents: LocalNodes) -> None:
+    """Class, method, line and packet, with the source line of a cell that is in no file; what NumPy raised by its own name."""
+    told = run(tmp_path, agents, BUG_SCRIPT)
+    packet = r" for a packet of node [01], variable \d \(dense_1/\w+\), epoch 1, batch 1"
+    place = r"\(<ipython-input-5-0a1b2c3d4e5f>:19, in added\)" + packet
+    assert re.search(
+        rf"Own\.receive_blocks raised AttributeError: 'numpy\.ndarray' object has no attribute 'foo' {place}", told
+    ), told
+    assert "return array.foo  # a bug of the author" in told and "sent what cannot be used" not in told
+    assert re.search(r"Singular\.receive_blocks raised numpy\.linalg\.LinAlgError: Singular matrix \(<ipython-input-5-", told)
+    assert "np.linalg.inv(np.zeros((2, 2)))  # in the second class" in told

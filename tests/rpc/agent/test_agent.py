@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import math
 import os
 import re
@@ -11,28 +12,34 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from network import VERSION, transport
+from network.dial import Target, dial
 from network.keys import Keyring, new_key
-from rpc.agent import children
+from network.session import Session
+from network.transport import wait_sockets
+from rpc.agent import children, server
 from rpc.agent.agent import Agent
 from rpc.agent.checks import MOST_NODES, objection, python_version
 from rpc.agent.children import project_root
 from rpc.agent.settings import AgentSettings
+from rpc.agent.store import JobRecord
 from rpc.liveness.limits import LEAST_SILENCE, MOST_SECONDS
-from rpc.messages import CanCommit
+from rpc.messages import FROM_AGENT, CanCommit, Jobs, ListJobs, Operation, State, Subscribe, operations
 
 from ...statements import covers
 
 
-def agent(work: Path) -> contextlib.closing[Agent]:
-    return contextlib.closing(Agent(AgentSettings(port=0, work_dir=str(work), keyring=Keyring((new_key(),)))))
+def agent(work: Path, listen: str = "127.0.0.1") -> contextlib.closing[Agent]:
+    return contextlib.closing(Agent(AgentSettings(listen, 0, work_dir=str(work), keyring=Keyring((new_key(),)))))
 
 
 @pytest.mark.parametrize(
@@ -54,6 +61,98 @@ def test_why_it_does_not_listen_on_ipv6(
     with agent(tmp_path / "work") as made:
         told = f"Cannot listen on [::1]:{made.address.port}: {os.strerror(number)}. Who calls this worker by a name"
         assert any(message.startswith(told) for message in caplog.messages) == is_told
+
+
+@pytest.mark.parametrize(
+    ("name", "hosts", "is_told"),
+    [
+        ("my-host", ["127.0.1.1"], True),
+        ("my-host", ["127.0.0.1", "::1"], True),
+        ("my-host", ["127.0.0.1", "0.0.0.0"], False),
+        ("localhost", ["127.0.0.1", "127.0.0.2"], False),
+    ],
+)
+def test_a_name_that_only_this_machine_reaches_is_told(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    name: str,
+    hosts: list[str],
+    is_told: bool,
+) -> None:
+    """As /etc/hosts of Debian has it for the machine's own name. All addresses of a name are listened on."""
+    look_up = socket.getaddrinfo
+
+    def known(host: str, port: int, *more: Any, **named: Any) -> Any:
+        found = [look_up(each, port, *more, **named) for each in (hosts if host == name else [host])]
+        return [each for infos in found for each in infos]
+
+    monkeypatch.setattr(socket, "getaddrinfo", known)
+    with agent(tmp_path / "work", name) as made:
+        told = f"{name} means {' and '.join(hosts)} on this machine (see /etc/hosts), so no other machine reaches this worker."
+        assert any(message.startswith(told) for message in caplog.messages) == is_told
+        for host in hosts if "0.0.0.0" not in hosts else ():
+            socket.create_connection((host, made.address.port)).close()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_both_families_at_once(tmp_path: Path, host: str) -> None:
+    """An agent that listens on `::` is reached by addresses of IPv4, too."""
+    with agent(tmp_path / "work", "::") as made:
+        assert str(made.address) == f"[::]:{made.address.port}"
+        socket.create_connection((host, made.address.port)).close()
+
+
+def asked(session: Session, question: Operation) -> Operation:
+    """What the agent answers within a minute."""
+    session.queue(question.to_value())
+    deadline = time.monotonic() + 60
+    while session.alive and time.monotonic() < deadline:
+        for answer in operations(session, FROM_AGENT):
+            return answer
+        wait_sockets([session.link], [session.link] if session.pending_bytes else [], 1.0)  # type: ignore[list-item]
+    raise AssertionError(session.lost or "no answer")
+
+
+def test_idle_sessions_give_way_to_who_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that asked for nothing for the longest go first, never one that watches a job; where all do, none comes in."""
+    monkeypatch.setattr(server, "MOST_SESSIONS", 8)
+    key, work = new_key(), tmp_path / "work"
+    record = JobRecord("job", 0, "title", "done")
+    folder = work / "jobs" / record.name
+    work.mkdir(mode=0o700)
+    folder.mkdir(parents=True)
+    (folder / "job.json").write_text(json.dumps(asdict(record)))
+    made = Agent(AgentSettings(port=0, work_dir=str(work), keyring=Keyring((key,))))
+    thread = threading.Thread(target=made.serve_forever)
+    thread.start()
+    with contextlib.ExitStack() as at_end:
+        at_end.callback(made.close)
+        at_end.callback(thread.join)
+        at_end.callback(made.stop)
+
+        def call() -> Session:
+            session = dial(Target(made.address, key, "submitter", "agent"), 60)
+            at_end.callback(session.close)
+            return session
+
+        watching = call()
+        assert asked(watching, Subscribe("job")) == State("job", 0, "done", "")
+        idle = [call() for _ in range(7)]
+        assert isinstance(asked(idle[0], ListJobs()), Jobs)
+        callers = [call() for _ in range(6)]
+        for session in (watching, idle[0], *callers):
+            assert isinstance(asked(session, ListJobs()), Jobs)
+        for session in idle[1:]:
+            wait_sockets([session.link], [], 60)  # type: ignore[list-item]
+            session.receive()
+            assert not session.alive
+        for session in (idle[0], *callers):
+            assert isinstance(asked(session, Subscribe("job")), State)
+        refused = call()
+        with pytest.raises(AssertionError, match="lost"):
+            asked(refused, ListJobs())
+        assert isinstance(asked(watching, ListJobs()), Jobs)
 
 
 @pytest.fixture

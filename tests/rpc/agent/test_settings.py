@@ -23,13 +23,12 @@ from rpc.errors import SettingsError
 
 def test_command_line_before_environment_before_file_before_defaults(tmp_path: Path) -> None:
     file = tmp_path / "worker.toml"
-    assert gather({}, {}, file) == AgentSettings("127.0.0.1", DEFAULT_PORT, None, None, 1, "INFO", "any", 20, 64, True)
+    assert gather({}, {}, file) == AgentSettings("127.0.0.1", DEFAULT_PORT, None, None, 1, "INFO", "any", 20, 64)
     file.write_text(
         'listen = "a"\nport = 1\nkey_file = "k"\nwork_dir = "w"\nslots = 3\nlog_level = "debug"\nkernel_probe = false\n'
     )
     assert gather({}, {}, file) == AgentSettings("a", 1, "k", "w", 3, "debug") and gather({}, {}, file).level == logging.DEBUG
-    assert gather({}, {"PSGD_KERNEL_PROBE": "on"}, file).kernel_probe
-    assert not gather({"kernel_probe": False}, {"PSGD_KERNEL_PROBE": "on"}, file).kernel_probe
+    assert gather({"own_kernels": True}, {}, file).own_kernels
     environ = {"PSGD_LISTEN": "env", "PSGD_PORT": "2", "PSGD_KEY_FILE": "env"}
     options = {"listen": "line", "port": 0, "key_file": "line", "slots": None}
     found = [
@@ -52,7 +51,6 @@ def test_command_line_before_environment_before_file_before_defaults(tmp_path: P
         ({"log_level": "loud"}, "The log level must be one of DEBUG, INFO, WARNING, ERROR, got 'loud'."),
         ({"listen": ""}, "The address to listen on must be a host, got ''; for all of this machine's, say 0.0.0.0."),
         # of the environment
-        ({"probe": "no"}, "PSGD_KERNEL_PROBE must be on or off, got 'no'."),
         *((port, f"PSGD_PORT must be a number from 0 to 65535, got '{port}'.") for port in ("x", "1.5", "0x10", "-")),
         # of the file
         *((f"port = {port.lower()}".encode(), f"port must be a int, got {port}") for port in ("'x'", "True", "1.0")),
@@ -61,7 +59,7 @@ def test_command_line_before_environment_before_file_before_defaults(tmp_path: P
         (b"key_file = ['a']", "key_file must be a str"),
         (
             b"keyfile = 'a'",
-            "may set listen, port, key_file, work_dir, slots, log_level, output_mib, kernel_probe, got 'keyfile'",
+            "may set listen, port, key_file, work_dir, slots, log_level, output_mib, got 'keyfile'",
         ),
         (b"code_policy = 'any'", "got 'code_policy'"),
         *((text, "cannot be read: ") for text in (b"port = ", b"\0", b"\xff\xfe")),
@@ -76,7 +74,7 @@ def test_wrong_settings(tmp_path: Path, options: dict[str, Any] | str | bytes | 
     elif options is None:
         file.mkdir()
     given = options if isinstance(options, dict) else {}
-    environ = {"PSGD_PORT": options} if isinstance(options, str) else {"PSGD_KERNEL_PROBE": given.pop("probe", "")}
+    environ = {"PSGD_PORT": options} if isinstance(options, str) else {}
     with pytest.raises(SettingsError) as caught:
         gather(given, environ, file)
     assert message in str(caught.value)

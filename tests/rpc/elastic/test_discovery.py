@@ -95,7 +95,10 @@ def test_a_function() -> None:
         assert FunctionDiscovery(lambda answer=answer: answer).find() == [Host(A, 2), Host(B)]  # type: ignore[misc]
     assert FunctionDiscovery(list).find() == []
     wrong = [(lambda wrong=wrong: wrong, r"failed: TypeError: .* must be") for wrong in (5, [5], None)]
-    for function, message in [(broken, r"The function .*broken failed: KeyError: 'lease'"), *wrong]:
+    for function, message in [
+        (broken, r"The function .*broken failed: broken raised KeyError: 'lease' \(.*test_discovery\.py:\d+\)"),
+        *wrong,
+    ]:
         with pytest.raises(DiscoveryError, match=message):
             FunctionDiscovery(function).find()
 
@@ -170,7 +173,9 @@ def test_the_poller_asks_again_and_again() -> None:
     rack = Rack([Host(A)], DiscoveryError("no lease"), KeyError("rack 5"), [])
     with contextlib.closing(Poller(discovery_of(rack), events.put, period=0.005)):
         found = [events.get(timeout=60) for _ in range(5)]
-    failures = [DiscoveryFailed("no lease"), DiscoveryFailed("Rack failed: KeyError: 'rack 5'")]
+    line = Rack.find.__code__.co_firstlineno + 3
+    told = f"Rack failed: Rack.find raised KeyError: 'rack 5' ({__file__}:{line})"
+    failures = [DiscoveryFailed("no lease"), DiscoveryFailed(told)]
     assert found == [HostsSeen((Host(A),)), *failures, HostsSeen(()), HostsSeen((Host(A),))]
     assert all(thread.name != "discovery" for thread in threading.enumerate()), "nobody looks any more"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,9 @@ def test_a_users_error_is_shown_by_the_users_own_frames() -> None:
     state, detail = outcome_of(caught.value)
     shown = shown_to_submitter(state, detail, caught.value)
     assert "network/values.py" in detail and "network/values.py" not in shown
-    assert shown.count(__file__) == 3 and "in fail_in_users_code" in shown and shown.endswith("ValueError: mine\n")
+    assert shown.count(__file__) == 4 and "in fail_in_users_code" in shown and "\nValueError: mine\n" in shown
+    place = rf"{re.escape(__file__)}:\d+, in fail_in_users_code"
+    assert re.search(rf"\ntest_a_users_error_is_shown_by_the_users_own_frames raised ValueError: mine \({place}\)\n$", shown)
     assert shown.count("frames of Parallel-SGD are in the node's log") == 2
     cause = caught.value.__cause__
     assert cause is not None and cause.__traceback__ is not None

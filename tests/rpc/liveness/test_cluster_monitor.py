@@ -77,7 +77,7 @@ class Story:
                 self.monitor.begin([node], self.now, anew=True)
             else:
                 self.alive.pop(node)
-                self.monitor.ended(node, what == "ends")
+                self.monitor.ended(node, what == "ends", self.now)
         return self.told
 
     @property
@@ -145,13 +145,20 @@ STORIES = [
     ("fails2 waits0 waits1 +100", ""),
     # who was waited for has ended: the others may go on, and only what they say from then on counts
     ("waits1 waits2 +11.1 ends0 look0 works2 +10", ""),
-    ("beat1/50 beat2/50 ends0 look0 beat2/50 look0 beat1/50 look0", "deadlock 1 of nodes 1, 2."),
-    # who has sent TRAIN END, or never signals, is in no deadlock, nor is it found before all were heard
-    ("look0 beat0/50/ended beat1/50/unwatched/11 look0 beat2/50 look0", "deadlock 2 of nodes 2."),
-    # all wait for who has only just been started, perhaps anew, and does not signal yet
-    ("look0 beat0/50 beat2/50 beat1/0/unwatched look0 beat1/0/unwatched/9 look0", ""),
-    # who had waited in the round before, for somebody who is gone, is in none either
-    ("beat0/60 anew0 look0 beat0/60 look0", "deadlock 0 of nodes 0."),
+    ("+3 beat1/50 beat2/50 ends0 look0 beat2/50 look0 beat1/50 look0", ""),
+    ("+3 ends0 +2.2 beat1/50 beat2/50 look0", ""),  # what comes may be as old as a silent node is silent,
+    ("+3 ends0 +2.3 beat1/50 beat2/50 look0", "deadlock 1 of nodes 1, 2."),  # but no older
+    # what is slower than the others, and has just got what it waited for: they have told of their end before it tells of that
+    ("+10 beat1/11 beat0/0/ended beat2/0/ended look0 ends0 ends2 look0 +0.3", ""),
+    # what signals nothing, not yet, or no more is in no deadlock, but may work for the others until it waits, too, or is gone
+    ("+20 beat0/11 beat2/11 beat1/0/unwatched look0 beat1/9/unwatched/99 look0 beat1/0/ended/99 look0", ""),
+    ("+20 beat0/11/ended beat1/11/unwatched look0 beat2/11 look0", "deadlock 2 of nodes 2."),
+    # no moment at which all have waited: node 0 has got its message before node 1 began to wait for the answer
+    ("+3 ends2 +9 beat0/10.1 +0.2 beat1/10.1 look0", "deadlock 0 of nodes 0, 1."),
+    # what has waited in the round before, for a node that is gone, is in no deadlock either
+    ("+3 beat0/60 anew0 look0 beat0/60 look0 +2 beat0/60 look0 +0.3 beat0/60 look0", "deadlock 0 of nodes 0."),
+    # heartbeats that lie in the driver's sockets while it is suspended are old when it reads them
+    ("+20 sleep3600 beat0/11 beat1/11 beat2/11 look0", ""),
 ]
 
 
@@ -168,7 +175,7 @@ def test_who_has_ended_before_all_have_started_is_not_missed() -> None:
     """a short job on one node may be done before the last node says that it runs; its agent beats no more."""
     monitor = ClusterMonitor("job", 1, LOG)
     monitor.take(0, BEAT, 0.5)
-    monitor.ended(0, True)
+    monitor.ended(0, True, 0.75)
     monitor.begin([0], 1.0)
     assert monitor.deadline is None and monitor.look(60.0) == []
 
@@ -220,6 +227,8 @@ def test_who_is_cut_off(lost: Counts, left_out: list[int], caplog: pytest.LogCap
     named no dead link is left, and each has failed by itself."""
     story, sent = Story(), {(0, 1): 12, (3, 2): 7}
     story.monitor.begin(range(4), 0.0)
+    story.alive[3] = 0.4
+    story.pass_time(3.0)
     story.hear(*counted(sent, lost, 4))
     found = story.look()
     assert [(each.kind, each.node, each.batch, each.seconds, each.rank) for each in found] == [
@@ -239,6 +248,7 @@ def test_who_is_cut_off(lost: Counts, left_out: list[int], caplog: pytest.LogCap
 def test_a_message_on_its_way_is_no_dead_link() -> None:
     """Not while anybody does something, and where all that was sent has come it is a deadlock."""
     story = Story()
+    story.pass_time(3.0)
     story.hear(*(heard if heard.node else replace(heard, waiting=0.0) for heard in counted({}, {(0, 2): 1}, 3)))
     assert story.look() == []
     story.hear(*counted({}, {}, 3))
@@ -264,7 +274,7 @@ def test_until_all_run_an_agent_may_be_silent_for_longer() -> None:
         found += [(tick / 10, node, words) for node, words in monitor.missing(tick / 10)]
     assert [(when, node) for when, node, _ in found] == [(167.9, 1), (167.9, 2)]
     assert f"no sign of life for {STARTING_SILENT_SECONDS + 0.1:.1f} s (nor has Node(2)): it is stopped" in found[0][2]
-    monitor.ended(0, True)
+    monitor.ended(0, True, 0.75)
     assert monitor.deadline is None
 
 
@@ -315,7 +325,7 @@ def test_where_a_lost_node_was_is_not_made_up(heard: Heartbeat | None) -> None:
     if heard is not None:
         monitor.take(0, heard, 1.0)
     if heard is BEAT:
-        monitor.ended(0, True)
+        monitor.ended(0, True, 0.75)
         monitor.take(0, BEAT, 1.6)  # it was on its way
     assert monitor.explain(0, "its worker has ended", 2.0) == "its worker has ended"
 

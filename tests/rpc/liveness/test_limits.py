@@ -28,7 +28,6 @@ def test_silence_is_several_heartbeats_and_is_found_within_three_seconds() -> No
 
 def test_who_waits_shows_it_more_often_than_it_is_looked_for() -> None:
     assert l.WAITING_SECONDS >= 2 * SHOWN_SECONDS
-    assert l.QUIET_SECONDS < SHOWN_SECONDS, "a wait in vain is told from one that bytes have ended"
     assert l.LEAST_SILENCE > 2 * l.LEAST_LOOK_SECONDS
     assert l.LINKS_SECONDS > l.WAITING_SECONDS
 

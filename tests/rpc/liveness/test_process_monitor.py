@@ -51,10 +51,10 @@ class Memory:
     def signs(self) -> tuple[float, float]:
         return self.reader.signs(self.clock.monotonic())
 
-    def wait(self, seconds: float) -> None:
+    def wait(self, seconds: float, moved: bool) -> None:
         self.recorder.waits()
         self.clock.advance(seconds)
-        self.recorder.resumes()
+        self.recorder.resumes(moved)
 
     def close(self) -> None:
         self.recorder.close()
@@ -183,22 +183,22 @@ def test_entries_that_make_no_sense_are_counted(memory: Memory) -> None:
 
 @covers("FD-2", "FLT-27")
 def test_a_wait_shows_life_and_bytes(memory: Memory) -> None:
-    """Each slice of a wait is a sign of life; only one that ended early has brought bytes. Links are counted after a wait in
-    vain, not in one that brings something; nothing that the process writes harms."""
+    """Each slice of a wait is a sign of life; bytes are told of, however late in a slice they come. Links are counted after a
+    wait in vain, not in one that brings something; nothing that the process writes harms."""
     asked: list[float] = []
 
     def links() -> list[tuple[int, int, int]]:
         asked.append(memory.clock.monotonic())
         return [(-2, 5, 4), (1, 7, 9)]
 
-    memory.wait(0.25)
+    memory.wait(0.25, False)
     assert memory.signs() == (100.25, 100.0)
-    memory.wait(0.01)
-    assert memory.signs() == (100.26, 100.26)
+    memory.wait(0.24, True)
+    assert memory.signs() == (100.49, 100.49)
     memory.recorder.links = links
-    for seconds in (0.1, 0.1, 0.25):
+    for seconds, moved in ((0.1, True), (0.24, True), (0.25, False)):
         assert memory.reader.links() == []
-        memory.wait(seconds)
+        memory.wait(seconds, moved)
     assert len(asked) == 1 and memory.reader.links() == [(-2, 5, 4), (1, 7, 9)]
     os.pwrite(memory.memory, b"\xff" * (SIZE - 64 - CAPACITY * 32), 64 + CAPACITY * 32)
     assert memory.reader.links() == []
@@ -217,7 +217,7 @@ def test_cost() -> None:
 
     def wait() -> None:
         recorder.waits()
-        recorder.resumes()
+        recorder.resumes(False)
 
     costs = [min(timeit.repeat(call, number=2000, repeat=7)) / 2000 for call in (pair, wait)]
     recorder.close()
@@ -311,7 +311,7 @@ def test_beats_tell_where_it_is(bench: Bench) -> None:
     for _ in range(40):
         bench.recorder.waits()
         bench.pass_time(0.25)
-        bench.recorder.resumes()
+        bench.recorder.resumes(False)
     assert bench.of(Verdict) == [] and bench.of(Heartbeat)[-1].waiting == pytest.approx(9.5, abs=0.6)
     told = []
     for _ in range(40):  # while a job is being ended its node is not silent, and not stuck either

@@ -90,7 +90,7 @@ class Detector(RuleBasedStateMachine):
         node = self.nodes[number]
         if not node.over and not node.known_silent:
             node.over, self.settled = True, self.settled or not well
-            self.cluster.ended(number, well)
+            self.cluster.ended(number, well, self.now)
 
     @rule(seconds=st.one_of(st.floats(0.01, 1.0), st.floats(1.0, 12.0)))
     def pass_time(self, seconds: float) -> None:

@@ -32,7 +32,7 @@ from rpc.submit.event_loop import EventLoop
 from rpc.submit.run_folder import RunFolder
 from rpc.submit.terminal import ProgressDisplay
 from tests.network.wires import talk
-from tests.rpc.submitter_bench import Bench, bench
+from tests.rpc.submitter_bench import JOB, Bench, bench
 
 from ...statements import covers
 from ..sent import file, heard, question
@@ -226,18 +226,21 @@ ADDRESSES = {0: Address("here", 1), 1: Address("here", 2), 2: Address("there", 1
 def test_what_nodes_are_told() -> None:
     """All nodes: the group, those of groups that come before or after it, and those that others have submitted. An agent speaks
     for its own node only: the id comes from the session. Where it is called through another port than its own, all go that way.
-    'auto' divides the cores of a host by the nodes of the job there."""
+    'auto' divides the cores of a host by the nodes of the job there, of those that share cores."""
     messages = JobMessages(question(), ADDRESSES, new_key(), others=[7, -2])
     order = messages.can_commit(1, [1, 2], 10.0, "mine")
     assert (order.group, order.others, order.module) == ([1, 2], [-2, 0, 7], "mine")
-    messages.note(1, Accepted("job", 1, "host", 2, "/path", "1.0.0"))
+    messages.note(1, Accepted("job", 1, "host", 2, "/path", "1.1.0"))
     for claimed in (0, 77):
         with pytest.raises(ProtocolError, match=f"agent of node 1 accepted in the name of node {claimed}"):
-            messages.note(1, Accepted("job", claimed, "host", 2, "/evil", "1.0.0"))
-    messages.note(2, Accepted("job", 2, "host", 7, "/path", "1.0.0"))
+            messages.note(1, Accepted("job", claimed, "host", 2, "/evil", "1.1.0"))
+    messages.note(2, Accepted("job", 2, "host", 7, "/path", "1.1.0"))
     assert messages.load(pack({})).roster == {1: ["here:2", "host", "/path"], 2: [str(ADDRESSES[2]), "host", ""]}
     messages = JobMessages(question(blas_threads=0), ADDRESSES, new_key())
     assert [messages.can_commit(node, [0, 1, 2], 10.0, "").jobs_on_host for node in ADDRESSES] == [2, 2, 1]
+    for cores, shared in (({0: "3", 1: "c"}, [1, 1, 1]), ({0: "3", 1: "6"}, [2, 2, 1]), ({0: "3", 1: "x"}, [2, 2, 1])):
+        messages = JobMessages(question(blas_threads=0), ADDRESSES, new_key(), cores=cores)
+        assert [messages.can_commit(node, [0, 1, 2], 10.0, "").jobs_on_host for node in ADDRESSES] == shared
 
 
 @covers("SEC-16")
@@ -387,13 +390,42 @@ def test_an_agent_speaks_for_all_its_nodes(submitter: Submit) -> None:
 
 
 @covers("SUB-47")
-def test_a_program_that_takes_its_time_to_answer(submitter: Submit) -> None:
-    """While it loads its data nobody listens; the agents are not blamed for that."""
+@pytest.mark.parametrize("limit", [1.0, LONG])
+def test_a_program_that_takes_its_time_to_answer(limit: float, submitter: Submit) -> None:
+    """While it loads its data nobody listens; the agents are not blamed for that, silent or within the limit."""
     with submitter(2) as made:
 
         def reply(node: int, request: str) -> Any:
             made.clock.advance(100.0)
             return request
 
-        made.submit([range(2)], LONG, reply)
+        made.submit([range(2)], limit, reply)
         assert made.clock.monotonic() > 200.0
+
+
+@covers("SUB-6", "SUB-47")
+def test_a_submitter_that_was_suspended(submitter: Submit) -> None:
+    """What the nodes have said meanwhile counts, and they get the time that nobody looked; the limit holds after that."""
+    with submitter(2) as made:
+        for agent in made.agents.values():
+            agent.delays["Prepared"] = 2.5
+        made.suspend_at, began = 1.5, made.clock.monotonic()
+        made.submit([range(2)], 3.0)
+        assert made.clock.monotonic() > began + 60.0
+    with submitter(2) as made:
+        made.agents[1].delays["Prepared"] = 1000.0
+        made.suspend_at, began = 1.5, made.clock.monotonic()
+        with pytest.raises(SubmissionError, match=r"Node\(1\) at .* did not finish preCommit in time"):
+            made.submit([range(2)], 3.0)
+        assert 62.5 <= made.clock.monotonic() - began <= 65.0
+
+
+@covers("SUB-9")
+def test_who_starts_before_it_is_told_to_breaks_the_protocol(submitter: Submit) -> None:
+    """Its node alone is given up for that; the submitter goes on to free the others."""
+    with submitter(2) as made:
+        made.agents[1].delays["Prepared"] = 1000.0
+        made.agents[1].todo.append((0.5, State(JOB, 1, "running", "")))
+        with pytest.raises(SubmissionError, match=r"Node\(1\) at .* was lost in (canCommit|preCommit)"):
+            made.submit([range(2)], LONG)
+        assert not made.agents[0].has_job

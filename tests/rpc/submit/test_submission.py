@@ -59,11 +59,9 @@ ENDED = f"{RUNNING} done01"
         (PREPARED, Phase.DO_COMMIT),
         (RUNNING, Phase.RUNNING),
         (ENDED, Phase.ENDED),
-        (f"{LOADED} run01", Phase.RUNNING),
-        (f"{LOADED} run01 dispatch", Phase.RUNNING),  # they asked for nothing
-        (f"{LOADED} prepare01 dispatch", Phase.DO_COMMIT),
-        ("accept01 run01 load0 prepare0", Phase.RUNNING),  # the agent was faster
-        (f"{LOADED} dispatch done0 prepare0 run1", Phase.RUNNING),
+        (f"{PREPARED} run0", Phase.DO_COMMIT),
+        (f"{PREPARED} run0 done0 run1", Phase.RUNNING),  # a short one
+        (f"{RUNNING} run0", Phase.RUNNING),  # who has taken over hears it again
         (f"{RUNNING} lost0 failed1", Phase.ENDED),
         (f"{ENDED} tick lost0 cancel", Phase.ENDED),
     ],
@@ -220,6 +218,8 @@ def test_the_first_cause_is_found_when_it_is_heard_of_last(cause: Any, said: str
         *(("accept0", word) for word in ("accept0", "refuse0")),
         *(("accept01", word) for word in ("accept1", "start", "prepare0", "ask0")),
         *((LOADED, "refuse0"), (f"{LOADED} dispatch", "dispatch"), (RUNNING, "rubbish")),
+        # none starts before all have what they need, and are told so
+        *(("accept01", "run0"), (LOADED, "run0"), (f"{LOADED} dispatch prepare0", "run0")),
     ],
 )
 def test_what_cannot_be(script: str, impossible: str) -> None:

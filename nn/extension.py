@@ -1,0 +1,429 @@
+"""Names that a base class claims: `Extension`, the metaclass of every class that users derive from, refuses what hides one.
+
+A subclass may use any name that its base does not claim. A method that the engine calls may be overridden by what the same
+call fits, an attribute that it reads by a value of the same type; anything else is refused when the class or the object is
+made, since an error of the engine itself would come later, on another machine, and name neither class nor attribute.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import types
+import warnings
+from abc import ABCMeta
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any, Final, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+Made = TypeVar("Made")
+_OURS: Final = frozenset({"nn", "network", "rpc", "parallel_sgd", "executor", "psgd"})
+"""Packages whose classes claim names and hide none; every other class is a user's."""
+
+_MOST_EXTRA: Final = 8
+"""Arguments that may stand for a `*name` of a base."""
+
+
+class HiddenName(TypeError):
+    """A user's class hides a name that its base claims; the message says which, and what to do."""
+
+
+class OverrideWarning(UserWarning):
+    """A method takes the place of one that the engine needs, and nothing tells whether that is meant."""
+
+
+class _Claims(NamedTuple):
+    """What a base class says of its names, see `Extension`."""
+
+    free: frozenset[str] = frozenset()
+    fixed: frozenset[str] = frozenset()
+    given: frozenset[str] = frozenset()
+    internal: frozenset[str] = frozenset()
+    mistakable: frozenset[str] = frozenset()
+    passes: Mapping[str, tuple[Any, ...]] = types.MappingProxyType({})
+
+
+class _Name(NamedTuple):
+    """One claimed name.
+
+    `owner` defines it, `shown` is the class of ours that a user derives from; then come value, type and text of the annotation.
+    """
+
+    owner: type
+    shown: type
+    name: str
+    value: Any
+    kind: Any
+    told: str
+    claims: _Claims
+
+    def __str__(self) -> str:
+        return f"{self.shown.__name__}.{self.name}"
+
+
+_NOTHING: Final = object()
+
+
+class Extension(ABCMeta):
+    """Metaclass of a class that users derive from. Nothing is checked later than when an object has been made.
+
+    `class Codec(metaclass=Extension, free=["record"])`. A base says of its names:
+
+    Args:
+        free: methods for authors, which the engine never calls, so that a subclass may use the name for anything.
+        fixed: attributes that the constructor or the engine sets, so that the class body of a subclass cannot.
+        given: attributes that the engine sets on the object later, so that its constructor cannot, either.
+        internal: methods that no guide offers for overriding: one that replaces it without `super()` is warned of.
+        mistakable: methods that are offered under a word that authors use otherwise: one that replaces it is warned of unless
+            it calls `super()` or names an argument as the base does.
+        passes: of methods with optional parameters, what the engine passes: the number of arguments, then keywords. Without
+            a row it passes the required ones.
+    """
+
+    def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **keywords: Any) -> Extension:
+        claims = {field: keywords.pop(field) for field in _Claims._fields if field in keywords}
+        if claims:
+            passes = claims.pop("passes", {})
+            namespace["_claims"] = _Claims(**{field: frozenset(names) for field, names in claims.items()}, passes=passes)
+        return super().__new__(cls, name, bases, namespace, **keywords)
+
+    def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **_keywords: Any) -> None:
+        super().__init__(name, bases, namespace)
+        check_class(cls)
+
+    def __call__(cls: type[Made], *args: Any, **keywords: Any) -> Made:
+        try:
+            made: Made = type.__call__(cls, *args, **keywords)
+        except AttributeError as error:
+            _explain(cls, error)
+            raise
+        check_object(made)
+        return made
+
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        """The constructor's, for `help`, editors and code that checks arguments."""
+        maker = inspect.getattr_static(cls, "__init__")
+        if maker is object.__init__:
+            maker = inspect.getattr_static(cls, "__new__")
+            if maker is object.__new__:
+                return inspect.Signature()
+        own = inspect.signature(getattr(maker, "__func__", maker))
+        return own.replace(parameters=list(own.parameters.values())[1:])
+
+
+def check_class(cls: type) -> None:
+    """Refuse a user's class whose body hides a name that one of its base classes claims.
+
+    One that lacks abstract methods cannot be used, and is told of them where it is given; its subclasses are looked at.
+    Raises: HiddenName naming class, name and remedy.
+    """
+    if is_ours(cls) or inspect.isabstract(cls):
+        return
+    claimed = claimed_names(cls)
+    for name, mine in _own_names(cls, claimed):
+        reason = _conflict(cls, claimed[name], mine, bound=False)
+        if reason:
+            raise HiddenName(reason)
+        _look_at(cls, claimed[name], mine)
+
+
+def check_object(item: object) -> None:
+    """Refuse an object of a user's class whose attributes hide a name that one of its base classes claims.
+
+    Raises: HiddenName naming class, name and remedy.
+    """
+    cls = type(item)
+    if is_ours(cls):
+        return
+    claimed = claimed_names(cls)
+    own = getattr(item, "__dict__", {})
+    for name in own.keys() & claimed.keys():
+        reason = _conflict(cls, claimed[name], own[name], bound=True)
+        if reason:
+            raise HiddenName(reason)
+
+
+def check_like(item: object, interface: type) -> None:
+    """Refuse an object that is used as an `interface`, derived from it or not, where a name of it does not fit.
+
+    Raises: HiddenName naming class, name and remedy.
+    """
+    cls = type(item)
+    for name, claim in _names_of((interface,)).items():
+        if not name.startswith("_") and hasattr(item, name):
+            reason = _conflict(cls, claim, getattr(item, name), bound=True, duck=True)
+            if reason:
+                raise HiddenName(reason)
+
+
+def claimed_names(cls: type) -> Mapping[str, _Name]:
+    """Return what the base classes of `cls` that are ours claim, by name."""
+    return _names_of(tuple(base for base in cls.__mro__ if is_ours(base)))
+
+
+@functools.lru_cache(maxsize=256)
+def _names_of(ours: tuple[type, ...]) -> Mapping[str, _Name]:
+    claims = [vars(base)["_claims"] for base in ours if "_claims" in vars(base)]
+    joined = _Claims(
+        free=frozenset(name for each in claims for name in each.free),
+        fixed=frozenset(name for each in claims for name in each.fixed),
+        given=frozenset(name for each in claims for name in each.given),
+        internal=frozenset(name for each in claims for name in each.internal),
+        mistakable=frozenset(name for each in claims for name in each.mistakable),
+        passes={name: call for each in reversed(claims) for name, call in each.passes.items()},
+    )
+    found: dict[str, _Name] = {}
+    for base in reversed(ours):
+        told = inspect.get_annotations(base)
+        for name in [*told, *vars(base)]:
+            if name in _NO_CLAIM or (name.startswith("__") and name != "__call__"):
+                continue
+            before = found.get(name)
+            value = vars(base).get(name, _NOTHING)
+            text = str(told[name]) if name in told else before.told if before is not None else ""
+            if value is _NOTHING and before is not None:
+                value = before.value
+            shown = next(each for each in ours if base in each.__mro__)
+            found[name] = _Name(base, shown, name, value, _kind(base, text, value), text, joined)
+    return {name: claim for name, claim in found.items() if name not in joined.free}
+
+
+_NO_CLAIM: Final = frozenset({"_claims", "_abc_impl", "_is_protocol", "_is_runtime_protocol"})
+
+
+def is_ours(cls: type) -> bool:
+    """Tell whether a class is of this project, so that what it defines is claimed and not refused."""
+    return cls.__module__.partition(".")[0] in _OURS
+
+
+def _own_names(cls: type, claimed: Mapping[str, _Name]) -> Iterator[tuple[str, Any]]:
+    """Yield what stands in the bodies of the user's classes under a claimed name, where it comes before the claim."""
+    met: set[str] = set()
+    for base in cls.__mro__:
+        if base.__module__ in ("builtins", "abc", "typing"):
+            continue
+        for name in vars(base).keys() & claimed.keys() - met:
+            met.add(name)
+            if not is_ours(base):
+                yield name, vars(base)[name]
+
+
+def _kind(owner: type, told: str, value: Any) -> Any:
+    """Return the type that an annotation means, or else that of a plain value; Any where neither says one."""
+    if told.startswith("ClassVar["):
+        told = told[len("ClassVar[") : -1]
+    if told and told != "ClassVar":
+        try:
+            space = vars(sys.modules[owner.__module__])
+            return get_type_hints(types.SimpleNamespace(__annotations__={"it": told}), space)["it"]
+        except (NameError, TypeError, AttributeError, KeyError):  # a name for type checkers alone
+            return Any
+    return type(value) if isinstance(value, (bool, int, float, str, tuple)) else Any
+
+
+def _fits(kind: Any, value: Any) -> bool:
+    """Tell whether a value is of the type that an annotation means; True for what cannot be told."""
+    origin = get_origin(kind)
+    if kind is None or kind is type(None):
+        return value is None
+    if origin in (Union, types.UnionType):
+        return any(_fits(each, value) for each in get_args(kind))
+    if origin is Literal:
+        return value in get_args(kind)
+    if origin is type:
+        base = get_args(kind)[0]
+        return isinstance(value, type) and (not isinstance(base, type) or issubclass(value, base))
+    if origin is list:
+        return isinstance(value, list) and all(_fits(get_args(kind)[0], each) for each in value)
+    kind = origin or kind
+    if not isinstance(kind, type):
+        return True
+    wider: dict[type, Any] = {bool: (bool, np.bool_), int: Integral, float: Real, tuple: (tuple, list)}
+    if (kind in (int, float) and isinstance(value, bool)) or (kind in (Sequence, Collection) and isinstance(value, str)):
+        return False
+    try:
+        return isinstance(value, wider.get(kind, kind))
+    except TypeError:  # a protocol that does not look
+        return True
+
+
+def _conflict(cls: type, claim: _Name, mine: Any, *, bound: bool, duck: bool = False) -> str:
+    """Return why `mine` cannot stand where a base claims the name, "" where it can.
+
+    `bound`: it is an object's attribute; `duck`: of one that is not derived from the base.
+    """
+    what = f"{cls.__name__}.{claim.name}"
+    if claim.name in claim.claims.given:
+        return f"{what} hides {claim}, which the engine sets; rename it"
+    if claim.name in claim.claims.fixed and not bound:
+        return f"{what} hides {claim}, which every object has of its own; rename it, or set it in the constructor"
+    if _is_method(claim.value):
+        return _method_conflict(what, claim, mine, bound=bound, duck=duck)
+    if _is_property(claim.value):
+        if _is_property(mine) or bound:
+            return ""
+        if getattr(claim.value, "fset", None) is not None:
+            return f"{what} hides {claim}, which every object has of its own; rename it, or set it in the constructor"
+        reader: Any = getattr(claim.value, "fget", None)
+        told = str(inspect.get_annotations(reader).get("return", "")) if reader is not None else ""
+        if _is_method(mine) or not _fits(_kind(claim.owner, told, _NOTHING), mine):
+            return f"{what} is {_a(mine)} and hides {claim}, which the engine reads{_as(told)}; rename it"
+        return ""
+    if not bound and (_is_property(mine) or inspect.isdatadescriptor(mine)):
+        return ""
+    if not bound and _is_method(mine) and claim.kind is not Any and not _fits(claim.kind, len):
+        return f"{what} is a method and hides {claim}, which the engine reads{_as(claim.told)}; rename it"
+    if not _fits(claim.kind, mine):
+        return f"{what} is {_a(mine)} and hides {claim}, which the engine reads{_as(claim.told)}; rename it"
+    if bound and claim.name in claim.claims.fixed and claim.value is not _NOTHING and not _equal(mine, claim.value):
+        return f"{what} hides {claim}, which the engine counts from {claim.value!r}, and is {mine!r}; rename it"
+    return ""
+
+
+def _method_conflict(what: str, claim: _Name, mine: Any, *, bound: bool, duck: bool) -> str:
+    theirs = getattr(claim.value, "__func__", claim.value)
+    of_class = isinstance(claim.value, (classmethod, staticmethod))
+    names = list(inspect.signature(theirs).parameters.values())
+    if not isinstance(claim.value, staticmethod):
+        names = names[1:]
+    base = f"{claim}({', '.join(_shown(each) for each in names)})"
+    if not bound and (_is_property(mine) or inspect.isdatadescriptor(mine)):
+        return f"{what} is no method and hides {base}, which the engine calls; rename it"
+    if of_class and not bound and isinstance(mine, types.FunctionType):
+        return f"{what} hides {base}, which the engine calls on the class; rename it, or make it a classmethod"
+    if not callable(mine) and not isinstance(mine, (classmethod, staticmethod, functools.partialmethod)):
+        return f"{what} is {_a(mine)} and hides {base}, which the engine calls; rename it"
+    if bound and not duck and not getattr(claim.value, "__isabstractmethod__", False):
+        # whether a class has an optional method of its own is asked of the class
+        return f"{what} is set on the object and hides {base}, which the engine calls; rename it, or define a method"
+    signature = _signature(mine, bound=bound)
+    if signature is None or any(_binds(signature, *call) for call in _calls(names, claim)):
+        return ""
+    return f"{what}{_parameters(signature)} hides {base}, which the engine calls; rename it, or let it take these arguments"
+
+
+def _signature(mine: Any, *, bound: bool) -> inspect.Signature | None:
+    """Return the signature of a method as it is called on an object; None where Python does not know it."""
+    try:
+        if isinstance(mine, functools.partialmethod):
+            return None
+        found = inspect.signature(getattr(mine, "__func__", mine) if not bound else mine)
+    except (TypeError, ValueError):
+        return None
+    takes_self = not bound and isinstance(mine, (types.FunctionType, classmethod))
+    if not takes_self:
+        return found
+    try:  # the first argument is the object, also where `*args` takes it
+        names = list(found.parameters.values())
+        first = names[0].kind
+    except IndexError:
+        return inspect.Signature([inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)])
+    return found if first is inspect.Parameter.VAR_POSITIONAL else found.replace(parameters=names[1:])
+
+
+def _calls(names: Sequence[inspect.Parameter], claim: _Name) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Yield how many arguments, and which keywords, the engine passes: one of these must fit."""
+    if claim.name in claim.claims.passes:
+        count, *keywords = claim.claims.passes[claim.name]
+        yield count, tuple(keywords)
+        return
+    required = [each for each in names if each.default is each.empty]
+    count = sum(each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD) for each in required)
+    keywords = [each.name for each in required if each.kind is each.KEYWORD_ONLY]
+    more = _MOST_EXTRA if any(each.kind is each.VAR_POSITIONAL for each in names) else 0
+    yield from ((count + extra, tuple(keywords)) for extra in range(more + 1))
+
+
+def _binds(signature: inspect.Signature, count: int, keywords: Sequence[str]) -> bool:
+    try:
+        signature.bind(*[None] * count, **dict.fromkeys(keywords))
+    except TypeError:
+        return False
+    return True
+
+
+def takes(called: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
+    """Tell whether a callable takes these arguments, so that a TypeError of the call is one of its own code."""
+    try:
+        inspect.signature(called).bind(*args, **keywords)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _look_at(cls: type, claim: _Name, mine: Any) -> None:
+    """Warn of a method that replaces one of the engine's by what looks like an accident."""
+    claims = claim.claims
+    if claim.name not in claims.internal | claims.mistakable or not isinstance(mine, types.FunctionType):
+        return
+    theirs, own = _required(claim.value), _required(mine)
+    if "super" in mine.__code__.co_names or (claim.name in claims.mistakable and not {*theirs}.isdisjoint(own)):
+        return
+    base = f"{claim}({', '.join(theirs)})"
+    warnings.warn(
+        f"{cls.__name__}.{claim.name}({', '.join(own)}) takes the place of {base}, which the engine calls; rename it unless "
+        f"that is meant",
+        OverrideWarning,
+        stacklevel=4,
+    )
+
+
+def _required(method: Callable[..., Any]) -> list[str]:
+    names = list(inspect.signature(method).parameters.values())[1:]
+    return [each.name for each in names if each.default is each.empty]
+
+
+def _explain(cls: type, error: AttributeError) -> None:
+    """Say of an attribute that cannot be set that it is a base class's.
+
+    Raises: HiddenName.
+    """
+    if is_ours(cls):
+        return
+    for name, claim in claimed_names(cls).items():
+        if isinstance(claim.value, property) and claim.value.fset is None and _cannot_set(str(error), name):
+            raise HiddenName(f"{cls.__name__}.{name} hides {claim}, which the engine reads; rename it") from error
+
+
+def _cannot_set(message: str, name: str) -> bool:
+    """Tell whether Python says so of a property: "can't set attribute" until 3.10, "has no setter" since."""
+    return f"'{name}'" in message and ("has no setter" in message or "can't set attribute" in message)
+
+
+def _is_method(value: Any) -> bool:
+    return isinstance(value, (types.FunctionType, classmethod, staticmethod, functools.partialmethod))
+
+
+def _is_property(value: Any) -> bool:
+    return isinstance(value, (property, functools.cached_property))
+
+
+def _equal(mine: Any, theirs: Any) -> bool:
+    return type(mine) is type(theirs) and bool(mine == theirs)
+
+
+def _a(value: Any) -> str:
+    """Return the type of a value, for people."""
+    if _is_method(value) or isinstance(value, types.MethodType):
+        return "a method"
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    return f"an {name}" if name[0] in "aeiou" else f"a {name}"
+
+
+def _as(told: str) -> str:
+    text = told[len("ClassVar[") : -1] if told.startswith("ClassVar[") else told
+    return f" as {text}" if text else ""
+
+
+def _shown(parameter: inspect.Parameter) -> str:
+    return str(parameter.replace(annotation=inspect.Parameter.empty))
+
+
+def _parameters(signature: inspect.Signature) -> str:
+    return f"({', '.join(_shown(each) for each in signature.parameters.values())})"

@@ -1,0 +1,60 @@
+"""The identity of a process that trains: everything besides the settings of a job on which its last bits depend."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import numpy as np
+
+from network import VERSION
+from nn.threads import describe_blas
+
+IDENTITY_COLUMNS: Final = ("Epoch", "Computes with")
+KERNELS: Final = "OpenBLAS kernels"
+"""The part of an identity that names the set of BLAS kernels."""
+_ELSEWHERE: Final = frozenset({KERNELS, "functions for", "thread(s)"})
+"""The parts that do not count where bits are portable."""
+
+Identities = Mapping[int, list[str]]
+"""By node, the identities of its processes in the order in which they trained, each once."""
+
+
+def own_identity() -> str:
+    """Return the identity of this process.
+
+    >>> own_identity()     # doctest: +SKIP
+    'Parallel-SGD 1.1.0, Python 3.11.7, scipy-openblas 0.3.31, NumPy 2.4.6, functions for AVX2, OpenBLAS kernels Haswell, ...'
+    """
+    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+    library = f"{blas.get('name', 'unknown')} {blas.get('version', 'unknown')}".replace(",", "")
+    return f"Parallel-SGD {VERSION}, Python {platform.python_version()}, {library}, {describe_blas()}"
+
+
+def parts_of(identity: str) -> dict[str, str]:
+    """Return the parts of an identity by name, for example `{"NumPy": "2.4.6", "thread(s)": "1"}`."""
+    found = {}
+    for piece in identity.split(", "):
+        first, _, rest = piece.partition(" ")
+        name, _, value = (rest, "", first) if first.isdecimal() else piece.rpartition(" ")
+        found[name] = value
+    return found
+
+
+def differences(was: Iterable[str], now: Iterable[str], *, portable: bool = False) -> list[str]:
+    """Return the parts in which identities `was` of a run differ from `now`, those of another computation, in words.
+
+    Args:
+        was: identities of processes that trained.
+        now: identities of the processes that computed again.
+        portable: the run has portable bits, which depend on neither kernels nor functions nor threads.
+    """
+    before, after = ([parts_of(each) for each in identities] for identities in (was, now))
+    names = dict.fromkeys(name for each in (*before, *after) for name in each if not (portable and name in _ELSEWHERE))
+    found = []
+    for name in names:
+        old, new = ({each.get(name, "none") for each in identities} for identities in (before, after))
+        if old and new and (old != new or len(old) > 1):
+            found.append(f"{name} {' and '.join(sorted(old))} (here {' and '.join(sorted(new))})")
+    return found

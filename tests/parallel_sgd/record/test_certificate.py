@@ -1,0 +1,401 @@
+"""`psgd verify` on runs whose folder claims what was not computed, and on honest runs of all kinds."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from psgd import cli
+
+import pytest
+
+import nn
+from nn.dataset import SimData
+from nn.dataset.transforms import Shuffle
+from nn.gradient_descent import SGDOptimizer
+from nn.tensor_files import dump, parse, read_file
+from parallel_sgd import ParallelSGD, in_process
+from parallel_sgd.checkpoint import Snapshot
+from parallel_sgd.profiles import FixedBlockAssignment
+from parallel_sgd.record.files import MANIFEST
+from parallel_sgd.record.identity import differences, own_identity, parts_of
+from parallel_sgd.run import RunManifest, write_run_manifest
+from tests.statements import covers
+
+EPOCHS = 2
+OPTIONS: dict[str, Any] = {
+    "epoch": EPOCHS, "block_size": 8, "gd_type": SGDOptimizer, "gd_params": (0.1,), "seed": 4,
+    "assignment_type": FixedBlockAssignment.of(4), "checkpoint_every": "epoch",
+}  # fmt: skip
+
+
+def job() -> ParallelSGD:
+    model = nn.model.SequentialModel(input_shape=[-1, 6])
+    model.add(nn.layer.Dense(5, activation=nn.activation.Tanh()))
+    model.add(nn.layer.Dense(3, activation=nn.activation.Softmax()))
+    model.setup(nn.loss.Cross_Entropy_With_Softmax(), nn.metric.CategoricalAccuracy())
+    return ParallelSGD(model, SimData(kind="classification", samples=120, features=6, classes=3, seed=1), Shuffle())
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("honest")
+    with in_process(2) as nodes:
+        result = job().parallel(nodes, directory=place, **OPTIONS)
+    return result.files[0][0].resolve().parent.parent
+
+
+@pytest.fixture
+def run(honest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return Path(shutil.copytree(honest, tmp_path / "runs" / "P-SGD-1"))
+
+
+def verify(run: Path, capsys: pytest.CaptureFixture[str], *options: object) -> tuple[int, str]:
+    code = cli.main(["verify", str(run), *map(str, options)])
+    told = capsys.readouterr()
+    return code, told.out + told.err
+
+
+# ---- false runs
+
+
+def sealed_again(run: Path) -> None:
+    """Write the manifest of the folder as it is now: every hash fits."""
+    write_run_manifest(run, RunManifest.read(run).job)
+
+
+def replace_model(path: Path) -> None:
+    model = nn.model.Model.load(path)
+    model.store.values[:] = 0.123
+    model.save(path)
+
+
+def edit(path: Path, change: Callable[[Any], Any]) -> None:
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+def rewrite(run: Path, pattern: str, change: Callable[[str], str]) -> None:
+    paths = sorted(run.glob(pattern))
+    assert paths
+    for path in paths:
+        before = path.read_text()
+        path.write_text(change(before))
+        assert path.read_text() != before
+
+
+def models(run: Path, nodes: str = "*") -> list[Path]:
+    return sorted(run.glob(f"Node-{nodes}-Retrieve/MODEL-*.model"))
+
+
+def all_models(run: Path) -> None:
+    for path in models(run):
+        replace_model(path)
+    sealed_again(run)
+
+
+def model_in_no_list(run: Path) -> None:
+    replace_model(models(run, "0")[0])
+    edit(run / MANIFEST, lambda content: content["files"].pop("Node-0-Retrieve/MODEL-P-SGD-N(0).model"))
+
+
+def no_list(run: Path) -> None:
+    edit(run / MANIFEST, lambda content: content["files"].clear())
+
+
+def model_of_one_node(run: Path) -> None:
+    replace_model(models(run, "1")[0])
+    sealed_again(run)
+
+
+def added_file(run: Path) -> None:
+    shutil.copy(models(run, "0")[0], run / "Node-0-Retrieve" / "best.model")
+
+
+def added_file_in_a_folder(run: Path) -> None:
+    (run / "extra").mkdir()
+    shutil.copy(models(run, "0")[0], run / "extra" / "best.model")
+
+
+def figures(run: Path) -> None:
+    edit(run / "outcome.json", lambda content: content["figures"].update(accuracy=0.9999))
+    sealed_again(run)
+
+
+def figures_gone(run: Path) -> None:
+    edit(run / "outcome.json", lambda content: content["figures"].clear())
+    sealed_again(run)
+
+
+def evaluations(run: Path) -> None:
+    rewrite(run, "Node-*/EV-*.csv", lambda text: re.sub(r"(?m)^([\d.]+),[\d.]+,(\d+)$", r"\1,0.9999,\2", text))
+    sealed_again(run)
+
+
+def evaluations_and_figures(run: Path) -> None:
+    evaluations(run)
+    figures(run)
+
+
+def evaluation_lost(run: Path) -> None:
+    rewrite(run, "Node-1-*/EV-*.csv", lambda text: "".join(text.splitlines(keepends=True)[:-1]))
+    sealed_again(run)
+
+
+def hashes_cut_off(run: Path) -> None:
+    rewrite(run, "Node-*/WH-*.csv", lambda text: re.sub(r"(?m)^2,.*\n", "", text))
+    sealed_again(run)
+
+
+def hashes_of_one_node_cut_off(run: Path) -> None:
+    rewrite(run, "Node-1-*/WH-*.csv", lambda text: re.sub(r"(?m)^1,.*\n", "", text))
+    rewrite(run, "Node-0-*/WH-*.csv", lambda text: re.sub(r"(?m)^2,.*\n", "", text))
+    sealed_again(run)
+
+
+def hash_lost(run: Path) -> None:
+    rewrite(run, "Node-1-*/WH-*.csv", lambda text: re.sub(r"(?m)^2,dense_1/bias,.*\n", "", text))
+    sealed_again(run)
+
+
+def hashes(run: Path) -> None:
+    rewrite(run, "Node-*/WH-*.csv", lambda text: re.sub(r"(?m)^1,dense_1/bias,.*$", f"1,dense_1/bias,{'0' * 64}", text))
+    sealed_again(run)
+
+
+def hashes_and_models(run: Path) -> None:
+    """As if training had ended elsewhere: models and hash tables fit each other."""
+    from parallel_sgd.weight_hashes import hash_of
+
+    for path in models(run):
+        replace_model(path)
+    arrays, _ = parse(read_file(models(run)[0]))
+
+    def change(text: str) -> str:
+        return re.sub(r"(?m)^2,([^,]+),.*$", lambda row: f"2,{row[1]},{hash_of(arrays[row[1]])}", text)
+
+    rewrite(run, "Node-*/WH-*.csv", change)
+    sealed_again(run)
+
+
+def start(run: Path) -> None:
+    import hashlib
+
+    before = hashlib.sha256((run / "start.model").read_bytes()).hexdigest()
+    replace_model(run / "start.model")
+    after = hashlib.sha256((run / "start.model").read_bytes()).hexdigest()
+    rewrite(run, "job.toml", lambda text: text.replace(before, after))
+    sealed_again(run)
+
+
+def fewer_epochs(run: Path) -> None:
+    """A run of two epochs that says it had three."""
+    rewrite(run, "job.toml", lambda text: text.replace("epoch = 2", "epoch = 3"))
+    sealed_again(run)
+
+
+def other_seed(run: Path) -> None:
+    rewrite(run, "job.toml", lambda text: text.replace("seed = 4", "seed = 5"))
+    sealed_again(run)
+
+
+def settings_of_the_manifest(run: Path) -> None:
+    edit(run / MANIFEST, lambda content: content["settings"]["options"].update(seed=5))
+
+
+def checkpoint(run: Path) -> None:
+    """The state of the rule in a checkpoint, with its own hash; the weights in it are right."""
+    for path in sorted(run.glob("Node-*/checkpoints/*-000002-*")):
+        snapshot = Snapshot.read(path.read_bytes())
+        numbers = {name: value + 5 if type(value) is int else value for name, value in snapshot.numbers.items()}
+        assert numbers != snapshot.numbers
+        path.write_bytes(b"".join(map(bytes, Snapshot(snapshot.header, snapshot.arrays, numbers).pieces())))
+
+
+def model_outside_of_its_variables(run: Path) -> None:
+    for path in models(run):
+        arrays, metadata = parse(read_file(path))
+        changed = metadata["config"].replace('"seed":0', '"seed":9')
+        assert changed != metadata["config"]
+        path.write_bytes(dump(arrays, {"format": metadata["format"], "config": changed}))
+    sealed_again(run)
+
+
+def node_gone(run: Path) -> None:
+    shutil.rmtree(run / "Node-1-Retrieve")
+    sealed_again(run)
+
+
+def chain(run: Path) -> None:
+    edit(run / MANIFEST, lambda content: content["chain"].pop())
+
+
+def identities(run: Path) -> None:
+    """Other kernels in job.toml alone, as an excuse for other bits."""
+    rewrite(run, "job.toml", lambda text: re.sub(r"OpenBLAS kernels \w+", "OpenBLAS kernels Other", text))
+    edit(run / MANIFEST, lambda content: content["files"].pop("job.toml"))
+    sealed_again(run)
+
+
+def kind_of_model(run: Path) -> None:
+    for path in models(run):
+        path.write_bytes(path.read_bytes()[:-1] + b"?")
+    sealed_again(run)
+
+
+FALSE: list[tuple[Callable[[Path], None], str]] = [
+    (all_models, "MODEL-P-SGD-N(0).model: after epoch 2 the variable dense_1/kernel, dense_1/bias"),
+    (model_in_no_list, "MODEL-P-SGD-N(0).model is in no list of the run, which leaves one"),
+    (no_list, "start.model is in no list of the run"),
+    (model_of_one_node, "Node-1-Retrieve/MODEL-P-SGD-N(1).model: after epoch 2 the variable dense_1/kernel"),
+    (added_file, "Node-0-Retrieve/best.model stands in the folder and in no list"),
+    (added_file_in_a_folder, "extra/best.model stands in the folder and in no list"),
+    (figures, "outcome.json: the figures are Loss "),
+    (figures_gone, "outcome.json has no figures"),
+    (evaluations, "node 0: the evaluation after epoch 1 is Loss"),
+    (evaluations_and_figures, "accuracy 0.9999"),
+    (evaluation_lost, "node 1: its table has no evaluation after epoch 2"),
+    (hashes_cut_off, "MODEL-P-SGD-N(0).model: after epoch 1 the variable"),
+    (hashes_of_one_node_cut_off, "no table of the weights (WH-*.csv) has all epochs from 1 to 2"),
+    (hash_lost, "the table of the weights of node 1 lacks dense_1/bias after epoch 2"),
+    (hashes, "after epoch 1 the variable dense_1/bias is another one than in the run"),
+    (hashes_and_models, "after epoch 2 the variable dense_1/"),
+    (start, "after epoch 1 the variable dense_1/kernel is another one than in the run"),
+    (fewer_epochs, "have 2 epochs, and the options say 3"),
+    (other_seed, "after epoch 1 the variable dense_1/kernel is another one than in the run"),
+    (settings_of_the_manifest, "job.toml and the manifest differ: 'options.seed' was 5, it is 4"),
+    (checkpoint, "checkpoint-000002-00000000.safetensors: "),
+    (model_outside_of_its_variables, "MODEL-P-SGD-N(0).model: its seed is another one than computed"),
+    (node_gone, "Node-1-Retrieve/MODEL-P-SGD-N(1).model is in no list of the run"),
+    (chain, "the tables of the weights (WH-*.csv) have 2 epochs, the manifest has 1"),
+    (identities, "the identities of the nodes differ between their tables (ID-*.csv), job.toml and the manifest"),
+    (kind_of_model, "MODEL-P-SGD-N(0).model: "),
+]
+
+
+@covers("RUN-4")
+@pytest.mark.parametrize(("falsify", "said"), FALSE, ids=[falsify.__name__ for falsify, _ in FALSE])
+def test_a_false_run_is_named(
+    run: Path, falsify: Callable[[Path], None], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    falsify(run)
+    code, told = verify(run, capsys)
+    assert code == 1 and said in told and "equal" not in told.replace("not equal", ""), told
+
+
+# ---- honest runs
+
+
+@covers("RUN-3", "RUN-4")
+def test_an_untouched_run_agrees_with_itself(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also elsewhere, with a page made anew, a lock and a link beside it, and on other workers; no file is made in it."""
+    moved = tmp_path / "elsewhere" / "run"
+    shutil.copytree(run, moved)
+    timeline = (moved / "timeline.json.gz").stat()
+    assert cli.main(["report", str(moved)]) == 0
+    assert (moved / "timeline.json.gz").stat().st_mtime_ns == timeline.st_mtime_ns
+    (moved / "sweep.lock").touch()
+    (moved / "newest").symlink_to("Node-0-Retrieve")
+    before = sorted(moved.rglob("*"))
+    monkeypatch.chdir(moved)
+    for options in ((), ("-n", 4), ("--epoch", 2)):
+        code, told = verify(moved, capsys, *options)
+        assert code == 0 and "the folder agrees with itself" in told, told
+    assert sorted(moved.rglob("*")) == before
+
+
+@covers("RUN-4")
+def test_files_of_callbacks_are_told_at_the_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A callback ends training before its last epoch: with the same one the computation ends there, too."""
+    stop = nn.callback.EarlyStopping("val_Loss", patience=1, min_delta=10.0)
+    with in_process(2) as nodes:
+        result = job().parallel(
+            nodes, directory=tmp_path, **{**OPTIONS, "epoch": 5}, callbacks=[stop, nn.callback.ModelCheckpoint("best.model")]
+        )
+    assert len(result.history.rows) < 5
+    run = result.files[0][0].resolve().parent.parent
+    code, told = verify(run, capsys)
+    assert code == 0 and "not computed again: Node-0-Retrieve/best.model, Node-1-Retrieve/best.model." in told, told
+
+
+def test_a_run_that_went_on_is_equal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with in_process(2) as nodes:
+        job().parallel(nodes, directory=tmp_path, **OPTIONS)
+    with in_process(3) as nodes:
+        result = job().parallel(nodes, directory=tmp_path, **{**OPTIONS, "epoch": 4}, resume="last")
+    code, told = verify(result.files[0][0].resolve().parent.parent, capsys)
+    assert code == 0 and "Epochs 1 to 4, computed again from the start on 3 workers" in told, told
+
+
+# ---- who computed
+
+
+def pretend(run: Path, old: str, new: str) -> None:
+    """Let the run have been computed by processes with another identity, in all of its files."""
+    for path in [*run.glob("Node-*/ID-*.csv"), run / "job.toml"]:
+        path.write_text(re.sub(old, new, path.read_text()))
+    sealed_again(run)
+
+
+@covers("RUN-1")
+def test_a_run_names_what_trained_by_node(run: Path) -> None:
+    """In its table, in job.toml and in the manifest: release, Python, NumPy, BLAS build, kernels and threads."""
+    from parallel_sgd.job_file import JobFile
+    from parallel_sgd.record.tables import read_identities
+
+    expected = own_identity().rpartition(", ")[0] + ", 1 thread(s)"
+    assert {"Parallel-SGD", "Python", "NumPy", "functions for", "thread(s)"} <= parts_of(expected).keys()
+    assert read_identities(run) == JobFile.read(run).nodes == {0: [expected], 1: [expected]}
+    assert RunManifest.read(run).nodes == {"0": [expected], "1": [expected]}
+
+
+@covers("RUN-3")
+def test_a_computation_by_another_numpy_accuses_no_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Equal bits are equal; other bits show nothing about the run where its processes were others."""
+    pretend(run, r"NumPy [\d.]+", "NumPy 1.0.0")
+    assert verify(run, capsys)[0] == 0
+    rewrite(run, "job.toml", lambda text: text.replace("seed = 4", "seed = 5"))
+    sealed_again(run)
+    code, told = verify(run, capsys)
+    assert (
+        code == 2
+        and "But the run was computed with NumPy 1.0.0 (here " in told
+        and "does not show that the run is false" in told
+    )
+    assert cli.main(["verify", str(run), "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["equal"] is None
+
+
+@covers("RUN-3")
+def test_kernels_that_this_machine_lacks_are_named(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pretend(run, r"OpenBLAS kernels \w+", "OpenBLAS kernels Z14")
+    rewrite(run, "job.toml", lambda text: text.replace("seed = 4", "seed = 5"))
+    sealed_again(run)
+    code, told = verify(run, capsys)
+    assert code == 2 and "OpenBLAS kernels Z14 (here " in told and "--workers" in told, told
+    assert cli.main(["run", str(run), "--local", "1", "-q"]) == 0
+    assert "Other than then: OpenBLAS kernels Z14 (here " in capsys.readouterr().out
+
+
+def test_parts_of_identities_are_told_by_name() -> None:
+    was = "Parallel-SGD 1.0.0, Python 3.11.7, NumPy 2.4.6, functions for AVX2, OpenBLAS kernels Haswell, 1 thread(s)"
+    now = (
+        was.replace("Haswell", "SkylakeX").replace("AVX2", "AVX512_SPR").replace("1 thread", "2 thread").replace("3.11", "3.12")
+    )
+    assert differences([was], [was]) == []
+    assert differences([was], [now]) == [
+        "Python 3.11.7 (here 3.12.7)",
+        "functions for AVX2 (here AVX512_SPR)",
+        "OpenBLAS kernels Haswell (here SkylakeX)",
+        "thread(s) 1 (here 2)",
+    ]
+    assert differences([was], [now], portable=True) == ["Python 3.11.7 (here 3.12.7)"]
+    assert differences([was, now], [was])[0] == "Python 3.11.7 and 3.12.7 (here 3.11.7)"
