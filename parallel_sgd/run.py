@@ -42,7 +42,6 @@ from .record.bounds import MOST_EPOCHS
 from .record.door import CutOff, Door, RecordError, is_plain
 from .record.files import MANIFEST, PAGE
 from .record.forms import Misfit, anything, list_of, map_of, record, text, whole
-from .record.hash_tables import read_hashes
 from .record.hashes import sha256_of
 from .record.tables import read_hashes, read_identities
 from .spec import JobSpec

@@ -24,15 +24,10 @@ from .checkpoint.store import Disk, position_of
 from .job_file import JobFile
 from .job_record import MODEL_FILE, NAME
 from .record.door import Door
-from .record.hash_tables import read_hashes
 from .record.kept_data import DATA_FILE, load_kept
 from .record.tables import read_hashes
 from .run import RunManifest
-<<<<<<< HEAD
-from .weight_hashes import Epochs, chain_of, hash_of
-=======
 from .weight_hashes import Epochs, hash_of
->>>>>>> main
 
 _MOST_RANGES: Final = 4  # of rows, in a sentence
 _log = get_logger(SUBMIT_LOGGER)

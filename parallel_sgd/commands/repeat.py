@@ -27,7 +27,6 @@ from ..profiles import FixedBlocks
 from ..record.certificate import Computed, contradictions, lacking, left_by_others, other_identities
 from ..record.code import CodeJudge
 from ..record.door import RecordError
-from ..record.hash_tables import read_hashes
 from ..record.hashes import sha256_of
 from ..record.identity import KERNELS, parts_of
 from ..record.kept_data import load_kept
@@ -64,28 +63,16 @@ def run(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     with guarded(judge), _told_of_file(file, vars(given)):
         data = _same_inputs(file, options, vars(given))
     dealt = {} if {"assignment_type", "redundancy"} & vars(given).keys() else _dealt(file, _count(file, options))
-<<<<<<< HEAD
-    others = differences(file.identity, identity(options.bits))
-    if others:
-        sys.stderr.write(f"The run was made with {', '.join(others)}: the last bits may differ.\n")
-    manifest, before = _manifest_of(file.path.parent), read_hashes(file.path.parent)
-=======
     if not {"bits", "blas_threads"} & vars(given).keys():
         options.bits = _bits_of(file, here=options.workers is None and options.launch is None)
->>>>>>> main
+    manifest, before = _manifest_of(file.path.parent), read_hashes(file.path.parent)
     with guarded(judge), _told_of_file(file, vars(given)):
         result = train(options, data, **dealt)
     made = next((Path(path) for paths in result.files.values() for path in paths), None)
     overridden = [_flag(name) for name in vars(given) if name in _decisive()]
-<<<<<<< HEAD
+    others = [] if made is None else other_identities(file, read_identities(made.parent.parent))
     if manifest is not None:
         others += changed_settings(file.path, manifest)
-=======
-    others = [] if made is None else other_identities(file, read_identities(made.parent.parent))
-    with contextlib.suppress(ValueError):  # one that has not ended well has none
-        others += changed_settings(file.path, RunManifest.read(file.path.parent))
-    before = read_hashes(file.path.parent)
->>>>>>> main
     after = {} if made is None else read_hashes(made.parent.parent)
     said, equal = _compared(file, before, after, [*overridden, *others])
     content = {**result_data(result), "repeats": {"equal": equal, "said": said}}

@@ -37,10 +37,9 @@ from parallel_sgd.names import CodeRefused, guarded
 from parallel_sgd.options import JobOptions, options
 from parallel_sgd.progress import COLUMNS
 from parallel_sgd.record.door import Door, RecordError
-from parallel_sgd.record.hash_tables import read_hashes
 from parallel_sgd.record.outcome import read_outcome
 from parallel_sgd.record.plain import NoText, toml_of
-from parallel_sgd.record.tables import read_table
+from parallel_sgd.record.tables import read_hashes, read_table
 from parallel_sgd.report import _ACCOUNT_COLUMNS
 from parallel_sgd.run import MANIFEST, RunManifest
 from parallel_sgd.run_page.data import page_data

@@ -419,7 +419,6 @@ def test_the_mean_of_equal_figures_is_that_figure() -> None:
         for value in values:
             result = JobResult({node: {"Loss": float(value)} for node in range(count)}, {}, {}, {}, "job")
             assert result == {"Loss": float(value)}
-<<<<<<< HEAD
 
 
 @covers("RUN-8")
@@ -431,10 +430,6 @@ def test_a_figure_that_is_no_finite_number_is_left_out_and_its_node_named(caplog
         assert result == {"Loss": 1.0, "accuracy": 0.75} and "Node(0): its figure Loss is" in caplog.text
     assert np.isnan(JobResult({0: {"Loss": math.nan}}, {}, {}, {}, "job")["Loss"])
     assert JobResult({0: 7, 1: {"Loss": 1.0}}, {}, {}, {}, "job") == {"Loss": 1.0}  # type: ignore[dict-item]
-=======
-    # a figure that is not finite is left out, and its worker named
-    assert JobResult({0: {"Loss": math.nan}, 1: {"Loss": 1.0}}, {}, {}, {}, "job")["Loss"] == 1.0
->>>>>>> main
 
 
 # parts that do not go together
