@@ -145,7 +145,11 @@ def test_nothing_is_written_through_a_link(name: str, run: Path, capsys: Capture
     (run / name).unlink()
     link(run / name)
     assert psgd(capsys, "report", run)[0] == 0
-    assert Path("victim").read_text() == SECRET and (run / name).stat().st_size > 100 and not (run / name).is_symlink()
+    assert Path("victim").read_text() == SECRET
+    if name == "report.html":
+        assert (run / name).stat().st_size > 100 and not (run / name).is_symlink()
+    else:  # a file that the manifest has is not made anew
+        assert (run / name).is_symlink()
 
 
 ELSEWHERE = ["../victim", "/dev/zero", "Node-0-Retrieve/../../../victim", "", "a//b", ".", "a\0b", "Node-0-Retrieve/"]
