@@ -23,7 +23,7 @@ from .compatibility import check_data
 from .nodes import InProcessNodes
 from .options import JobOptions, options
 from .remote_run import run_on_agents
-from .run import JobResult
+from .run import JobResult, write_run_manifest
 from .spec import JobSpec, make_spec
 from .training import Samples
 
@@ -141,12 +141,15 @@ class ParallelSGD:
             if spec.remark:
                 _log.info("%s", spec.remark)
             if not spec.options.writers:
-                return _signed(_train(spec, arrays), spec)
+                return _certified(_train(spec, arrays), spec)
             from .writers.live import following  # noqa: PLC0415 - for who follows a job
 
             with following(spec.options.writers, spec.config) as followers:
-                result = _signed(_train(spec, arrays, followers), spec)
-                followers.done(lambda: result.history)
+                result = _train(spec, arrays, followers)
+                try:
+                    followers.done(lambda: result.history)
+                finally:  # the hash of a file holds once no writer adds to it
+                    _certified(result, spec)
                 return result
 
 
@@ -158,8 +161,10 @@ def _train(spec: JobSpec, arrays: Samples, followers: Followers | None = None) -
     return Retry(spec.options.wait, NodeBusy).call(lambda: run_on_agents(spec, arrays, followers))
 
 
-def _signed(result: JobResult, spec: JobSpec) -> JobResult:
-    """Sign the run, if that is asked for; it has its result, so whatever hinders it is a warning."""
+def _certified(result: JobResult, spec: JobSpec) -> JobResult:
+    """Write the manifest of the run and, if that is asked for, sign it; it has its result, so an obstacle is a warning."""
+    if result.folder is not None:
+        write_run_manifest(result.folder, result.job_id)
     if spec.options.sign is not None:
         from .record.signing import sign_run  # noqa: PLC0415 - for who signs
 

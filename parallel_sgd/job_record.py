@@ -106,6 +106,7 @@ def job_text(spec: JobSpec, job: str, model: bytes, folder: Path | None = None) 
         "workers": plan.assignment.node_count,
         "server": spec.options.nodes.has_parameter_server,
         "blocks": plan.assignment.block_count,
+        **({"writers": len(spec.asked.writers)} if spec.asked.writers else {}),
     }
     tables["unnamed"] = {name: what.encode("utf-8", "backslashreplace").decode() for name, what in unnamed.items()}
     tables[CODE_TABLE] = _code(tables, place)

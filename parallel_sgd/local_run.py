@@ -29,7 +29,7 @@ from .ledger import collect
 from .parameter_server import Server, build_server
 from .plan import likes_of
 from .report import TrainingReport, model_name
-from .run import JobResult, new_run, write_run_manifest
+from .run import JobResult, new_run
 from .run_page.outcome import reported
 from .spec import JobSpec
 from .training import Hooks, Samples
@@ -49,7 +49,6 @@ def run_here(spec: JobSpec, arrays: Samples, followers: Followers | None = None)
         with reported(run, spec, (len(arrays[0]), len(arrays[2])), job_id) as outcome:
             result = _run_in(run, spec, arrays, job_id, followers)
             outcome.done(result, {}, result.ledger.problems if result.ledger else ())
-        write_run_manifest(run.path, job_id)
         result.report = outcome.page
         return result
 

@@ -26,7 +26,7 @@ from .membership import DiscoveredNodes, Membership, SameNodes, Survivors
 from .nodes import LocalNodes
 from .report import model_name
 from .restart_loop import RestartLoop
-from .run import JobResult, keep_checkpoints, new_run, place_work, write_run_manifest
+from .run import JobResult, keep_checkpoints, new_run, place_work
 from .run_page.outcome import reported
 from .spec import JobSpec
 from .training import Samples
@@ -89,7 +89,6 @@ def run_on_agents(spec: JobSpec, arrays: Samples, followers: Followers | None = 
         adopt(run.path, coordinator.files)
         result = _result(spec, coordinator, results, loop.recovery.restarts)
         outcome.done(result, result.failures, result.ledger.problems if result.ledger else ())
-    write_run_manifest(run.path, job)
     result.report = outcome.page
     if isinstance(nodes, LocalNodes) and not result.failures:
         server = Parameter_Server if spec.server_keeps else None

@@ -106,13 +106,13 @@ def test_it_says_what_is_another(run: Path, capsys: pytest.CaptureFixture[str]) 
         (("seed = 4", "sede = 4"), "[options] has no key 'sede'; did you mean 'seed'?"),
         (("seed = 4", 'seed = "4"'), "'options.seed' must be an integer, got '4'"),
         (("seed = 4", "seed = 4.0"), "'options.seed' must be an integer, got 4.0"),
-        (("seed = 4", "seed = -4"), "job.toml cannot be used: 'options.seed' must be an integer from 0"),
+        (("seed = 4", "seed = -4"), "job.toml cannot be used: 'options.seed' must be from 0 to "),
         (("shuffle = true", "shuffle = 1"), "'options.shuffle' must be true or false, got 1"),
         (("psgd.job/1", "psgd.job/2"), "of another version than 'psgd.job/1'"),
         (("psgd.job/1", "toml"), "'format' must be 'psgd.job/1', got 'toml'"),
         (("start.model", "none.model"), "'model.file' must be a file, and there is none at"),
         (("workers = 2", ""), "'run.workers' is missing"),
-        (("workers = 2", "workers = 0"), "'run.workers' must be a positive integer, got 0"),
+        (("workers = 2", "workers = 0"), "'run.workers' must be from 1 to 65536, got 0"),
         (("[options]", "options = 3\n[more]"), "is no valid TOML|must be a table|has no key"),
         (("[options]", "[[options"), "is no valid TOML"),
         (("SimData", "SimDate"), "'data.dataset' 'SimDate' is unknown; did you mean"),
@@ -491,12 +491,10 @@ def test_what_was_computed_otherwise_is_found_by_epoch_and_variable(run: Path, c
 def other_run(run: Path) -> Path:
     """A run that says that it had another seed than it had, in all its files."""
     made = trained(directory=run / "other", seed=5, assignment_type=FixedBlockAssignment.of(4))
-    for name in ("job.toml", "manifest.json"):
+    for name, *seeds in (("job.toml", "seed = 5", "seed = 4"), ("outcome.json", '"seed": "5"', '"seed": "4"')):
         path = made / name
-        path.write_text(path.read_text().replace("seed = 5", "seed = 4").replace('"seed": 5', '"seed": 4'))
-    manifest = json.loads((made / "manifest.json").read_text())
-    manifest["files"]["job.toml"] = hashlib.sha256((made / "job.toml").read_bytes()).hexdigest()
-    (made / "manifest.json").write_text(json.dumps(manifest))
+        path.write_text(path.read_text().replace(*seeds))
+    write_run_manifest(made, JobFile.read(made).job)
     return made
 
 
