@@ -25,9 +25,11 @@ from .checkpoint.state import ModelFile
 from .codec.parameters import warn_of_unread
 from .exchange import Participant
 from .in_process_scheduler import Build, MemoryChannel, SkippingClock, run_in_process
+from .job_record import keep_identities
 from .ledger import collect
 from .parameter_server import Server, build_server
 from .plan import likes_of
+from .record.identity import Told, own_identity
 from .report import TrainingReport, model_name
 from .run import JobResult, new_run
 from .run_page.outcome import reported
@@ -120,7 +122,9 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
         builds[Parameter_Server] = build_ps
     # the nodes take turns, each with as many threads as a worker would have; with more than one the machine's setting stays
     with limited_to_one_thread() if spec.options.blas_threads == 1 else contextlib.nullcontext():
+        identities = [Told(1, node, own_identity()) for node in sorted(builds)]
         results = run_in_process(builds, clock, classes=classes)
+    keep_identities(run.path, identities)
     figures = {node: results[node] for node in workers}
     accounts = {
         node: participant.exchange.bank.accounts.close(participant.exchange.bank.staleness)

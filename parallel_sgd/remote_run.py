@@ -19,7 +19,7 @@ from .channel import Parameter_Server
 from .checkpoint.resume import ON_AGENTS, ON_LOCAL_WORKERS
 from .codec.parameters import warn_of_unread
 from .errors import JobFailed, describe_failures
-from .job_record import adopt, job_text
+from .job_record import adopt, job_text, keep_identities
 from .ledger import collect
 from .manifest import make_manifest
 from .membership import DiscoveredNodes, Membership, SameNodes, Survivors
@@ -79,14 +79,18 @@ def run_on_agents(spec: JobSpec, arrays: Samples, followers: Followers | None = 
             coordinator, results = loop.drive(stop_on_interrupt=is_local)
         except JobFailed as failed:
             adopt(run.path, failed.files)
+            keep_identities(run.path, loop.identities)
             raise
         except KeyboardInterrupt:
             outcome.goes_on = loop.left
+            keep_identities(run.path, loop.identities, ended=not loop.left)
             raise
         except Deposed as error:
             outcome.goes_on = True
+            keep_identities(run.path, loop.identities, ended=False)
             raise Deposed(f"{error} 'psgd attach {job}' shows its progress again.") from error
         adopt(run.path, coordinator.files)
+        keep_identities(run.path, loop.identities)
         result = _result(spec, coordinator, results, loop.recovery.restarts)
         outcome.done(result, result.failures, result.ledger.problems if result.ledger else ())
     result.report = outcome.page

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from nn.tensor_files import MAX_FILE, ModelFileError, parse
 from rpc.job import PORTABLE
-from rpc.submit import Run
+from rpc.submit import AGAIN, REDUNDANT, Run
 
 from ..checkpoint.snapshot import CheckpointError, Header, Snapshot
 from ..checkpoint.store import position_of
@@ -56,6 +56,7 @@ def contradictions(run: Path, manifest: RunManifest) -> Iterator[str]:
         yield f"the title differs between files: job.toml {title!r}, job.json {begun.title!r}"
     if outcome.get("state") != "done":
         yield f"{OUTCOME} says that the run is {outcome.get('state', 'none')!r}, and only one that is done has a manifest"
+    yield from _excuses(file, outcome)
     yield from _other_settings(file, outcome)
     yield from _other_start(run, manifest)
     damaged = list(_damaged_tables(run, lost_nodes(outcome)))
@@ -85,6 +86,17 @@ def contradictions(run: Path, manifest: RunManifest) -> Iterator[str]:
         if position is not None and position.epoch > max(epochs):
             name = path.relative_to(run).as_posix()
             yield f"{name} is named after epoch {position.epoch}, and the run has {max(epochs)}"
+
+
+def _excuses(file: JobFile, outcome: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the failures that outcome.json tells of, and that would have ended the run, by its options."""
+    policy, copies = file.options.get("on_failure"), file.options.get("redundancy", 1)
+    lost = sorted(lost_nodes(outcome))
+    if lost and not (policy == REDUNDANT or (policy is None and copies > 1)):
+        yield f"{OUTCOME} says that node {_few([*map(str, lost)])} was lost, and this run could not do without it"
+    # of a run that was fetched the discovery of nodes, which restarts it, too, is not told
+    if outcome.get("incidents") and policy not in AGAIN and "discovery" not in file.options and not file.fetched:
+        yield f"{OUTCOME} says that an attempt failed, and this run was not to start again"
 
 
 def _other_settings(file: JobFile, outcome: Mapping[str, Any]) -> Iterator[str]:

@@ -17,7 +17,7 @@ from ..job_record import MODEL_FILE, NAME
 from ..report import KINDS, model_name
 from ..run import RunManifest, files_of
 from .door import Door
-from .files import OUTCOME, TIMELINE
+from .files import IDENTITIES, OUTCOME, TIMELINE
 from .kept_data import DATA_FILE
 from .outcome import read_outcome
 
@@ -60,7 +60,7 @@ def misplaced(run: Path, manifest: RunManifest) -> Iterator[str]:
 def left_by_others(manifest: RunManifest) -> list[str]:
     """Return the files that callbacks and writers have left: the manifest names them, and no computation bears them out."""
     title = _title(manifest)
-    own = {*_OF_A_RUN, *([DATA_FILE] if manifest.settings.get("data", {}).get("file") == DATA_FILE else [])}
+    own = {*_OF_A_RUN, IDENTITIES, *([DATA_FILE] if manifest.settings.get("data", {}).get("file") == DATA_FILE else [])}
     return [name for name in manifest.files if name not in own and not _is_of_node(name, title)]
 
 

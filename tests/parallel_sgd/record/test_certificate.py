@@ -376,6 +376,13 @@ def lost_by_its_own_word(run: Path) -> None:
     sealed_again(run)
 
 
+def failed_by_its_own_word(run: Path) -> None:
+    incident = {"time": 1.0, "attempt": 0, "message": "gone", "verdicts": []}
+    edit(run / "outcome.json", lambda content: content.update(incidents=[incident]))
+    shutil.rmtree(run / "Node-1-Retrieve")
+    sealed_again(run)
+
+
 def seed_of_the_page(run: Path) -> None:
     edit(run / "outcome.json", lambda content: content["settings"].update(seed="77"))
     sealed_again(run)
@@ -470,7 +477,8 @@ FALSE: list[tuple[Callable[[Path], None], str]] = [
     (checkpoint_of_another_seed, "checkpoint-000002-00000000.safetensors: seed is another one than computed"),
     (checkpoint_that_is_the_best, "checkpoint-000002-00000000.safetensors: evaluation is another one than computed"),
     (outcome_of_a_failure, "outcome.json says that the run is 'failed', and only one that is done has a manifest"),
-    (lost_by_its_own_word, "the identities of the nodes differ between their tables"),
+    (lost_by_its_own_word, "outcome.json says that node 1 was lost, and this run could not do without it"),
+    (failed_by_its_own_word, "outcome.json says that an attempt failed, and this run was not to start again"),
     (seed_of_the_page, "outcome.json says 'seed' 77, job.toml 4"),
     (job_of_the_manifest, "the job differs between files: job.toml "),
     (title_of_the_run, "the title differs between files: job.toml 'P-SGD', job.json 'other'"),
@@ -606,7 +614,7 @@ def test_a_state_of_a_single_worker_is_computed(tmp_path: Path, capsys: pytest.C
 @covers("RUN-3")
 def test_threads_that_hosts_decide_on_are_those_of_the_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A worker had two of the cores of another host; here each of two would have one."""
-    for path in [*run.glob("Node-*/ID-*.csv"), run / "job.toml"]:
+    for path in [*run.glob("Node-*/ID-*.csv"), run / "identities.csv", run / "job.toml"]:
         text = path.read_text().replace('blas_threads = "1"', 'blas_threads = "auto"')
         path.write_text(text.replace("1 thread(s)", "2 thread(s)"))
     edit(run / "outcome.json", lambda content: content["settings"].update(blas_threads="auto"))
@@ -629,7 +637,7 @@ def test_a_run_that_went_on_is_equal(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def pretend(run: Path, old: str, new: str) -> None:
     """Let the run have been computed by processes with another identity, in all of its files."""
-    for path in [*run.glob("Node-*/ID-*.csv"), run / "job.toml"]:
+    for path in [*run.glob("Node-*/ID-*.csv"), run / "identities.csv", run / "job.toml"]:
         path.write_text(re.sub(old, new, path.read_text()))
     sealed_again(run)
 
