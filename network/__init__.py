@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .request import Request
     from .serve import Serve
 
-VERSION = "1.0.0"
+VERSION = "1.1.0"
 """The version of Parallel-SGD, in one place: packaging, handshakes and log lines read it here."""
 
 __all__ = [

@@ -48,7 +48,7 @@ _sessions: Final = WeakSet["Session"]()
 
 
 def _close_in_child() -> None:
-    """Leave the connections to the parent: a peer must see its end when the parent has ended, whoever it has forked."""
+    """Leave the connections to the parent: a peer must see the end of the parent, also while a child of it lives."""
     for session in list(_sessions):
         session.link.close()
 

@@ -252,6 +252,10 @@ class Times(NamedTuple):
         return f"{parts} = {self.total:.3f} s"
 
 
+NO_ACCOUNTS: Final = NodeAccounts((), Times(0.0, 0.0, 0.0, 0.0, 0.0), {})
+"""Of a node that has not told any."""
+
+
 class Stopwatch:
     """Adds up the seconds of one node. Whoever does the work adds its own to `encode`, `send` and `merge`, each second once.
 

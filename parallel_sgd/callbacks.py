@@ -73,14 +73,13 @@ class JobCallbacks:
     def epoch_end(self, epoch: int, evaluation: Mapping[str, float]) -> None:
         """An epoch is over and evaluated."""
         logs = _named(evaluation)
-        self._model.epochs_trained = epoch + 1
+        self._model.epochs_trained = self.epochs = epoch + 1
         for callback in self._callbacks:
             callback.on_epoch_end(epoch, logs)
             self._process.end_child()
         for callback in self._callbacks:
             callback.on_epoch_settled(epoch, logs)
             self._process.end_child()
-        self.epochs = epoch + 1
         self._keep()
         if self.stopped:
             _log.info("A callback ends training after epoch %s.", epoch + 1)

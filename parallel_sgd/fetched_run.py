@@ -24,6 +24,7 @@ from .job_record import adopt
 from .ledger import Grid, collect
 from .record.door import Door, RecordError
 from .record.outcome import OUTCOME, read_outcome
+from .record.spared import spared
 from .run import write_run_manifest
 from .run_page.report import write_report
 
@@ -88,7 +89,8 @@ def _complete(run: Path, files: Files, states: Mapping[int, str], outcome: str, 
     publish(run / OUTCOME, json.dumps(data_without_places(about, run), indent=1), 0o644)
     page = write_report(run)
     if done:
-        write_run_manifest(run, done)
+        with spared("The manifest of the run"):
+            write_run_manifest(run, done)
     return page
 
 

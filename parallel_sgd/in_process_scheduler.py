@@ -9,6 +9,7 @@ import heapq
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import Context, copy_context
 from dataclasses import dataclass
 from typing import Protocol
@@ -175,13 +176,19 @@ class _ScheduledNode:
 
 
 def run_in_process(
-    builds: Mapping[int, Build], clock: JumpingClock, *, link: Link = reliable, classes: Sequence[type] = ()
+    builds: Mapping[int, Build],
+    clock: JumpingClock,
+    *,
+    link: Link = reliable,
+    classes: Sequence[type] = (),
+    at_end: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext(),
 ) -> dict[int, dict[str, float]]:
     """Build and run the participants, and return the result of each.
 
     Every participant runs in its own `contextvars` context. They take turns in the order of `builds`, each until it waits.
     When nobody can move, `clock` jumps to the next arrival or deadline, so that time-outs cost no time. `link` and `classes`
-    are those of `Fabric`. At the end sent = received + in flight is checked for every link and variable.
+    are those of `Fabric`. At the end sent = received + in flight is checked for every link and variable. `at_end` makes a
+    context for each thing that is done when all have their results.
 
     Raises: what a participant raises, after all processes are closed; Deadlock when nobody can ever move.
     """
@@ -197,16 +204,19 @@ def run_in_process(
                 _jump(schedule, fabric, clock)
     finally:
         for scheduled in schedule:
-            scheduled.context.run(scheduled.participant.process.close)
+            with at_end("The end of a worker"):
+                scheduled.context.run(scheduled.participant.process.close)
     for scheduled in schedule:
-        _deliver(scheduled, fabric)
-    books = {scheduled.node: scheduled.participant.exchange.bank.accounts for scheduled in schedule}
-    flying = {
-        (sender, receiver, variable): count
-        for (sender, receiver, place), count in fabric.in_flight().items()
-        for variable in books[sender].joined(place).variables
-    }
-    check_conserved({node: accounts.entries() for node, accounts in books.items()}, flying)
+        with at_end("What was on its way to a worker"):
+            _deliver(scheduled, fabric)
+    with at_end("The check of the accounts"):
+        books = {scheduled.node: scheduled.participant.exchange.bank.accounts for scheduled in schedule}
+        flying = {
+            (sender, receiver, variable): count
+            for (sender, receiver, place), count in fabric.in_flight().items()
+            for variable in books[sender].joined(place).variables
+        }
+        check_conserved({node: accounts.entries() for node, accounts in books.items()}, flying)
     return {scheduled.node: scheduled.result for scheduled in schedule if scheduled.result is not None}
 
 

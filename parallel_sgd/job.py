@@ -22,6 +22,7 @@ from rpc.submit import Retry, telling
 from .compatibility import check_data
 from .nodes import InProcessNodes
 from .options import JobOptions, options
+from .record.spared import spared
 from .remote_run import run_on_agents
 from .run import JobResult, write_run_manifest
 from .spec import JobSpec, make_spec
@@ -141,15 +142,18 @@ class ParallelSGD:
             if spec.remark:
                 _log.info("%s", spec.remark)
             if not spec.options.writers:
-                return _certified(_train(spec, arrays), spec)
+                result = _train(spec, arrays)
+                _certify(result, spec)
+                return result
             from .writers.live import following  # noqa: PLC0415 - for who follows a job
 
             with following(spec.options.writers, spec.config) as followers:
                 result = _train(spec, arrays, followers)
                 try:
-                    followers.done(lambda: result.history)
+                    with spared("What the writers get at the end"):
+                        followers.done(lambda: result.history)
                 finally:  # the hash of a file holds once no writer adds to it
-                    _certified(result, spec)
+                    _certify(result, spec)
                 return result
 
 
@@ -161,10 +165,17 @@ def _train(spec: JobSpec, arrays: Samples, followers: Followers | None = None) -
     return Retry(spec.options.wait, NodeBusy).call(lambda: run_on_agents(spec, arrays, followers))
 
 
-def _certified(result: JobResult, spec: JobSpec) -> JobResult:
-    """Write the manifest of the run and, if that is asked for, sign it; it has its result, so an obstacle is a warning."""
-    if result.folder is not None:
-        write_run_manifest(result.folder, result.job_id)
+def _certify(result: JobResult, spec: JobSpec) -> None:
+    """Write the manifest of the run and, if that is asked for, sign it."""
+    with spared("The manifest of the run"):
+        if result.folder is not None:
+            write_run_manifest(result.folder, result.job_id)
+    with spared("The signature of the run"):
+        _sign(result, spec)
+
+
+def _sign(result: JobResult, spec: JobSpec) -> None:
+    """Sign the run, if that is asked for; it has its result, so whatever hinders it is a warning."""
     if spec.options.sign is not None:
         from .record.signing import sign_run  # noqa: PLC0415 - for who signs
 
@@ -175,4 +186,3 @@ def _certified(result: JobResult, spec: JobSpec) -> JobResult:
             _log.info("Signed by %s: %s", spec.options.sign, result.signature)
         except Exception as error:  # noqa: BLE001  the library is another's
             _log.warning("The run could not be signed; 'psgd sign' does it later. %s: %s", type(error).__name__, error)
-    return result

@@ -23,7 +23,7 @@ from rpc.files import keep_configuration
 from rpc.job import KERNEL_VARIABLES
 from rpc.processors import usable_cores
 
-from .accounts import NodeAccounts, Times
+from .accounts import NO_ACCOUNTS
 from .channel import Parameter_Server
 from .checkpoint.agree import StartPoint, begin, own_store
 from .checkpoint.keeper import Keeper
@@ -35,6 +35,7 @@ from .option_fields import CODE
 from .options import JobOptions, options
 from .plan import WorkerPlan, reassigned
 from .record.identity import own_identity
+from .record.spared import spared
 from .socket_channel import can_do_without, close_gracefully, run_process
 from .training import Samples
 
@@ -46,6 +47,7 @@ TELLS: Final = "identity: "
 RECORD = "record"
 """In MISC: what nodes keep of the run."""
 FAREWELL_SECONDS = 2.0
+_MOST_REMARKS: Final = 100
 
 
 class JobExecutor(AbsExecutable):
@@ -58,8 +60,9 @@ class JobExecutor(AbsExecutable):
         self._parts: dict[str, Any] = {}
         self._asked: list[str] = []
         self._result: dict[str, Any] = {}
+        self._remarks: list[str] = []  # of what went wrong when training had its result
         self._begin = StartPoint()
-        self._accounts = NodeAccounts((), Times(0.0, 0.0, 0.0, 0.0, 0.0), {})
+        self._accounts = NO_ACCOUNTS
 
     def requests(self) -> Sequence[str]:
         self._asked = [f"{TELLS}{own_identity()}", *self.first_requests]
@@ -156,27 +159,30 @@ class JobExecutor(AbsExecutable):
         result = run_process(participant.process, controller, SystemClock(), can_go_on)
         if self.node_id == Parameter_Server and controller.lost and not can_go_on(set(controller.lost)):
             raise controller.loss_of(min(controller.lost))  # the last worker did not leave, it was lost
-        unheard = close_gracefully(controller, FAREWELL_SECONDS)
-        self._accounts = bank.accounts.close(bank.staleness)
-        self._result = {
-            "result": result,
-            "accounts": [list(entry) for entry in self._accounts],
-            "times": list(self._accounts.times),
-            "staleness": self._accounts.staleness,
-            "unheard": unheard,
-            "unread": bank.unread_parameters,
-            "begin": self._begin.said,
-            "numerics": describe_blas(),
-        }
+        self._result = {"result": result, "unheard": [], "unread": [], "begin": self._begin.said, "numerics": ""}
+        self._keep_accounts()
+        with spared(f"The farewell of node({self.node_id})", self._remarks):
+            self._result["unheard"] = close_gracefully(controller, FAREWELL_SECONDS)
+        with spared(f"The accounts of node({self.node_id})", self._remarks):
+            self._accounts = bank.accounts.close(bank.staleness)
+            self._keep_accounts()
+        with spared(f"The description of node({self.node_id})", self._remarks):
+            self._result |= {"unread": bank.unread_parameters, "numerics": describe_blas()}
         return result
 
+    def _keep_accounts(self) -> None:
+        """Put the accounts into the result."""
+        told = self._accounts
+        self._result |= {"accounts": [list(each) for each in told], "times": list(told.times), "staleness": told.staleness}
+
     def _log_accounts(self, com: Communication) -> None:
-        self.logger.info("Bytes sent: %s, bytes read: %s.", com.bytes_sent, com.bytes_read)
-        for line in self._accounts.describe():
-            self.logger.info(line)
+        with spared("The log of the accounts", self._remarks):
+            self.logger.info("Bytes sent: %s, bytes read: %s.", com.bytes_sent, com.bytes_read)
+            for line in self._accounts.describe():
+                self.logger.info(line)
 
     def done(self) -> ReplyPackage:
-        return ReplyPackage(self._result)
+        return ReplyPackage({**self._result, "remarks": self._remarks[:_MOST_REMARKS]})
 
 
 def samples_at_hand(cache: Path, checksum: str, recipe: tuple[type[Any], dict[str, Any]] | None) -> Samples | None:

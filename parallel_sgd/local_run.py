@@ -14,6 +14,7 @@ from rpc.logs import SUBMIT_LOGGER, get_logger
 from rpc.shipping import pack
 from rpc.submit import RunFolder, node_folder
 
+from .accounts import NO_ACCOUNTS, NodeAccounts
 from .batches import Batches
 from .callbacks import files_in
 from .channel import Parameter_Server
@@ -30,6 +31,7 @@ from .ledger import collect
 from .parameter_server import Server, build_server
 from .plan import likes_of
 from .record.identity import Told, own_identity
+from .record.spared import spared
 from .report import TrainingReport, model_name
 from .run import JobResult, new_run
 from .run_page.outcome import reported
@@ -47,12 +49,17 @@ _log = get_logger(SUBMIT_LOGGER)
 
 def run_here(spec: JobSpec, arrays: Samples, followers: Followers | None = None) -> JobResult:
     job_id = new_job_id()
-    with contextlib.closing(new_run(spec, job_id, IN_PROCESS)) as run:
+    run = new_run(spec, job_id, IN_PROCESS)
+    try:
         with reported(run, spec, (len(arrays[0]), len(arrays[2])), job_id) as outcome:
             result = _run_in(run, spec, arrays, job_id, followers)
-            outcome.done(result, {}, result.ledger.problems if result.ledger else ())
+            with spared("What the page says of the end"):
+                outcome.done(result, {}, result.ledger.problems if result.ledger else ())
         result.report = outcome.page
         return result
+    finally:
+        with spared("The folder of the run"):
+            run.close()
 
 
 def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followers: Followers | None) -> JobResult:
@@ -121,31 +128,52 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
     if spec.options.nodes.has_parameter_server:
         builds[Parameter_Server] = build_ps
     # the nodes take turns, each with as many threads as a worker would have; with more than one the machine's setting stays
-    with limited_to_one_thread() if spec.options.blas_threads == 1 else contextlib.nullcontext():
+    threads = contextlib.ExitStack()
+    try:
+        if spec.options.blas_threads == 1:
+            threads.enter_context(limited_to_one_thread())
         identities = [Told(1, node, own_identity()) for node in sorted(builds)]
-        results = run_in_process(builds, clock, classes=classes)
-    keep_identities(run.path, identities)
+        results = run_in_process(builds, clock, classes=classes, at_end=spared)
+    finally:
+        with spared("The setting of threads"):
+            threads.close()
+    with spared("The identities of the nodes"):
+        keep_identities(run.path, identities)
     figures = {node: results[node] for node in workers}
-    accounts = {
-        node: participant.exchange.bank.accounts.close(participant.exchange.bank.staleness)
-        for node, participant in participants.items()
-    }
-    unread = [participant.exchange.bank.unread_parameters for participant in participants.values()]
-    warn_of_unread(spec.plan.codec_parameters, unread, spec.codecs())
+    models = {node: worker.model for node, worker in workers.items()}
+    accounts = dict.fromkeys(participants, NO_ACCOUNTS)
+    for node, participant in participants.items():
+        with spared(f"The accounts of node({node})"):
+            accounts[node] = participant.exchange.bank.accounts.close(participant.exchange.bank.staleness)
+    with spared("The look for parameters that no codec read"):
+        unread = [participant.exchange.bank.unread_parameters for participant in participants.values()]
+        warn_of_unread(spec.plan.codec_parameters, unread, spec.codecs())
     files: dict[int, list[Path]] = {node: [] for node in builds}
     for node, worker in workers.items():
-        path = folders[node] / model_name(title, node)
-        worker.model.save(path)
-        reports[node].accounts(accounts[node], worker.exchange.names)
-        reports[node].costs(worker.exchange.accounts.costs(), worker.exchange.names)
-        reports[node].close()
-        files[node] = [*reports[node].paths, path]
-        if worker.callbacks is not None:
-            files[node] += [found for found in files_in(folders[node]) if found not in files[node]]
-    models = {node: worker.model for node, worker in workers.items()}
-    batches = Batches(len(samples[0]), spec.options.block_size, spec.plan.assignment.block_count)
-    ledger = collect(title, files, spec.grid(batches.count, workers[min(workers)].epochs))
+        with spared(f"The files of node({node})"):
+            files[node] = _files_of(node, worker, reports[node], accounts[node], folders[node] / model_name(title, node))
+    ledger = None
+    with spared("The ledger"):
+        batches = Batches(len(samples[0]), spec.options.block_size, spec.plan.assignment.block_count)
+        ledger = collect(title, files, spec.grid(batches.count, workers[min(workers)].epochs))
     return JobResult(figures, models, files, accounts, job_id, ledger=ledger)
+
+
+def _files_of(node: int, worker: Worker, report: TrainingReport, accounts: NodeAccounts, model: Path) -> list[Path]:
+    """Write what a worker leaves at its end, the model at `model`; returns the files that it has left."""
+    with spared(f"The model of node({node})"):
+        worker.model.save(model)
+    with spared(f"The table of the accounts of node({node})"):
+        report.accounts(accounts, worker.exchange.names)
+    with spared(f"The table of the costs of node({node})"):
+        report.costs(worker.exchange.accounts.costs(), worker.exchange.names)
+    with spared(f"The tables of node({node})"):
+        report.close()
+    files = [path for path in (*report.paths, model) if path.is_file()]
+    with spared(f"The files of the callbacks of node({node})"):
+        if worker.callbacks is not None:
+            files += [found for found in files_in(model.parent) if found not in files]
+    return files
 
 
 def _resumptions(spec: JobSpec) -> dict[int, Resumption]:

@@ -19,6 +19,7 @@ from rpc.logs import attach_console
 
 from .channel import Parameter_Server
 from .option_checks import positive
+from .record.spared import spared
 
 
 def parse_worker(worker_cnt: int, ps: bool = False, filename: str | Path = "worker.json") -> NodeAssignment:
@@ -93,7 +94,8 @@ class LocalNodes(NodeAssignment):
 
     def _do_what_waited(self) -> None:
         while self.ended:
-            self.ended.pop()()
+            with spared("What had to wait for the end of the workers"):
+                self.ended.pop()()
 
 
 class LocalWorkers(LocalNodes):

@@ -27,6 +27,7 @@ from .job_executor import MISC
 from .manifest import STANDBY, AttemptState, JobManifest, attempt_resources, package_bytes
 from .membership import Membership
 from .record.identity import Told
+from .record.spared import spared
 from .socket_channel import can_do_without
 from .training import Samples
 
@@ -113,11 +114,12 @@ class RestartLoop:
                     self._name_successor()
                     raise
         finally:
-            self._display.close()
-            if self._candidacy is not None:
-                self._candidacy.close()
-            if self._running is not None:
-                self._running.com.close()
+            ends = [self._display.close]
+            ends += [] if self._candidacy is None else [self._candidacy.close]
+            ends += [] if self._running is None else [self._running.com.close]
+            for end in ends:
+                with spared("The end of the connections"):
+                    end()
 
     # ---- one attempt
 
@@ -267,7 +269,8 @@ class RestartLoop:
                 self._await_majority(self._ask(running).require)
             except NoMajority as error:
                 raise self._stuck(running.coordinator, error) from error
-        running.coordinator.conclude("done")
+        with spared("Telling the agents that the job is over"):
+            running.coordinator.conclude("done")
 
     def _settle(self, running: RunningAttempt) -> JobFailed:
         """Say what has happened and what follows.

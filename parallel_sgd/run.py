@@ -24,10 +24,10 @@ from typing import Any, Final
 
 from nn.model import Model
 from nn.model.history import VALIDATION
-from nn.tensor_files import ModelFileError, parse, read_file
+from nn.tensor_files import parse, read_file
 from rpc.files import publish
 from rpc.launch import LocalAgents
-from rpc.logs import SUBMIT_LOGGER, get_logger
+from rpc.logs import SUBMIT_LOGGER, clean, get_logger
 from rpc.submit import Run, RunFolder, node_folder
 
 from .accounts import NodeAccounts
@@ -80,8 +80,7 @@ class JobResult(dict[str, float]):
         restarts: int = 0,
         ledger: Ledger | None = None,
     ) -> None:
-        names = next(iter(figures.values()), {})
-        super().__init__({name: float(statistics.mean(f[name] for f in figures.values())) for name in names})
+        super().__init__(_means(figures))
         self.models = dict(models)
         self.files = dict(files)
         self.accounts = dict(accounts)
@@ -112,7 +111,17 @@ class JobResult(dict[str, float]):
         return table(f"Job {self.job_id}{restarts}", ["", "mean", *(f"worker {node}" for node in last)], rows)
 
 
-_log = get_logger(SUBMIT_LOGGER)
+def _means(figures: Mapping[int, Mapping[str, float]]) -> dict[str, float]:
+    """The mean of each figure over the workers; one that is no finite number is left out, and its worker named."""
+    found: dict[str, list[float]] = {}
+    for node, own in sorted(figures.items()):
+        for name, value in own.items() if isinstance(own, Mapping) else ():
+            values = found.setdefault(str(name), [])
+            if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+                values.append(value)
+            else:
+                _log.warning("Node(%s): its figure %s is %s, and is left out.", node, clean(str(name)), clean(repr(value), 60))
+    return {name: float(statistics.mean(values)) if values else math.nan for name, values in found.items()}
 
 
 def new_run(spec: JobSpec, job: str, nodes: str) -> RunFolder:
@@ -252,14 +261,10 @@ _FORM: Final = record(
 
 
 def write_run_manifest(run: Path, job: str) -> None:
-    """Write the manifest of a run whose files are at home. The run has its result, so a full disk is a warning."""
-    try:
-        _write(run, job)
-    except (OSError, ModelFileError) as error:
-        _log.warning("The manifest of the run cannot be written: %s.", getattr(error, "strerror", None) or error)
+    """Write the manifest of a run whose files are at home.
 
-
-def _write(run: Path, job: str) -> None:
+    Raises: OSError, ModelFileError, RecordError; the run has its result, so callers make a warning of that.
+    """
     nodes = read_identities(run)
     add_identities(run, nodes)
     arrays, _ = parse(read_file(run / MODEL_FILE), sealed=False)

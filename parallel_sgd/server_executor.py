@@ -20,6 +20,7 @@ from .job_executor import EXTRA, MISC, SETTING, TRANSFER, JobExecutor
 from .parameter_server import build_server
 from .plan import WorkerPlan
 from .record.identity import IDENTITY_COLUMNS, own_identity
+from .record.spared import spared
 from .socket_channel import SocketChannel
 from .table import Table
 from .unusable import Like
@@ -54,8 +55,9 @@ class ServerExecutor(JobExecutor):
         self.logger.info("Serving begins: workers %s, codec %s.", workers, self._parts[TRANSFER]["codec"])
         job_monitor.batch_begin()  # one long batch: a server is stuck when it neither serves nor waits
         self._run(com, plan, server)
-        job_monitor.train_end()
-        self.logger.info("Serving has ended: all workers have left.")
+        with spared("The signals of the end", self._remarks):
+            job_monitor.train_end()
+            self.logger.info("Serving has ended: all workers have left.")
         self._log_accounts(com)
 
     def trace_files(self) -> Sequence[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -28,6 +29,7 @@ from .checkpoint.keeper import WorkerKeeper
 from .exchange import BlockExchange
 from .plan import WorkerPlan
 from .progress import History, Position, Progress
+from .record.spared import spared
 from .report import StepRows, TrainingReport
 
 _log = get_logger("parallel_sgd.checkpoint")
@@ -42,7 +44,8 @@ class Hooks:
     """Whom the loop tells what happens, and who may spoil it.
 
     `progress` is told 0..100 after every epoch. `monitor` gets the signals of the failure detector. `faults` is called at the
-    beginning of every batch, whose samples it spoils by returning True. `folder` is where callbacks leave files.
+    beginning of every batch, whose samples it spoils by returning True. `folder` is where callbacks leave files. `remarks` gets
+    what went wrong behind the last batch.
     """
 
     report: TrainingReport | None = None
@@ -50,6 +53,7 @@ class Hooks:
     monitor: Monitor = field(default_factory=Monitor)
     faults: Faults | None = None
     folder: Path = Path()
+    remarks: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,7 @@ class TrainingProcess:
         self._checkpoints = continuity.checkpoints
         self._monitor = hooks.monitor
         self._faults = hooks.faults
+        self._remarks = hooks.remarks
         self._recorder = continuity.recorder
         self._callbacks = continuity.callbacks
         self._unsaved: list[int] = []  # epochs that are over and not told
@@ -167,36 +172,50 @@ class TrainingProcess:
                 evaluation = self._evaluate()
                 if not (result and self._exchange.sync.staleness and result["Loss"] <= evaluation["Loss"]):
                     result = evaluation
-                if self._report is not None:
-                    self._report.evaluation(epoch + 1, list(evaluation.values()))
-                    self._report.weights(epoch + 1, {each.name: each.value for each in self._model.store.everything})
-                    self._report.times(epoch + 1, self._exchange.accounts.watch.times())
-                    self._report.save()
-                if self._callbacks is not None:
-                    self._callbacks.epoch_end(epoch, evaluation)
-                self._unsaved.append(epoch + 1)
-                self._applied = Position(epoch + 1, 0)
-                yield from self._save(Position(epoch + 1, 0), result)
-                if self._progress is not None:
-                    done = 100 if self._stopped else 100 * (epoch + 1) // self._epochs
-                    self._progress(done, f"Loss {result['Loss']:.4f}")
-            if self._callbacks is not None and self._callbacks.end(result):
-                result = self._evaluate()
+                with self._guard(epoch, "The tables of the last epoch"):
+                    self._write(epoch, evaluation)
+                with self._guard(epoch, "The callbacks of the last epoch"):
+                    if self._callbacks is not None:
+                        self._callbacks.epoch_end(epoch, evaluation)
+                with self._guard(epoch, "The checkpoint of the last epoch"):
+                    self._unsaved.append(epoch + 1)
+                    self._applied = Position(epoch + 1, 0)
+                    yield from self._save(Position(epoch + 1, 0), result)
+                with self._guard(epoch, "The progress of the last epoch"):
+                    if self._progress is not None:
+                        done = 100 if self._stopped else 100 * (epoch + 1) // self._epochs
+                        self._progress(done, f"Loss {result['Loss']:.4f}")
+            with spared("The end of the callbacks", self._remarks):
+                if self._callbacks is not None and self._callbacks.end(result):
+                    result = self._evaluate()
         except BaseException:
             self._leave(result)
             raise
         finally:
-            if self._checkpoints is not None:
-                self._checkpoints.close()
-            if self._callbacks is not None:
-                self._callbacks.close()
-            self._exchange.close()
-            if self._report is not None and self._rows is not None:
-                self._rows.flush()
-                self._report.save()
-        self._tell_epochs()
-        self._monitor.train_end()
+            for part in (self._checkpoints, self._callbacks, self._exchange):
+                with spared("The end of training", self._remarks):
+                    if part is not None:
+                        part.close()
+            with spared("The end of the tables", self._remarks):
+                if self._report is not None and self._rows is not None:
+                    self._rows.flush()
+                    self._report.save()
+        with spared("The signals of the end", self._remarks):
+            self._tell_epochs()
+            self._monitor.train_end()
         return result
+
+    def _guard(self, epoch: int, what: str) -> AbstractContextManager[None]:
+        """What keeps an error behind the last epoch from the result; behind earlier ones it ends training."""
+        return spared(what, self._remarks) if epoch + 1 == self._epochs or self._stopped else nullcontext()
+
+    def _write(self, epoch: int, evaluation: dict[str, float]) -> None:
+        """Write the rows of an epoch that is over."""
+        if self._report is not None:
+            self._report.evaluation(epoch + 1, list(evaluation.values()))
+            self._report.weights(epoch + 1, {each.name: each.value for each in self._model.store.everything})
+            self._report.times(epoch + 1, self._exchange.accounts.watch.times())
+            self._report.save()
 
     @property
     def _stopped(self) -> bool:

@@ -39,6 +39,7 @@ from .job_executor import (
 )
 from .plan import WorkerPlan
 from .progress import START
+from .record.spared import spared
 from .report import RECORD_FILES, TrainingReport, model_name
 from .socket_channel import SocketChannel
 from .table import Earlier
@@ -105,7 +106,7 @@ class WorkerExecutor(JobExecutor):
             self._samples,
             SocketChannel(com.controller, self._suspects(com)),
             SystemClock().monotonic,
-            Hooks(report, com.report_progress, job_monitor, faults, com.output_directory),
+            Hooks(report, com.report_progress, job_monitor, faults, com.output_directory, self._remarks),
             Checkpointing(resumption, self._keeper(com, plan), self._server_keeps, com.job),
         )
         self._keep_record(com.output_directory)
@@ -114,13 +115,20 @@ class WorkerExecutor(JobExecutor):
         self.logger.info("Computing with %s.", describe_blas())
         self.logger.info("Training begins: %s epochs, %s.", plan.options.epoch, self._describe(plan))
         result = self._run(com, plan, worker)
-        self._result |= {"batches": batches.count, "epochs": worker.epochs, "remark": worker.exchange.remark}
-        report.accounts(self._accounts, worker.exchange.names)
-        report.costs(worker.exchange.accounts.costs(), worker.exchange.names)
-        when_there_is_room(report.close, "The tables of the job", self.logger)
-        path = self._model_path(com)
-        when_there_is_room(partial(self._model.save, path), path.name, self.logger)
-        self.logger.info("Training has ended: %s", json.dumps(result))
+        self._result |= {"batches": batches.count, "epochs": None, "remark": ""}
+        with spared(f"What node({self.node_id}) says of its exchange", self._remarks):
+            self._result |= {"epochs": worker.epochs, "remark": worker.exchange.remark}
+        with spared(f"The table of the accounts of node({self.node_id})", self._remarks):
+            report.accounts(self._accounts, worker.exchange.names)
+        with spared(f"The table of the costs of node({self.node_id})", self._remarks):
+            report.costs(worker.exchange.accounts.costs(), worker.exchange.names)
+        with spared(f"The tables of node({self.node_id})", self._remarks):
+            when_there_is_room(report.close, "The tables of the job", self.logger)
+        with spared(f"The model of node({self.node_id})", self._remarks):
+            path = self._model_path(com)
+            when_there_is_room(partial(self._model.save, path), path.name, self.logger)
+        with spared("The log of the result", self._remarks):
+            self.logger.info("Training has ended: %s", json.dumps(result))
         self._log_accounts(com)
 
     def _keep_record(self, folder: Path) -> None:

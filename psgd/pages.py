@@ -16,6 +16,7 @@ from network.keys import KeyFileError
 from parallel_sgd.commands import options
 from parallel_sgd.commands.nodes import all_nodes
 from parallel_sgd.commands.output import EXIT_NETWORK
+from rpc.console import EXIT_NOT_SHOWN, show_result
 
 if TYPE_CHECKING:
     from parallel_sgd.record.door import Door
@@ -148,8 +149,9 @@ def _page(given: argparse.Namespace) -> int:
     with contextlib.closing(source):
         try:
             with LivePage(source, given.port) as live:
-                sys.stdout.write(f"{live.address}\n")
-                sys.stdout.flush()
+                if problem := show_result(f"{live.address}\n"):
+                    _say(f"the address of the page cannot be printed on standard output ({problem})")
+                    return EXIT_NOT_SHOWN
                 threading.Event().wait()
         except KeyboardInterrupt:
             return 0

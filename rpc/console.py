@@ -1,8 +1,8 @@
-"""The standard streams of our programs: they are open, and a reader that does not read holds up no agent, submitter or job.
+"""Standard streams of our programs: they are open, and a reader that does not read holds up no agent, submitter or job.
 
 A console writes to a pipe or a terminal over a description of its own, which is non-blocking: the one that the program was
-given may be shared with other programs, and the flag would be theirs, too. What does not fit waits in memory, up to
-`WAITING_BYTES`; what is more than that is left out and counted, and a line says so as soon as the stream takes text again. No
+given may be shared with other programs, and the flag would be theirs, too. Text that does not fit waits in memory, up to
+`WAITING_BYTES`; further text is left out and counted, and a line says so as soon as the stream takes text again. No
 thread is needed, so nothing is left behind, and nothing fails where a process may start none.
 """
 
@@ -73,7 +73,7 @@ _closed: Final = set[int]()  # descriptors that were closed when this program be
 
 
 class Console:
-    """Writes to one of the descriptors 1 and 2 of this process, from any thread, and never waits long for a reader.
+    """Writer to one of the descriptors 1 and 2 of this process, for any thread, that never waits long for a reader.
 
     A write waits for a live reader, `_MOST_CREDIT` seconds at most and a twentieth of the time on the whole; one that has taken
     nothing in that time is not waited for again until it takes something.
@@ -93,7 +93,7 @@ class Console:
         self._file: tuple[int, int] | None = None  # device and inode to which the target belongs
 
     def write(self, data: bytes) -> None:
-        """Write what the stream takes now; the rest waits, or is left out where too much waits already."""
+        """Write as much as the stream takes now; the rest waits, or is left out where too much waits already."""
         if not data:
             return
         with self._lock:
@@ -113,7 +113,7 @@ class Console:
             self._credit -= min(self._credit, time.monotonic() - now)
 
     def settle(self, seconds: float | None = 0.0, *, anew: bool = False) -> bool:
-        """Show what waits, and how much was left out; returns whether all of it is shown.
+        """Show the waiting text, and how much was left out; return whether all of it is shown.
 
         Args:
             seconds: to wait at most; None for as long as it takes.
@@ -127,14 +127,14 @@ class Console:
             return not self._waiting and not self._left_out
 
     def begin_anew(self) -> None:
-        """Forget what waits: it is the parent's, in a process that was forked."""
+        """Forget the waiting text, which is the parent's, in a process that was forked."""
         self._lock = threading.RLock()
         self._waiting.clear()
         self._waiting_bytes = self._left_out = self.lost = 0
         self._pushing = False
 
     def takes(self, size: int) -> bool:
-        """Whether so many bytes can be written to the descriptor at once without waiting, as far as can be seen."""
+        """Return whether so many bytes can be written to the descriptor at once without waiting, as far as can be seen."""
         try:
             kind = os.fstat(self.descriptor).st_mode
             if not stat.S_ISFIFO(kind):
@@ -146,7 +146,7 @@ class Console:
         return room - 2 * unread >= size  # of a page that holds a short text the rest may be lost
 
     def _push(self, seconds: float | None, anew: bool = False) -> None:
-        """Write what waits, for `seconds` at most; with `anew` each byte that is taken begins them anew."""
+        """Write the waiting text, for `seconds` at most; with `anew` each byte that is taken begins them anew."""
         if self._pushing:  # a signal handler writes, too: its text waits for that of the one that it has interrupted
             return
         self._pushing = True
@@ -185,7 +185,7 @@ class Console:
         return self._target if isinstance(self._target, int) else self._target.fileno()
 
     def _write_some(self, data: bytes) -> int:
-        """How many bytes the stream has taken; 0 when it takes none now. Raises: OSError when it is broken."""
+        """Return how many bytes the stream has taken; 0 when it takes none now. Raises: OSError when it is broken."""
         if self.descriptor in _closed:
             raise OSError(errno.EBADF, "it was closed when the program began")
         found = os.fstat(self.descriptor)
@@ -211,7 +211,7 @@ class Console:
         self._target, self._file = -1, None
 
     def _fail(self, error: OSError) -> None:
-        """The stream refuses what waits: it is left out, and what comes later is tried again."""
+        """Leave out the waiting text, which the stream refuses; later text is tried again."""
         for data in self._waiting:
             self._leave_out(data, error.strerror or str(error))
         self._waiting.clear()
@@ -237,15 +237,17 @@ class Console:
 
 
 def _writable(descriptor: int, seconds: float) -> bool:
-    """Whether a descriptor takes bytes, or fails at once, within so many seconds."""
+    """Return whether a descriptor takes bytes, or fails at once, within so many seconds."""
     poll = select.poll()
     poll.register(descriptor, select.POLLOUT)
     return bool(poll.poll(max(0.0, seconds) * 1000))
 
 
 def _own_end(descriptor: int, mode: int) -> int | socket.socket:
-    """What writes to the same place without waiting and without a flag that others share; the descriptor itself where there is
-    no such thing (macOS, a terminal of another user), which then is asked before each write."""
+    """Return an end of the same file that writes without waiting and without a flag that other programs share.
+
+    Where the system gives none (macOS, a terminal of another user) it is the descriptor itself, which is asked before a write.
+    """
     if stat.S_ISSOCK(mode):
         return socket.socket(fileno=os.dup(descriptor))
     if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode):
@@ -255,7 +257,7 @@ def _own_end(descriptor: int, mode: int) -> int | socket.socket:
 
 
 class ConsoleStream(io.TextIOBase):
-    """A text stream over a console. `flush` shows what can be shown at once, and waits for nothing.
+    """Text stream over a console. `flush` shows as much as can be shown at once, and waits for nothing.
 
     Args:
         console: writes the text.
@@ -285,7 +287,7 @@ class ConsoleStream(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Show what waits and can be shown at once."""
+        """Show as much of the waiting text as the stream takes at once."""
         self.console.settle()
 
     def fileno(self) -> int:
@@ -302,7 +304,7 @@ class ConsoleStream(io.TextIOBase):
 
 
 class _Bytes(io.RawIOBase):
-    """What `sys.stdout.buffer` is to programs that write bytes."""
+    """Binary stream over a console, for programs that write to `sys.stdout.buffer`."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -338,7 +340,7 @@ def _stream(descriptor: int, stream: TextIO) -> ConsoleStream:
 
 
 def console_stream(stream: TextIO | None) -> TextIO:
-    """What to write to in place of `sys.stdout` or `sys.stderr` of a program, so that it never holds up the writer.
+    """Return the stream to use in place of `sys.stdout` or `sys.stderr` of a program, so that it never holds up the writer.
 
     A stream that a program has put in its place (of a notebook, of a test, a file) is returned as it is.
     """
@@ -396,7 +398,7 @@ def show_result(text: str, seconds: float | None = RESULT_SECONDS) -> str:
 
 
 def settle_all(seconds: float | None = 0.0) -> None:
-    """Show what waits for standard output and standard error, see `Console.settle`."""
+    """Show the text that waits for standard output and standard error, see `Console.settle`."""
     for console in _CONSOLES.values():
         console.settle(seconds)
 

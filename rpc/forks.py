@@ -1,7 +1,7 @@
-"""What holds in a process that user code has forked from one of ours: it ends as it would anywhere, and holds nothing of ours.
+"""Rules for processes that user code forks from one of ours: they end as they would anywhere, and hold nothing of ours.
 
-Signals have their usual meaning again, connections and pipes of the parent are closed, and what cleans up after the parent's
-work does nothing. A child that comes back to code of ours ends there: that code serves the parent's job.
+Signals have their usual meaning again, connections and pipes of the parent are closed, and code that cleans up after the
+parent's work does nothing. A child that comes back to code of ours ends there: that code serves the parent's job.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ Handler = Callable[[int, FrameType | None], Any]
 
 
 class Closable(Protocol):
-    """A socket, a pipe, a channel."""
+    """Socket, pipe or channel."""
 
     def close(self) -> object:
         """Let go of it."""
 
 
 def catch(number: int, handler: Handler) -> None:
-    """Handle a signal in this process; in children that are forked from it the signal does what it does in any program.
+    """Handle a signal in this process; in children that are forked from it the signal has its effect of any program.
 
     Call it in the main thread.
     """
@@ -40,14 +40,14 @@ def close_in_children(held: Closable) -> None:
 
 
 class OwnProcess:
-    """The process in which this was made. Code that cleans up or serves asks whether it still runs there."""
+    """Process in which this object was made. Code that cleans up or serves asks whether it still runs there."""
 
     def __init__(self) -> None:
         self.pid: Final = os.getpid()
 
     @property
     def is_here(self) -> bool:
-        """Whether this process is no child that was forked from it."""
+        """Return whether this process is no child that was forked from it."""
         return os.getpid() == self.pid
 
     def check(self, what: str) -> None:
@@ -59,7 +59,7 @@ class OwnProcess:
             raise self.refusal(what)
 
     def refusal(self, what: str) -> RuntimeError:
-        """Return what `check` raises in a process that was forked from this one."""
+        """Return the error that `check` raises in a process that was forked from this one."""
         return RuntimeError(
             f"This {what} belongs to process {self.pid}, and process {os.getpid()} was forked from it: use it there, or make "
             f"one of its own here."

@@ -96,7 +96,7 @@ def _escape(text: str, keep: str = "") -> str:
 
 
 class ConsoleHandler(logging.StreamHandler[TextIO]):
-    """Shows records on a standard stream, whose reader cannot hold up the program by not reading."""
+    """Handler that shows records on a standard stream, whose reader cannot hold up the program by not reading."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Show a record, or leave it out where the stream does not take it (see `rpc.console`)."""

@@ -1,4 +1,4 @@
-"""The limit of processes and threads of a user, told in words: the errors by which it is met say little."""
+"""Limit of processes and threads of a user in words: the errors by which it is met say little."""
 
 from __future__ import annotations
 

@@ -269,6 +269,7 @@ def test_a_result_that_cannot_be_printed_has_an_exit_code_of_its_own(cluster: Pa
         (("fetch", job, "--json"), "The files are saved, but its result could not be ", "."),
         (("post-mortem", job), "What is known of the job is collected", f"post-mortem-{job}.zip."),
         (("report", str(run)), "Not all could be ", ""),
+        (("page", str(run)), "the address of the page cannot be ", ""),
         (("submit", "--help"), "Not all could be ", ""),
         (("--completion", "bash"), "Not all could be ", ""),
     ]

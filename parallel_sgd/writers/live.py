@@ -183,14 +183,15 @@ class Followers:
         thread, self._thread = self._thread, None
         if thread is None:
             return
-        if read is not None:
-            try:
+        try:
+            if read is not None:
                 self._log_steps(read())
-            except Exception as error:  # noqa: BLE001  the job itself went as it went
-                _log.warning("The writers get no more figures, as the tables of the job cannot be read: %s", error)
-        self._calls.put(lambda: self._writers.finish(status))
-        self._calls.put(None)
-        thread.join()
+        except Exception as error:  # noqa: BLE001  the job itself went as it went
+            _log.warning("The writers get no more figures, as the tables of the job cannot be read: %s", error)
+        finally:
+            self._calls.put(lambda: self._writers.finish(status))
+            self._calls.put(None)
+            thread.join()
 
     def _run(self) -> None:
         for call in iter(self._calls.get, None):

@@ -45,7 +45,7 @@ def outcome_of(error: BaseException | None) -> tuple[str, str]:
 
 
 def add_remedy(error: BaseException) -> None:
-    """Have an error of user code that leaves open what to do about it tell that: one of a spawned process, or of a thread."""
+    """Add the remedy to an error of user code that names none: of a spawned process, or of a thread that cannot be started."""
     kind = type(error)
     if (kind.__module__, kind.__name__) == ("_pickle", "PicklingError") and re.match(
         r"Can't pickle <(function|class) ", str(error)

@@ -14,7 +14,7 @@ from network.records import AES
 CLUSTER, JOB, CONTROL, STRANGER = (Key(bytes([i]) * 32) for i in range(1, 5))
 AT_AGENT = {"submitter": Keyring((CLUSTER,)), "agent": Keyring((CLUSTER,))}
 AT_JOB = {"peer": Keyring((JOB,)), "code": Keyring((CONTROL,))}
-CLIENT_CAPS: Caps = {"busy": True, "node": 3, "version": "1.0.0"}
+CLIENT_CAPS: Caps = {"busy": True, "node": 3, "version": "1.1.0"}
 SERVER_CAPS: Caps = {"busy": False, "slots": 1, "load": 0.5, "none": None, "tag": b"\0\1"}
 
 

@@ -41,7 +41,7 @@ from ..statements import covers
 from .executors import Stepping, Sum
 from .harness import LIMIT, Cluster, wait_for
 
-ORDER = CanCommit("stolen", "stolen", 0, [0], 0, python_version(), "1.0.0", 1, 1, 5.0, 5.0)
+ORDER = CanCommit("stolen", "stolen", 0, [0], 0, python_version(), "1.1.0", 1, 1, 5.0, 5.0)
 OPERATIONS: tuple[Operation, ...] = (
     ORDER,
     m.Abort("", "x"),

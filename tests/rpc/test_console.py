@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
 import signal
 import socket
 import subprocess
@@ -20,6 +21,7 @@ import pytest
 from rpc import console
 from rpc.console import WAITING_BYTES, Console, ConsoleStream
 from tests.programs import environment
+from tests.sources import ROOT, library_files
 
 SMALL = 4096  # bytes of the smallest pipe
 AT_ONCE = 1.0  # seconds for what waits for nothing, on a busy machine
@@ -343,3 +345,22 @@ def test_text_of_a_program_and_ours_keep_their_order(tmp_path: Path, redirect: s
     assert done.stdout.split("\n")[:-1] == [f"{whose} {number}" for number in range(3) for whose in ("mine", "ours")], (
         done.stderr
     )
+
+
+def test_every_program_of_ours_begins_with_open_streams() -> None:
+    """Modules that are run, by a person or by one of our processes, call the one routine, or a function that does."""
+    begins = re.compile(
+        r"\b(run_program|open_descriptors)\(|from \. import main\b|^from psgd import (worker|submit)$", re.MULTILINE
+    )
+    programs = [
+        path for path in (*library_files(), ROOT / "worker.py", ROOT / "job_submit.py") if _is_program(path.read_text("utf-8"))
+    ]
+    assert {"worker.py", "job_submit.py", "__main__.py", "cli.py", "fork_server.py", "process.py", "standby.py"} <= {
+        path.name for path in programs
+    }
+    assert [str(path) for path in programs if not begins.search(path.read_text("utf-8"))] == []
+    assert "run_program(" in (ROOT / "psgd" / "__init__.py").read_text("utf-8")
+
+
+def _is_program(text: str) -> bool:
+    return 'if __name__ == "__main__":' in text or re.search(r"^def main\(\) -> None:$", text, re.MULTILINE) is not None

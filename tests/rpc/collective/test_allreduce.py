@@ -22,7 +22,7 @@ from network.controller import Controller
 from network.errors import BadContent, PeerLost, TimedOut
 from network.session import Peer, Session
 from network.transport import SocketLink
-from rpc.collective.allreduce import AHEAD, COMBINE, PART_NUMBERS, PIECE_BYTES, STRETCH_BYTES, WHOLE_BYTES, combined
+from rpc.collective.allreduce import AHEAD, COMBINE, PART_NUMBERS, PIECE_BYTES, STRETCH_BYTES, WAKE, WHOLE_BYTES, combined
 from rpc.collective.shared_slots import FIRST
 from rpc.communication import Communication
 from tests.network.wires import keys_for
@@ -199,6 +199,20 @@ def test_small_arrays_need_no_message() -> None:
             expected = combined([array_of(rank + turn, (7, turn)) for rank in range(3)], "sum")
             assert all(np.array_equal(found[turn], expected) for found in kept)
         assert before == [com.controller.counts() for com in coms]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere processes share no memory")
+def test_what_wakes_a_node_is_no_message_for_its_program() -> None:
+    """One that sleeps may find the array before the message that wakes it, which is read later, where nothing is awaited."""
+    with group(2) as coms:
+        warm(coms)
+        coms[1].controller.post(0, None, (WAKE, coms[1]._operation))
+        coms[1].controller.flush()
+        while not coms[0].controller.sessions[1].inbox:
+            coms[0].controller.read()
+        assert coms[0].get_one(blocking=False) is None
+        coms[1].send_one(0, "a message")
+        assert coms[0].get_one(timeout=LIMIT) == (1, "a message")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere processes share no memory")

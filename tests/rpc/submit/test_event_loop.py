@@ -230,11 +230,11 @@ def test_what_nodes_are_told() -> None:
     messages = JobMessages(question(), ADDRESSES, new_key(), others=[7, -2])
     order = messages.can_commit(1, [1, 2], 10.0, "mine")
     assert (order.group, order.others, order.module) == ([1, 2], [-2, 0, 7], "mine")
-    messages.note(1, Accepted("job", 1, "host", 2, "/path", "1.0.0"))
+    messages.note(1, Accepted("job", 1, "host", 2, "/path", "1.1.0"))
     for claimed in (0, 77):
         with pytest.raises(ProtocolError, match=f"agent of node 1 accepted in the name of node {claimed}"):
-            messages.note(1, Accepted("job", claimed, "host", 2, "/evil", "1.0.0"))
-    messages.note(2, Accepted("job", 2, "host", 7, "/path", "1.0.0"))
+            messages.note(1, Accepted("job", claimed, "host", 2, "/evil", "1.1.0"))
+    messages.note(2, Accepted("job", 2, "host", 7, "/path", "1.1.0"))
     assert messages.load(pack({})).roster == {1: ["here:2", "host", "/path"], 2: [str(ADDRESSES[2]), "host", ""]}
     messages = JobMessages(question(blas_threads=0), ADDRESSES, new_key())
     assert [messages.can_commit(node, [0, 1, 2], 10.0, "").jobs_on_host for node in ADDRESSES] == [2, 2, 1]

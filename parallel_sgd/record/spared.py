@@ -1,0 +1,30 @@
+"""What follows the last batch and must not take the result away: an error in it is a warning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rpc.logs import SUBMIT_LOGGER, get_logger
+
+__all__ = ["spared"]
+
+_MOST_TEXT = 500
+_log = get_logger(SUBMIT_LOGGER)
+
+
+@contextmanager
+def spared(what: str, remarks: list[str] | None = None) -> Iterator[None]:
+    """Have an error in the block be a warning, because training is over and has its result.
+
+    Args:
+        what: what the block does, as the subject of a sentence, such as "The manifest of the run".
+        remarks: gets the sentence, too, for who is elsewhere.
+    """
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001  whatever it is, the result counts more
+        said = f"{what} failed ({type(error).__name__}: {str(error)[:_MOST_TEXT]}); training has its result."
+        if remarks is not None:
+            remarks.append(said)
+        _log.warning("%s", said, exc_info=error)
