@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from nn.tensor_files import TEMPORARY_SUFFIX
+from rpc.files import RESULT_FILE
 from rpc.submit import node_folder
 
 from ..checkpoint.locate import FOLDER
@@ -110,7 +111,7 @@ def _is_of_node(name: str, title: str) -> bool:
     if match is None:
         return False
     node = int(match[1])
-    known = (*_of_worker(title, node), f"LEDGER-{title}-N({node}).csv", f"LEDGER-{title}.csv")
+    known = (RESULT_FILE, *_of_worker(title, node), f"LEDGER-{title}-N({node}).csv", f"LEDGER-{title}.csv")
     return file in known or _LOG.fullmatch(file) is not None
 
 

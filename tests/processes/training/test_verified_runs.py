@@ -81,6 +81,27 @@ def test_each_node_of_each_attempt_is_named(tmp_path: Path, monkeypatch: pytest.
     assert json.loads((run / "outcome.json").read_text())["environment"]["the nodes compute with"] == text
 
 
+@covers("RUN-3", "RUN-4")
+@pytest.mark.parametrize("ps", [False, True])
+def test_a_run_that_was_fetched_is_equal(
+    ps: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has what its nodes keep of it; the submitter's own has more."""
+    with cluster(tmp_path / "cluster") as made:
+        made.start(2 + ps)
+        result = digits_job().parallel(made.nodes(2, ps), epoch=2, assignment_type=FOUR_BLOCKS, directory=tmp_path)
+        workers = tmp_path / "worker.json"
+        addresses = [str(agent.address) for agent in made.agents]
+        workers.write_text(json.dumps({"Worker": addresses[:2], **({"PS": addresses[2]} if ps else {})}))
+        (tmp_path / "fetched").mkdir()
+        monkeypatch.chdir(tmp_path / "fetched")
+        assert cli.main(["fetch", "--workers", str(workers), "--key-file", str(made.key_file), "-q"]) == 0
+    for run in (Path("runs/latest"), result.folder):
+        code = cli.main(["verify", str(run)])
+        told = capsys.readouterr()
+        assert code == 0 and "the folder agrees with itself" in told.out, told
+
+
 @covers("RUN-1")
 @needs_choice
 def test_nodes_with_different_kernels_are_told_apart(
