@@ -143,7 +143,8 @@ class ParallelSGD:
                 _log.info("%s", spec.remark)
             if not spec.options.writers:
                 result = _train(spec, arrays)
-                _certify(result, spec)
+                with spared("The record of the run"):
+                    _certify(result, spec)
                 return result
             from .writers.live import following  # noqa: PLC0415 - for who follows a job
 
@@ -153,7 +154,8 @@ class ParallelSGD:
                     with spared("What the writers get at the end"):
                         followers.done(lambda: result.history)
                 finally:  # the hash of a file holds once no writer adds to it
-                    _certify(result, spec)
+                    with spared("The record of the run"):
+                        _certify(result, spec)
                 return result
 
 
