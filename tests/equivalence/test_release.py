@@ -19,6 +19,7 @@ from tests.statements import covers
 
 RESULTS = {
     ("1.0.0", "2.4.6"): "0c46b7a6f379268218084f992220d8eb3e77eac9b77a2f9232f4af837c51ee38",
+    ("1.1.0", "2.4.6"): "0c46b7a6f379268218084f992220d8eb3e77eac9b77a2f9232f4af837c51ee38",
 }
 """By release and NumPy: a hash of the weights that `PROGRAM` ends with, which portable bits make the same on every x86 CPU.
 
