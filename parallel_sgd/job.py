@@ -24,7 +24,7 @@ from .nodes import InProcessNodes
 from .options import JobOptions, options
 from .record.spared import spared
 from .remote_run import run_on_agents
-from .run import JobResult
+from .run import JobResult, write_run_manifest
 from .spec import JobSpec, make_spec, with_data
 from .training import Samples
 
@@ -145,17 +145,19 @@ class ParallelSGD:
                 _log.info("%s", spec.remark)
             if not spec.options.writers:
                 result = _train(spec, arrays)
-                with spared("The signature of the run"):
-                    _sign(result, spec)
+                with spared("The record of the run"):
+                    _certify(result, spec)
                 return result
             from .writers.live import following  # noqa: PLC0415 - for who follows a job
 
             with following(spec.options.writers, spec.config) as followers:
                 result = _train(spec, arrays, followers)
-                with spared("The signature of the run"):
-                    _sign(result, spec)
-                with spared("What the writers get at the end"):
-                    followers.done(lambda: result.history)
+                try:
+                    with spared("What the writers get at the end"):
+                        followers.done(lambda: result.history)
+                finally:  # the hash of a file holds once no writer adds to it
+                    with spared("The record of the run"):
+                        _certify(result, spec)
                 return result
 
 
@@ -165,6 +167,15 @@ def _train(spec: JobSpec, arrays: Samples, followers: Followers | None = None) -
 
         return run_here(spec, arrays, followers)
     return Retry(spec.options.wait, NodeBusy).call(lambda: run_on_agents(spec, arrays, followers))
+
+
+def _certify(result: JobResult, spec: JobSpec) -> None:
+    """Write the manifest of the run and, if that is asked for, sign it."""
+    with spared("The manifest of the run"):
+        if result.folder is not None:
+            write_run_manifest(result.folder, result.job_id)
+    with spared("The signature of the run"):
+        _sign(result, spec)
 
 
 def _sign(result: JobResult, spec: JobSpec) -> None:

@@ -34,6 +34,7 @@ from .fault_injection import FaultInjector, disturbed, injected
 from .option_fields import CODE
 from .options import JobOptions, options
 from .plan import WorkerPlan, reassigned
+from .record.identity import own_identity
 from .record.spared import spared
 from .socket_channel import can_do_without, close_gracefully, run_process
 from .training import Samples
@@ -41,6 +42,8 @@ from .training import Samples
 SETTING, MODEL, OPTIMIZER = "net_setting", "net_model", "net_optimizer"
 DATA, MISC, EXTRA = "data_package", "misc_package", "extra_package"
 SAMPLES, TRANSFER, CHECKPOINT = "data_samples", "net_transfer", "net_checkpoint"
+TELLS: Final = "identity: "
+"""What a request begins with that asks for nothing: the driver writes the rest down, the identity of the process."""
 RECORD = "record"
 """In MISC: what nodes keep of the run."""
 FAREWELL_SECONDS = 2.0
@@ -62,12 +65,13 @@ class JobExecutor(AbsExecutable):
         self._accounts = NO_ACCOUNTS
 
     def requests(self) -> Sequence[str]:
-        self._asked = list(self.first_requests)
+        self._asked = [f"{TELLS}{own_identity()}", *self.first_requests]
         return self._asked
 
     def satisfy(self, replies: Sequence[Any]) -> Sequence[str]:
         """Take what came; then ask for what is missing, and last for the codecs."""
-        self._parts.update(zip(self._asked, replies, strict=True))
+        answers = zip(self._asked, replies, strict=True)
+        self._parts.update((asked, reply) for asked, reply in answers if not asked.startswith(TELLS))
         self._asked = [] if TRANSFER in self._parts else [*self._further_requests(), TRANSFER]
         return self._asked
 

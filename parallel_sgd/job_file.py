@@ -37,6 +37,7 @@ _TABLES: Final[Mapping[str, Mapping[str, tuple[type, ...]]]] = {
         "workers": (int,),
         "server": (bool,),
         "blocks": (int,),
+        "writers": (int,),
     },
     "rows": dict.fromkeys(PARTS, (str,)),
 }

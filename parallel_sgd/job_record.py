@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import hashlib
+import io
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import Any, Final
 from nn.dataset import ArrayDataset
 from nn.tensor_files import MAX_FILE
 from rpc.files import publish
+from rpc.logs import SUBMIT_LOGGER, get_logger
 from rpc.submit import run_name
 from rpc.submit.run_folder import RUNS
 
@@ -24,11 +27,13 @@ from .option_fields import CODE
 from .option_forms import Callbacks, Codecs, Parts, Unnamed, object_text
 from .options import JobOptions
 from .record.door import MOST_TOML, Door, RecordError
+from .record.files import IDENTITIES
 from .record.hashes import sha256_of
-from .record.identity import Identities
+from .record.identity import ATTEMPT_COLUMNS, Identities, Told
 from .record.kept_data import keep
 from .record.paths import Tell, found_paths, told_path
 from .record.plain import toml_of
+from .record.tables import read_identities
 from .report import RECORD_FILES
 from .spec import JobSpec
 
@@ -37,6 +42,7 @@ NAME: Final = "job.toml"
 MODEL_FILE: Final = "start.model"
 CODE_TABLE: Final = "code"
 """The table with the hashes of the files of code that the job needs."""
+_log = get_logger(SUBMIT_LOGGER)
 FETCHED: Final = "fetched"
 """The key of a file that nodes have told."""
 
@@ -106,6 +112,7 @@ def job_text(spec: JobSpec, job: str, model: bytes, folder: Path | None = None) 
         "workers": plan.assignment.node_count,
         "server": spec.options.nodes.has_parameter_server,
         "blocks": plan.assignment.block_count,
+        **({"writers": len(spec.asked.writers)} if spec.asked.writers else {}),
     }
     tables["unnamed"] = {name: what.encode("utf-8", "backslashreplace").decode() for name, what in unnamed.items()}
     tables[CODE_TABLE] = _code(tables, place)
@@ -115,6 +122,19 @@ def job_text(spec: JobSpec, job: str, model: bytes, folder: Path | None = None) 
         if values:
             lines += ["", f"[{table}]", *(f"{_key(name)} = {toml_of(value)}" for name, value in values.items())]
     return "\n".join(lines) + "\n"
+
+
+def keep_identities(folder: Path, identities: Iterable[Told], *, ended: bool = True) -> None:
+    """Write the identities that the nodes of a run told at the start of each attempt into its folder and, if it has `ended`,
+    into `job.toml`. No job depends on that, so a full disk is a warning."""
+    rows = io.StringIO(newline="")
+    csv.writer(rows, lineterminator="\n").writerows([ATTEMPT_COLUMNS, *sorted(identities)])
+    try:
+        publish(folder / IDENTITIES, rows.getvalue(), 0o644)
+        if ended:
+            add_identities(folder, read_identities(folder))
+    except (OSError, RecordError) as error:
+        _log.warning("What the nodes computed with cannot be written: %s.", getattr(error, "strerror", None) or error)
 
 
 def add_identities(folder: Path, nodes: Identities) -> None:

@@ -26,12 +26,14 @@ from .checkpoint.state import ModelFile
 from .codec.parameters import warn_of_unread
 from .exchange import Participant
 from .in_process_scheduler import Build, MemoryChannel, SkippingClock, run_in_process
+from .job_record import keep_identities
 from .ledger import collect
 from .parameter_server import Server, build_server
 from .plan import likes_of
+from .record.identity import Told, own_identity
 from .record.spared import spared
 from .report import TrainingReport, model_name
-from .run import JobResult, new_run, write_run_manifest
+from .run import JobResult, new_run
 from .run_page.outcome import reported
 from .spec import JobSpec
 from .training import Hooks, Samples, prepared
@@ -53,8 +55,6 @@ def run_here(spec: JobSpec, arrays: Samples, followers: Followers | None = None)
             result = _run_in(run, spec, arrays, job_id, followers)
             with spared("What the page says of the end"):
                 outcome.done(result, {}, result.ledger.problems if result.ledger else ())
-        with spared("The manifest of the run"):
-            write_run_manifest(run.path, job_id)
         result.report = outcome.page
         return result
     finally:
@@ -135,10 +135,13 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
     try:
         if spec.options.blas_threads == 1:
             threads.enter_context(limited_to_one_thread())
+        identities = [Told(1, node, own_identity()) for node in sorted(builds)]
         results = run_in_process(builds, clock, classes=classes, at_end=spared)
     finally:
         with spared("The setting of threads"):
             threads.close()
+    with spared("The identities of the nodes"):
+        keep_identities(run.path, identities)
     figures = {node: results[node] for node in workers}
     models = {node: worker.model for node, worker in workers.items()}
     accounts = dict.fromkeys(participants, NO_ACCOUNTS)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -21,13 +21,14 @@ from network.wire import Kind, pack
 from rpc import limits, shipping
 from rpc.files import parsed, read_result
 from rpc.lease import Candidate
+from rpc.logs import clean_text
 from rpc.shipping import Bundle
 from rpc.submit import FAIL, REDUNDANT, SHRINK, Recovery, pack_executable
 
 from .channel import Parameter_Server
 from .codec.choice import CodecChoice
 from .codec.interfaces import Codec
-from .job_executor import CHECKPOINT, DATA, EXTRA, MISC, MODEL, OPTIMIZER, RECORD, SAMPLES, SETTING, TRANSFER, options_of
+from .job_executor import CHECKPOINT, DATA, EXTRA, MISC, MODEL, OPTIMIZER, RECORD, SAMPLES, SETTING, TELLS, TRANSFER, options_of
 from .option_fields import VALUE
 from .options import JobOptions
 from .plan import likes_of
@@ -37,6 +38,7 @@ from .training import Samples
 from .worker_executor import WorkerExecutor
 
 Resources = Mapping[str, Any]
+_MOST_IDENTITY: Final = 1000  # characters that a node may tell
 STANDBY = "parallel_sgd.standby"
 """The module whose `main` an agent starts when the driver is gone."""
 _BUNDLES = ("workers", "server")
@@ -198,13 +200,23 @@ def package_bytes(resources: Resources) -> int:
 
 
 def attempt_resources(
-    resources: Resources, attempt: int, workers: int, bandwidth: float, samples: Callable[[], Samples]
+    resources: Resources,
+    attempt: int,
+    workers: int,
+    bandwidth: float,
+    samples: Callable[[], Samples],
+    told: Callable[[int, str], None] | None = None,
 ) -> Callable[[int, str], Any]:
-    """A function of node and request, for one attempt with so many workers; `samples` is called for a node without them."""
+    """A function of node and request, for one attempt with so many workers; `samples` is called for a node without them, `told`
+    with a node and the identity of its process."""
     # the server starts before its workers, which may take all the time that they are given
     start_seconds = workers * package_bytes(resources) / bandwidth + limits.GROUP_SLACK_SECONDS + limits.START_SECONDS
 
     def answer(node: int, request: str) -> Any:
+        if request.startswith(TELLS):
+            if told is not None:
+                told(node, clean_text(request.removeprefix(TELLS))[:_MOST_IDENTITY])
+            return None
         if request == SETTING:
             return {**resources[SETTING], "attempt": attempt, "workers": workers}
         if request == MISC:

@@ -19,7 +19,7 @@ from .channel import Parameter_Server
 from .checkpoint.resume import ON_AGENTS, ON_LOCAL_WORKERS
 from .codec.parameters import warn_of_unread
 from .errors import JobFailed, describe_failures
-from .job_record import adopt, job_text
+from .job_record import adopt, job_text, keep_identities
 from .ledger import collect
 from .manifest import make_manifest
 from .membership import DiscoveredNodes, Membership, SameNodes, Survivors
@@ -27,7 +27,7 @@ from .nodes import LocalNodes
 from .record.spared import spared
 from .report import model_name
 from .restart_loop import RestartLoop
-from .run import JobResult, keep_checkpoints, new_run, place_work, write_run_manifest
+from .run import JobResult, keep_checkpoints, new_run, place_work
 from .run_page.outcome import reported
 from .spec import JobSpec
 from .training import Samples
@@ -82,20 +82,23 @@ def run_on_agents(spec: JobSpec, arrays: Samples, followers: Followers | None = 
             coordinator, results = loop.drive(stop_on_interrupt=is_local)
         except JobFailed as failed:
             adopt(run.path, failed.files)
+            keep_identities(run.path, loop.identities)
             raise
         except KeyboardInterrupt:
             outcome.goes_on = loop.left
+            keep_identities(run.path, loop.identities, ended=not loop.left)
             raise
         except Deposed as error:
             outcome.goes_on = True
+            keep_identities(run.path, loop.identities, ended=False)
             raise Deposed(f"{error} 'psgd attach {job}' shows its progress again.") from error
         with spared("The record of the run"):
             adopt(run.path, coordinator.files)
+        with spared("The identities of the nodes"):
+            keep_identities(run.path, loop.identities)
         result = _result(spec, coordinator, results, loop.recovery.restarts)
         with spared("What the page says of the end"):
             outcome.done(result, result.failures, result.ledger.problems if result.ledger else ())
-    with spared("The manifest of the run"):
-        write_run_manifest(run.path, job)
     result.report = outcome.page
     with spared("What is left for the end of the workers"):
         if isinstance(nodes, LocalNodes) and not result.failures:

@@ -26,6 +26,7 @@ from .errors import JobFailed, describe_failures, places_of, report_of
 from .job_executor import MISC
 from .manifest import STANDBY, AttemptState, JobManifest, attempt_resources, package_bytes
 from .membership import Membership
+from .record.identity import Told
 from .record.spared import spared
 from .socket_channel import can_do_without
 from .training import Samples
@@ -60,7 +61,8 @@ class RestartLoop:
 
     `samples` loads the data set for nodes that lack it. Files go to `run`; None where none are fetched. `driver` is the name by
     which agents know us, "" for a job that ends with us. Attributes: `recovery`; `on_failure`, told of each attempt after
-    which the job goes on; `left`, whether Ctrl-C has left the job to its nodes; `tables`, who reads them while it runs.
+    which the job goes on; `left`, whether Ctrl-C has left the job to its nodes; `tables`, who reads them while it runs;
+    `identities`, those that the nodes told at the start of each attempt.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class RestartLoop:
         self.on_failure: Callable[[int, JobFailed], None] | None = None
         self.left = False
         self.tables: TableReader | None = None
+        self.identities: list[Told] = []
         self._driver, self._collects = driver, run is not None
         self._attempt, self._term, self._kernels = begin
         self._content = manifest.to_bytes() if driver else b""
@@ -193,7 +196,12 @@ class RestartLoop:
         coordinator.submit_group(manifest.workers, workers, size)
         coordinator.resources_dispatch(
             attempt_resources(
-                manifest.resources, coordinator.attempt, len(workers), manifest.options.network_bandwidth, self._samples
+                manifest.resources,
+                coordinator.attempt,
+                len(workers),
+                manifest.options.network_bandwidth,
+                self._samples,
+                lambda node, text: self.identities.append(Told(coordinator.attempt + 1, node, text)),
             )
         )
         _log.info("Submission sent %s bytes and read %s bytes.", coordinator.bytes_sent, coordinator.bytes_read)

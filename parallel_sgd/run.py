@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import shutil
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -48,6 +49,8 @@ from .spec import JobSpec
 from .weight_hashes import chain_of, hash_of
 
 LOCK: Final = ".lock"
+_WORK: Final = re.compile(r"agent-[0-9]+")
+_NODE: Final = re.compile(r"Node-(-?[0-9]{1,9})-Retrieve")
 _LATER: Final = (PAGE, "model.sig", "model.pub")  # made when the manifest is there: the page, a signature and its key
 FORMAT: Final = "psgd.manifest/2"
 _MOST: Final = 64 << 20  # bytes of a manifest
@@ -283,10 +286,12 @@ def files_of(run: Path) -> list[str]:
     deleted, and the work directories of local workers, which end with them.
     """
     record = Run.read(run)
-    passed_over = {FOLDER, *(() if record is None else map(str, record.about.get(WORK, ())))}
+    work = set() if record is None else set(filter(_WORK.fullmatch, map(str, record.about.get(WORK, ()))))
     found = []
     for folder, folders, names in os.walk(run):
-        folders[:] = sorted(name for name in folders if name not in passed_over and not os.path.islink(Path(folder, name)))
+        place = Path(folder)
+        passed_over = work if place == run else {FOLDER} if place.parent == run and _NODE.fullmatch(place.name) else set()
+        folders[:] = sorted(name for name in folders if name not in passed_over and not os.path.islink(place / name))
         for name in sorted(names):
             path = Path(folder, name)
             top = path.parent == run and (name in (MANIFEST, *_LATER) or path.suffix == LOCK)

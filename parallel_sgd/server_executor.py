@@ -1,7 +1,10 @@
-"""The executor of the parameter server: asks for settings and codecs, serves until the workers have left, leaves only logs."""
+"""The executor of the parameter server: asks for settings and codecs, serves until the workers have left, leaves logs and
+the identity of its process."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -16,8 +19,10 @@ from .fault_injection import FaultInjector
 from .job_executor import EXTRA, MISC, SETTING, TRANSFER, JobExecutor
 from .parameter_server import build_server
 from .plan import WorkerPlan
+from .record.identity import IDENTITY_COLUMNS, own_identity
 from .record.spared import spared
 from .socket_channel import SocketChannel
+from .table import Table
 from .unusable import Like
 
 
@@ -25,6 +30,10 @@ class ServerExecutor(JobExecutor):
     """Runs on the parameter server of a P-SGD job; it starts by itself."""
 
     first_requests: ClassVar[tuple[str, ...]] = (SETTING, MISC, EXTRA)
+
+    def __init__(self, node_id: int, working_group: Sequence[int], initializer_id: int) -> None:
+        super().__init__(node_id, working_group, initializer_id)
+        self._identity: Path | None = None
 
     def _take_part(
         self, com: Communication, plan: WorkerPlan, resumption: Resumption | None, faults: FaultInjector | None
@@ -39,6 +48,9 @@ class ServerExecutor(JobExecutor):
             checkpointing=Checkpointing(resumption, self._keeper(com, plan) if self._server_keeps else None),
             faults=faults,
         )
+        self._identity = com.output_directory / f"ID-{plan.options.mission_title}-N({self.node_id}).csv"
+        begun = 1 if resumption is None else resumption.position.epoch + 1
+        Table(self._identity, [IDENTITY_COLUMNS, (begun, own_identity())])
         workers = list(plan.assignment.nodes)
         self.logger.info("Serving begins: workers %s, codec %s.", workers, self._parts[TRANSFER]["codec"])
         job_monitor.batch_begin()  # one long batch: a server is stuck when it neither serves nor waits
@@ -47,3 +59,7 @@ class ServerExecutor(JobExecutor):
             job_monitor.train_end()
             self.logger.info("Serving has ended: all workers have left.")
         self._log_accounts(com)
+
+    def trace_files(self) -> Sequence[str]:
+        """The table with the identity of its process."""
+        return [] if self._identity is None else [self._identity.name]

@@ -491,12 +491,10 @@ def test_what_was_computed_otherwise_is_found_by_epoch_and_variable(run: Path, c
 def other_run(run: Path) -> Path:
     """A run that says that it had another seed than it had, in all its files."""
     made = trained(directory=run / "other", seed=5, assignment_type=FixedBlockAssignment.of(4))
-    for name in ("job.toml", "manifest.json"):
+    for name, *seeds in (("job.toml", "seed = 5", "seed = 4"), ("outcome.json", '"seed": "5"', '"seed": "4"')):
         path = made / name
-        path.write_text(path.read_text().replace("seed = 5", "seed = 4").replace('"seed": 5', '"seed": 4'))
-    manifest = json.loads((made / "manifest.json").read_text())
-    manifest["files"]["job.toml"] = hashlib.sha256((made / "job.toml").read_bytes()).hexdigest()
-    (made / "manifest.json").write_text(json.dumps(manifest))
+        path.write_text(path.read_text().replace(*seeds))
+    write_run_manifest(made, JobFile.read(made).job)
     return made
 
 

@@ -24,8 +24,10 @@ from ..names import guarded
 from ..nodes import in_process
 from ..options import options as known_options
 from ..profiles import FixedBlocks
-from ..record.certificate import Computed, contradictions, lacking, left_by_others, other_identities
+from ..record.certificate import Computed, contradictions, other_identities
 from ..record.code import CodeJudge
+from ..record.contents import failures_of, left_by_others, misplaced
+from ..record.door import RecordError
 from ..record.hashes import sha256_of
 from ..record.identity import KERNELS, parts_of
 from ..record.kept_data import load_kept
@@ -64,19 +66,30 @@ def run(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     dealt = {} if {"assignment_type", "redundancy"} & vars(given).keys() else _dealt(file, _count(file, options))
     if not {"bits", "blas_threads"} & vars(given).keys():
         options.bits = _bits_of(file, here=options.workers is None and options.launch is None)
+        options.blas_threads = str(_threads_of(file, options.blas_threads))
+    manifest, before = _manifest_of(file.path.parent), read_hashes(file.path.parent)
     with guarded(judge), _told_of_file(file, vars(given)):
         result = train(options, data, **dealt)
     made = next((Path(path) for paths in result.files.values() for path in paths), None)
     overridden = [_flag(name) for name in vars(given) if name in _decisive()]
     others = [] if made is None else other_identities(file, read_identities(made.parent.parent))
-    with contextlib.suppress(ValueError):  # one that has not ended well has none
-        others += changed_settings(file.path, RunManifest.read(file.path.parent))
-    before = read_hashes(file.path.parent)
+    if manifest is not None:
+        others += changed_settings(file.path, manifest)
     after = {} if made is None else read_hashes(made.parent.parent)
     said, equal = _compared(file, before, after, [*overridden, *others])
     content = {**result_data(result), "repeats": {"equal": equal, "said": said}}
     code = EXIT_NODE_LOST if result.failures else EXIT_OK
     return tell(options, content, f"{result}\n{said}", code, place=folder_of(result.files))
+
+
+def _manifest_of(run: Path) -> RunManifest | None:
+    """The manifest of a run; None of one that has not ended well. Raises: RecordError for what is something else."""
+    try:
+        return RunManifest.read(run)
+    except RecordError:
+        raise
+    except ValueError:
+        return None
 
 
 def _judge_of(file: JobFile, given: argparse.Namespace, instead: Collection[str]) -> CodeJudge:
@@ -240,7 +253,7 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     signer = None if given.signer is None else PublicKey.read(Path(given.signer), "--signer")
     manifest = RunManifest.read(folder)
     signature = signature_of(folder, manifest, signer)
-    found = [*damages(folder, manifest), *lacking(folder, manifest)]
+    found = [*damages(folder, manifest), *misplaced(folder, manifest)]
     if not any(text.startswith(NAME) for text in found):
         found += _unnamed(contradictions(folder, manifest), found)
     if found:
@@ -282,6 +295,7 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     settings |= {"checkpoint_every": "epoch", "keep_every": 1, "resume": None, "verbose": QUIET, **_dealt(file, workers)}
     inside = given.local is None and given.workers is None and given.launch is None
     bits = _bits_of(file, here=inside or given.local is not None)
+    settings["blas_threads"] = _threads_of(file, settings["blas_threads"])
     if inside and not _has_bits_here(bits, settings["blas_threads"]):
         options.local, inside = workers, False  # processes of their own have the kernels of the run
     settings["bits"] = bits
@@ -299,7 +313,12 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
         damaged = list(damaged_checkpoints(folder, epochs))
         wrong = [*_unnamed(computed.differences(file, epochs), damaged), *damaged]
         others = other_identities(file, read_identities(computed.again))
-    return _judge(given, signature, file, manifest, computed, wrong, others, epochs)
+        beside = {
+            "Left by callbacks or writers, and not computed again": left_by_others(manifest),
+            "Saved within an epoch or by one of other workers, and not computed again": computed.not_computed(epochs),
+            "Failures that the run tells of, by which nodes may have left less": failures_of(folder),
+        }
+    return _judge(given, signature, file, computed, wrong, others, epochs, beside)
 
 
 def _unnamed(found: Iterable[str], known: list[str]) -> list[str]:
@@ -343,6 +362,14 @@ def _bits_of(file: JobFile, *, here: bool) -> str | None:
     return file.options.get("bits") or (only if only in known else None)
 
 
+def _threads_of(file: JobFile, asked: int | str) -> int | str:
+    """Return the BLAS threads of each process of the run, in place of a number that each host decides on; `asked` where its
+    nodes had different ones, or do not tell."""
+    told = {parts_of(text).get("thread(s)", "") for texts in file.nodes.values() for text in texts}
+    only = next(iter(told), "") if len(told) == 1 else ""
+    return int(only) if asked == "auto" and only.isdecimal() and int(only) > 0 else asked
+
+
 def _has_bits_here(bits: str | None, threads: int | str) -> bool:
     """Tell if workers inside this process compute as those of the run."""
     with limited_to_one_thread():
@@ -353,11 +380,11 @@ def _judge(
     given: argparse.Namespace,
     signature: Signature,
     file: JobFile,
-    manifest: RunManifest,
     computed: Computed,
     wrong: list[str],
     others: list[str],
     epochs: Epochs,
+    beside: Mapping[str, list[str]],
 ) -> int:
     first, last, workers = computed.start + 1, computed.until, computed.workers
     which = f"Epoch {last}" if first == last else f"Epochs {first} to {last}"
@@ -365,15 +392,14 @@ def _judge(
     how = f"computed again from {begin} on {workers} worker{'s' if workers > 1 else ''}"
     content = {"equal": not wrong, "epochs": [first, last], "from": computed.start, "workers": workers}
     if not wrong:
-        claims = ", the models and the figures of its end" if last == len(manifest.chain) else ""
+        claims = ", the models and the figures of its end" if last == max(epochs) else ""
         said = [
             f"{which}, {how}: all {len(epochs[last])} variables equal those of the run after each epoch.",
             f"Its evaluations{claims} are equal, too: the folder agrees with itself.",
         ]
-        more = left_by_others(manifest)
-        if more:
-            content["not computed"] = more
-            said.append(f"Left by callbacks or writers, and not computed again: {', '.join(more)}.")
+        said += [f"{what}: {', '.join(those)}." for what, those in beside.items() if those]
+        if unproven := [name for what, names in beside.items() if what.endswith("not computed again") for name in names]:
+            content["not computed"] = unproven
         return _tell(given, signature, content, clean_text("\n".join(said)), EXIT_OK)
     why = ""
     if workers != file.workers:

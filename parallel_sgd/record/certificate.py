@@ -2,79 +2,65 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
 from nn.tensor_files import MAX_FILE, ModelFileError, parse
 from rpc.job import PORTABLE
-from rpc.submit import node_folder
+from rpc.submit import AGAIN, REDUNDANT, Run
 
-from ..checkpoint.locate import FOLDER
-from ..checkpoint.snapshot import CheckpointError, Snapshot
+from ..checkpoint.snapshot import CheckpointError, Header, Snapshot
 from ..checkpoint.store import position_of
 from ..job_file import JobFile
 from ..job_record import MODEL_FILE, NAME
-from ..report import KINDS, model_name
-from ..run import RunManifest, files_of
+from ..run import RunManifest
 from ..verification import changed_settings
-from ..weight_hashes import Epochs, chain_of, hash_of
-from .door import Door, RecordError
-from .files import OUTCOME, TIMELINE
+from ..weight_hashes import HASH_COLUMNS, Epochs, chain_of, hash_of
+from .contents import checkpoints_of, is_hurt, lost_nodes, node_of
+from .door import MOST_TABLE, Door, RecordError
+from .files import OUTCOME
 from .identity import Identities, differences
-from .kept_data import DATA_FILE
 from .outcome import read_outcome
-from .tables import read_columns, read_hashes, read_identities
+from .tables import read_hashes, read_identities, read_table
 
-_OF_A_RUN: Final = (NAME, MODEL_FILE, "job.json", OUTCOME, TIMELINE)
 _MOST_NAMED: Final = 4  # variables or nodes in a sentence
+_OF_THE_SETTINGS: Final = ("seed", "batch_size", "batches", "samples", "order", "optimizer", "rule")
+"""The fields of a checkpoint's header that the settings of a run decide on."""
 
 
 # ---- the folder by itself
 
 
-def lacking(run: Path, manifest: RunManifest) -> Iterator[str]:
-    """Yield the files that a run of this kind leaves and the manifest lacks, and those of the folder that no list names."""
-    outcome = read_outcome(Door(run))
-    hurt = outcome.get("incidents") or outcome.get("failures")
-    settings = manifest.settings
-    title = str(settings.get("options", {}).get("mission_title", ""))
-    workers = settings.get("run", {}).get("workers", 0)
-    named = {node for node in _nodes(manifest.files) if node >= 0}
-    # after a restart fewer workers may have gone on, and a lost one may have left nothing
-    nodes = named or {0} if hurt else named | set(range(workers))
-    expected = [*_OF_A_RUN]
-    for node in sorted(nodes):
-        files = [f"{kind}-{title}-N({node}).csv" for kind in KINDS]
-        expected += [f"{node_folder(node)}/{name}" for name in (*files, model_name(title, node))]
-    failed = _failed(outcome)
-    for name in expected:
-        if name not in manifest.files and not (_nodes([name]) & failed):
-            yield f"{name} is in no list of the run, which leaves one"
-    needed = _inputs(settings)
-    for name in files_of(run):
-        if name not in manifest.files and name not in needed:
-            yield f"{name} stands in the folder and in no list of the run"
-
-
-def _inputs(settings: Mapping[str, Any]) -> set[str]:
-    """Return the names of files that a job file names as data or code; whoever repeats a moved run puts them beside it."""
-    texts = [*map(str, settings.get("data", {}).values()), *map(str, settings.get("options", {}).values())]
-    return {name.rpartition("/")[2] for text in texts for name in re.findall(r"[^\s'\",:=()]+\.\w+", text)}
-
-
 def contradictions(run: Path, manifest: RunManifest) -> Iterator[str]:
-    """Yield where files of the folder contradict each other: weights and their hashes, identities, the figures of the end."""
+    """Yield where files of the folder contradict each other: weights and their hashes, identities, jobs, how the run ended."""
+    file = JobFile.read(run)
     told = {str(node): texts for node, texts in read_identities(run).items()}
-    recorded = {str(node): texts for node, texts in JobFile.read(run).nodes.items()}
+    recorded = {str(node): texts for node, texts in file.nodes.items()}
     if not told == recorded == manifest.nodes:
         yield "the identities of the nodes differ between their tables (ID-*.csv), job.toml and the manifest"
     if changed := changed_settings(run / NAME, manifest):
         yield f"job.toml and the manifest differ: {'; '.join(changed)}"
+    outcome, begun = read_outcome(Door(run)), Run.read(run)
+    jobs = {"job.toml": file.job, "the manifest": manifest.job, "job.json": "none" if begun is None else begun.job}
+    if len(set(jobs.values())) > 1:
+        yield f"the job differs between files: {_pairs(jobs)}"
+    title = str(file.options.get("mission_title", ""))
+    if begun is not None and begun.title != title:
+        yield f"the title differs between files: job.toml {title!r}, job.json {begun.title!r}"
+    if outcome.get("state") != "done":
+        yield f"{OUTCOME} says that the run is {outcome.get('state', 'none')!r}, and only one that is done has a manifest"
+    yield from _excuses(file, outcome)
+    yield from _other_settings(file, outcome)
+    yield from _other_start(run, manifest)
+    damaged = list(_damaged_tables(run, lost_nodes(outcome)))
+    yield from damaged
     epochs = read_hashes(run)
     chain, found = [list(link) for link in manifest.chain], chain_of(epochs)
     for place, (expected, other) in enumerate(zip(chain, found, strict=False)):
@@ -85,11 +71,62 @@ def contradictions(run: Path, manifest: RunManifest) -> Iterator[str]:
         yield f"the tables of the weights (WH-*.csv) have {len(found)} epochs, the manifest has {len(chain)}"
         return
     yield from _gaps(epochs)
-    if not epochs:
+    if not epochs or damaged:
         return
-    last = max(epochs)
+    # a callback may have given the model the weights of an earlier epoch back, which only the computation can tell
+    possible = sorted(epochs, reverse=True) if file.options.get("callbacks") else [max(epochs)]
     for path in sorted(run.glob("Node-[0-9]*-Retrieve/MODEL-*.model")):
-        yield from _other_weights(path.relative_to(run).as_posix(), path, epochs[last], last, _node_of(path))
+        name = path.relative_to(run).as_posix()
+        findings = (list(_other_weights(name, path, epochs[epoch], epoch, node_of(path))) for epoch in possible)
+        first = next(findings)
+        if first and all(findings):
+            yield from first
+    for path in checkpoints_of(run):
+        position = position_of(path.name)
+        if position is not None and position.epoch > max(epochs):
+            name = path.relative_to(run).as_posix()
+            yield f"{name} is named after epoch {position.epoch}, and the run has {max(epochs)}"
+
+
+def _excuses(file: JobFile, outcome: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the failures that outcome.json tells of, and that would have ended the run, by its options."""
+    policy, copies = file.options.get("on_failure"), file.options.get("redundancy", 1)
+    lost = sorted(lost_nodes(outcome))
+    if lost and not (policy == REDUNDANT or (policy is None and copies > 1)):
+        yield f"{OUTCOME} says that node {_few([*map(str, lost)])} was lost, and this run could not do without it"
+    # of a run that was fetched the discovery of nodes, which restarts it, too, is not told
+    if outcome.get("incidents") and policy not in AGAIN and "discovery" not in file.options and not file.fetched:
+        yield f"{OUTCOME} says that an attempt failed, and this run was not to start again"
+
+
+def _other_settings(file: JobFile, outcome: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the numbers among the settings that outcome.json, and so the page of the run, tells otherwise than job.toml."""
+    told = outcome.get("settings", {})
+    for name in ("seed", "epoch", "block_size", "redundancy", "blas_threads"):
+        value = file.options.get(name)
+        if name in told and isinstance(value, (int, float)) and told[name] != str(value):
+            yield f"{OUTCOME} says '{name}' {told[name]}, job.toml {value}"
+
+
+def _other_start(run: Path, manifest: RunManifest) -> Iterator[str]:
+    arrays, _ = parse(_content(run / MODEL_FILE), sealed=False)
+    found = {name: hash_of(array) for name, array in arrays.items()}
+    wrong = [name for name in {**manifest.start, **found} if manifest.start.get(name) != found.get(name)]
+    if manifest.start and wrong:  # an older run has none
+        yield f"{MODEL_FILE} and the manifest differ: at the start the variable {_few(wrong)} is another"
+
+
+def _damaged_tables(run: Path, lost: set[int]) -> Iterator[str]:
+    """Yield the hash tables with rows that are none, or that stand there twice; of a lost node the last one may be cut off."""
+    for path in sorted(run.glob("Node-[0-9]*-Retrieve/WH-*.csv")):
+        name = path.relative_to(run).as_posix()
+        columns, remark = read_table(Door(run), name)
+        if remark and node_of(path) not in lost:
+            yield f"{name}: {remark}"
+        rows = Counter(zip(*(columns.get(each, []) for each in HASH_COLUMNS[:2]), strict=True))
+        twice = [f"{variable} after epoch {epoch:.0f}" for (epoch, variable), count in rows.items() if count > 1]
+        if twice:
+            yield f"{name} has several hashes of {_few(twice)}"
 
 
 def _gaps(epochs: Epochs) -> Iterator[str]:
@@ -168,27 +205,53 @@ class Computed:
         if self.until == max(epochs):
             yield from self._models(same_nodes)
             yield from self._figures()
-        yield from self._checkpoints()
+        yield from self._checkpoints(same_nodes)
+        if self._has_same_steps(file):
+            for kind, skipped in (("TR", 1), ("LEDGER", 0)):
+                yield from self._steps(kind, skipped, whole=self.until == max(epochs))
+
+    def _has_same_steps(self, file: JobFile) -> bool:
+        """Tell if each worker did the same in each batch: only then do the tables of steps have the same rows."""
+        calm = not is_hurt(read_outcome(Door(self.run))) and "resume" not in file.options and self.start == 0
+        return calm and self.workers == file.workers and file.options.get("redundancy", 1) == 1
+
+    def _steps(self, kind: str, skipped: int, *, whole: bool) -> Iterator[str]:
+        """Compare the rows of tables of steps, but for the first columns; where not all was computed, as far as that goes."""
+        for path in sorted(self.run.glob(f"Node-[0-9]*-Retrieve/{kind}-*.csv")):
+            node = node_of(path)
+            ending = f"-N({node}).csv" if path.name.endswith(f"-N({node}).csv") else ".csv"
+            theirs = sorted(self.again.glob(f"Node-{node}-Retrieve/{kind}-*.csv"))
+            other = next((each for each in theirs if each.name.endswith(")" + ".csv") == (ending != ".csv")), None)
+            name = path.relative_to(self.run).as_posix()
+            for number, (row, computed) in enumerate(zip_longest(_rows(path), [] if other is None else _rows(other)), 1):
+                if (row or [])[skipped:] != (computed or [])[skipped:] and (whole or (row and computed)):
+                    yield f"{name}: row {number} is {_row(row)}, computed is {_row(computed)}"
+                    break
 
     def _evaluations(self, epochs: Epochs, same_nodes: bool) -> Iterator[str]:
-        lost = _failed(read_outcome(Door(self.run)))
-        mine, theirs = _evaluations(self.run), _evaluations(self.again)
-        for node, rows in mine.items():
-            other = theirs.get(node) if same_nodes else theirs.get(min(theirs, default=0))
-            for epoch, values in rows.items():
-                if self.start < epoch <= self.until and (other is None or other.get(epoch) != values):
-                    found = _pairs((other or {}).get(epoch, {}))
-                    yield f"node {node}: the evaluation after epoch {epoch} is {found}, its table says {_pairs(values)}"
+        lost = lost_nodes(read_outcome(Door(self.run)))
+        theirs = {node_of(path): _evaluations(path) for path in self.again.glob("Node-[0-9]*-Retrieve/EV-*.csv")}
+        last = max(epochs)
+        for path in sorted(self.run.glob("Node-[0-9]*-Retrieve/EV-*.csv")):
+            node, rows = node_of(path), _evaluations(path)
+            other = theirs.get(node if same_nodes else min(theirs, default=0), {})
+            known = {str(epoch) for epoch in range(1, last + 1)}
+            for epoch, told in rows.items():
+                if epoch not in known:
+                    yield f"node {node}: its table has an evaluation after epoch {epoch!r}, and the run has {last}"
+                elif self.start < int(epoch) <= self.until and told != other.get(epoch):
+                    found = _told(other.get(epoch, []))
+                    yield f"node {node}: the evaluation after epoch {epoch} is {found}, its table says {_told(told)}"
                     break
             hashed = [epoch for epoch in sorted(epochs) if any(node in values for values in epochs[epoch].values())]
-            lacks = [epoch for epoch in hashed if self.start < epoch <= self.until and epoch not in rows]
+            lacks = [epoch for epoch in hashed if self.start < epoch <= self.until and str(epoch) not in rows]
             if lacks and node not in lost:
                 yield f"node {node}: its table has no evaluation after epoch {lacks[0]}"
 
     def _models(self, same_nodes: bool) -> Iterator[str]:
-        theirs = {_node_of(path): path for path in sorted(self.again.glob("Node-[0-9]*-Retrieve/MODEL-*.model"))}
+        theirs = {node_of(path): path for path in sorted(self.again.glob("Node-[0-9]*-Retrieve/MODEL-*.model"))}
         for path in sorted(self.run.glob("Node-[0-9]*-Retrieve/MODEL-*.model")):
-            other = theirs.get(_node_of(path)) if same_nodes else theirs.get(min(theirs, default=0))
+            other = theirs.get(node_of(path)) if same_nodes else theirs.get(min(theirs, default=0))
             if other is None or _content(path) == _content(other):
                 continue
             (arrays, about), (others, expected) = parse(_content(path)), parse(_content(other))
@@ -200,6 +263,8 @@ class Computed:
                 now, then = _config(about), _config(expected)
                 keys = [key for key in {**now, **then} if now.get(key) != then.get(key)]
                 yield f"{name}: its {_few(keys)} is another one than computed"
+            elif _further(about) != _further(expected):
+                yield f"{name}: its metadata are {_pairs(_further(about))}, computed are {_pairs(_further(expected))}"
 
     def _figures(self) -> Iterator[str]:
         claimed = read_outcome(Door(self.run)).get("figures")
@@ -208,25 +273,49 @@ class Computed:
         elif claimed.keys() != self.figures.keys() or not all(_same(claimed[name], self.figures[name]) for name in claimed):
             yield f"{OUTCOME}: the figures are {_pairs(self.figures)}, it says {_pairs(claimed)}"
 
-    def _checkpoints(self) -> Iterator[str]:
+    def _checkpoints(self, same_nodes: bool) -> Iterator[str]:
         """Compare kept checkpoints with those of the computation at the same position, where it has one."""
-        theirs = {path.name: path for path in sorted(self.again.rglob(f"{FOLDER}/*"), reverse=True)}
-        for path in sorted(self.run.glob(f"Node-[0-9]*-Retrieve/{FOLDER}/*")):
-            position = position_of(path.name)
-            if position is None or position.epoch <= self.start or path.name not in theirs:
+        for path in checkpoints_of(self.run):
+            other = self._same_checkpoint(path, same_nodes=same_nodes)
+            if other is None:
                 continue
             name = path.relative_to(self.run).as_posix()
             try:
-                mine, other = Snapshot.read(_content(path)), Snapshot.read(_content(theirs[path.name]))
+                mine, theirs = Snapshot.read(_content(path)), Snapshot.read(_content(other))
             except (CheckpointError, RecordError, OSError) as error:
                 yield f"{name}: {error}"
                 continue
-            if mine.header.personal:
-                continue
-            wrong = [each for each, array in other.arrays.items() if not _equal(mine.arrays.get(each), array)]
-            wrong += [each for each, value in other.numbers.items() if mine.numbers.get(each) != value]
+            wrong = [
+                each for each in {**theirs.arrays, **mine.arrays} if not _equal(mine.arrays.get(each), theirs.arrays.get(each))
+            ]
+            numbers, expected = mine.numbers, theirs.numbers
+            wrong += [each for each in {**expected, **numbers} if repr(numbers.get(each)) != repr(expected.get(each))]
+            if not wrong:
+                wrong = list(_other_header(mine.header, theirs.header, path.name))
             if wrong:
                 yield f"{name}: {_few(wrong)} is another one than computed"
+
+    def not_computed(self, epochs: Epochs) -> list[str]:
+        """Return the checkpoints that the computation has nothing to compare with: a node saved them within an epoch, or their
+        state is that of one worker of an attempt that failed."""
+        same_nodes = len(_node_numbers(epochs)) == len(_node_numbers(read_hashes(self.again)))
+        within = [path for path in checkpoints_of(self.run) if self.start < _epoch_of(path) <= self.until]
+        return [
+            path.relative_to(self.run).as_posix()
+            for path in within
+            if self._same_checkpoint(path, same_nodes=same_nodes) is None
+        ]
+
+    def _same_checkpoint(self, path: Path, *, same_nodes: bool) -> Path | None:
+        """Return the checkpoint of the computation that one of the run must be equal to; None where it has none."""
+        if not self.start < _epoch_of(path) <= self.until:
+            return None
+        theirs = [each for each in checkpoints_of(self.again) if each.name == path.name]
+        own = next((each for each in theirs if node_of(each) == node_of(path)), None) if same_nodes else None
+        if own is None and node_of(path) >= 0:
+            workers = (each for each in theirs if node_of(each) >= 0)
+            return next((each for each in workers if not Snapshot.read(_content(each)).header.personal), None)
+        return own
 
 
 def other_identities(file: JobFile, now: Identities) -> list[str]:
@@ -236,14 +325,6 @@ def other_identities(file: JobFile, now: Identities) -> list[str]:
         return ["processes that it does not tell"]
     portable = file.options.get("bits") == PORTABLE
     return differences(was, [text for texts in now.values() for text in texts], portable=portable)
-
-
-def left_by_others(manifest: RunManifest) -> list[str]:
-    """Return the files that callbacks and writers have left: the manifest names them, and no computation bears them out."""
-    known = (*(f"{kind}-" for kind in KINDS), "LEDGER-", "MODEL-", "Fit-", "Worker-", "SOURCE-", "RUN-")
-    return [
-        name for name in manifest.files if name not in (*_OF_A_RUN, DATA_FILE) and not name.rpartition("/")[2].startswith(known)
-    ]
 
 
 def _weights(epochs: Epochs, computed: Epochs, same_nodes: bool) -> Iterator[str]:
@@ -257,22 +338,43 @@ def _weights(epochs: Epochs, computed: Epochs, same_nodes: bool) -> Iterator[str
                 yield f"after epoch {epoch} the tables of the weights lack the variable {variable}"
 
 
-def _evaluations(run: Path) -> dict[int, dict[int, dict[str, float]]]:
-    """Return the evaluations of each node by epoch."""
-    found: dict[int, dict[int, dict[str, float]]] = {}
-    for path in sorted(run.glob("Node-[0-9]*-Retrieve/EV-*.csv")):
-        columns = read_columns(path)
-        numbers = columns.pop("Epoch", [])
-        rows = found.setdefault(_node_of(path), {})
-        for epoch, *values in zip(numbers, *columns.values(), strict=True):
-            if isinstance(epoch, float) and all(isinstance(value, float) for value in values):
-                rows[int(epoch)] = dict(zip(columns, values, strict=True))
+def _rows(path: Path) -> Iterator[list[str]]:
+    """Yield the rows of a table as texts, so that numbers that are not finite are compared, too."""
+    return csv.reader(Door(path.parent).text(path.name, MOST_TABLE).splitlines())
+
+
+def _evaluations(path: Path) -> dict[str, list[dict[str, str]]]:
+    """Return the rows of a table of evaluations by epoch, each as texts by column; an honest table has one for each."""
+    head, *rows = [*_rows(path)] or [[]]
+    found: dict[str, list[dict[str, str]]] = {}
+    for row in rows:
+        values = dict(zip_longest(head, row, fillvalue=""))
+        found.setdefault(values.pop("Epoch", ""), []).append(values)
     return found
 
 
-def _failed(outcome: Mapping[str, Any]) -> set[int]:
-    """Return the nodes that the run lost and could do without."""
-    return {int(node) for node, *_ in outcome.get("failures") or ()}
+def _told(rows: list[dict[str, str]]) -> str:
+    return " and ".join(map(_pairs, rows)) or "none"
+
+
+def _row(row: list[str] | None) -> str:
+    return "none" if row is None else ",".join(row)
+
+
+def _other_header(mine: Header, other: Header, name: str) -> Iterator[str]:
+    """Yield the fields of the header of a checkpoint that differ from those of the computation, or from its name."""
+    if mine.position != position_of(name):
+        yield "position"
+    for field in _OF_THE_SETTINGS:
+        if getattr(mine, field) != getattr(other, field):
+            yield field
+    if repr(sorted(mine.progress.evaluation.items())) != repr(sorted(other.progress.evaluation.items())):
+        yield "evaluation"
+
+
+def _epoch_of(path: Path) -> int:
+    position = position_of(path.name)
+    return 0 if position is None else position.epoch
 
 
 def _content(path: Path) -> bytes:
@@ -288,17 +390,13 @@ def _equal(one: Any, other: Any) -> bool:
     return one is not None and other is not None and hash_of(one) == hash_of(other)
 
 
+def _further(metadata: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in metadata.items() if name not in ("config", "sha256")}
+
+
 def _config(metadata: Mapping[str, str]) -> dict[str, Any]:
     content = json.loads(metadata.get("config", "{}"))
     return content if isinstance(content, dict) else {}
-
-
-def _nodes(names: Iterable[str]) -> set[int]:
-    return {int(name.split("-")[1]) for name in names if name.startswith("Node-") and name.split("-")[1].isdecimal()}
-
-
-def _node_of(path: Path) -> int:
-    return int(path.parent.name.split("-")[1])
 
 
 def _node_numbers(epochs: Epochs) -> set[int]:

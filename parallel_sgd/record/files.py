@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+IDENTITIES: Final = "identities.csv"
+"""What the nodes of each attempt computed with, as they told the submitter when it started."""
 MANIFEST: Final = "manifest.json"
 OUTCOME: Final = "outcome.json"
 PAGE: Final = "report.html"

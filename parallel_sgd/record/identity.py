@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from network import VERSION
 from nn.threads import describe_blas
 
 IDENTITY_COLUMNS: Final = ("Epoch", "Computes with")
+ATTEMPT_COLUMNS: Final = ("Attempt", "Node", "Computes with")
 KERNELS: Final = "OpenBLAS kernels"
 """The part of an identity that names the set of BLAS kernels."""
 _ELSEWHERE: Final = frozenset({KERNELS, "functions for", "thread(s)"})
@@ -30,6 +31,20 @@ def own_identity() -> str:
     blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     library = f"{blas.get('name', 'unknown')} {blas.get('version', 'unknown')}".replace(",", "")
     return f"Parallel-SGD {VERSION}, Python {platform.python_version()}, {library}, {describe_blas()}"
+
+
+class Told(NamedTuple):
+    """The identity that the process of a node told at the start of an attempt.
+
+    Args:
+        attempt: its number, from 1.
+        node: the number of the node in this attempt; after a shrink others may have it.
+        identity: a text of `own_identity`.
+    """
+
+    attempt: int
+    node: int
+    identity: str
 
 
 def parts_of(identity: str) -> dict[str, str]:

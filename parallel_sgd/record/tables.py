@@ -20,7 +20,8 @@ from rpc.logs import SUBMIT_LOGGER, clean_text, get_logger
 from ..weight_hashes import HASH_COLUMNS
 from .bounds import MOST_BLOCKS, MOST_EPOCHS
 from .door import MOST_TABLE, Door, RecordError
-from .identity import IDENTITY_COLUMNS
+from .files import IDENTITIES
+from .identity import ATTEMPT_COLUMNS, IDENTITY_COLUMNS
 
 __all__ = ["Column", "Columns", "TableRows", "node_of", "read_columns", "read_hashes", "read_identities", "read_table", "warn"]
 
@@ -29,7 +30,7 @@ Columns = dict[str, Column]
 Convert = Callable[[str], float | str]
 _FOLDER: Final = re.compile(r"Node-(-?[0-9]{1,9})-Retrieve")
 _NODE: Final = re.compile(r"-N\((-?[0-9]{1,9})\)\.csv$")
-_MOST_LINE: Final = 1 << 20  # bytes of a row
+_MOST_LINE: Final = 1 << 18  # bytes of a row
 _MOST_COLUMNS: Final = 4096
 _CHUNK: Final = 4096  # rows that are converted together
 _MOST_COUNT: Final = float(1 << 53)
@@ -99,6 +100,7 @@ _KINDS: Final[Mapping[str, tuple[Mapping[str, Convert], Convert]]] = {
     "CO": ({"Codec": str, "Variable": _COUNT, "Name": str, "Encode": _number, "Merge": _number}, str),
     "WH": ({"Epoch": _EPOCH, "Variable": str, "SHA256": _hash}, str),
     "ID": ({"Epoch": _EPOCH, "Computes with": str}, str),
+    IDENTITIES: ({"Attempt": _EPOCH, "Node": _NODE_NUMBER, "Computes with": str}, str),
     "LEDGER": (
         {
             "epoch": _EPOCH,
@@ -266,20 +268,25 @@ def read_hashes(run: Path) -> dict[int, dict[str, dict[int, str]]]:
 
 
 def read_identities(run: Path) -> dict[int, list[str]]:
-    """Return the identities in the tables `ID-<title>-N(i).csv` of the nodes of a run.
+    """Return the identities that the nodes of a run told its submitter, and those in their tables `ID-<title>-N(i).csv`, which
+    are all that a run has that was fetched.
 
     Raises: RecordError for what is no table of a run, such as a link in its place.
     """
-    found: dict[int, list[str]] = {}
     door = Door(run)
+    columns, remark = read_table(door, IDENTITIES)
+    warn([remark])
+    found: dict[int, list[str]] = {}
+    for node, text in zip(*(columns.get(name, []) for name in ATTEMPT_COLUMNS[1:]), strict=True):
+        found.setdefault(int(node), []).append(str(text))
     for folder in door.names(folders=True):
         for name in door.names(folder):
             node = node_of(name)
             if name.startswith("ID-") and node is not None:
                 columns, remark = read_table(door, f"{folder}/{name}")
                 warn([remark])
-                found[node] = list(dict.fromkeys(map(str, columns.get(IDENTITY_COLUMNS[1], []))))
-    return {node: texts for node, texts in sorted(found.items()) if texts}
+                found.setdefault(node, []).extend(map(str, columns.get(IDENTITY_COLUMNS[1], [])))
+    return {node: list(dict.fromkeys(texts)) for node, texts in sorted(found.items()) if texts}
 
 
 def warn(remarks: Iterable[str]) -> None:

@@ -20,6 +20,7 @@ from parallel_sgd.options import options
 from parallel_sgd.record.files import OUTCOME
 from parallel_sgd.record.paths import told_path
 from parallel_sgd.record.spared import spared
+from parallel_sgd.record.tables import read_identities
 from parallel_sgd.spec import JobSpec
 from rpc.files import publish
 from rpc.logs import HEADLINE, SUBMIT_LOGGER, get_logger
@@ -81,7 +82,14 @@ class Outcome:
 
     def write(self, folder: Path) -> None:
         """Keep it in the folder of the run, with its page and its timeline. Raises: OSError."""
-        content = {**self._about, **self._end, "incidents": self.incidents, "ended": time.time()}
+        environment = _of_nodes(self._about["environment"], folder)
+        content = {
+            **self._about,
+            **self._end,
+            "environment": environment,
+            "incidents": self.incidents,
+            "ended": time.time(),
+        }
         publish(folder / OUTCOME, json.dumps(data_without_places(content, folder), indent=1), _MODE)
         records = RunRecords.read(folder)
         if self._end["state"] != "done":
@@ -150,6 +158,18 @@ def _described(spec: JobSpec, samples: Sequence[int], folder: Path) -> dict[str,
             "cores": str(usable_cores()),
         },
     }
+
+
+def _of_nodes(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Return an environment that tells with what the nodes of a run computed, in place of what the submitter has."""
+    told = read_identities(folder)
+    if not told:
+        return dict(environment)
+    kept = {name: value for name, value in environment.items() if name not in (*versions(), "computes with")}
+    texts = {text for texts in told.values() for text in texts}
+    if len(texts) == 1:
+        return {"the nodes compute with": texts.pop(), **kept}
+    return {**{f"node {node} computes with": " and ".join(those) for node, those in told.items()}, **kept}
 
 
 def _text(value: object) -> str:

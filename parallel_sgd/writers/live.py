@@ -180,8 +180,7 @@ class Followers:
         self._end(FAILED, read)
 
     def _end(self, status: str, read: Callable[[], JobHistory] | None) -> None:
-        thread, self._thread = self._thread, None
-        if thread is None:
+        if self._thread is None:
             return
         try:
             if read is not None:
@@ -189,6 +188,12 @@ class Followers:
         except Exception as error:  # noqa: BLE001  the job itself went as it went
             _log.warning("The writers get no more figures, as the tables of the job cannot be read: %s", error)
         finally:
+            self.close(status)
+
+    def close(self, status: str) -> None:
+        """Give the writers the end of the job and wait for them, if they have begun and have not ended."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
             self._calls.put(lambda: self._writers.finish(status))
             self._calls.put(None)
             thread.join()
@@ -213,7 +218,7 @@ class Followers:
 
 @contextmanager
 def following(writers: Sequence[Writer], config: Callable[[], Config]) -> Iterator[Followers]:
-    """Have writers follow a job, which whoever runs it ends; of one that fails they get what came home."""
+    """Have writers follow a job and end with the block; of a job that fails they get what came home."""
     followers = Followers(Writers(writers), config)
     try:
         yield followers
@@ -221,3 +226,5 @@ def following(writers: Sequence[Writer], config: Callable[[], Config]) -> Iterat
         files = error.files if isinstance(error, JobFailed) else None
         followers.failed(None if files is None else lambda: JobHistory.read(files))
         raise
+    finally:
+        followers.close(DONE)  # the job has its result, but what the writers get at the end could not be told

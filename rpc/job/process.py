@@ -97,7 +97,10 @@ class JobProcess:
             report = replace(report, exit_code=exit_code_of(problem))
         if state == "stopped":
             self._linger()
-        self.controller.close(graceful=state == "done")
+        try:
+            self.controller.close(graceful=state == "done")
+        except Exception:  # the report must reach the agent, whatever has become of the connections
+            self.logger.exception("The connections with other nodes could not be closed")
         logging.shutdown()
         self.acceptor.tell(report)
 

@@ -94,7 +94,8 @@ def _model(data: bytes) -> Outcome:
 
 
 @cache
-def _snapshots() -> tuple[bytes, ...]:
+def snapshots() -> tuple[bytes, ...]:
+    """A checkpoint of a worker."""
     progress = Progress(Position(1, 3), 7, 1.5, {"Loss": 0.5})
     header = Header(job="a-job", attempt=0, node=0, title="P-SGD", seed=3, progress=progress, personal=False, blocks=[[0], [1]])
     arrays = {"value/dense_1/kernel": np.ones((2, 3), np.float32), "codec/0.up": np.arange(5, dtype=np.float32)}
@@ -335,14 +336,14 @@ FILES = (
     Target("model files, their hash as it was", lambda: _tensors()[:1], _sealed_tensors, (ModelFileError,), weight=3.0),
     Target("tensor files, hashed anew or without", _tensors, _parse, (ModelFileError,), (tensors_altered,), weight=3.0),
     Target("models", _models, _model, (ModelFileError,), (partial(tensors_altered, inner="config"),), weight=0.3),
-    Target("checkpoints", _snapshots, _snapshot, (CheckpointError,), (partial(tensors_altered, inner="snapshot"),)),
+    Target("checkpoints", snapshots, _snapshot, (CheckpointError,), (partial(tensors_altered, inner="snapshot"),)),
     Target("results of executors", _results, _result, (ProtocolError,), (frames_altered,), weight=0.5),
     Target("states of elastic jobs", _states, _state, (ValueError,), (_state_altered,), weight=0.25),
     Target("manifests for standby drivers", _manifests, _manifest, (ProtocolError,), (frames_altered,), weight=0.25),
     Target("key files", _key_files, _key_file, (KeyFileError,), budget=MIB, weight=0.25),
     *JSON,
     Target("records for a post-mortem", _cases, _case, (), (_case_altered,), weight=0.25),
-    Target("files that a job has kept", lambda: [*_snapshots(), *_tensors()], _kept, (), (tensors_altered,), weight=0.25),
+    Target("files that a job has kept", lambda: [*snapshots(), *_tensors()], _kept, (), (tensors_altered,), weight=0.25),
     Target("signals of a job process", _signals, _signal, (), budget=4 * MIB, weight=0.5),
     Target("npz data sets", _npz, _arrays, (ValueError,), (_npz_altered,), weight=0.25),
     Target("IDX data sets", _idx, _images, (ValueError, OSError), weight=0.3),

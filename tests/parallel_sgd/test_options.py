@@ -51,8 +51,7 @@ from parallel_sgd.profiles.blockassignment.abstract import AbsBlockAssignment
 from tests.parallel_sgd.networks import mlp
 from tests.processes.training.jobs import digits_job
 from tests.sources import ROOT
-
-from ..statements import covers
+from tests.statements import covers
 
 PAGE = ROOT / "docs" / "options.md"
 HEAD = """# Options of a job
@@ -420,8 +419,17 @@ def test_the_mean_of_equal_figures_is_that_figure() -> None:
         for value in values:
             result = JobResult({node: {"Loss": float(value)} for node in range(count)}, {}, {}, {}, "job")
             assert result == {"Loss": float(value)}
-    # a figure that is not finite is left out, and its worker named
-    assert JobResult({0: {"Loss": math.nan}, 1: {"Loss": 1.0}}, {}, {}, {}, "job")["Loss"] == 1.0
+
+
+@covers("RUN-8")
+def test_a_figure_that_is_no_finite_number_is_left_out_and_its_node_named(caplog: pytest.LogCaptureFixture) -> None:
+    """Another node's stays; where none has told one, there is none."""
+    for wrong in (math.nan, math.inf, "x", None, True, [1.0]):
+        caplog.clear()
+        result = JobResult({0: {"Loss": wrong, "accuracy": 0.5}, 1: {"Loss": 1.0, "accuracy": 1.0}}, {}, {}, {}, "job")  # type: ignore[dict-item]
+        assert result == {"Loss": 1.0, "accuracy": 0.75} and "Node(0): its figure Loss is" in caplog.text
+    assert np.isnan(JobResult({0: {"Loss": math.nan}}, {}, {}, {}, "job")["Loss"])
+    assert JobResult({0: 7, 1: {"Loss": 1.0}}, {}, {}, {}, "job") == {"Loss": 1.0}  # type: ignore[dict-item]
 
 
 # parts that do not go together

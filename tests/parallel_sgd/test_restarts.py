@@ -463,12 +463,18 @@ class Mine(Plain):
 def spec(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> JobSpec:
     """Of a job with code of its own, for two workers."""
     found: list[JobSpec] = []
-    monkeypatch.setattr("parallel_sgd.job.run_on_agents", lambda spec, *_: found.append(spec))
+
+    def take(spec: JobSpec, *_: object) -> None:
+        found.append(spec)
+        raise InterruptedError
+
+    monkeypatch.setattr("parallel_sgd.job.run_on_agents", take)
     nodes = NodeAssignment().add(0, "127.0.0.1").add(1, "127.0.0.1")
     blocks = FixedBlockAssignment.of(blocks=4)
-    ParallelSGD(mlp(), nn.dataset.Digits(), ImageCls()).parallel(
-        nodes, redundancy=2, codec=Mine, assignment_type=blocks, on_failure="redundant", directory=tmp_path
-    )
+    with pytest.raises(InterruptedError):
+        ParallelSGD(mlp(), nn.dataset.Digits(), ImageCls()).parallel(
+            nodes, redundancy=2, codec=Mine, assignment_type=blocks, on_failure="redundant", directory=tmp_path
+        )
     return found[0]
 
 

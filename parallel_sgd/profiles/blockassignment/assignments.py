@@ -68,8 +68,10 @@ class FixedBlockAssignment(AbsBlockAssignment):
     forms: ClassVar[tuple[str, ...]] = ("fixed",)
 
     def __init__(self, node_count: int, redundancy: int = 1, blocks: int = 4) -> None:
-        if isinstance(blocks, bool) or not isinstance(blocks, int) or not 1 <= blocks <= MOST_BLOCKS:
-            raise ValueError(f"FixedBlockAssignment 'blocks' must be a positive integer up to {MOST_BLOCKS}, got {blocks!r}")
+        if isinstance(blocks, bool) or not isinstance(blocks, int) or blocks < 1:
+            raise ValueError(f"FixedBlockAssignment 'blocks' must be a positive integer, got {blocks!r}")
+        if blocks > MOST_BLOCKS:
+            raise ValueError(f"FixedBlockAssignment 'blocks' must be at most {MOST_BLOCKS}, got {blocks}")
         self._dealt_blocks = blocks
         super().__init__(node_count, redundancy)
 

@@ -40,6 +40,8 @@ SAFE = (
     "ContextVar",
 )
 INLINE = ("<dictcomp>", "<listcomp>", "<setcomp>", "<genexpr>", "<lambda>")
+COLLECTED = ("_weakrefset.py:", "weakref.py:")
+"""Calls of the garbage collector, which come at any time; what they raise goes nowhere."""
 TELLING = ("rpc/logs.py:filter", "record/spared.py:spared")
 """Callers by which a guard tells what it has spared."""
 Key = tuple[str, str]
@@ -87,9 +89,7 @@ class Injector(logging.Handler):
     @contextmanager
     def injecting(self) -> Iterator[None]:
         """Inject errors in the block, in this thread, from when `begin` is called."""
-        self.count = 0
-        for name in LOGGERS:
-            logging.getLogger(name).addHandler(self)
+        self.attach()
         try:
             yield
         finally:
@@ -97,6 +97,12 @@ class Injector(logging.Handler):
             self._active = False
             for name in LOGGERS:
                 logging.getLogger(name).removeHandler(self)
+
+    def attach(self) -> None:
+        """Hear what is told."""
+        self.count = 0
+        for name in LOGGERS:
+            logging.getLogger(name).addHandler(self)
 
     def begin(self) -> None:
         """The last batch is over."""
@@ -127,7 +133,12 @@ class Injector(logging.Handler):
                 return
             callee = f"{owner}.{argument.__name__}"
         key = (f"{caller.f_code.co_filename.removeprefix(ROOT)}:{caller.f_code.co_name}", callee)
-        if callee.endswith((*GUARDS, *INLINE, *self._exempt)) or key[0].endswith(self._exempt) or key in self.tried:
+        if (
+            callee.startswith(COLLECTED)
+            or callee.endswith(("__del__", *GUARDS, *INLINE, *self._exempt))
+            or key[0].endswith(self._exempt)
+            or key in self.tried
+        ):
             self._done.add(place)
             return
         if not self._is_near(caller) or not self.follows(frame):

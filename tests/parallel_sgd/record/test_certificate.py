@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from psgd import cli
 
+import numpy as np
 import pytest
 
 import nn
@@ -20,11 +23,15 @@ from nn.gradient_descent import SGDOptimizer
 from nn.tensor_files import dump, parse, read_file
 from parallel_sgd import ParallelSGD, in_process
 from parallel_sgd.checkpoint import Snapshot
+from parallel_sgd.codec import TopK
 from parallel_sgd.profiles import FixedBlockAssignment
 from parallel_sgd.record.files import MANIFEST
 from parallel_sgd.record.identity import differences, own_identity, parts_of
+from parallel_sgd.record.tables import read_identities
 from parallel_sgd.run import RunManifest, write_run_manifest
 from tests.statements import covers
+
+from .runs import folder_of
 
 EPOCHS = 2
 OPTIONS: dict[str, Any] = {
@@ -67,6 +74,13 @@ def verify(run: Path, capsys: pytest.CaptureFixture[str], *options: object) -> t
 def sealed_again(run: Path) -> None:
     """Write the manifest of the folder as it is now: every hash fits."""
     write_run_manifest(run, RunManifest.read(run).job)
+
+
+def set_option(run: Path, name: str, old: int, new: int) -> None:
+    """Let the run have had another option, in all of its files."""
+    rewrite(run, "job.toml", lambda text: text.replace(f"{name} = {old}", f"{name} = {new}"))
+    edit(run / "outcome.json", lambda content: content["settings"].update({name: str(new)}))
+    sealed_again(run)
 
 
 def replace_model(path: Path) -> None:
@@ -196,13 +210,11 @@ def start(run: Path) -> None:
 
 def fewer_epochs(run: Path) -> None:
     """A run of two epochs that says it had three."""
-    rewrite(run, "job.toml", lambda text: text.replace("epoch = 2", "epoch = 3"))
-    sealed_again(run)
+    set_option(run, "epoch", 2, 3)
 
 
 def other_seed(run: Path) -> None:
-    rewrite(run, "job.toml", lambda text: text.replace("seed = 4", "seed = 5"))
-    sealed_again(run)
+    set_option(run, "seed", 4, 5)
 
 
 def settings_of_the_manifest(run: Path) -> None:
@@ -249,6 +261,174 @@ def kind_of_model(run: Path) -> None:
     sealed_again(run)
 
 
+# ---- rows, files and states that stand beside the true ones
+
+
+def of_workers(run: Path, pattern: str, change: Callable[[str], str], nodes: str = "*") -> None:
+    rewrite(run, f"Node-{nodes}-Retrieve/{pattern}", change)
+    sealed_again(run)
+
+
+def evaluation_of_an_epoch_that_was_not(run: Path) -> None:
+    of_workers(run, "EV-*.csv", lambda text: f"{text}0.001,0.9999,3\n")
+
+
+def two_evaluations(run: Path) -> None:
+    of_workers(run, "EV-*.csv", lambda text: text.replace("\n", "\n0.001,0.9999,1\n", 1))
+
+
+def evaluation_in_no_epoch(run: Path) -> None:
+    of_workers(run, "EV-*.csv", lambda text: f"{text}0.001,0.9999,best\n")
+
+
+def evaluation_of_another_form(run: Path) -> None:
+    of_workers(run, "EV-*.csv", lambda text: "".join(text.splitlines(keepends=True)[:-1]) + "0.001,99.99 %,2\n", "1")
+
+
+def further_metric(run: Path) -> None:
+    of_workers(run, "EV-*.csv", lambda text: re.sub(r"(?m)(\d)$", r"\1,0.99", text.replace("Epoch\n", "Epoch,f1\n")))
+
+
+def two_hashes(run: Path) -> None:
+    of_workers(run, "WH-*.csv", lambda text: text.replace("\n", f"\n1,dense_1/bias,{'0' * 64}\n", 1))
+
+
+def no_hash(run: Path) -> None:
+    of_workers(run, "WH-*.csv", lambda text: f"{text}2,dense_1/bias,zz\n")
+
+
+def hash_before_the_first_epoch(run: Path) -> None:
+    of_workers(run, "WH-*.csv", lambda text: f"{text}0,dense_1/bias,{'0' * 64}\n", "1")
+
+
+def table_of_another_title(run: Path) -> None:
+    (run / "Node-1-Retrieve" / "WH-other-N(1).csv").write_text("Epoch,Variable,SHA256\n")
+    sealed_again(run)
+
+
+def steps(run: Path) -> None:
+    of_workers(run, "TR-*.csv", lambda text: re.sub(r"(?m)^([\d.e-]+,1,1,\d+,\d+),.*$", r"\1,0.0,1.0", text))
+
+
+def applied_blocks(run: Path) -> None:
+    of_workers(run, "LEDGER-*.csv", lambda text: "".join(text.splitlines(keepends=True)[:-3]))
+
+
+def listed(name: str) -> Callable[[Path], None]:
+    """A replaced model under another name, which the manifest has."""
+
+    def add(run: Path) -> None:
+        place = run / name
+        place.parent.mkdir(exist_ok=True)
+        shutil.copy(models(run, "0")[0], place)
+        replace_model(place)
+        sealed_again(run)
+
+    add.__name__ = f"listed {name}"
+    return add
+
+
+def stray_in_checkpoints(run: Path) -> None:
+    shutil.copy(models(run, "0")[0], run / "Node-0-Retrieve" / "checkpoints" / "best.model")
+
+
+def checkpoint_of_a_later_epoch(run: Path) -> None:
+    folder = run / "Node-0-Retrieve" / "checkpoints"
+    shutil.copy(folder / "checkpoint-000002-00000000.safetensors", folder / "checkpoint-000009-00000000.safetensors")
+
+
+def checkpoint_of_another_epoch(run: Path) -> None:
+    folder = run / "Node-0-Retrieve" / "checkpoints"
+    shutil.copy(folder / "checkpoint-000002-00000000.safetensors", folder / "checkpoint-000001-00000000.safetensors")
+
+
+def changed_checkpoints(run: Path, change: Callable[[Snapshot], Snapshot]) -> None:
+    for path in sorted(run.glob("Node-*/checkpoints/*")):
+        path.write_bytes(b"".join(map(bytes, change(Snapshot.read(path.read_bytes())).pieces())))
+
+
+def checkpoint_with_more(run: Path) -> None:
+    more = {"optimizer/evil": np.ones(3)}
+    changed_checkpoints(run, lambda was: Snapshot(was.header, {**was.arrays, **more}, was.numbers))
+
+
+def checkpoint_of_another_seed(run: Path) -> None:
+    changed_checkpoints(run, lambda was: Snapshot(replace(was.header, seed=99), was.arrays, was.numbers))
+
+
+def checkpoint_that_is_the_best(run: Path) -> None:
+    def change(was: Snapshot) -> Snapshot:
+        progress = was.header.progress
+        better = replace(progress, evaluation=dict.fromkeys(progress.evaluation, 0.0001))
+        return Snapshot(replace(was.header, progress=better), was.arrays, was.numbers)
+
+    changed_checkpoints(run, change)
+
+
+def outcome_of_a_failure(run: Path) -> None:
+    edit(run / "outcome.json", lambda content: content.update(state="failed"))
+    sealed_again(run)
+
+
+def lost_by_its_own_word(run: Path) -> None:
+    edit(run / "outcome.json", lambda content: content.update(failures=[[1, "lost", "gone"]]))
+    shutil.rmtree(run / "Node-1-Retrieve")
+    sealed_again(run)
+
+
+def failed_by_its_own_word(run: Path) -> None:
+    incident = {"time": 1.0, "attempt": 0, "message": "gone", "verdicts": []}
+    edit(run / "outcome.json", lambda content: content.update(incidents=[incident]))
+    shutil.rmtree(run / "Node-1-Retrieve")
+    sealed_again(run)
+
+
+def seed_of_the_page(run: Path) -> None:
+    edit(run / "outcome.json", lambda content: content["settings"].update(seed="77"))
+    sealed_again(run)
+
+
+def job_of_the_manifest(run: Path) -> None:
+    edit(run / MANIFEST, lambda content: content.update(job="20261128-133933-98495c50"))
+
+
+def title_of_the_run(run: Path) -> None:
+    edit(run / "job.json", lambda content: content.update(title="other"))
+    sealed_again(run)
+
+
+def start_of_the_manifest(run: Path) -> None:
+    edit(run / MANIFEST, lambda content: content["start"].update({"dense_1/bias": "0" * 64}))
+
+
+def model_with_more(run: Path) -> None:
+    for path in models(run):
+        arrays, about = parse(read_file(path))
+        path.write_bytes(dump({**arrays, "evil": np.ones(3)}, {key: about[key] for key in about if key != "sha256"}))
+    sealed_again(run)
+
+
+def model_with_a_note(run: Path) -> None:
+    for path in models(run):
+        arrays, about = parse(read_file(path))
+        path.write_bytes(dump(arrays, {**{key: about[key] for key in about if key != "sha256"}, "note": "accuracy 0.9999"}))
+    sealed_again(run)
+
+
+def hidden_in_a_folder_of_checkpoints(run: Path) -> None:
+    (run / "checkpoints").mkdir()
+    shutil.copy(models(run, "0")[0], run / "checkpoints" / "best.model")
+
+
+def hidden_as_work(run: Path) -> None:
+    """In a folder that the record of the run calls the work of its agents."""
+    edit(run / "job.json", lambda content: content["about"].update(work=["hidden"]))
+    sealed_again(run)
+    (run / "hidden").mkdir()
+    shutil.copy(models(run, "0")[0], run / "hidden" / "best.model")
+
+
+_STRANGER = "is none of the files of this run, which had no callback or writer to leave it"
 FALSE: list[tuple[Callable[[Path], None], str]] = [
     (all_models, "MODEL-P-SGD-N(0).model: after epoch 2 the variable dense_1/kernel, dense_1/bias"),
     (model_in_no_list, "MODEL-P-SGD-N(0).model is in no list of the run, which leaves one"),
@@ -276,6 +456,37 @@ FALSE: list[tuple[Callable[[Path], None], str]] = [
     (chain, "the tables of the weights (WH-*.csv) have 2 epochs, the manifest has 1"),
     (identities, "the identities of the nodes differ between their tables (ID-*.csv), job.toml and the manifest"),
     (kind_of_model, "MODEL-P-SGD-N(0).model: "),
+    (evaluation_of_an_epoch_that_was_not, "node 0: its table has an evaluation after epoch '3', and the run has 2"),
+    (two_evaluations, "its table says Loss 0.001, accuracy 0.9999 and Loss "),
+    (evaluation_in_no_epoch, "its table has an evaluation after epoch 'best', and the run has 2"),
+    (evaluation_of_another_form, "its table says Loss 0.001, accuracy 99.99 %"),
+    (further_metric, ", f1 0.99"),
+    (two_hashes, "WH-P-SGD-N(0).csv has several hashes of dense_1/bias after epoch 1"),
+    (no_hash, "'SHA256' must be 64 hexadecimal digits, got 'zz'"),
+    (hash_before_the_first_epoch, "'Epoch' must be a whole number from 1"),
+    (table_of_another_title, f"Node-1-Retrieve/WH-other-N(1).csv {_STRANGER}"),
+    (steps, "Node-0-Retrieve/TR-P-SGD-N(0).csv: row 2 is "),
+    (applied_blocks, "Node-0-Retrieve/LEDGER-P-SGD-N(0).csv: row 31 is none, computed is 2,4,"),
+    *((listed(name), f"{name} {_STRANGER}") for name in ("best.model", "MODEL-best.model", "Node-0-Retrieve/Fit-best.model")),
+    (listed("data.npz"), f"data.npz {_STRANGER}"),
+    (listed("Node-0-Retrieve/sub/MODEL-x.model"), f"Node-0-Retrieve/sub/MODEL-x.model {_STRANGER}"),
+    (stray_in_checkpoints, "Node-0-Retrieve/checkpoints/best.model stands in the folder and in no list"),
+    (checkpoint_of_a_later_epoch, "checkpoint-000009-00000000.safetensors is named after epoch 9, and the run has 2"),
+    (checkpoint_of_another_epoch, "Node-0-Retrieve/checkpoints/checkpoint-000001-00000000.safetensors"),
+    (checkpoint_with_more, "checkpoint-000002-00000000.safetensors: optimizer/evil is another one than computed"),
+    (checkpoint_of_another_seed, "checkpoint-000002-00000000.safetensors: seed is another one than computed"),
+    (checkpoint_that_is_the_best, "checkpoint-000002-00000000.safetensors: evaluation is another one than computed"),
+    (outcome_of_a_failure, "outcome.json says that the run is 'failed', and only one that is done has a manifest"),
+    (lost_by_its_own_word, "outcome.json says that node 1 was lost, and this run could not do without it"),
+    (failed_by_its_own_word, "outcome.json says that an attempt failed, and this run was not to start again"),
+    (seed_of_the_page, "outcome.json says 'seed' 77, job.toml 4"),
+    (job_of_the_manifest, "the job differs between files: job.toml "),
+    (title_of_the_run, "the title differs between files: job.toml 'P-SGD', job.json 'other'"),
+    (start_of_the_manifest, "start.model and the manifest differ: at the start the variable dense_1/bias is another"),
+    (model_with_more, "MODEL-P-SGD-N(0).model: after epoch 2 evil is another one than computed"),
+    (model_with_a_note, "MODEL-P-SGD-N(0).model: its metadata are format psgd.model/2, note accuracy 0.9999, computed are"),
+    (hidden_in_a_folder_of_checkpoints, "checkpoints/best.model stands in the folder and in no list"),
+    (hidden_as_work, "hidden/best.model stands in the folder and in no list"),
 ]
 
 
@@ -326,6 +537,92 @@ def test_files_of_callbacks_are_told_at_the_end(tmp_path: Path, capsys: pytest.C
     assert code == 0 and "not computed again: Node-0-Retrieve/best.model, Node-1-Retrieve/best.model." in told, told
 
 
+@covers("RUN-3")
+def test_weights_of_an_earlier_epoch_are_the_models(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A callback has given the models the weights of their best epoch back, which is not the last one."""
+    stop = nn.callback.EarlyStopping("val_Loss", patience=0, min_delta=10.0, restore_best=True)
+    with in_process(2) as nodes:
+        result = job().parallel(nodes, directory=tmp_path, **{**OPTIONS, "epoch": 4}, callbacks=[stop])
+    run = folder_of(result)
+    code, told = verify(run, capsys)
+    assert code == 0 and "Epochs 1 to 2, computed again" in told, told
+    replace_model(models(run, "1")[0])
+    sealed_again(run)
+    code, told = verify(run, capsys)
+    assert code == 1 and "Node-1-Retrieve/MODEL-P-SGD-N(1).model: after epoch 2" in told, told
+
+
+@covers("RUN-3")
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_an_evaluation_that_is_not_finite_is_equal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with in_process(2) as nodes:
+        result = job().parallel(nodes, directory=tmp_path, **{**OPTIONS, "epoch": 1, "block_size": 30, "gd_params": (1e39,)})
+    run = folder_of(result)
+    assert math.isnan(result["Loss"])
+    code, told = verify(run, capsys)
+    assert code == 0 and "the folder agrees with itself" in told, told
+    rewrite(run, "Node-*/EV-*.csv", lambda text: text.replace("nan,nan,1", "nan,0.9,1"))
+    sealed_again(run)
+    code, told = verify(run, capsys)
+    assert code == 1 and "its table says Loss nan, accuracy 0.9" in told, told
+
+
+class Notes:
+    """A writer of a program: no text of the job file stands for it."""
+
+    def start(self, config: Any) -> None:
+        self.path = Path(config["run"], "notes.txt")
+        self.path.write_text("begun\n")
+
+    def log(self, step: int, values: Any) -> None:
+        with self.path.open("a") as file:
+            file.write(f"{step} {values['Loss']}\n")
+
+    def finish(self, status: str) -> None:
+        with self.path.open("a") as file:
+            file.write(f"{status}\n")
+
+
+@covers("RUN-3", "RUN-4")
+def test_files_of_writers_are_whole_before_they_are_hashed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with in_process(2) as nodes:
+        run = folder_of(job().parallel(nodes, directory=tmp_path, **OPTIONS, writers=[Notes()]))
+    assert (run / "notes.txt").read_text().endswith("done\n")
+    code, told = verify(run, capsys)
+    assert code == 0 and "Left by callbacks or writers, and not computed again: notes.txt." in told, told
+    assert cli.main(["run", str(run), "--local", "1", "-q"]) == 0
+
+
+@covers("RUN-3", "RUN-4")
+def test_a_state_of_a_single_worker_is_computed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What a codec remembers of one worker stands in its checkpoints alone."""
+    with in_process(2) as nodes:
+        run = folder_of(job().parallel(nodes, directory=tmp_path, **OPTIONS, codec=TopK))
+    code, told = verify(run, capsys)
+    assert code == 0, told
+
+    def change(was: Snapshot) -> Snapshot:
+        return Snapshot(
+            was.header, {name: each * 0 if "residual" in name else each for name, each in was.arrays.items()}, was.numbers
+        )
+
+    changed_checkpoints(run, change)
+    code, told = verify(run, capsys)
+    assert code == 1 and "residual" in told and "is another one than computed" in told, told
+
+
+@covers("RUN-3")
+def test_threads_that_hosts_decide_on_are_those_of_the_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A worker had two of the cores of another host; here each of two would have one."""
+    for path in [*run.glob("Node-*/ID-*.csv"), run / "identities.csv", run / "job.toml"]:
+        text = path.read_text().replace('blas_threads = "1"', 'blas_threads = "auto"')
+        path.write_text(text.replace("1 thread(s)", "2 thread(s)"))
+    edit(run / "outcome.json", lambda content: content["settings"].update(blas_threads="auto"))
+    sealed_again(run)
+    assert cli.main(["run", str(run), "--local", "2", "-q"]) == 0
+    assert all(text.endswith("2 thread(s)") for texts in read_identities(Path("runs/latest")).values() for text in texts)
+
+
 def test_a_run_that_went_on_is_equal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with in_process(2) as nodes:
         job().parallel(nodes, directory=tmp_path, **OPTIONS)
@@ -340,7 +637,7 @@ def test_a_run_that_went_on_is_equal(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def pretend(run: Path, old: str, new: str) -> None:
     """Let the run have been computed by processes with another identity, in all of its files."""
-    for path in [*run.glob("Node-*/ID-*.csv"), run / "job.toml"]:
+    for path in [*run.glob("Node-*/ID-*.csv"), run / "identities.csv", run / "job.toml"]:
         path.write_text(re.sub(old, new, path.read_text()))
     sealed_again(run)
 
@@ -349,7 +646,6 @@ def pretend(run: Path, old: str, new: str) -> None:
 def test_a_run_names_what_trained_by_node(run: Path) -> None:
     """In its table, in job.toml and in the manifest: release, Python, NumPy, BLAS build, kernels and threads."""
     from parallel_sgd.job_file import JobFile
-    from parallel_sgd.record.tables import read_identities
 
     expected = own_identity().rpartition(", ")[0] + ", 1 thread(s)"
     assert {"Parallel-SGD", "Python", "NumPy", "functions for", "thread(s)"} <= parts_of(expected).keys()
@@ -362,8 +658,7 @@ def test_a_computation_by_another_numpy_accuses_no_run(run: Path, capsys: pytest
     """Equal bits are equal; other bits show nothing about the run where its processes were others."""
     pretend(run, r"NumPy [\d.]+", "NumPy 1.0.0")
     assert verify(run, capsys)[0] == 0
-    rewrite(run, "job.toml", lambda text: text.replace("seed = 4", "seed = 5"))
-    sealed_again(run)
+    set_option(run, "seed", 4, 5)
     code, told = verify(run, capsys)
     assert (
         code == 2
@@ -377,8 +672,7 @@ def test_a_computation_by_another_numpy_accuses_no_run(run: Path, capsys: pytest
 @covers("RUN-3")
 def test_kernels_that_this_machine_lacks_are_named(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pretend(run, r"OpenBLAS kernels \w+", "OpenBLAS kernels Z14")
-    rewrite(run, "job.toml", lambda text: text.replace("seed = 4", "seed = 5"))
-    sealed_again(run)
+    set_option(run, "seed", 4, 5)
     code, told = verify(run, capsys)
     assert code == 2 and "OpenBLAS kernels Z14 (here " in told and "--workers" in told, told
     assert cli.main(["run", str(run), "--local", "1", "-q"]) == 0

@@ -108,6 +108,7 @@ def test_what_stays_after_the_block(tmp_path: Path) -> None:
     checkpoints = sorted(run.rglob("*.safetensors"))
     assert checkpoints == [run / f"Node-{n}-Retrieve/checkpoints/checkpoint-000002-00000000.safetensors" for n in (0, 1)]
     own = {"job.json", "job.toml", "manifest.json", "start.model", "outcome.json", "report.html", "timeline.json.gz"}
+    own.add("identities.csv")
     assert {path.name for path in run.iterdir()} == {*own, "Node-0-Retrieve", "Node-1-Retrieve"}
     calm = weights(here(tmp_path / "calm", epoch=3))
     for name in ["last", first.job_id, run, tmp_path / "runs/latest", tmp_path / "Node-1-Retrieve", run / "Node-0-Retrieve"]:

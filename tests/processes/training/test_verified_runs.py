@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -9,7 +10,10 @@ from psgd import cli
 
 import pytest
 
-from parallel_sgd import JobResult, local_workers
+from parallel_sgd import JobResult, Parameter_Server, local_workers
+from parallel_sgd.job_file import JobFile
+from parallel_sgd.record.identity import parts_of
+from parallel_sgd.run import RunManifest
 from rpc.agent import kernel_sets
 from tests.statements import covers
 
@@ -47,6 +51,86 @@ def test_a_run_on_agents_with_other_kernels_is_equal(tmp_path: Path, capsys: pyt
         assert code == 0 and "the folder agrees with itself" in told, told
         assert cli.main(["run", str(run), "--local", "1", "-q"]) == 0
         assert "The weights equal those of" in capsys.readouterr().out
+
+
+def rows_of(run: Path) -> list[tuple[str, str, str]]:
+    with (run / "identities.csv").open(newline="") as file:
+        head, *rows = csv.reader(file)
+    assert head == ["Attempt", "Node", "Computes with"]
+    return [(attempt, node, text) for attempt, node, text in rows]
+
+
+@covers("RUN-1")
+def test_each_node_of_each_attempt_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By what it told when the attempt started: also one that was lost with its files, and those that were numbered anew. The
+    submitter has other threads."""
+    monkeypatch.chdir(tmp_path)
+    with local_workers(3) as nodes:
+        options = {"on_failure": "shrink", "min_workers": 1, "fault": "kill 1@e2.b3"}
+        result = digits_job().parallel(nodes, epoch=2, assignment_type=FOUR_BLOCKS, blas_threads=2, **options)
+    run = Path("runs/latest").resolve()
+    rows = rows_of(run)
+    assert result.restarts == 1
+    assert [row[:2] for row in rows] == [("1", "0"), ("1", "1"), ("1", "2"), ("2", "0"), ("2", "1")]
+    (text,) = {row[2] for row in rows}
+    assert {"Parallel-SGD", "Python", "NumPy", "OpenBLAS kernels", "thread(s)"} <= parts_of(text).keys()
+    assert parts_of(text)["thread(s)"] == "2"
+    assert JobFile.read(run).nodes == {0: [text], 1: [text], 2: [text]}
+    manifest = RunManifest.read(run)
+    assert manifest.nodes == {"0": [text], "1": [text], "2": [text]} and "identities.csv" in manifest.files
+    assert json.loads((run / "outcome.json").read_text())["environment"]["the nodes compute with"] == text
+
+
+@covers("RUN-3", "RUN-4")
+@pytest.mark.parametrize("ps", [False, True])
+def test_a_run_that_was_fetched_is_equal(
+    ps: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has what its nodes keep of it; the submitter's own has more."""
+    with cluster(tmp_path / "cluster") as made:
+        made.start(2 + ps)
+        result = digits_job().parallel(made.nodes(2, ps), epoch=2, assignment_type=FOUR_BLOCKS, directory=tmp_path)
+        workers = tmp_path / "worker.json"
+        addresses = [str(agent.address) for agent in made.agents]
+        workers.write_text(json.dumps({"Worker": addresses[:2], **({"PS": addresses[2]} if ps else {})}))
+        (tmp_path / "fetched").mkdir()
+        monkeypatch.chdir(tmp_path / "fetched")
+        assert cli.main(["fetch", "--workers", str(workers), "--key-file", str(made.key_file), "-q"]) == 0
+    for run in (Path("runs/latest"), result.folder):
+        code = cli.main(["verify", str(run)])
+        told = capsys.readouterr()
+        assert code == 0 and "the folder agrees with itself" in told.out, told
+
+
+@covers("RUN-1")
+@needs_choice
+def test_nodes_with_different_kernels_are_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a parameter server; on agents that have no kernels in common."""
+    with cluster(tmp_path / "cluster") as made:
+        made.start(2, OPENBLAS_CORETYPE="Haswell")
+        made.start(1, OPENBLAS_CORETYPE="Sandybridge")
+        workers = made.nodes(2)
+        workers.add(Parameter_Server, made.agents[2].address)
+        digits_job().parallel(workers, epoch=1, assignment_type=FOUR_BLOCKS, directory=tmp_path)
+        run = (tmp_path / "runs" / "latest").resolve()
+        kernels = {node: parts_of(text)["OpenBLAS kernels"] for _, node, text in rows_of(run)}
+        assert kernels == {"-2": "Sandybridge", "0": "Haswell", "1": "Haswell"}
+        assert list(JobFile.read(run).nodes) == [-2, 0, 1]
+        environment = json.loads((run / "outcome.json").read_text())["environment"]
+        assert "Sandybridge" in environment["node -2 computes with"] and "Haswell" in environment["node 1 computes with"]
+        fetched = tmp_path / "fetched"
+        fetched.mkdir()
+        named = tmp_path / "worker.json"
+        addresses = [str(agent.address) for agent in made.agents]
+        named.write_text(json.dumps({"Worker": addresses[:2], "PS": addresses[2]}))
+        monkeypatch.chdir(fetched)
+        assert cli.main(["fetch", "--workers", str(named), "--key-file", str(made.key_file), "-q"]) == 0
+        assert list(JobFile.read(Path("runs/latest")).nodes) == [-2, 0, 1], capsys.readouterr()
+    code = cli.main(["verify", str(run)])
+    told = capsys.readouterr().out
+    assert code == 0 or (code == 2 and "OpenBLAS kernels Haswell and Sandybridge (here " in told), told
 
 
 @covers("RUN-3", "RUN-4")

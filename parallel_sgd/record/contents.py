@@ -1,0 +1,137 @@
+"""The files of a run by their kinds: those that a run of its kind leaves, those of callbacks and writers, and strangers."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from nn.tensor_files import TEMPORARY_SUFFIX
+from rpc.files import RESULT_FILE
+from rpc.submit import node_folder
+
+from ..checkpoint.locate import FOLDER
+from ..checkpoint.store import position_of
+from ..job_record import MODEL_FILE, NAME
+from ..report import KINDS, model_name
+from ..run import RunManifest, files_of
+from .door import Door
+from .files import IDENTITIES, OUTCOME, TIMELINE
+from .kept_data import DATA_FILE
+from .outcome import read_outcome
+
+_OF_A_RUN: Final = (NAME, MODEL_FILE, "job.json", OUTCOME, TIMELINE)
+_FOLDER: Final = re.compile(r"Node-(-?[0-9]{1,9})-Retrieve")
+_LOG: Final = re.compile(r"(Fit|Worker)-[^/]*\.log|SOURCE-[^/]*\.py")
+"""The names of logs and of copies of code, which have a part in no figure."""
+_DRAFT: Final = re.compile(r"\.[0-9a-f]{16}" + re.escape(TEMPORARY_SUFFIX))
+"""The name of a checkpoint that a killed process was writing."""
+
+
+def misplaced(run: Path, manifest: RunManifest) -> Iterator[str]:
+    """Yield the files that a run of this kind leaves and the manifest lacks, those of the folder that no list names, and those
+    that neither nodes nor callbacks nor writers of this run can have left."""
+    outcome = read_outcome(Door(run))
+    settings = manifest.settings
+    workers = settings.get("run", {}).get("workers", 0)
+    named = {node for node in _nodes(manifest.files) if node >= 0}
+    # after a restart fewer workers may have gone on, and a lost one may have left nothing
+    nodes = named or {0} if is_hurt(outcome) else named | set(range(workers))
+    failed = lost_nodes(outcome)
+    expected = [*_OF_A_RUN]
+    for node in sorted(nodes - failed):
+        expected += [f"{node_folder(node)}/{name}" for name in _of_worker(_title(manifest), node)]
+    for name in expected:
+        if name not in manifest.files:
+            yield f"{name} is in no list of the run, which leaves one"
+    needed = _inputs(settings)
+    for name in [*files_of(run), *_strays(run)]:
+        if name not in manifest.files and name not in needed:
+            yield f"{name} stands in the folder and in no list of the run"
+    options = settings.get("options", {})
+    writes = options.get("writers") or settings.get("run", {}).get("writers")
+    for name in left_by_others(manifest):
+        calls = options.get("callbacks") and _FOLDER.fullmatch(name.partition("/")[0])
+        if name not in needed and not writes and not calls:
+            yield f"{name} is none of the files of this run, which had no callback or writer to leave it"
+
+
+def left_by_others(manifest: RunManifest) -> list[str]:
+    """Return the files that callbacks and writers have left: the manifest names them, and no computation bears them out."""
+    title = _title(manifest)
+    own = {*_OF_A_RUN, IDENTITIES, *([DATA_FILE] if manifest.settings.get("data", {}).get("file") == DATA_FILE else [])}
+    return [name for name in manifest.files if name not in own and not _is_of_node(name, title)]
+
+
+def is_hurt(outcome: Mapping[str, Any]) -> bool:
+    """Tell if a run had a failure by which fewer workers may have gone on, or one has left nothing."""
+    return bool(outcome.get("incidents") or outcome.get("failures"))
+
+
+def lost_nodes(outcome: Mapping[str, Any]) -> set[int]:
+    """Return the nodes that the run lost and could do without."""
+    return {int(node) for node, *_ in outcome.get("failures") or ()}
+
+
+def failures_of(run: Path) -> list[str]:
+    """Return the failures that the record of a run tells of, in short: nobody can compute these again."""
+    outcome = read_outcome(Door(run))
+    attempts = [f"attempt {incident['attempt'] + 1} failed" for incident in outcome.get("incidents", ())]
+    return [*attempts, *(f"node {node} was {state}" for node, state, _ in outcome.get("failures", ()))]
+
+
+def checkpoints_of(run: Path) -> list[Path]:
+    """Return the checkpoints that a run has kept, those of a parameter server, too."""
+    found = (path for path in run.glob(f"Node-*-Retrieve/{FOLDER}/*") if position_of(path.name) is not None)
+    return sorted(path for path in found if _FOLDER.fullmatch(path.parent.parent.name))
+
+
+def node_of(path: Path) -> int:
+    """Return the node in whose folder a file of a run lies."""
+    match = _FOLDER.fullmatch(path.parent.name) or _FOLDER.fullmatch(path.parent.parent.name)
+    if match is None:
+        raise ValueError(f"{path} lies in the folder of no node.")
+    return int(match[1])
+
+
+def _title(manifest: RunManifest) -> str:
+    return str(manifest.settings.get("options", {}).get("mission_title", ""))
+
+
+def _of_worker(title: str, node: int) -> list[str]:
+    return [*(f"{kind}-{title}-N({node}).csv" for kind in KINDS), model_name(title, node)]
+
+
+def _is_of_node(name: str, title: str) -> bool:
+    """Tell if the product itself leaves a file of this name in the folder of a node."""
+    place, _, file = name.partition("/")
+    match = _FOLDER.fullmatch(place)
+    if match is None:
+        return False
+    node = int(match[1])
+    known = (RESULT_FILE, *_of_worker(title, node), f"LEDGER-{title}-N({node}).csv", f"LEDGER-{title}.csv")
+    return file in known or _LOG.fullmatch(file) is not None
+
+
+def _strays(run: Path) -> list[str]:
+    """Return the files in the folders of checkpoints that are none."""
+    found = []
+    for folder, _, names in os.walk(run):
+        way = Path(folder).relative_to(run).parts
+        if len(way) >= 2 and way[1] == FOLDER and _FOLDER.fullmatch(way[0]):
+            known = (position_of, _DRAFT.fullmatch) if len(way) == 2 else ()
+            strange = (name for name in names if not any(is_known(name) for is_known in known))
+            found += ["/".join((*way, name)) for name in strange if not Path(folder, name).is_symlink()]
+    return sorted(found)
+
+
+def _inputs(settings: Mapping[str, Any]) -> set[str]:
+    """Return the names of files that a job file names as data or code; whoever repeats a moved run puts them beside it."""
+    texts = [*map(str, settings.get("data", {}).values()), *map(str, settings.get("options", {}).values())]
+    return {name.rpartition("/")[2] for text in texts for name in re.findall(r"[^\s'\",:=()]+\.\w+", text)}
+
+
+def _nodes(names: Iterable[str]) -> set[int]:
+    return {int(match[1]) for name in names if (match := _FOLDER.fullmatch(name.partition("/")[0]))}
