@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Protocol
 from nn.arrays import Array
 from nn.extension import Extension, HiddenName
 from nn.gradient_descent.interface import IGradientDescent
+from nn.gradient_descent.schedule import Schedule
 from nn.value.store import VariableStore
 from nn.value.value import Variable
 
@@ -47,6 +48,15 @@ class IOptimizer(metaclass=Extension, fixed=("rule", "store", "exchange")):
         self.store = store
         self.exchange = exchange
         rule.partition([variable.value.size for variable in store.variables])
+
+    @property
+    def learning_rate(self) -> float:
+        """The learning rate of the rule, which may be set at any time."""
+        return self.rule.learn_rate
+
+    @learning_rate.setter
+    def learning_rate(self, value: float | Schedule) -> None:
+        self.rule.learn_rate = value
 
     @classmethod
     def admit(cls, rule: IGradientDescent) -> None:
