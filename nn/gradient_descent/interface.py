@@ -157,7 +157,7 @@ class IGradientDescent(
 
     @learning_rate.setter
     def learning_rate(self, value: float | Schedule) -> None:
-        self.learn_rate = value
+        self.learn_rate = value if isinstance(value, Schedule) else arguments.number(self, "learning_rate", value, 0)
 
     @property
     def schedule(self) -> Schedule | None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
+from nn import arguments
 from nn.arrays import Array
 from nn.extension import Extension, HiddenName
 from nn.gradient_descent.interface import IGradientDescent
@@ -56,7 +57,7 @@ class IOptimizer(metaclass=Extension, fixed=("rule", "store", "exchange")):
 
     @learning_rate.setter
     def learning_rate(self, value: float | Schedule) -> None:
-        self.rule.learn_rate = value
+        self.rule.learn_rate = value if isinstance(value, Schedule) else arguments.number(self, "learning_rate", value, 0)
 
     @classmethod
     def admit(cls, rule: IGradientDescent) -> None:
