@@ -171,6 +171,8 @@ def test_arguments_have_the_names_of_keras_too() -> None:
         assert rule(learning_rate=0.5, global_clipnorm=2.0).get_config() == rule(0.5, clip_norm=2.0).get_config()
         with pytest.raises(TypeError, match="must be given once"):
             rule(learning_rate=0.5, learn_rate=0.5)
+    trained = made().fit(X, np.ones((9, 4)), validation_split=0.2, epochs=2, verbose=0)
+    assert trained.history == {"Loss": trained["Loss"], "val_Loss": trained["val_Loss"]}
     assert nn.layer.Conv2D(filters=3).filters == 3
     assert nn.layer.MaxPool(pool_size=3).get_config() == nn.layer.MaxPool(3).get_config()
     assert nn.callback.ReduceOnPlateau("Loss", min_lr=0.1).min_rate == 0.1
