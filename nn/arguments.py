@@ -7,12 +7,12 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Collection, Iterable
-from functools import wraps
+from functools import lru_cache, wraps
 from numbers import Integral, Real
 from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
 from nn.arrays import BATCH, Shape
-from nn.extension import Extension
+from nn.extension import Extension, is_ours
 
 P = ParamSpec("P")
 Owner = TypeVar("Owner")
@@ -123,6 +123,33 @@ class Configurable(metaclass=Extension):
 
     _configured: ClassVar[type[Configurable] | None] = None
 
+    _made: bool = False
+    """Whether the constructor has returned."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute; refuse one whose change would have no effect.
+
+        Raises: AttributeError for an argument of the constructor, unless a property of its name takes it, and, on an object
+            of a class of this package, for a name that the class does not have.
+        """
+        if self._made and name[0] != "_" and name not in _settable(type(self)) and not self._takes(name):
+            self._refuse(name)
+        object.__setattr__(self, name, value)
+
+    def _takes(self, name: str) -> bool:
+        """Tell whether an argument may be set now, as it has its effect later."""
+        return False
+
+    def _refuse(self, name: str) -> None:
+        kind = type(self).__name__
+        if name in _arguments(type(self)):
+            raise AttributeError(
+                f"{kind} '{name}' is an argument of the constructor and cannot be set afterwards; make another {kind}"
+            )
+        if is_ours(type(self)):
+            near = did_you_mean(name, [each for each in _settable(type(self)) if not each.startswith("_")])
+            raise AttributeError(f"{kind} has no attribute '{name}' that can be set{near}")
+
     def __init_subclass__(cls, *, configured: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if configured:
@@ -146,3 +173,27 @@ class Configurable(metaclass=Extension):
     def __repr__(self) -> str:
         arguments = ", ".join(f"{name}={value!r}" for name, value in self.get_config().items())
         return f"{type(self).__name__}({arguments})"
+
+
+@lru_cache(maxsize=1024)
+def _arguments(cls: type[Configurable]) -> frozenset[str]:
+    """Return the names of the constructor's arguments that an object keeps: those that `get_config` reads."""
+    makers = [base for base in cls.__mro__ if "__init__" in vars(base) and (base is cls._configured or is_ours(base))]
+    return frozenset(name for base in makers for name in list(inspect.signature(vars(base)["__init__"]).parameters)[1:])
+
+
+@lru_cache(maxsize=1024)
+def _settable(cls: type[Configurable]) -> frozenset[str]:
+    """Return the names of a class that may be set on an object at any time: properties with a setter, and what the object
+    or the engine counts and keeps; neither methods nor arguments of the constructor.
+    """
+    found: set[str] = set()
+    for base in cls.__mro__:
+        found.update(inspect.get_annotations(base), vars(base))
+    kept = _arguments(cls)
+
+    def takes(name: str) -> bool:
+        value = inspect.getattr_static(cls, name, None)
+        return value.fset is not None if isinstance(value, property) else name not in kept
+
+    return frozenset(name for name in found if not name.startswith("__") and takes(name))

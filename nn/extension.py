@@ -101,6 +101,8 @@ class Extension(ABCMeta):
             _explain(cls, error)
             raise
         check_object(made)
+        if hasattr(cls, "_made"):
+            made._made = True  # type: ignore[attr-defined]
         return made
 
     @property

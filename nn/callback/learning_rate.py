@@ -97,7 +97,10 @@ class ReduceOnPlateau(Monitored, configured=True):
 
     best: float | None
     cooling: int
+    waited: int
+    reductions: list[int]
 
+    @arguments.also(min_lr="min_rate")
     def __init__(
         self,
         monitor: Result = "val_Loss",
@@ -145,4 +148,4 @@ class ReduceOnPlateau(Monitored, configured=True):
         self.best = float(state["best"]) if "best" in state else None
         self.waited = int(state.get("waited", 0))
         self.cooling = int(state.get("cooling", 0))
-        self.reductions: list[int] = []
+        self.reductions = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -62,6 +62,12 @@ def _mode(owner: str, name: str) -> str:
 class Monitored(Callback):
     """Goes by one result of each epoch, `monitor`."""
 
+    def check_results(self, names: Collection[str]) -> None:
+        """Raise ValueError unless the monitored result is one that the epochs of this `fit` will have."""
+        monitor = vars(self).get("monitor")
+        if monitor is not None:
+            monitor.value(dict.fromkeys(names, 0.0))
+
     def argument(self, name: str) -> Any:
         """Return one argument as `get_config` gives it: of the `Monitor` what it was made of."""
         monitor = vars(self)["monitor"]
@@ -98,6 +104,7 @@ class EarlyStopping(Monitored, configured=True):
     best: float | None
     best_epoch: int | None
     stopped_epoch: int | None
+    waited: int
 
     def __init__(
         self,

@@ -24,6 +24,7 @@ class AdaGradOptimizer(IGradientDescent, configured=True):
 
     slots = ("square_sum",)
 
+    @arguments.also(learning_rate="learn_rate", clipvalue="clip_value", global_clipnorm="clip_norm")
     def __init__(
         self,
         learn_rate: float | Schedule = 0.01,
@@ -59,6 +60,7 @@ class RMSPropOptimizer(IGradientDescent, configured=True):
     [0.6838, 2.3162]
     """
 
+    @arguments.also(learning_rate="learn_rate", clipvalue="clip_value", global_clipnorm="clip_norm")
     def __init__(
         self,
         learn_rate: float | Schedule = 1e-3,
@@ -121,6 +123,7 @@ class AdaDeltaOptimizer(IGradientDescent, configured=True):
 
     slots = ("square", "step_square")
 
+    @arguments.also(learning_rate="learn_rate", clipvalue="clip_value", global_clipnorm="clip_norm")
     def __init__(
         self,
         learn_rate: float | Schedule = 1.0,

@@ -36,7 +36,7 @@ class ADAMOptimizer(IGradientDescent, configured=True):
     slots = ("momentum", "square")
     concurrent: ClassVar[bool] = True
 
-    @arguments.also(alpha="learn_rate")
+    @arguments.also(alpha="learn_rate", learning_rate="learn_rate", clipvalue="clip_value", global_clipnorm="clip_norm")
     def __init__(
         self,
         learn_rate: float | Schedule = 1e-3,
@@ -94,6 +94,7 @@ class ADAMWOptimizer(ADAMOptimizer):
     decoupled: ClassVar[bool] = True
     concurrent: ClassVar[bool] = True
 
+    @arguments.also(learning_rate="learn_rate", clipvalue="clip_value", global_clipnorm="clip_norm")
     def __init__(
         self,
         learn_rate: float | Schedule = 1e-3,
@@ -131,6 +132,7 @@ class LAMBOptimizer(ADAMOptimizer):
 
     decoupled: ClassVar[bool] = True
 
+    @arguments.also(learning_rate="learn_rate", clipvalue="clip_value", global_clipnorm="clip_norm")
     def __init__(
         self,
         learn_rate: float | Schedule = 1e-3,

@@ -115,6 +115,7 @@ class IGradientDescent(
     team: Team | None = None
     """Threads that are free, while a rule works on a long vector, and may take shares of it."""
 
+    @arguments.also(learning_rate="learn_rate", clipvalue="clip_value", global_clipnorm="clip_norm")
     def __init__(
         self,
         learn_rate: float | Schedule,
@@ -148,6 +149,15 @@ class IGradientDescent(
         self._schedule = value if isinstance(value, Schedule) else None
         if not isinstance(value, Schedule):
             self._learn_rate = arguments.number(self, "learn_rate", value, 0)
+
+    @property
+    def learning_rate(self) -> float:
+        """`learn_rate`, by Keras's name."""
+        return self.learn_rate
+
+    @learning_rate.setter
+    def learning_rate(self, value: float | Schedule) -> None:
+        self.learn_rate = value if isinstance(value, Schedule) else arguments.number(self, "learning_rate", value, 0)
 
     @property
     def schedule(self) -> Schedule | None:

@@ -26,6 +26,7 @@ class SGDOptimizer(IGradientDescent):
 
     concurrent: ClassVar[bool] = True
 
+    @arguments.also(learning_rate="learn_rate", clipvalue="clip_value", global_clipnorm="clip_norm")
     def __init__(
         self,
         learn_rate: float | Schedule = 0.01,
@@ -51,6 +52,7 @@ class GradientDecay(SGDOptimizer, configured=True):
     [0.95, 2.1]
     """
 
+    @arguments.also(learning_rate="learn_rate", clipvalue="clip_value", global_clipnorm="clip_norm")
     def __init__(
         self,
         learn_rate: float | Schedule = 0.01,
@@ -80,6 +82,7 @@ class MomentumOptimizer(IGradientDescent, configured=True):
     slots = ("velocity",)
     concurrent: ClassVar[bool] = True
 
+    @arguments.also(learning_rate="learn_rate", clipvalue="clip_value", global_clipnorm="clip_norm")
     def __init__(
         self,
         learn_rate: float | Schedule = 0.01,

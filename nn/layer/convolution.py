@@ -23,7 +23,7 @@ from nn.value.value import Value
 class ConvolutionLayer(Layer, ABC, configured=True):
     """activation(convolution of x with a kernel + bias). A subclass names the axes along which the kernel moves."""
 
-    @arguments.also(strides="stride")
+    @arguments.also(strides="stride", filters="kernel")
     def __init__(
         self,
         kernel: int,
@@ -128,7 +128,7 @@ class PoolingLayer(Layer, ABC, configured=True):
     what it adds never counts.
     """
 
-    @arguments.also(strides="stride")
+    @arguments.also(strides="stride", pool_size="size")
     def __init__(
         self,
         size: int | Sequence[int] = 2,

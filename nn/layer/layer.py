@@ -129,7 +129,9 @@ class Layer(
         try:
             if not self.built:
                 shapes = [value.shape for value in values]
+                self._made = False  # `build` is the second half of the constructor
                 self.build(shapes if self.several else shapes[0])
+                self._made = True
                 check_object(self)  # its variables may hide what `call` needs
                 self.built = True
             output = self.call(values if self.several else values[0])
@@ -166,6 +168,9 @@ class Layer(
 
     def argument(self, name: str) -> Any:
         return self.given_name or None if name == "name" else super().argument(name)
+
+    def _takes(self, name: str) -> bool:
+        return not self.built and name in vars(self)
 
     def describe(self) -> str:
         """Return class and name for messages."""

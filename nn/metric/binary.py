@@ -16,8 +16,9 @@ from nn.metric.metric import Metric, as_arrays, has_nan, truth_and_scores
 class BinaryCounts(Metric, configured=True):
     """Counts samples by what they are, positive or negative, and what they are taken for.
 
-    A score above `threshold` is taken for positive, one equal to it is not, as in Keras: 0.5 suits probabilities, 0 the scores
-    of a model that ends in logits. Predictions and labels as in `BinaryAccuracy`.
+    A score above `threshold` is taken for positive, one equal to it is not, as in Keras: 0.5 suits probabilities, which a model
+    that ends in scores hands over, too, beside `Binary_Cross_Entropy`; 0 suits the decisions of `Hinge`.
+    Predictions and labels as in `BinaryAccuracy`.
     """
 
     def __init__(self, threshold: float = 0.5, name: str | None = None) -> None:

@@ -44,6 +44,11 @@ class History:
         """Append the results of an epoch."""
         self.rows.append({"epoch": epoch, **results})
 
+    @property
+    def history(self) -> dict[str, list[float]]:
+        """Return all columns but `epoch` by name, as Keras's `history.history`; a copy."""
+        return {name: self[name] for name in self.columns() if name != "epoch"}
+
     def columns(self) -> list[str]:
         """Return the names of all columns in the order in which they first came up."""
         return list(dict.fromkeys(name for row in self.rows for name in row))

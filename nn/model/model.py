@@ -332,7 +332,7 @@ class Fragment(Model, configured=True):
 
 def _untrained(whole: Model) -> Model:
     made: Model = registry.construct(type(whole), registry.describe_arguments(whole), registry.custom_classes(whole))
-    made.seed, made.dtype = whole.seed, whole.dtype
+    vars(made).update(seed=whole.seed, dtype=whole.dtype)
     return made
 
 

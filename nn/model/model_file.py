@@ -7,6 +7,7 @@ tensors fit the structure. It also holds how far training has come: epochs, seed
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from nn import arguments, registry
 from nn.arrays import Array, as_dtype
 from nn.gradient_descent.interface import IGradientDescent
+from nn.loss.decisions import Binary_Cross_Entropy
 from nn.loss.loss import Loss
 from nn.metric.metric import Metric
 from nn.model.history import CallbackStates, History, State
@@ -119,7 +121,9 @@ def _rebuild(
     model = _structure(config, base, custom_objects)
     if config["loss"] is not None:
         loss = registry.build(config["loss"], Loss, custom_objects)
-        model.setup(loss, *(registry.build(metric, Metric, custom_objects) for metric in config["metrics"]))
+        model.setup(
+            loss, *(registry.build(_of_probabilities(metric, loss), Metric, custom_objects) for metric in config["metrics"])
+        )
     elif config["part"] is None:
         raise ValueError("has no 'loss', which only a part of a model may lack")
     state = {name: values.pop(name) for name in list(values) if name.startswith(_RULE)}
@@ -137,6 +141,16 @@ def _rebuild(
     return model
 
 
+def _of_probabilities(metric: Any, loss: Loss) -> Any:
+    """Return the description of a metric; in older files its threshold beside this loss is one of scores, often 0."""
+    config = metric.get("config") if isinstance(metric, dict) else None
+    threshold = config.get("threshold") if isinstance(config, dict) else None
+    if not isinstance(loss, Binary_Cross_Entropy) or not isinstance(threshold, (int, float)) or 0 < threshold < 1:
+        return metric
+    share = 1 / (1 + math.exp(-min(max(threshold, -30.0), 30.0)))
+    return {**metric, "config": {**metric["config"], "threshold": share}}
+
+
 def _structure(config: dict[str, Any], base: type[Any], custom_objects: Mapping[str, type[Any]]) -> TrainedNetwork:
     description = config["model"]
     if not isinstance(description, dict) or description.keys() != {"class", "config"}:
@@ -145,10 +159,10 @@ def _structure(config: dict[str, Any], base: type[Any], custom_objects: Mapping[
     if found is None:
         found = registry.find_class(description["class"], base, custom_objects)
     model: TrainedNetwork = registry.construct(found, description["config"], custom_objects)
-    model.seed = arguments.integer("model file", "seed", config["seed"], minimum=0)
+    seed = arguments.integer("model file", "seed", config["seed"], minimum=0)
     if not isinstance(config["dtype"], str):
         raise ValueError(f"'dtype' must be a text, got {str(config['dtype'])[:80]}")
-    model.dtype = as_dtype(config["dtype"])
+    vars(model).update(seed=seed, dtype=as_dtype(config["dtype"]))
     part = config["part"]
     if part is not None:
         if not isinstance(part, dict) or part.keys() != {"whole_shape", "begin", "end"}:
@@ -156,7 +170,7 @@ def _structure(config: dict[str, Any], base: type[Any], custom_objects: Mapping[
         if not all(name is None or isinstance(name, str) for name in (part["begin"], part["end"])):
             raise ValueError(f"'part' must name layers, got {str(part)[:80]}")
         model = model.part(part["whole_shape"], part["begin"], part["end"])
-    model.input_shape = None
+    vars(model)["input_shape"] = None
     return model
 
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 class Network(
     Configurable,
-    free=("summary", "plot"),
-    fixed=("input_shape", "seed", "dtype", "_graph", "_store"),
+    free=("summary", "plot", "trainable"),
+    fixed=("input_shape", "seed", "dtype", "_graph", "_store", "_trainable"),
     internal=("outline", "restore", "get_weights", "set_weights"),
     passes={"restore": (3,)},
 ):
@@ -41,6 +41,7 @@ class Network(
     dtype: np.dtype[Any]
     _graph: Graph | None
     _store: VariableStore | None
+    _trainable: bool
 
     def __init__(self, input_shape: Sequence[int | None] | None = None, *, seed: int = 0, dtype: DType = "float32") -> None:
         self.input_shape = None if input_shape is None else Placeholder(input_shape).shape
@@ -48,6 +49,7 @@ class Network(
         self.dtype = as_dtype(dtype)
         self._graph = None
         self._store = None
+        self._trainable = True
 
     @abstractmethod
     def call(self, x: Value) -> Value:
@@ -64,6 +66,26 @@ class Network(
         if self._graph is not None:
             return [variable for variable in self._graph.variables if variable.trainable]
         raise ValueError(self._missing())
+
+    @property
+    def trainable(self) -> bool:
+        """Whether training changes the variables of the model; may be set before `setup` only.
+
+        A frozen model has none that a rule changes; layers that were frozen by themselves stay so in a model that is not.
+        """
+        if self._store is None:
+            return self._trainable
+        return bool(self._store.variables)
+
+    @trainable.setter
+    def trainable(self, trainable: bool) -> None:
+        arguments.instance(self, "trainable", trainable, bool)
+        if self._store is not None:
+            raise ValueError(
+                f"{type(self).__name__} 'trainable' cannot be set after setup(): rule and exchange know its variables; set it "
+                "before, and move the weights by set_weights(get_weights())"
+            )
+        self._trainable = trainable
 
     @property
     def built(self) -> bool:
@@ -164,13 +186,18 @@ class Network(
     def _allocate(self, graph: Graph) -> None:
         """Take over a graph and give every variable its memory and its first value."""
         self._graph = graph
+        if not self._trainable:
+            freeze(graph, [variable.name for variable in graph.variables if variable.made_trainable])
         try:
             trained, fixed = divide(self, graph, self.trainable_variables())
             self._store = VariableStore(trained, fixed, self.dtype, self.seed)
         finally:
             if self._store is None:
                 self._graph = None
-        self.input_shape = graph.placeholder.shape
+        vars(self)["input_shape"] = graph.placeholder.shape
+
+    def _takes(self, name: str) -> bool:
+        return name == "seed" or (name in ("input_shape", "dtype") and self._store is None)
 
     def _check_constructed(self) -> None:
         """Raise TypeError where a subclass forgot the constructor of this class."""

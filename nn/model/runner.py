@@ -75,7 +75,11 @@ class Runner:
                 on_loss(value)
             loss.gradient(label, output, plan.output_gradient, weight)
             plan.backward(on_gradient, add)
-            return value, loss.prediction(output) if self._absorbed else output
+            return value, self._seen(loss, output)
+
+    def last_prediction(self, seen: Array) -> Array:
+        """Return the model's own output of the last step, given its prediction as metrics take it."""
+        return seen if self._absorbed or self._last is None else self._last.output
 
     def score(self, x: Array, label: Array, weight: Array | None = None) -> tuple[float, Array]:
         """Compute loss and prediction of one block outside training; the prediction is valid until the next run."""
@@ -83,7 +87,11 @@ class Runner:
             plan, loss = self._compile_scored("score", x.shape)
             output = plan.forward(x, INFERENCE)
             value = loss.value(label, output, weight)
-            return value, loss.prediction(output) if self._absorbed else output
+            return value, self._seen(loss, output)
+
+    def _seen(self, loss: Loss, output: Array) -> Array:
+        """Return the prediction as metrics take it: probabilities, where the loss makes them of scores."""
+        return output if loss.absorbs is None else loss.prediction(output)
 
     def predict(self, x: Array) -> Array:
         """Compute the model's output, an array of its own. Several threads may predict; they take turns."""

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 
 from nn import arguments
+from nn.activation.sigmoids import Softmax
 from nn.arrays import BATCH, Array, DType, as_array
 from nn.data import DataFeeder
+from nn.loss.decisions import Binary_Cross_Entropy
 from nn.loss.loss import Loss
 from nn.metric.metric import Metric
 from nn.model.batches import (
@@ -86,9 +88,13 @@ class ScoredNetwork(
         names = ["Loss", *(metric.name for metric in found)]
         if len(set(names)) < len(names):
             raise ValueError(f"setup() 'metrics' must have different names, got {', '.join(names)}")
+        for metric in found:
+            _check_threshold(metric, chosen)
         self._loss, self.metrics = chosen, found
         self._runner = None
-        if self.input_shape is not None and not self.built:
+        if self.built:
+            _check_end(self.graph)
+        elif self.input_shape is not None:
             self._allocate(trace(self, self.input_shape))
 
     def compute_gradients(
@@ -107,7 +113,8 @@ class ScoredNetwork(
         The prediction is valid until the next run of the model.
         """
         batch = self.prepare(x, label, sample_weight)
-        return self.runner.step(batch.x, batch.label, on_gradient, self.key_or_next(key), batch.weight)
+        loss, seen = self.runner.step(batch.x, batch.label, on_gradient, self.key_or_next(key), batch.weight)
+        return loss, self.runner.last_prediction(seen)
 
     def key_or_next(self, key: tuple[int, ...] | None) -> tuple[int, ...]:
         """Return the key, or where there is none the next of the model's own."""
@@ -200,6 +207,7 @@ class ScoredNetwork(
         return self.runner.predict(x)
 
     def _allocate(self, graph: Graph) -> None:
+        _check_end(graph)
         super()._allocate(graph)
         self._runner = None
 
@@ -213,8 +221,27 @@ class ScoredNetwork(
         return super()._missing()
 
 
+def _check_end(graph: Graph) -> None:
+    """Refuse a softmax of one unit, which is 1 whatever comes in, so that no loss can train it."""
+    if isinstance(graph.output.operation, Softmax) and graph.output.shape[-1] == 1:
+        raise ValueError(
+            "the model ends in Softmax of one output, which is always 1, so it cannot learn; for yes or no take Dense(1, "
+            "'sigmoid') with Binary_Cross_Entropy, for classes one output each"
+        )
+
+
+def _check_threshold(metric: Metric, loss: Loss) -> None:
+    """Refuse a threshold for scores where the metric gets the probabilities that the loss makes of them."""
+    threshold = getattr(metric, "threshold", 0.5)
+    if isinstance(loss, Binary_Cross_Entropy) and not 0 < threshold < 1:
+        raise ValueError(
+            f"{type(metric).__name__} 'threshold' must be a probability, > 0 and < 1, as metrics beside {type(loss).__name__} "
+            f"get probabilities of models that end in scores, too, got {threshold:g}; a score of 0 is a probability of 0.5"
+        )
+
+
 def _metric(given: object, loss: Loss) -> Metric:
-    if given == "accuracy" and type(loss).__name__ == "Binary_Cross_Entropy":
+    if given == "accuracy" and isinstance(loss, Binary_Cross_Entropy):
         given = "binary_accuracy"
     if isinstance(given, (list, tuple)):
         raise TypeError(

@@ -40,16 +40,21 @@ class SequentialModel(Model, configured=True):
                 "these are the second argument: write SequentialModel(layers=[...])"
             )
         super().__init__(input_shape, seed=seed, dtype=dtype)
-        self.layers: list[Layer] = []
+        self._layers: list[Layer] = []
         for layer in layers:
             self.add(layer)
+
+    @property
+    def layers(self) -> list[Layer] | tuple[Layer, ...]:
+        """The layers: before `setup` a list, which may be changed, afterwards a tuple, as the model is what was built."""
+        return tuple(self._layers) if self.built else self._layers
 
     def add(self, layer: Layer) -> None:
         """Append a layer; raise ValueError once `setup` has built the model."""
         arguments.instance("SequentialModel.add()", "layer", layer, Layer)
         if self.built:
             raise ValueError(f"the model is set up, so {layer.describe()} cannot be added; add layers before setup()")
-        self.layers.append(layer)
+        self._layers.append(layer)
 
     def call(self, x: Value) -> Value:
         if not self.layers:
@@ -82,7 +87,7 @@ class DNN(Model, configured=True):
         dtype: DType = "float32",
     ) -> None:
         super().__init__(input_shape, seed=seed, dtype=dtype)
-        self.units = list(arguments.shape(self, "units", units))
+        self.units = arguments.shape(self, "units", units)
         self.classes = arguments.integer(self, "classes", classes, minimum=1)
         self.activation: Activation = chosen(self, "activation", activation, Tanh())
 

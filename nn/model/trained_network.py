@@ -44,6 +44,8 @@ class TrainedNetwork(
         self.rule = None
         self.callback_states = CallbackStates()
         self._optimizer = None
+        self._rated: IGradientDescent | None = None
+        self._first_rate: Any = 0.0
         self._history = History()
 
     @property
@@ -84,6 +86,8 @@ class TrainedNetwork(
     def adopt(self, op_type: type[IOptimizer], rule: IGradientDescent | None, optimizer: IOptimizer | None = None) -> None:
         """Train with this very rule, state included, by an optimizer of this type: `optimizer`, where there is one already."""
         self.op_type, self.rule, self._optimizer = op_type, rule, optimizer
+        if rule is not None and rule is not self._rated:
+            self._rated, self._first_rate = rule, rule.argument("learn_rate")
 
     def apply_gradients(self) -> None:
         """Update parameters and buffers once, by what `compute_gradients` wrote into the store.
@@ -122,9 +126,11 @@ class TrainedNetwork(
         return self._history
 
     def clear(self) -> None:
-        """Go back to the untrained model: first weights drawn anew from the seed, no history, fresh rule state."""
+        """Go back to the untrained model: first weights drawn anew from the seed, no history, fresh rule state,
+        and the learning rate that `compile` was given, whatever callbacks have set since."""
         self.store.initialize(self.seed)
         if self.rule is not None:
             self.rule.load_state_dict({"step": 0})
+            self.rule.learn_rate = self._first_rate
         self._history, self.epochs_trained, self.callback_states = History(), 0, CallbackStates()
         self.keyless_calls = 0

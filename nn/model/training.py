@@ -13,6 +13,8 @@ import numpy as np
 
 from nn.arrays import Array
 from nn.callback.callback import Callback
+from nn.callback.monitor import Monitored
+from nn.extension import is_ours
 from nn.metric.metric import Metric
 from nn.model.batches import Batch, Source, all_finite, first_bad_sample
 from nn.model.history import in_notebook
@@ -47,6 +49,12 @@ class Training:
         model, results = self._model, dict[str, float]()
         last = model.epochs_trained + epochs
         finite = "fit() 'validation_data'" if self._stop_on_nan else None
+        names = ["Loss", *(metric.name for metric in self._metrics)]
+        names += [f"val_{name}" for name in names] if validation is not None else []
+        for callback in self._callbacks if all(is_ours(type(each)) for each in self._callbacks) else ():
+            # a user's callback may add results of its own
+            if isinstance(callback, Monitored):
+                callback.check_results(names)
         for callback in self._callbacks:
             callback.on_train_begin()
         for number in range(epochs):

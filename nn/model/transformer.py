@@ -36,6 +36,8 @@ class Transformer(Model, configured=True):
     (-1, 64, 96)
     """
 
+    positions: Variable
+
     def __init__(
         self,
         vocabulary: int,

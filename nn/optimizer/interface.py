@@ -9,9 +9,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
+from nn import arguments
 from nn.arrays import Array
 from nn.extension import Extension, HiddenName
 from nn.gradient_descent.interface import IGradientDescent
+from nn.gradient_descent.schedule import Schedule
 from nn.value.store import VariableStore
 from nn.value.value import Variable
 
@@ -47,6 +49,15 @@ class IOptimizer(metaclass=Extension, fixed=("rule", "store", "exchange")):
         self.store = store
         self.exchange = exchange
         rule.partition([variable.value.size for variable in store.variables])
+
+    @property
+    def learning_rate(self) -> float:
+        """The learning rate of the rule, which may be set at any time."""
+        return self.rule.learn_rate
+
+    @learning_rate.setter
+    def learning_rate(self, value: float | Schedule) -> None:
+        self.rule.learn_rate = value if isinstance(value, Schedule) else arguments.number(self, "learning_rate", value, 0)
 
     @classmethod
     def admit(cls, rule: IGradientDescent) -> None:

@@ -154,6 +154,8 @@ class ServerOpt(MergeRule):
 
     updates: ClassVar[bool] = True
 
+    descends: bool
+
     def __init__(self, rule: IGradientDescent, merge: MergeRule | None = None) -> None:
         self.rule = self._rule = arguments.instance(self, "rule", rule, IGradientDescent)
         self.merge: MergeRule = WeightedMean() if merge is None else arguments.instance(self, "merge", merge, MergeRule)
