@@ -20,7 +20,6 @@ from nn.arrays import Array, Shape, as_array, empty
 from nn.data import DataFeeder
 from nn.random import keyed
 
-
 _LOG = logging.getLogger(__name__)
 
 

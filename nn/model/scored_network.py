@@ -231,8 +231,8 @@ class ScoredNetwork(
         """Take the accuracy of two classes for the word, where the graph, now known, has one output."""
         for place, word in enumerate(self._words):
             if word == "accuracy" and graph.output.shape[-1:] == (1,) and type(self.metrics[place]) is CategoricalAccuracy:
-                self.metrics[place] = BinaryAccuracy()
-                self.metrics[place].look_at(decisions=isinstance(self._loss, Hinge), each=True)
+                self.metrics[place] = accuracy = BinaryAccuracy()
+                accuracy.look_at(decisions=isinstance(self._loss, Hinge), each=True)
 
     def _check_ending(self, graph: Graph, loss: Loss) -> None:
         """Refuse a last activation with which the loss cannot train; of a file, which works as it did, say so only."""
