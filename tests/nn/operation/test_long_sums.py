@@ -26,16 +26,16 @@ def test_mean_over_millions_of_positions(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("size", [1, 3])
 def test_bias_gradient_of_millions_of_positions(size: int) -> None:
-    """The loss is the mean of the outputs times weights, which do not cancel and which no sum before has rounded."""
+    """Gradients of both signs, which nearly cancel, so that what is lost on the way shows in the sum."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((2, 1024, 1024, 1), np.float32)
-    y = rng.random((2, 1024, 1024, 2), np.float32)
+    y = rng.standard_normal((2, 1024, 1024, 2), np.float32)
     layers: list[Layer] = [Conv2D(2, size, padding="same")] if size > 1 else [Dense(2)]
     model = nn.model.SequentialModel([-1, 1024, 1024, 1], layers)
     model.setup("mse")
     _, prediction = model.compute_gradients(x, y)
     wanted = 2 * (prediction.astype(np.float64) - y).mean(axis=(0, 1, 2)) / 2
-    assert relative(model.store.gradients[-2:], wanted) < 1e-5
+    assert relative(model.store.gradients[-2:], wanted) < 5e-6
 
 
 def test_rows_that_do_not_divide_into_parts_are_all_counted() -> None:
