@@ -20,8 +20,9 @@ ActivationName: TypeAlias = Literal[
 ]
 InitializerName: TypeAlias = Literal["glorot_uniform", "he_uniform", "orthogonal", "uniform", "zeros"]
 LossName: TypeAlias = Literal[
-    "binary_crossentropy", "categorical_crossentropy", "crossentropy", "crossentropy_with_softmax", "hinge", "huber", "mae",
-    "mean_absolute_error", "mean_squared_error", "mse", "sparse_categorical_crossentropy",
+    "binary_crossentropy", "binary_crossentropy_with_sigmoid", "categorical_crossentropy", "crossentropy",
+    "crossentropy_with_softmax", "hinge", "huber", "mae", "mean_absolute_error", "mean_squared_error", "mse",
+    "sparse_categorical_crossentropy",
 ]  # fmt: skip
 MetricName: TypeAlias = Literal[
     "accuracy", "auc", "balanced_accuracy", "binary_accuracy", "categorical_accuracy", "eer", "f1", "false_negative",
@@ -46,7 +47,8 @@ _WORDS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "zeros": "Zeros",
         },
         "nn.loss": {
-            "binary_crossentropy": "Binary_Cross_Entropy", "categorical_crossentropy": "Cross_Entropy",
+            "binary_crossentropy": "Binary_Cross_Entropy_Of_Probabilities",
+            "binary_crossentropy_with_sigmoid": "Binary_Cross_Entropy", "categorical_crossentropy": "Cross_Entropy",
             "crossentropy": "Cross_Entropy", "crossentropy_with_softmax": "Cross_Entropy_With_Softmax", "hinge": "Hinge",
             "huber": "HuberLoss", "mae": "MAELoss", "mean_absolute_error": "MAELoss", "mean_squared_error": "MSELoss",
             "mse": "MSELoss", "sparse_categorical_crossentropy": "Cross_Entropy",

@@ -59,10 +59,10 @@ class Cross_Entropy(Loss):
             np.add(label.reshape(-1), self._starts, out=self._places)
             # mode: 'raise' would go through a buffer
             output.reshape(-1).take(self._places, out=chosen.reshape(-1), mode="clip")
-            _log(chosen, self._bound, clipped, tangent, logarithm)
+            tangent_log(chosen, self._bound, clipped, tangent, logarithm)
         else:
             logarithm = self._logarithm
-            _log(output, self._bound, self._clipped, self._tangent, logarithm)
+            tangent_log(output, self._bound, self._clipped, self._tangent, logarithm)
             np.multiply(logarithm, label, out=logarithm)
         np.add.reduce(logarithm.reshape(len(output), -1), axis=1, out=self._losses)
         return np.divide(self._losses, -self._positions, out=self._losses)
@@ -91,7 +91,7 @@ class Cross_Entropy(Loss):
             )
 
 
-def _log(p: Array, bound: float, clipped: Array, tangent: Array, out: Array) -> None:
+def tangent_log(p: Array, bound: float, clipped: Array, tangent: Array, out: Array) -> None:
     """Write max(p, bound), what the tangent adds below the bound, and the sum of that and log(max(p, bound))."""
     np.maximum(p, bound, out=clipped)
     np.subtract(p, clipped, out=tangent)

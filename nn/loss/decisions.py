@@ -9,11 +9,23 @@ import numpy as np
 
 from nn.activation.sigmoids import Sigmoid
 from nn.arrays import Array, Shape
+from nn.loss.cross_entropy import tangent_log
 from nn.loss.loss import Loss, classes, targets
 from nn.operation.operation import Operation
 
 
-class Binary_Cross_Entropy(Loss):
+class BinaryLoss(Loss):
+    """A loss of outputs of which each is a decision of its own, with labels in 0..1."""
+
+    def prepare(self, label: Array, shape: Shape, dtype: np.dtype[Any]) -> Array:
+        numbers = targets(self, label, shape, dtype)
+        low, high = numbers.min(), numbers.max()
+        if low < 0 or high > 1:
+            raise ValueError(f"{type(self).__name__} labels must lie in 0..1, got {low:g}..{high:g}")
+        return numbers
+
+
+class Binary_Cross_Entropy(BinaryLoss):
     """Mean over the batch and all outputs of -y log s(z) - (1 - y) log(1 - s(z)), with z the scores, s the logistic function.
 
     Computed as max(z, 0) - y z + log(1 + exp(-|z|)), which never overflows; an infinite score costs nothing where it is right,
@@ -22,8 +34,9 @@ class Binary_Cross_Entropy(Loss):
 
     The logistic function belongs to the loss. A model may end in the scores (a `Dense(1)` without activation), whose
     predictions then are scores; or in `Sigmoid`, whose predictions are probabilities: it is not computed twice, the loss takes
-    what stands before it. In both cases its gradient for the scores is (s(z) - y) / (number of elements). A model that makes
-    probabilities in another way, such as `1 / (1 + nn.function.exp(-z))`, must not end in them: they would count as scores.
+    what stands before it, also where a `Reshape` or `Flatten` follows. In both cases its gradient for the scores is
+    (s(z) - y) / (number of elements). A model that makes probabilities in another way, such as `1 / (1 + nn.function.exp(-z))`,
+    takes `Binary_Cross_Entropy_Of_Probabilities`. Its word is "binary_crossentropy_with_sigmoid".
     Raises ValueError for labels that are out of range or of another shape.
 
     >>> loss, output = nn.loss.Binary_Cross_Entropy(), np.array([[0.0], [0.0]])
@@ -33,13 +46,6 @@ class Binary_Cross_Entropy(Loss):
     """
 
     absorbs: ClassVar[type[Operation] | None] = Sigmoid
-
-    def prepare(self, label: Array, shape: Shape, dtype: np.dtype[Any]) -> Array:
-        numbers = targets(self, label, shape, dtype)
-        low, high = numbers.min(), numbers.max()
-        if low < 0 or high > 1:
-            raise ValueError(f"{type(self).__name__} labels must lie in 0..1, got {low:g}..{high:g}")
-        return numbers
 
     def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
         super().allocate(shape, dtype)
@@ -82,6 +88,83 @@ def _costs(z: Array, label: Array) -> Array:
     with np.errstate(invalid="ignore"):
         above, below = (1 - label) * np.maximum(z, 0), label * np.maximum(-z, 0)
     return np.where(label == 1, 0, above) + np.where(label == 0, 0, below)
+
+
+class Binary_Cross_Entropy_Of_Probabilities(BinaryLoss):
+    """Mean over the batch and all outputs of -y log p - (1 - y) log(1 - p), with p the probabilities that the model gives.
+
+    Its word is "binary_crossentropy", as in Keras. Labels as in `Binary_Cross_Entropy`, whose value and gradient it has, exact
+    for every score, where the model ends in `Sigmoid` or in a `Reshape` or `Flatten` of it. Of other probabilities, such as the
+    mean of two, the logarithm is that of max(p, e) with e the machine epsilon of the type, plus (p - e) / e below e, its
+    tangent there, so that a sure mistake costs much, but not infinitely much; the derivative belongs to the value everywhere.
+    Raises ValueError for labels that are out of range or of another shape, and for outputs that are no probabilities: the
+    first batch of each size shows whether all lie in 0..1.
+
+    A class derived from it computes what it defines of the probabilities themselves, also behind a `Sigmoid`.
+
+    >>> loss, output = nn.loss.Binary_Cross_Entropy_Of_Probabilities(), np.array([[0.5], [0.75]])
+    >>> loss.allocate(output.shape, output.dtype)
+    >>> round(loss.value(np.array([[0.0], [1.0]]), output), 4)
+    0.4904
+    """
+
+    absorbs: ClassVar[type[Operation] | None] = Sigmoid
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "absorbs" not in vars(cls):
+            cls.absorbs = None
+
+    def of_scores(self) -> Loss:
+        """Return the loss that computes the same of what stands before an absorbed `Sigmoid`."""
+        return Binary_Cross_Entropy()
+
+    def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
+        super().allocate(shape, dtype)
+        self._outputs = math.prod(shape[1:])
+        self._bound = float(np.finfo(dtype).eps)
+        self._rest, self._clipped, self._of_rest, self._tangent, self._logarithm, self._costs = np.empty((6, *shape), dtype)
+        self._losses = np.empty(shape[0], dtype)
+        self._checked = False
+
+    def each(self, label: Array, output: Array) -> Array:
+        if not self._checked:
+            self._check(output)
+            self._checked = True
+        rest, costs, logarithm = self._rest, self._costs, self._logarithm
+        np.subtract(1, output, out=rest)
+        tangent_log(rest, self._bound, self._of_rest, self._tangent, logarithm)
+        np.subtract(1, label, out=costs)
+        np.multiply(costs, logarithm, out=costs)
+        tangent_log(output, self._bound, self._clipped, self._tangent, logarithm)
+        np.multiply(label, logarithm, out=logarithm)
+        np.add(costs, logarithm, out=costs)
+        np.add.reduce(costs.reshape(len(costs), -1), axis=1, out=self._losses)
+        return np.divide(self._losses, -self._outputs, out=self._losses)
+
+    def derive(self, label: Array, output: Array, share: float | Array, out: Array) -> None:
+        share /= self._outputs
+        np.subtract(1, label, out=self._rest)
+        np.divide(self._rest, self._of_rest, out=self._rest)
+        np.divide(label, self._clipped, out=out)
+        np.subtract(self._rest, out, out=out)
+        np.multiply(out, share, out=out)
+
+    def prediction(self, output: Array) -> Array:
+        return output
+
+    def _check(self, output: Array) -> None:
+        """Raise ValueError for numbers that are no probabilities; NaN is not what this looks for."""
+        low, high = output.min(), output.max()
+        if low < -ROUNDING or high > 1 + ROUNDING:
+            raise ValueError(
+                f"{type(self).__name__} takes probabilities in 0..1, as Sigmoid gives them, got outputs in {low:g}..{high:g}; "
+                "for scores take Binary_Cross_Entropy, the word 'binary_crossentropy_with_sigmoid'"
+            )
+
+
+ROUNDING = 1e-3
+"""How far outside of 0..1 an output may lie that still is a probability, computed with roundings."""
 
 
 class Hinge(Loss):

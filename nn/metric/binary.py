@@ -10,19 +10,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nn.metric.metric import Metric, as_arrays, has_nan, truth_and_scores
+from nn.metric.metric import Metric, TwoClassMetric, has_nan
 
 
-class BinaryCounts(Metric, configured=True):
-    """Counts samples by what they are, positive or negative, and what they are taken for.
+class BinaryCounts(TwoClassMetric, configured=True):
+    """Counts of samples by what they are, positive or negative, and what they are taken for.
 
-    A score above `threshold` is taken for positive, one equal to it is not, as in Keras: 0.5 suits probabilities, which a model
-    that ends in scores hands over, too, beside `Binary_Cross_Entropy`; 0 suits the decisions of `Hinge`.
-    Predictions and labels as in `BinaryAccuracy`.
+    A score above `threshold` is taken for positive, one equal to it is not, as in Keras. Without one that is 0.5, of
+    probabilities, which a model that ends in scores hands over, too, beside `Binary_Cross_Entropy`; beside `Hinge` it is 0, as
+    the sign of its scores is the decision. Predictions and labels as in `BinaryAccuracy`.
+
+    Args:
+        threshold: None for that of the loss.
+        name: the key in the results.
     """
 
-    def __init__(self, threshold: float = 0.5, name: str | None = None) -> None:
-        self.threshold = _finite(self, threshold)
+    def __init__(self, threshold: float | None = None, name: str | None = None) -> None:
+        self.threshold = None if threshold is None else _finite(self, threshold)
         super().__init__(name)
 
     def reset(self) -> None:
@@ -30,9 +34,8 @@ class BinaryCounts(Metric, configured=True):
         self._taken, self._positives, self._samples = 0, 0, 0
 
     def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
-        label, prediction = as_arrays(self, label, prediction)
-        truth, score = truth_and_scores(self, label, prediction)
-        taken = score > self.threshold
+        truth, score = self.truth_and_scores(label, prediction)
+        taken = score > (self._boundary if self.threshold is None else self.threshold)
         # every value depends on this count, so that NaN reaches all of them
         self._hits += math.nan if has_nan(score) else int(np.count_nonzero(taken & truth))
         self._taken += int(np.count_nonzero(taken))
@@ -73,7 +76,9 @@ class BinaryAccuracy(BinaryCounts):
 
     A score above `threshold` is taken for positive. Predictions are scores (batch,) or (batch, 1), such as probabilities, with
     labels 0 and 1 (or -1 and 1) of either shape; or rows of two probabilities (batch, 2), of which the second is the score,
-    with labels 0 and 1 or one-hot rows (batch, 2). `update` raises ValueError for anything else.
+    with labels 0 and 1 or one-hot rows (batch, 2). Of a model with several labels, outputs (batch, k) and labels of that shape,
+    each output counts as a sample, as in Keras; so do two beside a binary cross-entropy. `update` raises ValueError for
+    anything else.
 
     >>> metric = nn.metric.BinaryAccuracy()
     >>> metric.update([1, 0, 1, 1], [0.9, 0.6, 0.8, 0.3])

@@ -179,33 +179,62 @@ def _classes(owner: object, classes: int) -> str:
 _ROUNDING = 1e-3
 
 
-def truth_and_scores(owner: object, label: Array, prediction: Array) -> tuple[Array, Array]:
-    """Return which samples are positive, bool (batch,), and the score of each, (batch,): the larger, the more positive.
+class TwoClassMetric(Metric):
+    """A metric of two classes, positive and negative, of each sample or, of models with several labels, of each output.
 
     Predictions (batch,) or (batch, 1) are scores, such as probabilities of being positive; labels of either shape hold 1 for
     positive and 0 for negative, or -1 as `Hinge` takes it. Predictions (batch, 2) are the probabilities of class 0 and 1, as
     `Softmax` gives them, of which the second is the score; labels are class numbers as above, or one-hot rows (batch, 2).
-    Raises ValueError for anything else.
+    Predictions of any other shape (batch, ...) with labels of that shape are decisions, each of its own, and all are counted
+    alike, as in Keras. So are rows of two beside a loss of decisions, of which `setup` tells the metric.
     """
-    name, shape = type(owner).__name__, prediction.shape
-    samples = shape[0] if shape else 0
-    if shape not in ((samples,), (samples, 1), (samples, 2)) or prediction.dtype.kind not in "iufb":
-        raise ValueError(
-            f"{name} takes numbers (batch,) or (batch, 1), or probabilities (batch, 2), as predictions, "
-            f"got {prediction.dtype} of shape {shape}"
-        )
-    two_classes = shape == (samples, 2)
-    one_hot_rows = two_classes and label.shape == shape
-    if not one_hot_rows and label.shape not in ((samples,), (samples, 1)):
-        one_hot = f" or {shape}" if two_classes else ""
-        raise ValueError(f"{name} takes labels of shape ({samples},), ({samples}, 1){one_hot}, got {label.shape}")
-    if label.dtype.kind not in "iufb":
-        raise ValueError(f"{name} labels must be numbers, got {label.dtype}")
-    truth = _one_hot(name, label) if one_hot_rows else _positive(name, label.reshape(samples))
-    return truth, _second(name, prediction) if two_classes else prediction.reshape(samples)
+
+    _boundary: float = 0.5
+    """What a score must exceed to be taken for positive, where no threshold is given."""
+    _each: bool = False
+    """Whether each output is a decision of its own, also where there are two."""
+
+    def look_at(self, *, decisions: bool, each: bool) -> None:
+        """Take in what the model's loss makes of its outputs.
+
+        Args:
+            decisions: the outputs are scores whose sign is the decision, those of two classes included; else probabilities.
+            each: every output is a decision of its own where labels have the shape of the outputs.
+        """
+        self._boundary, self._each = 0.0 if decisions else 0.5, each
+
+    def truth_and_scores(self, label: ArrayLike, prediction: ArrayLike) -> tuple[Array, Array]:
+        """Return which samples or outputs are positive, bool (n,), and the score of each, (n,): the larger, the more positive.
+
+        Raises ValueError for other shapes, and for labels that are neither 0 nor 1 (or -1 and 1).
+        """
+        label, prediction = as_arrays(self, label, prediction)
+        name, shape = type(self).__name__, prediction.shape
+        samples = shape[0] if shape else 0
+        two_classes = shape == (samples, 2)
+        each = bool(shape) and label.shape == shape and (self._each or not two_classes)
+        if prediction.dtype.kind not in "iufb" or not (each or shape in ((samples,), (samples, 1), (samples, 2))):
+            raise ValueError(
+                f"{name} takes numbers (batch,) or (batch, 1), probabilities (batch, 2), or numbers of the labels' shape, "
+                f"as predictions, got {prediction.dtype} of shape {shape}"
+            )
+        if each:
+            return _positive(name, label.reshape(-1)), prediction.reshape(-1)
+        one_hot_rows = two_classes and label.shape == shape
+        if not one_hot_rows and label.shape not in ((samples,), (samples, 1)):
+            one_hot = f" or {shape}" if two_classes else ""
+            raise ValueError(f"{name} takes labels of shape ({samples},), ({samples}, 1){one_hot}, got {label.shape}")
+        truth = _one_hot(name, label) if one_hot_rows else _positive(name, label.reshape(samples))
+        if not two_classes:
+            return truth, prediction.reshape(samples)
+        if self._boundary == 0:
+            return truth, np.subtract(prediction[:, 1], prediction[:, 0])
+        return truth, _second(name, prediction)
 
 
 def _positive(name: str, label: Array) -> Array:
+    if label.dtype.kind not in "iufb":
+        raise ValueError(f"{name} labels must be numbers, got {label.dtype}")
     truth = label == 1
     wrong = ~(truth | (label == 0) | (label == -1))
     if wrong.any():
@@ -214,6 +243,8 @@ def _positive(name: str, label: Array) -> Array:
 
 
 def _one_hot(name: str, label: Array) -> Array:
+    if label.dtype.kind not in "iufb":
+        raise ValueError(f"{name} labels must be numbers, got {label.dtype}")
     truth = label[:, 1] == 1
     wrong = (label[:, 0] != ~truth) | (label[:, 1] != truth)
     if wrong.any():

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nn.arrays import Array
-from nn.metric.metric import Metric, as_arrays, has_nan, truth_and_scores
+from nn.metric.metric import Metric, TwoClassMetric, has_nan
 
 
-class Ranking(Metric):
+class Ranking(TwoClassMetric):
     """Keeps the scores of positive and negative samples, one number per sample, for a value that depends on their order.
 
     Predictions and labels as in `BinaryAccuracy`, where any scores will do, not only probabilities. The value is NaN where
@@ -25,8 +25,7 @@ class Ranking(Metric):
 
     def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
         """Keep the scores of one batch; raise ValueError for wrong shapes and labels."""
-        label, prediction = as_arrays(self, label, prediction)
-        truth, score = truth_and_scores(self, label, prediction)
+        truth, score = self.truth_and_scores(label, prediction)
         if has_nan(score):
             self._nan = True
         else:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,6 +19,8 @@ from nn import arguments
 from nn.arrays import Array, Shape, as_array, empty
 from nn.data import DataFeeder
 from nn.random import keyed
+
+_LOG = logging.getLogger(__name__)
 
 
 class Batch(NamedTuple):
@@ -181,7 +184,7 @@ class StreamSource(Source):
                 f"got {type(data).__name__}"
             )
         self._data, self._prepare, self._name = data, prepare, name
-        self._seed, self._limit = seed, steps
+        self._seed, self._limit, self._told = seed, steps, False
         self.steps = steps if steps is not None else length_hint(data) or None
         self.samples = data.samples if isinstance(data, DataFeeder) and steps is None else None
 
@@ -200,13 +203,19 @@ class StreamSource(Source):
         self._prepare(*self.first(epoch))
 
     def deal(self, epoch: int) -> Iterator[Batch]:
-        """Yield the batches of an epoch; raise ValueError where there is none."""
-        nothing = True
+        """Yield the batches of an epoch; raise ValueError where there is none, warn once where there are fewer than `steps`."""
+        dealt = 0
         for batch in islice(self._open(epoch), self._limit):
-            nothing = False
+            dealt += 1
             yield self._prepare(*self._parts(batch))
-        if nothing:
+        if not dealt:
             raise self._empty()
+        if self._limit is not None and dealt < self._limit and not self._told:
+            self._told = True
+            _LOG.warning(
+                "%s ended after %d of the %d batches of 'steps_per_epoch': epoch %d is as short as that. Give fewer steps, "
+                "or an iterator that goes on.", self._name, dealt, self._limit, epoch + 1,
+            )  # fmt: skip
 
     def _open(self, epoch: int) -> Iterator[Any]:
         return self._data.deal(epoch, self._seed) if isinstance(self._data, DataFeeder) else iter(self._data)

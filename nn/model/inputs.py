@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nn.activation.sigmoids import Sigmoid, Softmax
+from nn.activation.sigmoids import Softmax
 from nn.arrays import Array
 from nn.loss.cross_entropy import Cross_Entropy_With_Softmax
+from nn.loss.decisions import Binary_Cross_Entropy, BinaryLoss
+from nn.model.ending import gives_probabilities
 from nn.model.scored_network import ScoredNetwork
 
 if TYPE_CHECKING:
@@ -148,7 +150,8 @@ def answers(model: Planned, x: Any, unknown: Unknown | None = None) -> Answers:
         chances = probabilities(model, output) if scores else None
         return _of_classes(name, names, output.argmax(axis=1), chances, output.shape[1])
     if classifies and output.ndim == 2 and output.shape[1] == 1 and _is_binary(model):
-        chance = output if isinstance(model.graph.output.operation, Sigmoid) else 1 / (1 + np.exp(-output))
+        scores = isinstance(model.loss, Binary_Cross_Entropy) and not gives_probabilities(model.graph)
+        chance = 1 / (1 + np.exp(-output)) if scores else output
         chances = np.concatenate([1 - chance, chance], axis=1)
         return _of_classes(name, names, (chance[:, 0] > 0.5).astype(np.intp), chances, 2)
     values = output if plan is None else plan.restore(output)
@@ -162,4 +165,4 @@ def _of_classes(name: str, names: Sequence[str] | None, places: Array, chances: 
 
 
 def _is_binary(model: ScoredNetwork) -> bool:
-    return type(model.loss).__name__ == "Binary_Cross_Entropy" or isinstance(model.graph.output.operation, Sigmoid)
+    return isinstance(model.loss, BinaryLoss) or gives_probabilities(model.graph)

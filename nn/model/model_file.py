@@ -119,6 +119,7 @@ def _rebuild(
     config: dict[str, Any], values: dict[str, Array], base: type[Any], custom_objects: Mapping[str, type[Any]]
 ) -> TrainedNetwork:
     model = _structure(config, base, custom_objects)
+    vars(model)["_from_file"] = True
     if config["loss"] is not None:
         loss = registry.build(config["loss"], Loss, custom_objects)
         model.setup(
@@ -130,6 +131,7 @@ def _rebuild(
     take_progress(model, config, values)
     shape = arguments.shape("model file", "input_shape", config["input_shape"], unknown=1)
     model.restore(shape, values, config[_FROZEN])
+    vars(model)["_from_file"] = False
     if _INPUTS in config:
         from nn.dataset.plan.plan import Plan  # noqa: PLC0415 - for a model that has one
 

@@ -8,16 +8,16 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from nn.activation.activation import Linear
 from nn.arrays import Array, Shape
 from nn.extension import check_object
 from nn.loss.loss import Loss
+from nn.model.ending import absorb
 from nn.operation.operation import Mode
 from nn.plan.layout import Whole
 from nn.plan.plan import OnGradient, Plan
 from nn.threads import Team, blas_threads
 from nn.value.graph import Graph
-from nn.value.value import Node, Variable
+from nn.value.value import Variable
 
 CACHED_PLANS = 8
 INFERENCE = Mode()
@@ -41,11 +41,9 @@ class Runner:
     def __init__(self, graph: Graph, loss: Loss | None, dtype: np.dtype[Any], whole: Whole | None = None) -> None:
         self.loss = loss
         self._graph, self._dtype, self._whole = graph, dtype, whole
-        self._absorbed = loss is not None and loss.absorbs is not None and isinstance(graph.output.operation, loss.absorbs)
-        self._scored = graph
-        if self._absorbed:
-            (source,) = graph.output.inputs
-            self._scored = Graph(graph.placeholder, source if isinstance(source, Node) else source.apply(Linear()))
+        absorbed = None if loss is None else absorb(graph, loss)
+        self._absorbed = absorbed is not None
+        self._scored, self._taken = (graph, loss) if absorbed is None else absorbed
         self._team = Team(blas_threads())
         self._lock = threading.RLock()
         self._last: Plan | None = None
@@ -148,7 +146,7 @@ class Runner:
         )
         if plan.output.shape[:1] != shape[:1]:
             raise ValueError(f"a model must give one output per sample, got {plan.output.shape} for inputs {shape}")
-        loss = copy(self.loss) if scored else None
+        loss = copy(self._taken) if scored else None
         if loss is not None:
             loss.allocate(plan.output.shape, self._dtype)
             check_object(loss)  # its work space may hide what the engine calls

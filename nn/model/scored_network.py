@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -11,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from nn import arguments
-from nn.activation.sigmoids import Softmax
 from nn.arrays import BATCH, Array, DType, as_array
 from nn.data import DataFeeder
-from nn.loss.decisions import Binary_Cross_Entropy
+from nn.loss.decisions import BinaryLoss, Hinge
 from nn.loss.loss import Loss
-from nn.metric.metric import Metric
+from nn.metric.accuracy import CategoricalAccuracy
+from nn.metric.binary import BinaryAccuracy
+from nn.metric.metric import Metric, TwoClassMetric
 from nn.model.batches import (
     ArraySource,
     Batch,
@@ -28,6 +30,7 @@ from nn.model.batches import (
     not_finite,
     with_class_weights,
 )
+from nn.model.ending import check_ending
 from nn.model.network import Network, trace
 from nn.model.runner import Runner
 from nn.names import LossName, MetricName, part
@@ -35,12 +38,13 @@ from nn.plan.plan import OnGradient
 from nn.value.graph import Graph
 
 ClassWeight = Mapping[int, float] | None
+_LOG = logging.getLogger(__name__)
 
 
 class ScoredNetwork(
     Network,
     free=("predict", "evaluate", "compute_gradients"),
-    fixed=("metrics", "_loss", "_runner", "keyless_calls"),
+    fixed=("metrics", "_loss", "_from_file", "_runner", "keyless_calls"),
     internal=("key_or_next", "measure", "check", "labels", "checked", "prepare"),
     passes={"setup": (1,), "measure": (2,), "checked": (4,), "prepare": (3, "class_weight")},
 ):
@@ -48,6 +52,7 @@ class ScoredNetwork(
 
     metrics: list[Metric]
     _loss: Loss | None
+    _from_file: bool
     _runner: Runner | None
     keyless_calls: int
 
@@ -55,6 +60,8 @@ class ScoredNetwork(
         super().__init__(input_shape, seed=seed, dtype=dtype)
         self.metrics = []
         self._loss = None
+        self._words: list[str] = []
+        self._from_file = False
         self._runner = None
         self.keyless_calls = 0
 
@@ -80,7 +87,8 @@ class ScoredNetwork(
     def setup(self, loss: Loss | LossName, *metrics: Metric | MetricName) -> None:
         """Set loss and metrics, and make the variables if the input shape is known. A second call keeps the weights.
 
-        Each may be given by its word, such as "mse"; "accuracy" is `BinaryAccuracy` beside `Binary_Cross_Entropy`.
+        Each may be given by its word, such as "mse"; "accuracy" is `BinaryAccuracy` beside a binary cross-entropy and for
+        models of one output. Raises ValueError for a loss that cannot work with the last activation.
         """
         self._check_constructed()
         chosen = part("setup()", "loss", loss, Loss, "nn.loss")
@@ -90,10 +98,16 @@ class ScoredNetwork(
             raise ValueError(f"setup() 'metrics' must have different names, got {', '.join(names)}")
         for metric in found:
             _check_threshold(metric, chosen)
+            if isinstance(metric, TwoClassMetric):
+                decisions = isinstance(chosen, Hinge)
+                metric.look_at(decisions=decisions, each=decisions or isinstance(chosen, BinaryLoss))
+        if self.built:
+            self._check_ending(self.graph, chosen)
         self._loss, self.metrics = chosen, found
+        self._words = [metric if isinstance(metric, str) else "" for metric in metrics]
         self._runner = None
         if self.built:
-            _check_end(self.graph)
+            self._settle_metrics(self.graph)
         elif self.input_shape is not None:
             self._allocate(trace(self, self.input_shape))
 
@@ -207,9 +221,27 @@ class ScoredNetwork(
         return self.runner.predict(x)
 
     def _allocate(self, graph: Graph) -> None:
-        _check_end(graph)
+        if self._loss is not None:
+            self._check_ending(graph, self._loss)
         super()._allocate(graph)
+        self._settle_metrics(graph)
         self._runner = None
+
+    def _settle_metrics(self, graph: Graph) -> None:
+        """Take the accuracy of two classes for the word, where the graph, now known, has one output."""
+        for place, word in enumerate(self._words):
+            if word == "accuracy" and graph.output.shape[-1:] == (1,) and type(self.metrics[place]) is CategoricalAccuracy:
+                self.metrics[place] = accuracy = BinaryAccuracy()
+                accuracy.look_at(decisions=isinstance(self._loss, Hinge), each=True)
+
+    def _check_ending(self, graph: Graph, loss: Loss) -> None:
+        """Refuse a last activation with which the loss cannot train; of a file, which works as it did, say so only."""
+        try:
+            check_ending(graph, loss)
+        except ValueError as error:
+            if not self._from_file:
+                raise
+            _LOG.warning("A model file is taken as it is, although %s", error)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is copied: no plans, which hold memory and are made when they are needed."""
@@ -221,19 +253,10 @@ class ScoredNetwork(
         return super()._missing()
 
 
-def _check_end(graph: Graph) -> None:
-    """Refuse a softmax of one unit, which is 1 whatever comes in, so that no loss can train it."""
-    if isinstance(graph.output.operation, Softmax) and graph.output.shape[-1] == 1:
-        raise ValueError(
-            "the model ends in Softmax of one output, which is always 1, so it cannot learn; for yes or no take Dense(1, "
-            "'sigmoid') with Binary_Cross_Entropy, for classes one output each"
-        )
-
-
 def _check_threshold(metric: Metric, loss: Loss) -> None:
     """Refuse a threshold for scores where the metric gets the probabilities that the loss makes of them."""
-    threshold = getattr(metric, "threshold", 0.5)
-    if isinstance(loss, Binary_Cross_Entropy) and not 0 < threshold < 1:
+    threshold = getattr(metric, "threshold", None)
+    if isinstance(loss, BinaryLoss) and threshold is not None and not 0 < threshold < 1:
         raise ValueError(
             f"{type(metric).__name__} 'threshold' must be a probability, > 0 and < 1, as metrics beside {type(loss).__name__} "
             f"get probabilities of models that end in scores, too, got {threshold:g}; a score of 0 is a probability of 0.5"
@@ -241,7 +264,7 @@ def _check_threshold(metric: Metric, loss: Loss) -> None:
 
 
 def _metric(given: object, loss: Loss) -> Metric:
-    if given == "accuracy" and isinstance(loss, Binary_Cross_Entropy):
+    if given == "accuracy" and isinstance(loss, BinaryLoss):
         given = "binary_accuracy"
     if isinstance(given, (list, tuple)):
         raise TypeError(

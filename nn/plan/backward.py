@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext
 from copy import copy
@@ -102,6 +103,7 @@ class Backward:
         self._adds = False
         wanted = [variable for variable in layout.graph.variables if variable.has_gradient]
         self._unreached = [variable for variable in wanted if variable not in self._takers]
+        self._shared_buffers = self._buffers_of_several_uses()
         self._plan_passes()
 
     def adding(self) -> Backward:
@@ -151,6 +153,24 @@ class Backward:
             if on_gradient is not None:
                 for variable in complete:
                     on_gradient(variable)
+
+        for changes, uses in self._shared_buffers:
+            np.divide(changes, uses, out=changes)
+
+    def _buffers_of_several_uses(self) -> list[tuple[Array, int]]:
+        """Return the changes of the buffers that several operations change, and how many do.
+
+        Each use moves a buffer from where the batch found it, as if it were the only one. Their mean stays within what they
+        saw, where their sum would go k times too far.
+        """
+        uses = Counter(
+            source
+            for node in self._layout.graph.nodes
+            if node in self._takers
+            for source in set(node.inputs)
+            if isinstance(source, Buffer) and source in self._takers
+        )
+        return [(buffer.gradient, count) for buffer, count in uses.items() if count > 1]
 
     def surely_finite(self) -> set[Variable]:
         """Return variables whose gradients are finite, as the only operation that wrote them knows without a look at them."""

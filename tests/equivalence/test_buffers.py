@@ -48,6 +48,18 @@ class Residual(Model):
         return {}
 
 
+class Repeated(Model):
+    """One norm for three places."""
+
+    def call(self, x: Value) -> Value:
+        norm = nn.layer.BatchNorm(momentum=0.2)
+        x = norm(nn.layer.Dense(16)(x))
+        return nn.layer.Dense(10, nn.activation.Softmax())(norm(norm(nn.layer.Dense(16)(x))))
+
+    def get_config(self) -> dict[str, object]:
+        return {}
+
+
 def residual() -> Model:
     model = Residual(input_shape=[-1, 64], seed=5)
     model.setup(nn.loss.Cross_Entropy_With_Softmax(), nn.metric.CategoricalAccuracy())
@@ -279,3 +291,21 @@ def test_statistics_of_a_frozen_layer_stay(workers: int, tmp_path: Path) -> None
             results.append(trained.store.values.tobytes())
     assert len(set(results)) == 1
     assert results[0] != model.store.values.tobytes()
+
+
+def test_a_layer_that_is_used_several_times_has_the_bits_of_one_worker(tmp_path: Path) -> None:
+    """With this momentum the sum of the changes of three uses would leave what was seen, and then all bounds."""
+    found = set()
+    for count in (1, 2, 3):
+        model = Repeated([-1, 64])
+        model.setup(nn.loss.Cross_Entropy_With_Softmax())
+        with in_process(count) as nodes:
+            result = ParallelSGD(model, nn.dataset.Digits(), nn.dataset.transforms.ImageCls()).parallel(
+                nodes, block_size=BLOCK, epoch=2, assignment_type=FixedBlockAssignment.of(BLOCKS), directory=tmp_path
+            )
+        for trained in result.models.values():
+            mean, variance = trained.store.buffer_values.reshape(2, 16)
+            assert (variance > 0).all()
+            assert (np.abs(mean) < 10).all()
+            found.add(trained.store.buffer_values.tobytes() + trained.store.values.tobytes())
+    assert len(found) == 1

@@ -55,7 +55,7 @@ def test_words_where_parts_are_taken() -> None:
         == repr(activation.GELU())
     )
     two = model.SequentialModel([-1, 6], [layer.Dense(1)])
-    two.compile("sgd", "binary_crossentropy", ["accuracy"])
+    two.compile("sgd", "binary_crossentropy_with_sigmoid", ["accuracy"])
     assert isinstance(two.metrics[0], metric.BinaryAccuracy)
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from nn.arrays import Array, Scratch
+from nn.operation.broadcasting import LONG, LongColumns
 from nn.operation.convolution.window import Window
 
 
@@ -121,8 +122,10 @@ class Epilogue:
     def __init__(self, problem: Problem, images: int, cells: int, scratch: Scratch) -> None:
         line = problem.columns.positions * problem.filters
         self._bias = scratch.empty((line,), problem.dtype) if problem.biased else None
-        self._ones = np.ones((1, cells), problem.dtype) if problem.biased else None
+        self._ones = np.ones((1, min(cells, LONG)), problem.dtype) if problem.biased else None
         self._sum = scratch.empty((1, problem.filters), problem.dtype) if problem.biased else None
+        long = problem.biased and cells > LONG
+        self._long = LongColumns(1, cells, problem.filters, problem.dtype, scratch) if long else None
         # np.maximum is three times faster with an array of zeros than with the number
         self._zero = np.zeros(line, problem.dtype) if problem.rectified else None
         block = (images, *problem.output[1:])
@@ -156,7 +159,10 @@ class Epilogue:
         """Add the sum over rows (cells, filters) to the gradient of the bias, which the first block overwrites."""
         if self._ones is None or self._sum is None:
             return
-        np.matmul(self._ones[:, : len(rows)], rows, out=self._sum)
+        if self._long is not None and len(rows) > LONG:
+            self._long(rows[None], self._sum)
+        else:
+            np.matmul(self._ones[:, : len(rows)], rows, out=self._sum)
         if first:
             np.copyto(total, self._sum[0])
         else:

@@ -37,7 +37,10 @@ def smoothed(y: Array, z: Array) -> float:
 
 
 def binary_cross_entropy(y: Array, z: Array) -> float:
-    p = 1 / (1 + np.exp(-z))
+    return binary_cross_entropy_of_probabilities(y, 1 / (1 + np.exp(-z)))
+
+
+def binary_cross_entropy_of_probabilities(y: Array, p: Array) -> float:
     return float(-(y * np.log(p) + (1 - y) * np.log(1 - p)).mean())
 
 
@@ -56,6 +59,7 @@ def hinge_of_classes(y: Array, z: Array) -> float:
 
 
 Scores = loss.Cross_Entropy_With_Softmax
+Chances = loss.Binary_Cross_Entropy_Of_Probabilities
 LABELS = {
     "class numbers": samples.classes,
     "rows": samples.distributions,
@@ -71,6 +75,7 @@ LOSSES = [
     LossRow(loss.Cross_Entropy, loss.Cross_Entropy, samples.sequences_of_class_probabilities, cross_entropy, "sequences"),
     LossRow(loss.Binary_Cross_Entropy, loss.Binary_Cross_Entropy, samples.decisions, binary_cross_entropy, "decisions"),
     LossRow(loss.Binary_Cross_Entropy, loss.Binary_Cross_Entropy, samples.probable_decisions, binary_cross_entropy, "probable"),
+    LossRow(Chances, Chances, samples.decided_probabilities, binary_cross_entropy_of_probabilities, "decisions"),
     LossRow(loss.MSELoss, loss.MSELoss, samples.numbers, lambda y, z: float(((z - y) ** 2).mean())),
     LossRow(loss.MSELoss, loss.MSELoss, samples.far_numbers, lambda y, z: float(((z - y) ** 2).mean()), "far"),
     LossRow(loss.MAELoss, loss.MAELoss, samples.numbers, lambda y, z: float(np.abs(z - y).mean())),

@@ -49,6 +49,10 @@ def signed_decisions(generator: np.random.Generator, samples: int) -> tuple[Arra
     return 2 * generator.integers(0, 2, samples) - 1, generator.standard_normal((samples, 1))
 
 
+def decided_probabilities(generator: np.random.Generator, samples: int) -> tuple[Array, Array]:
+    return generator.uniform(0, 1, (samples, 3)), generator.uniform(0.1, 0.9, (samples, 3))
+
+
 def probable_decisions(generator: np.random.Generator, samples: int) -> tuple[Array, Array]:
     return generator.uniform(0, 1, (samples, 3)), 5 * generator.standard_normal((samples, 3))
 

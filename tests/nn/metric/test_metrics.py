@@ -384,7 +384,7 @@ def test_arguments_and_outputs_stay_as_they_are() -> None:
         (ValueError, "TopKAccuracy 'k' must be a positive integer, got 0", lambda: TopKAccuracy(0)),
         (ValueError, "Recall 'threshold' must be a finite number, got nan", lambda: Recall(math.nan)),
         (TypeError, "F1 'threshold' must be a finite number, got '1'", lambda: F1("1")),  # type: ignore[arg-type]
-        (ValueError, r"equal arguments only: Recall\(threshold=0.5\) and Recall\(threshold=0.25\)",
+        (ValueError, r"equal arguments only: Recall\(threshold=None\) and Recall\(threshold=0.25\)",
          lambda: Recall().merge(Recall(0.25))),
     ]  # fmt: skip
     for error, message, refused in refusals:

@@ -1,0 +1,172 @@
+"""The end of a model: which values its last activation gives, whether a loss can work with them, and what a loss absorbs."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from nn.activation.activation import Linear
+from nn.activation.gelu import GELU
+from nn.activation.rectifiers import ELU, LeakReLU, ReLU, Softplus
+from nn.activation.sigmoids import HTanh, Sigmoid, SiLU, Softmax, Tanh
+from nn.loss.cross_entropy import Cross_Entropy, Cross_Entropy_With_Softmax
+from nn.loss.decisions import Binary_Cross_Entropy, Binary_Cross_Entropy_Of_Probabilities, Hinge
+from nn.loss.loss import Loss
+from nn.operation.arithmetic import Add
+from nn.operation.convolution.operation import Convolution, RectifiedConvolution
+from nn.operation.index import Lookup
+from nn.operation.matmul import MatMul, TensorDot
+from nn.operation.normalization import BatchNormalize, LayerNormalize
+from nn.operation.operation import Operation
+from nn.operation.shape import Reshape
+from nn.value.graph import Graph
+from nn.value.value import Node, Value, Variable
+
+_VIEWS = (Reshape, Linear)
+_RANGES: tuple[tuple[type[Operation], float, float], ...] = (
+    (Sigmoid, 0, 1), (Softmax, 0, 1), (Tanh, -1, 1), (HTanh, -1, 1), (ReLU, 0, math.inf), (RectifiedConvolution, 0, math.inf),
+    (Softplus, 0, math.inf), (GELU, -0.17, math.inf), (SiLU, -0.28, math.inf), (LeakReLU, -math.inf, math.inf),
+)  # fmt: skip
+_SCORES = (MatMul, TensorDot, Convolution, BatchNormalize, LayerNormalize, Lookup)
+
+
+class _End(NamedTuple):
+    """The operation that gives the output, its name for messages, and the bounds of its values."""
+
+    operation: Operation
+    name: str
+    low: float
+    high: float
+
+    @property
+    def unbounded(self) -> bool:
+        """Whether every number can be an output."""
+        return self.low == -math.inf and self.high == math.inf
+
+
+def _last(graph: Graph) -> tuple[Node, list[Node]]:
+    """Return the last node that computes, and those after it that show its elements in another shape, last first."""
+    node, views = graph.output, []
+    while isinstance(node.operation, _VIEWS) and isinstance(node.inputs[0], Node):
+        views.append(node)
+        node = node.inputs[0]
+    return node, views
+
+
+def absorb(graph: Graph, loss: Loss) -> tuple[Graph, Loss] | None:
+    """Return the graph without the operation at its end that the loss contains, and the loss of what stands before it.
+
+    `Sigmoid` is found also where the shape is changed after it, `Softmax` where its rows stay rows. None where the graph does
+    not end in what the loss absorbs.
+    """
+    node, views = _last(graph)
+    if loss.absorbs is None or not isinstance(node.operation, loss.absorbs):
+        return None
+    rows_stay = isinstance(node.operation, Softmax) and node.shape[-1:] == graph.output.shape[-1:]
+    if views and not rows_stay and not isinstance(node.operation, Sigmoid):
+        return None
+    source: Value = node.inputs[0]
+    for view in reversed(views):
+        source = source.apply(view.operation)
+        source.layers = view.layers
+    before = source if isinstance(source, Node) else source.apply(Linear())
+    taken = loss.of_scores() if isinstance(loss, Binary_Cross_Entropy_Of_Probabilities) else loss
+    return Graph(graph.placeholder, before), taken
+
+
+def gives_probabilities(graph: Graph) -> bool:
+    """Whether the model ends in `Sigmoid`, whatever the shape of its values is then."""
+    return isinstance(_last(graph)[0].operation, Sigmoid)
+
+
+def _end(graph: Graph) -> _End | None:
+    """Return what the graph ends in; None where nothing is known of its values, as after arithmetic."""
+    node, views = _last(graph)
+    operation = node.operation
+    if isinstance(operation, ELU):
+        return _End(operation, "ELU", -operation.alpha, math.inf)
+    for kind, low, high in _RANGES:
+        if isinstance(operation, kind):
+            name = "ReLU" if kind is RectifiedConvolution else type(operation).__name__
+            return _End(operation, name, low, high)
+    if isinstance(operation, Add) and isinstance(node.inputs[1], Variable) and isinstance(node.inputs[0], Node):
+        operation = node.inputs[0].operation
+    if not isinstance(operation, _SCORES) or isinstance(operation, RectifiedConvolution):
+        return None
+    # the layer's own identity may be the first node that is known to be its result
+    layer = next((type(each.layers[0]).__name__ for each in (node, *reversed(views)) if each.layers), "a product")
+    return _End(operation, f"{layer} without an activation", -math.inf, math.inf)
+
+
+def check_ending(graph: Graph, loss: Loss) -> None:
+    """Raise ValueError, with the repair, where the last activation gives values with which the loss cannot train.
+
+    Nothing is said of ends that are not known, such as arithmetic or activations of one's own.
+    """
+    shape = graph.output.shape
+    end = _end(graph)
+    if end is not None and isinstance(end.operation, Softmax) and _last(graph)[0].shape[-1] == 1:
+        raise ValueError(
+            "the model ends in Softmax of one output, which is always 1, so it cannot learn; for yes or no take Dense(1, "
+            "'sigmoid') with the loss 'binary_crossentropy', for classes one output each"
+        )
+    if isinstance(loss, (Cross_Entropy, Cross_Entropy_With_Softmax)) and shape[-1:] == (1,):
+        raise ValueError(
+            f"setup() 'loss': {type(loss).__name__} compares the probabilities of classes, but the model has one output"
+            f"{'' if end is None else f', of {end.name}'}; for yes or no take Dense(1, 'sigmoid') with the loss "
+            "'binary_crossentropy', for classes one output each"
+        )
+    if end is None:
+        return
+    wanted, repair = _misfit(end, loss, math.prod(shape[1:]))
+    if repair:
+        raise ValueError(
+            f"setup() 'loss': {type(loss).__name__} takes {wanted}, but the model ends in {end.name}, which gives "
+            f"{_described(end)}; {repair}"
+        )
+
+
+def _misfit(end: _End, loss: Loss, outputs: int) -> tuple[str, str]:
+    """Return what the loss takes and the repair where the end does not fit it, else an empty repair."""
+    sigmoid, softmax = (isinstance(end.operation, kind) for kind in (Sigmoid, Softmax))
+    units = max(outputs, 1)
+    if isinstance(loss, Binary_Cross_Entropy_Of_Probabilities):
+        fits = end.low >= 0 and end.high <= 1
+        repair = f"end in 'sigmoid', such as Dense({units}, 'sigmoid')"
+        if end.unbounded:
+            repair += ", or for scores take the loss 'binary_crossentropy_with_sigmoid', the class Binary_Cross_Entropy"
+        return "probabilities", "" if fits else repair
+    if isinstance(loss, Binary_Cross_Entropy):
+        repair = f"end in scores, such as Dense({units}) without an activation, or in 'sigmoid'"
+        if softmax:
+            repair = "for classes take the loss 'categorical_crossentropy', for yes or no of each output end in 'sigmoid'"
+        return "scores of any size", "" if sigmoid or end.unbounded else repair
+    if isinstance(loss, Cross_Entropy):
+        repair = "end in 'softmax'"
+        if not sigmoid:
+            repair += ", or for scores take the loss 'crossentropy_with_softmax'"
+        else:
+            repair += ", or for yes or no of each output take the loss 'binary_crossentropy'"
+        return "rows of probabilities that sum to 1", "" if softmax else repair
+    if isinstance(loss, Cross_Entropy_With_Softmax):
+        fits = softmax or math.inf in (end.high, -end.low)
+        repair = "end in scores, a layer without an activation, or in 'softmax'"
+        if sigmoid:
+            repair += ", or for yes or no of each output take the loss 'binary_crossentropy'"
+        return "scores of any size", "" if fits else repair
+    if isinstance(loss, Hinge) and outputs == 1:
+        fits = end.low <= -1 and end.high >= 1
+        return "decisions, of which -1 and 1 are sure ones", "" if fits else (
+            "end in scores, such as Dense(1) without an activation, or in 'tanh'"
+        )
+    return "", ""
+
+
+def _described(end: _End) -> str:
+    if isinstance(end.operation, Softmax):
+        return "rows of probabilities"
+    if isinstance(end.operation, Sigmoid):
+        return "a probability for each output"
+    if end.unbounded:
+        return "scores, any number"
+    return f"no number below {end.low:g}" if end.high == math.inf else f"numbers in {end.low:g}..{end.high:g}"
