@@ -43,17 +43,21 @@ class ScoredNetwork(
     fixed=("metrics", "_loss", "_runner", "keyless_calls"),
     internal=("key_or_next", "measure", "check", "labels", "checked", "prepare"),
     passes={"setup": (1,), "measure": (2,), "checked": (4,), "prepare": (3, "class_weight")},
+    settable=("keyless_calls",),
+    remedies=dict.fromkeys(("loss", "metrics", "has_loss"), "call setup(loss, *metrics), or compile(optimizer, loss, metrics)"),
 ):
     """What `Model` can do without a rule."""
 
-    metrics: list[Metric]
+    metrics: tuple[Metric, ...]
+    """Those given to `setup`."""
+
     _loss: Loss | None
     _runner: Runner | None
     keyless_calls: int
 
     def __init__(self, input_shape: Sequence[int | None] | None = None, *, seed: int = 0, dtype: DType = "float32") -> None:
         super().__init__(input_shape, seed=seed, dtype=dtype)
-        self.metrics = []
+        self.metrics = ()
         self._loss = None
         self._runner = None
         self.keyless_calls = 0
@@ -90,7 +94,8 @@ class ScoredNetwork(
             raise ValueError(f"setup() 'metrics' must have different names, got {', '.join(names)}")
         for metric in found:
             _check_threshold(metric, chosen)
-        self._loss, self.metrics = chosen, found
+        self._loss = chosen
+        self._keep(metrics=tuple(found))
         self._runner = None
         if self.built:
             _check_end(self.graph)
@@ -130,6 +135,7 @@ class ScoredNetwork(
         ValueError naming the first sample that is not finite.
         """
         arguments.integer("evaluate()", "batch_size", batch_size, minimum=1)
+        self.check_structure()
         data = x if label is None and sample_weight is None else (x, label, sample_weight)
         return self.measure(evaluation_source(self, data, "evaluate() 'x'", batch_size).deal(0), "evaluate() 'x'")
 
