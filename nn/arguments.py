@@ -6,37 +6,18 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Collection, Iterable
-from functools import lru_cache, wraps
+from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
 from numbers import Integral, Real
-from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
+from types import MappingProxyType
+from typing import Any, ClassVar, TypeVar
 
 from nn.arrays import BATCH, Shape
 from nn.extension import Extension, is_ours
+from nn.extension import also as also
+from nn.extension import did_you_mean as did_you_mean
 
-P = ParamSpec("P")
-Owner = TypeVar("Owner")
 Word = TypeVar("Word", bound=str)
-
-
-def also(**names: str) -> Callable[[Callable[Concatenate[Owner, P], None]], Callable[Concatenate[Owner, P], None]]:
-    """Let a constructor take keywords by the names that they had in version 0.9, as in `@also(strides="stride")`.
-
-    The constructor raises TypeError for a keyword that is given by both names.
-    """
-
-    def decorate(constructor: Callable[Concatenate[Owner, P], None]) -> Callable[Concatenate[Owner, P], None]:
-        @wraps(constructor)
-        def construct(self: Owner, /, *args: P.args, **keywords: P.kwargs) -> None:
-            for old in names.keys() & keywords.keys():
-                if names[old] in keywords:
-                    raise TypeError(f"{_name(self)} '{names[old]}' must be given once, got '{old}' too, which is the same")
-                keywords[names[old]] = keywords.pop(old)
-            constructor(self, *args, **keywords)
-
-        return construct
-
-    return decorate
 
 
 def integer(owner: object, name: str, value: Any, minimum: int) -> int:
@@ -82,15 +63,6 @@ def one_of(owner: object, name: str, value: Any, known: Collection[Word]) -> Wor
     raise ValueError(f"{_name(owner)} '{name}' must be one of {', '.join(known)}, got {short(value)}{hint}")
 
 
-def did_you_mean(text: object, known: Iterable[str]) -> str:
-    """Return a question that names the word of `known` which is nearly `text`, "" where none is."""
-    import difflib  # noqa: PLC0415 - for messages only
-
-    by_lower = {word.lower(): word for word in known}
-    found = difflib.get_close_matches(str(text).lower(), by_lower, 1)
-    return f"; did you mean {by_lower[found[0]]!r}?" if found else ""
-
-
 def short(value: object) -> str:
     """Return what stands for a value in a message: one line of at most 80 characters."""
     text = " ".join(repr(value).split())
@@ -115,40 +87,82 @@ def _name(owner: object) -> str:
     return owner if isinstance(owner, str) else type(owner).__name__
 
 
-class Configurable(metaclass=Extension):
-    """A part of a model that a file names by its class and the arguments of its constructor.
+class Settled(metaclass=Extension):
+    """Something whose public attributes are fixed once the constructor has returned, but for those that may be set.
 
-    `class Scale(Layer, configured=True)` says that the constructor keeps each argument in an attribute of its name.
+    These are properties with a setter and what `class Callback(Settled, settable=("folder",))` names. A class of a user may
+    have any others besides, and set them at any time, but for arguments of constructors and for what the graph is made of.
     """
 
-    _configured: ClassVar[type[Configurable] | None] = None
+    _settables: ClassVar[frozenset[str]] = frozenset()
+    _remedies: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """What to do in place of setting an attribute, by its name."""
+
+    _configured: ClassVar[type[Any] | None] = None
 
     _made: bool = False
     """Whether the constructor has returned."""
 
+    def __init_subclass__(
+        cls, *, settable: Collection[str] = (), remedies: Mapping[str, str] = MappingProxyType({}), **kwargs: Any
+    ) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._settables = cls._settables | frozenset(settable)
+        cls._remedies = MappingProxyType({**cls._remedies, **remedies})
+
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute; refuse one whose change would have no effect.
 
-        Raises: AttributeError for an argument of the constructor, unless a property of its name takes it, and, on an object
-            of a class of this package, for a name that the class does not have.
+        Raises: AttributeError for an argument of the constructor, unless a property of its name takes it, for a part of a
+            graph that is built, and, on an object of a class of this package, for a name that it does not say can be set.
         """
-        if self._made and name[0] != "_" and name not in _settable(type(self)) and not self._takes(name):
-            self._refuse(name)
+        if self._made and name[0] != "_" and name not in _settable(type(self)):
+            if self._take(name, value):
+                return
+            self._refuse(name, "set")
         object.__setattr__(self, name, value)
 
-    def _takes(self, name: str) -> bool:
-        """Tell whether an argument may be set now, as it has its effect later."""
+    def __delattr__(self, name: str) -> None:
+        """Delete an attribute that may be set, or one of a user; refuse any other with AttributeError."""
+        if self._made and name[0] != "_":
+            self._refuse(name, "deleted")
+        object.__delattr__(self, name)
+
+    def _keep(self, **values: Any) -> None:
+        """Set attributes that the object shows and nobody else sets."""
+        vars(self).update(values)
+
+    def _take(self, name: str, value: Any) -> bool:
+        """Take an argument that still has its effect, and tell whether it was one."""
         return False
 
-    def _refuse(self, name: str) -> None:
-        kind = type(self).__name__
-        if name in _arguments(type(self)):
+    def _built_from(self, name: str) -> bool:
+        """Tell whether an attribute holds parts of a graph that is built."""
+        return False
+
+    def _refuse(self, name: str, verb: str) -> None:
+        kind, cls = type(self).__name__, type(self)
+        if name in self._remedies:
+            raise AttributeError(f"{kind} '{name}' cannot be {verb}; {self._remedies[name]}")
+        if name in _arguments(cls):
             raise AttributeError(
-                f"{kind} '{name}' is an argument of the constructor and cannot be set afterwards; make another {kind}"
+                f"{kind} '{name}' is an argument of the constructor and cannot be {verb} afterwards; make another {kind}"
             )
-        if is_ours(type(self)):
-            near = did_you_mean(name, [each for each in _settable(type(self)) if not each.startswith("_")])
-            raise AttributeError(f"{kind} has no attribute '{name}' that can be set{near}")
+        if self._built_from(name):
+            raise AttributeError(
+                f"{kind} '{name}' cannot be {verb}: the graph was built from what it holds; build another model, and move the "
+                "weights by set_weights(get_weights())"
+            )
+        if is_ours(cls):
+            near = did_you_mean(name, [each for each in _settable(cls) if not each.startswith("_")])
+            raise AttributeError(f"{kind} has no attribute '{name}' that can be {verb}{near}")
+
+
+class Configurable(Settled):
+    """A part of a model that a file names by its class and the arguments of its constructor.
+
+    `class Scale(Layer, configured=True)` says that the constructor keeps each argument in an attribute of its name.
+    """
 
     def __init_subclass__(cls, *, configured: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -176,24 +190,17 @@ class Configurable(metaclass=Extension):
 
 
 @lru_cache(maxsize=1024)
-def _arguments(cls: type[Configurable]) -> frozenset[str]:
+def _arguments(cls: type[Settled]) -> frozenset[str]:
     """Return the names of the constructor's arguments that an object keeps: those that `get_config` reads."""
     makers = [base for base in cls.__mro__ if "__init__" in vars(base) and (base is cls._configured or is_ours(base))]
     return frozenset(name for base in makers for name in list(inspect.signature(vars(base)["__init__"]).parameters)[1:])
 
 
 @lru_cache(maxsize=1024)
-def _settable(cls: type[Configurable]) -> frozenset[str]:
-    """Return the names of a class that may be set on an object at any time: properties with a setter, and what the object
-    or the engine counts and keeps; neither methods nor arguments of the constructor.
-    """
-    found: set[str] = set()
-    for base in cls.__mro__:
-        found.update(inspect.get_annotations(base), vars(base))
-    kept = _arguments(cls)
-
-    def takes(name: str) -> bool:
-        value = inspect.getattr_static(cls, name, None)
-        return value.fset is not None if isinstance(value, property) else name not in kept
-
-    return frozenset(name for name in found if not name.startswith("__") and takes(name))
+def _settable(cls: type[Settled]) -> frozenset[str]:
+    """Return the names that may be set on an object of a class at any time."""
+    found = {name for base in cls.__mro__ for name in vars(base)}
+    with_setter = {
+        name for name in found if isinstance(each := inspect.getattr_static(cls, name), property) and each.fset is not None
+    }
+    return frozenset(with_setter) | cls._settables

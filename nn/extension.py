@@ -13,12 +13,14 @@ import sys
 import types
 import warnings
 from abc import ABCMeta
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any, Final, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Concatenate, Final, Literal, NamedTuple, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+P = ParamSpec("P")
+Owner = TypeVar("Owner")
 Made = TypeVar("Made")
 _OURS: Final = frozenset({"nn", "network", "rpc", "parallel_sgd", "executor", "psgd"})
 """Packages whose classes claim names and hide none; every other class is a user's."""
@@ -100,6 +102,11 @@ class Extension(ABCMeta):
         except AttributeError as error:
             _explain(cls, error)
             raise
+        except TypeError as error:
+            problem = misfit(cls, args, keywords)
+            if problem is None:
+                raise
+            raise TypeError(problem) from error
         check_object(made)
         if hasattr(cls, "_made"):
             made._made = True  # type: ignore[attr-defined]
@@ -115,6 +122,73 @@ class Extension(ABCMeta):
                 return inspect.Signature()
         own = inspect.signature(getattr(maker, "__func__", maker))
         return own.replace(parameters=list(own.parameters.values())[1:])
+
+
+def also(
+    **names: str,
+) -> Callable[[Callable[Concatenate[Owner, P], None]], Callable[Concatenate[Owner, P], None]]:
+    """Let a constructor take keywords by other names, Keras's or those of version 0.9, as in `@also(strides="stride")`.
+
+    The constructor raises TypeError for a keyword that is given by both names. Its attribute `aliases` holds them.
+    """
+
+    def decorate(constructor: Callable[Concatenate[Owner, P], None]) -> Callable[Concatenate[Owner, P], None]:
+        @functools.wraps(constructor)
+        def construct(self: Owner, /, *args: P.args, **keywords: P.kwargs) -> None:
+            for other in names.keys() & keywords.keys():
+                if names[other] in keywords:
+                    raise TypeError(
+                        f"{type(self).__name__} '{names[other]}' must be given once, got '{other}' too, which is the same"
+                    )
+                keywords[names[other]] = keywords.pop(other)
+            constructor(self, *args, **keywords)
+
+        construct.aliases = names  # type: ignore[attr-defined]
+        return construct
+
+    return decorate
+
+
+def misfit(cls: type, args: Sequence[Any], keywords: Mapping[str, Any]) -> str | None:
+    """Return what is wrong with a call of a class: a keyword it does not know, one too many, one missing; None if it fits.
+
+    Args:
+        cls: with a constructor in Python.
+        args: the positional arguments.
+        keywords: those by name; the aliases of `also` count.
+    """
+    maker = inspect.getattr_static(cls, "__init__")
+    if maker is object.__init__:
+        parameters = []
+    elif isinstance(maker, types.FunctionType):
+        parameters = list(inspect.signature(maker).parameters.values())[1:]
+    else:
+        return None
+    if any(each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD) for each in parameters):
+        return None
+    known, aliases = [each.name for each in parameters], getattr(maker, "aliases", {})
+    listed, shown = ", ".join(known) or "none", cls.__name__
+    for name in keywords:
+        if name not in known and name not in aliases:
+            return f"{shown} has no argument {name!r}, but {listed}{did_you_mean(name, [*known, *aliases])}"
+    places = [each.name for each in parameters if each.kind is not each.KEYWORD_ONLY]
+    if len(args) > len(places):
+        return f"{shown} takes at most {len(places)} arguments without a name, got {len(args)}; its arguments are {listed}"
+    given = {*places[: len(args)], *(aliases.get(name, name) for name in keywords)}
+    for each in parameters:
+        if each.default is each.empty and each.name not in given:
+            return f"{shown} needs the argument {each.name!r}; its arguments are {listed}"
+    twice = next((name for name in places[: len(args)] if name in {aliases.get(each, each) for each in keywords}), None)
+    return None if twice is None else f"{shown} {twice!r} must be given once, got it by place and by name"
+
+
+def did_you_mean(text: object, known: Iterable[str]) -> str:
+    """Return a question that names the word of `known` which is nearly `text`, "" where none is."""
+    import difflib  # noqa: PLC0415 - for messages only
+
+    by_lower = {word.lower(): word for word in known}
+    found = difflib.get_close_matches(str(text).lower(), by_lower, 1)
+    return f"; did you mean {by_lower[found[0]]!r}?" if found else ""
 
 
 def check_class(cls: type) -> None:
@@ -194,7 +268,9 @@ def _names_of(ours: tuple[type, ...]) -> Mapping[str, _Name]:
     return {name: claim for name, claim in found.items() if name not in joined.free}
 
 
-_NO_CLAIM: Final = frozenset({"_claims", "_abc_impl", "_is_protocol", "_is_runtime_protocol"})
+_NO_CLAIM: Final = frozenset(
+    {"_claims", "_configured", "_settables", "_remedies", "_made", "_abc_impl", "_is_protocol", "_is_runtime_protocol"}
+)
 
 
 def is_ours(cls: type) -> bool:

@@ -173,7 +173,7 @@ class NeuralEstimator(BaseEstimator):
             model = arguments.instance(self, "model", self.model(features, outputs), Model)
             if model.built:
                 raise ValueError(f"{type(self).__name__} 'model' must make a model without setup(), got one with variables")
-            vars(model).update(seed=seed, dtype=dtype)
+            model.seed, model.dtype = seed, dtype
         model.inputs = self._plan
         model.compile(self._rule(), part(self, "loss", loss if self.loss is None else deepcopy(self.loss), Loss, "nn.loss"))
         return model

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from nn.model.trained_network import TrainedNetwork
 
 
-class Callback(Configurable, given=("model", "params", "folder")):
+class Callback(Configurable, given=("model", "params", "folder"), settable=("model", "params", "folder")):
     """Is called by `Model.fit` as training goes on. Override what you need.
 
     `model` is the model in training, `params` tells `epoch`, `batch_size`, `steps` (batches per epoch, None where that is not

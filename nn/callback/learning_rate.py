@@ -124,11 +124,11 @@ class ReduceOnPlateau(Monitored, configured=True):
     def on_epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
         value = self.monitor.value(logs)
         cooling = self.cooling
-        self.cooling = max(cooling - 1, 0)
+        self._keep(cooling=max(cooling - 1, 0))
         if self.monitor.better(value, self.best):
-            self.best, self.waited = value, 0
+            self._keep(best=value, waited=0)
         elif not cooling:
-            self.waited += 1
+            self._keep(waited=self.waited + 1)
             if self.waited >= max(self.patience, 1):
                 self._reduce()
 
@@ -138,14 +138,12 @@ class ReduceOnPlateau(Monitored, configured=True):
         if reduced < rule.learn_rate:
             rule.learn_rate = reduced
             self.reductions.append(self.model.epochs_trained)
-            self.cooling, self.waited = self.cooldown, 0
+            self._keep(cooling=self.cooldown, waited=0)
 
     def state_dict(self) -> dict[str, Array | int | float]:
         best: dict[str, Array | int | float] = {} if self.best is None else {"best": self.best}
         return {**best, "waited": self.waited, "cooling": self.cooling}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.best = float(state["best"]) if "best" in state else None
-        self.waited = int(state.get("waited", 0))
-        self.cooling = int(state.get("cooling", 0))
-        self.reductions = []
+        best = float(state["best"]) if "best" in state else None
+        self._keep(best=best, waited=int(state.get("waited", 0)), cooling=int(state.get("cooling", 0)), reductions=[])

@@ -128,13 +128,14 @@ class EarlyStopping(Monitored, configured=True):
     def on_epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
         value, number = self.monitor.value(logs), self.model.epochs_trained
         if self.monitor.better(value, self.best):
-            self.best, self.best_epoch, self.waited = value, number, 0
+            self._keep(best=value, best_epoch=number, waited=0)
             if self.restore_best:
                 self._weights = self.model.get_weights()
         else:
-            self.waited += 1
+            self._keep(waited=self.waited + 1)
             if self.waited >= max(self.patience, 1):
-                self.stopped_epoch, self.model.stop_training = number, True
+                self._keep(stopped_epoch=number)
+                self.model.stop_training = True
 
     def on_train_end(self, logs: Mapping[str, float]) -> None:
         if self._weights:
@@ -147,10 +148,12 @@ class EarlyStopping(Monitored, configured=True):
         return {**state, **{f"{_WEIGHT}{place}": weight for place, weight in enumerate(self._weights)}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.best = float(state["best"]) if "best" in state else None
-        self.best_epoch = int(state["best_epoch"]) if "best_epoch" in state else None
-        self.waited = int(state.get("waited", 0))
-        self.stopped_epoch = int(state["stopped_epoch"]) if "stopped_epoch" in state else None
+        self._keep(
+            best=float(state["best"]) if "best" in state else None,
+            best_epoch=int(state["best_epoch"]) if "best_epoch" in state else None,
+            waited=int(state.get("waited", 0)),
+            stopped_epoch=int(state["stopped_epoch"]) if "stopped_epoch" in state else None,
+        )
         count = sum(name.startswith(_WEIGHT) for name in state) if self.restore_best else 0
         self._weights = [np.array(state[f"{_WEIGHT}{place}"]) for place in range(count)]
 
@@ -203,14 +206,14 @@ class ModelCheckpoint(Monitored, configured=True):
         value = self.monitor.value(logs)
         self._due = self.monitor.better(value, self.best)
         if self._due:
-            self.best = value
+            self._keep(best=value)
 
     def on_epoch_settled(self, epoch: int, logs: Mapping[str, float]) -> None:
         if not self._due:
             return
         path = str(self.folder / self.named(self.model.epochs_trained, logs))
         self.model.save(path)
-        self.saved = path
+        self._keep(saved=path)
 
     def named(self, epoch: int, logs: Mapping[str, float]) -> str:
         """Return the path for an epoch with these results; raise ValueError for a field that there is not."""
@@ -224,6 +227,5 @@ class ModelCheckpoint(Monitored, configured=True):
         return {} if self.best is None else {"best": self.best}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.best = float(state["best"]) if "best" in state else None
-        self.saved = None
+        self._keep(best=float(state["best"]) if "best" in state else None, saved=None)
         self._due = False

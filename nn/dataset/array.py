@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from nn import arguments
 from nn.arrays import Array, refuse_masked
-from nn.dataset.interface import AbsDataset, Arrays, Rows, SplitKind, check_fraction, check_split, draw
+from nn.dataset.interface import Arrays, DrawingDataset, SplitKind, check_fraction, check_split, draw
 from nn.dataset.plan.cells import Cells, text_of
 from nn.dataset.plan.decide import Wishes
 from nn.dataset.plan.kinds import CellError, Column, LeftOut, Unknown
@@ -24,7 +24,7 @@ from nn.dataset.plan.wishes import forms_of, given_plan, names_of
 __all__ = ["ArrayDataset"]
 
 
-class ArrayDataset(AbsDataset):
+class ArrayDataset(DrawingDataset):
     """Samples of a program: ``x`` and ``y`` to train on, ``test_x`` and ``test_y`` to evaluate on.
 
     Each is an array (or nested lists) of booleans, integers or floats with samples along the first axis. They are not
@@ -88,7 +88,6 @@ class ArrayDataset(AbsDataset):
         self.test_fraction = check_fraction(self, test_fraction)
         self.seed = arguments.integer(self, "seed", seed, minimum=0)
         self.split = check_split(self, split)
-        self.drawn: tuple[Rows, Rows] | None = None
         self._given = given_plan(self, plan)
         self._index = index
         self._wishes = Wishes(
@@ -115,7 +114,7 @@ class ArrayDataset(AbsDataset):
         test: Any = slice(None)
         if test_x is None:
             _same("y", len(parts_y[0]), "x", len(values_x[0]), "length")
-            train, test = self.drawn = draw(parts_y[0], self.test_fraction, self.seed, self.split)
+            train, test = self._drawn = draw(parts_y[0], self.test_fraction, self.seed, self.split)
         parts_x = self._samples(("x", "test_x"), values_x, train)
         _same("y", len(parts_y[0]), "x", len(parts_x[0]), "length")
         last = len(parts_x) - 1

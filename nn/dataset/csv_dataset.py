@@ -16,7 +16,7 @@ from nn import arguments
 from nn.arrays import Array
 from nn.dataset.csv_table import Table, read_table
 from nn.dataset.files import find_given
-from nn.dataset.interface import AbsDataset, Arrays, Rows, SplitKind, check_fraction, check_split, draw
+from nn.dataset.interface import Arrays, DrawingDataset, Rows, SplitKind, check_fraction, check_split, draw
 from nn.dataset.plan.cells import Cells, Spelling
 from nn.dataset.plan.decide import LabelKind, Wishes, is_row_number
 from nn.dataset.plan.kinds import CellError, Column, Label, LeftOut, Unknown, missing_rows
@@ -30,7 +30,7 @@ __all__ = ["CSVDataset"]
 _AUTO: Final = "auto"
 
 
-class CSVDataset(AbsDataset, configured=True):
+class CSVDataset(DrawingDataset, configured=True):
     """Rows of a CSV file whose first line names the columns; it may be packed by gzip, bzip2, xz or zip.
 
     `label` is the column to predict; the others, or those in `features`, are x ``(n, numbers)``. What becomes of each is its
@@ -149,7 +149,6 @@ class CSVDataset(AbsDataset, configured=True):
             self.encoding = codecs.lookup(given.encoding if encoding is None else encoding).name
         except (LookupError, TypeError):
             raise ValueError(f"CSVDataset 'encoding' must be the name of one, such as utf-8, got {encoding!r}") from None
-        self.drawn: tuple[Rows, Rows] | None = None
         self._seen: list[str] = []
         self._plan: Plan | None = None
         if plan is not None:
@@ -244,7 +243,7 @@ class CSVDataset(AbsDataset, configured=True):
             test: Any = slice(None)
             if len(tables) == 1:
                 train, test = draw(y[0], self.test_fraction, self.seed, self.split)
-                self.drawn = places[0][train], places[0][test]
+                self._drawn = places[0][train], places[0][test]
             plan = self._plan or completed(plan, parts, raw, train)
             for part, x in enumerate(raw):
                 try:

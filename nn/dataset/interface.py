@@ -24,6 +24,7 @@ __all__ = [
     "PARTS",
     "AbsDataset",
     "Arrays",
+    "DrawingDataset",
     "Rows",
     "SplitKind",
     "check_fraction",
@@ -122,6 +123,17 @@ Rows = NDArray[np.int64]
 
 SplitKind: TypeAlias = Literal["random", "stratified", "last"]
 """Which samples are set aside."""
+
+
+class DrawingDataset(AbsDataset):
+    """A data set that sets samples aside by itself, and tells which."""
+
+    _drawn: tuple[Rows, Rows] | None = None
+
+    @property
+    def drawn(self) -> tuple[Rows, Rows] | None:
+        """Numbers of the samples to train on and of those set aside, once loaded; None where both parts were given."""
+        return self._drawn
 
 
 def check_split(owner: object, value: SplitKind) -> SplitKind:

@@ -15,12 +15,12 @@ import numpy as np
 from nn import arguments
 from nn.arrays import Array
 from nn.dataset.files import find_given, read_values
-from nn.dataset.interface import AbsDataset, Arrays, Rows, SplitKind, check_fraction, check_split, draw
+from nn.dataset.interface import Arrays, DrawingDataset, SplitKind, check_fraction, check_split, draw
 
 __all__ = ["NpzDataset", "read_arrays"]
 
 
-class NpzDataset(AbsDataset, configured=True):
+class NpzDataset(DrawingDataset, configured=True):
     """Samples and labels in an ``.npz`` file, as ``np.savez`` and ``np.savez_compressed`` write it.
 
     `x` and `y` name the arrays to train on, samples along the first axis. What to evaluate on is
@@ -59,7 +59,6 @@ class NpzDataset(AbsDataset, configured=True):
             raise ValueError(f"NpzDataset 'test_x' and 'test_y' must be given together, got {test_x!r} and {test_y!r}")
         self.x, self.y, self.test_x, self.test_y = x, y, test_x, test_y
         self._draws = test_path is None and test_x is None
-        self.drawn: tuple[Rows, Rows] | None = None
         self.split = check_split(self, split)
         self.test_fraction = check_fraction(self, test_fraction)
         self.seed = arguments.integer(self, "seed", seed, minimum=0)
@@ -70,7 +69,7 @@ class NpzDataset(AbsDataset, configured=True):
         if self._draws:
             x, y = read_arrays(path, names)
             self._check_pair(x, y, names)
-            train, test = self.drawn = draw(y, self.test_fraction, self.seed, self.split)
+            train, test = self._drawn = draw(y, self.test_fraction, self.seed, self.split)
             return x[train], y[train], x[test], y[test]
         if self.test_path is not None:
             test_path = find_given(self.test_path, self)

@@ -72,6 +72,7 @@ class IGradientDescent(
     configured=True,
     fixed=("step", "rate", "_factor", "_adjusts", "_slots", "_scratch", "_lanes", "_schedule", "_learn_rate"),
     internal=("delta", "update_from", "partition", "reads_stretches", "schedule"),
+    settable=("step", "team"),
 ):
     """A rule on flat vectors. Its state is plain arrays and numbers, which `state_dict` returns.
 
@@ -285,7 +286,7 @@ class IGradientDescent(
         self._factor = 1.0 if self.clip_norm is None else clip_factor(chunks(gradients), self.clip_norm)
         decays = self.weight_decay > 0 and not self.decoupled
         self._adjusts = decays or self.clip_value is not None or self._factor != 1
-        self.rate = self.learn_rate
+        self._keep(rate=self.learn_rate)
         self.step += 1
         self.begin_step()
 

@@ -65,7 +65,7 @@ class GradientDecay(SGDOptimizer, configured=True):
         self.decay = arguments.number(self, "decay", decay, 0)
 
     def begin_step(self) -> None:
-        self.rate /= 1 + self.decay * (self.step - 1)
+        self._keep(rate=self.rate / (1 + self.decay * (self.step - 1)))
 
 
 class MomentumOptimizer(IGradientDescent, configured=True):

@@ -5,15 +5,15 @@ from __future__ import annotations
 import inspect
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar, Token
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from nn import arguments
 from nn.activation.activation import Activation, Linear
-from nn.arguments import Configurable, did_you_mean
+from nn.arguments import Configurable
 from nn.arrays import Shape
-from nn.extension import Extension, check_object
+from nn.extension import Extension, check_object, is_ours
 from nn.initializer import Initializer
 from nn.names import part
 from nn.operation.operation import Operation
@@ -28,15 +28,7 @@ class _Callable(Extension):
     """Lets a class be called with its inputs: `Dense(inputs=x, units=64)` is `Dense(units=64)(x)`."""
 
     def __call__(cls: type[Made], *args: Any, inputs: Inputs | None = None, **keywords: Any) -> Made:
-        try:
-            layer: Any = super().__call__(*args, **keywords)  # type: ignore[misc]
-        except TypeError as error:
-            known = list(inspect.signature(cls).parameters)
-            unknown = next((name for name in keywords if name not in known), None)
-            if unknown is None or not str(error).endswith(f"__init__() got an unexpected keyword argument {unknown!r}"):
-                raise
-            near = did_you_mean(unknown, known)
-            raise TypeError(f"{cls.__name__} has no argument {unknown!r}, but {', '.join(known)}{near}") from error
+        layer: Any = super().__call__(*args, **keywords)  # type: ignore[misc]
         if isinstance(layer, Layer) and "variables" not in vars(layer):
             raise TypeError(f"{cls.__name__}.__init__() must call super().__init__()")
         made: Made = layer if inputs is None else layer(inputs)
@@ -46,8 +38,8 @@ class _Callable(Extension):
 class Layer(
     Configurable,
     metaclass=_Callable,
-    fixed=("given_name", "variables", "built", "_trainable", "_used"),
-    internal=("describe",),
+    fixed=("given_name", "variables", "built", "_trainable", "_used", "_fixed"),
+    internal=("describe", "fix"),
 ):
     """A piece of a model with variables of its own.
 
@@ -76,6 +68,7 @@ class Layer(
     built: bool
     _trainable: bool
     _used: list[Variable]
+    _fixed: bool
 
     def __init__(self, name: str | None = None) -> None:
         if name is not None and (not isinstance(name, str) or not name or "/" in name):
@@ -85,6 +78,7 @@ class Layer(
         self.built = False
         self._trainable = True
         self._used = []
+        self._fixed = False
 
     @property
     def name(self) -> str:
@@ -95,7 +89,12 @@ class Layer(
     def name(self, name: str) -> None:
         if not isinstance(name, str) or "/" in name:
             raise ValueError(f"{type(self).__name__} 'name' must be a text without '/', got {name!r}")
-        self.given_name = name
+        if self._fixed:
+            raise ValueError(
+                f"{self.describe()} is part of a model that is set up, whose variables bear its name: it cannot be {name!r}; "
+                "name layers before setup()"
+            )
+        self._keep(given_name=name)
 
     @property
     def trainable(self) -> bool:
@@ -127,11 +126,10 @@ class Layer(
         if not values or (len(values) > 1 and not self.several):
             raise ValueError(f"{self.describe()}: expected {'values' if self.several else 'one value'}, got {len(values)}")
         try:
+            self._made = False  # `build` and `call` may set what they like: they are the second half of the constructor
             if not self.built:
                 shapes = [value.shape for value in values]
-                self._made = False  # `build` is the second half of the constructor
                 self.build(shapes if self.several else shapes[0])
-                self._made = True
                 check_object(self)  # its variables may hide what `call` needs
                 self.built = True
             output = self.call(values if self.several else values[0])
@@ -140,6 +138,8 @@ class Layer(
             if message.startswith(self.describe()):
                 raise
             raise ValueError(f"{self.describe()}: {message}") from error
+        finally:
+            self._made = True
         if not isinstance(output, Value):
             hint = "; is a 'return' missing?" if output is None else ""
             raise TypeError(f"{self.describe()}: call() must return a value of the graph, got {type(output).__name__}{hint}")
@@ -169,8 +169,20 @@ class Layer(
     def argument(self, name: str) -> Any:
         return self.given_name or None if name == "name" else super().argument(name)
 
-    def _takes(self, name: str) -> bool:
-        return not self.built and name in vars(self)
+    def fix(self) -> None:
+        """Take note that a model with this layer is set up."""
+        self._fixed = True
+
+    def _take(self, name: str, value: Any) -> bool:
+        """Take an argument before `build`, as the constructor would have."""
+        if self.built or not is_ours(type(self)) or name not in inspect.signature(type(self)).parameters:
+            return False
+        other = type(self)(**{**self.get_config(), name: value})
+        vars(self).update((each, kept) for each, kept in vars(other).items() if each not in ("_trainable", "_used"))
+        return True
+
+    def _built_from(self, name: str) -> bool:
+        return self.built and bool(parts_within(vars(self).get(name)))
 
     def describe(self) -> str:
         """Return class and name for messages."""
@@ -181,6 +193,17 @@ class Layer(
         for variable in variables:
             if variable.made_trainable and not variable.bound:
                 variable.trainable = self._trainable
+
+
+def parts_within(value: object) -> tuple[object, ...]:
+    """Return the layers and variables that a value is or, within lists and dicts, holds."""
+    if isinstance(value, (Layer, Variable)):
+        return (value,)
+    if isinstance(value, Mapping):
+        return parts_within(list(value.values()))
+    if isinstance(value, (list, tuple)):
+        return tuple(part for each in value for part in parts_within(each))
+    return ()
 
 
 def _variables(output: Node, inputs: Sequence[Value]) -> Iterator[Variable]:

@@ -99,6 +99,7 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes")):
             seed = self.seed if self._history.seed is None else self._history.seed
         arguments.integer("fit()", "seed", seed, minimum=0)
         callbacks = _callbacks(callbacks)
+        self.check_structure()
         names = x
         if label is not None:
             x, label = self.rows_as_samples("fit() 'x'", x), self._labels_of(label)
@@ -332,7 +333,7 @@ class Fragment(Model, configured=True):
 
 def _untrained(whole: Model) -> Model:
     made: Model = registry.construct(type(whole), registry.describe_arguments(whole), registry.custom_classes(whole))
-    vars(made).update(seed=whole.seed, dtype=whole.dtype)
+    made.seed, made.dtype = whole.seed, whole.dtype
     return made
 
 

@@ -48,6 +48,7 @@ def pack(model: TrainedNetwork, inputs: Plan | None = None) -> bytes:
         ValueError: before `setup`.
         TypeError: for a configuration that JSON cannot hold.
     """
+    model.check_structure()
     values = {variable.name: variable.value for variable in model.store.everything}
     whole, part = model.origin()
     progress, arrays = pack_progress(model)
@@ -164,7 +165,7 @@ def _structure(config: dict[str, Any], base: type[Any], custom_objects: Mapping[
     seed = arguments.integer("model file", "seed", config["seed"], minimum=0)
     if not isinstance(config["dtype"], str):
         raise ValueError(f"'dtype' must be a text, got {str(config['dtype'])[:80]}")
-    vars(model).update(seed=seed, dtype=as_dtype(config["dtype"]))
+    model.seed, model.dtype = seed, as_dtype(config["dtype"])
     part = config["part"]
     if part is not None:
         if not isinstance(part, dict) or part.keys() != {"whole_shape", "begin", "end"}:
@@ -172,7 +173,7 @@ def _structure(config: dict[str, Any], base: type[Any], custom_objects: Mapping[
         if not all(name is None or isinstance(name, str) for name in (part["begin"], part["end"])):
             raise ValueError(f"'part' must name layers, got {str(part)[:80]}")
         model = model.part(part["whole_shape"], part["begin"], part["end"])
-    vars(model)["input_shape"] = None
+    model.input_shape = None
     return model
 
 

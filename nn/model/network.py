@@ -6,7 +6,8 @@ import os
 import sys
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,8 +15,9 @@ import numpy as np
 from nn import arguments, tensor_files
 from nn.arguments import Configurable
 from nn.arrays import BATCH, Array, DType, Shape, as_array, as_dtype
-from nn.layer.layer import Naming, name_layers
+from nn.layer.layer import Layer, Naming, name_layers, parts_within
 from nn.model.history import show
+from nn.model.structure import Structure
 from nn.value.graph import Graph, Placeholder
 from nn.value.store import VariableStore
 from nn.value.value import Node, Owner, Value, Variable
@@ -27,8 +29,8 @@ if TYPE_CHECKING:
 class Network(
     Configurable,
     free=("summary", "plot", "trainable"),
-    fixed=("input_shape", "seed", "dtype", "_graph", "_store", "_trainable"),
-    internal=("outline", "restore", "get_weights", "set_weights"),
+    fixed=("input_shape", "seed", "dtype", "_graph", "_store", "_trainable", "_structure"),
+    internal=("outline", "restore", "get_weights", "set_weights", "check_structure", "unfinished"),
     passes={"restore": (3,)},
 ):
     """A function with variables, built once from layers and operators. `Model` adds training.
@@ -37,19 +39,36 @@ class Network(
     """
 
     input_shape: Shape | None
+    """The shape of the samples, -1 for the batch; None until it is known. May be set before `setup`."""
+
     seed: int
+    """What first weights and masks are drawn from. May be set: `clear` draws anew by it."""
+
     dtype: np.dtype[Any]
+    """The type of variables and results, float32 or float64. May be set before `setup`."""
+
     _graph: Graph | None
     _store: VariableStore | None
     _trainable: bool
+    _structure: Structure | None
 
     def __init__(self, input_shape: Sequence[int | None] | None = None, *, seed: int = 0, dtype: DType = "float32") -> None:
+        self._graph = None
+        self._store = None
+        self._structure = None
+        self._trainable = True
         self.input_shape = None if input_shape is None else Placeholder(input_shape).shape
         self.seed = arguments.integer(self, "seed", seed, minimum=0)
         self.dtype = as_dtype(dtype)
-        self._graph = None
-        self._store = None
-        self._trainable = True
+
+    @contextmanager
+    def unfinished(self) -> Iterator[None]:
+        """Let `call` set what it likes: it is the second half of the constructor."""
+        made, self._made = self._made, False
+        try:
+            yield
+        finally:
+            self._made = made
 
     @abstractmethod
     def call(self, x: Value) -> Value:
@@ -194,10 +213,35 @@ class Network(
         finally:
             if self._store is None:
                 self._graph = None
-        vars(self)["input_shape"] = graph.placeholder.shape
+        self._keep(input_shape=graph.placeholder.shape)
+        layers = [layer for layer in graph.layers if isinstance(layer, Layer)]
+        for layer in layers:
+            layer.fix()
+        self._structure = Structure([self, *layers])
 
-    def _takes(self, name: str) -> bool:
-        return name == "seed" or (name in ("input_shape", "dtype") and self._store is None)
+    def check_structure(self) -> None:
+        """Raise ValueError where a part of the model was changed in place since the graph was built from it."""
+        if self._structure is not None:
+            self._structure.check(type(self).__name__)
+
+    def _take(self, name: str, value: Any) -> bool:
+        if name == "seed":
+            self._keep(seed=arguments.integer(self, "seed", value, minimum=0))
+        elif name not in ("input_shape", "dtype"):
+            return False
+        elif self._store is not None:
+            raise AttributeError(
+                f"{type(self).__name__} '{name}' cannot be set after setup(), as the variables are made for it; build another "
+                "model, and move the weights by set_weights(get_weights())"
+            )
+        elif name == "dtype":
+            self._keep(dtype=as_dtype(value))
+        else:
+            self._keep(input_shape=None if value is None else Placeholder(value).shape)
+        return True
+
+    def _built_from(self, name: str) -> bool:
+        return self.built and bool(parts_within(vars(self).get(name)))
 
     def _check_constructed(self) -> None:
         """Raise TypeError where a subclass forgot the constructor of this class."""
@@ -222,7 +266,7 @@ def trace(model: Network, input_shape: Shape) -> Graph:
     number. Raises ValueError where the output is not one per sample or where names are not unique.
     """
     placeholder = Placeholder(input_shape)
-    with Naming() as naming:
+    with Naming() as naming, model.unfinished():
         output = model.call(placeholder)
     if not isinstance(output, Node) or not output.shape or output.shape[0] != BATCH:
         found = f"shape {output.shape}" if isinstance(output, Value) else type(output).__name__

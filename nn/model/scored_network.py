@@ -47,10 +47,14 @@ class ScoredNetwork(
     fixed=("metrics", "_loss", "_from_file", "_runner", "keyless_calls"),
     internal=("key_or_next", "measure", "check", "labels", "checked", "prepare"),
     passes={"setup": (1,), "measure": (2,), "checked": (4,), "prepare": (3, "class_weight")},
+    settable=("keyless_calls",),
+    remedies=dict.fromkeys(("loss", "metrics", "has_loss"), "call setup(loss, *metrics), or compile(optimizer, loss, metrics)"),
 ):
     """What `Model` can do without a rule."""
 
-    metrics: list[Metric]
+    metrics: tuple[Metric, ...]
+    """Those given to `setup`."""
+
     _loss: Loss | None
     _from_file: bool
     _runner: Runner | None
@@ -58,7 +62,7 @@ class ScoredNetwork(
 
     def __init__(self, input_shape: Sequence[int | None] | None = None, *, seed: int = 0, dtype: DType = "float32") -> None:
         super().__init__(input_shape, seed=seed, dtype=dtype)
-        self.metrics = []
+        self.metrics = ()
         self._loss = None
         self._words: list[str] = []
         self._from_file = False
@@ -103,7 +107,8 @@ class ScoredNetwork(
                 metric.look_at(decisions=decisions, each=decisions or isinstance(chosen, BinaryLoss))
         if self.built:
             self._check_ending(self.graph, chosen)
-        self._loss, self.metrics = chosen, found
+        self._loss = chosen
+        self._keep(metrics=tuple(found))
         self._words = [metric if isinstance(metric, str) else "" for metric in metrics]
         self._runner = None
         if self.built:
@@ -144,6 +149,7 @@ class ScoredNetwork(
         ValueError naming the first sample that is not finite.
         """
         arguments.integer("evaluate()", "batch_size", batch_size, minimum=1)
+        self.check_structure()
         data = x if label is None and sample_weight is None else (x, label, sample_weight)
         return self.measure(evaluation_source(self, data, "evaluate() 'x'", batch_size).deal(0), "evaluate() 'x'")
 
@@ -231,8 +237,9 @@ class ScoredNetwork(
         """Take the accuracy of two classes for the word, where the graph, now known, has one output."""
         for place, word in enumerate(self._words):
             if word == "accuracy" and graph.output.shape[-1:] == (1,) and type(self.metrics[place]) is CategoricalAccuracy:
-                self.metrics[place] = accuracy = BinaryAccuracy()
+                accuracy = BinaryAccuracy()
                 accuracy.look_at(decisions=isinstance(self._loss, Hinge), each=True)
+                self._keep(metrics=(*self.metrics[:place], accuracy, *self.metrics[place + 1 :]))
 
     def _check_ending(self, graph: Graph, loss: Loss) -> None:
         """Refuse a last activation with which the loss cannot train; of a file, which works as it did, say so only."""

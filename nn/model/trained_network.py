@@ -25,11 +25,18 @@ class TrainedNetwork(
     fixed=("stop_training", "epochs_trained", "op_type", "rule", "callback_states", "_optimizer", "_history"),
     internal=("adopt", "apply_gradients", "origin", "part", "to_bytes", "save", "fit_history"),
     passes={"adopt": (3,)},
+    settable=("stop_training", "callback_states"),
+    remedies=dict.fromkeys(
+        ("rule", "op_type", "optimizer"),
+        "call compile(optimizer); the learning rate of a rule can be set, model.rule.learn_rate",
+    ),
 ):
     """What `Model` can do without `fit`, which is built on it."""
 
     stop_training: bool
     epochs_trained: int
+    """How many epochs the model was trained. May be set: `fit(until_epoch=)` and callbacks count from it."""
+
     op_type: type[IOptimizer]
     rule: IGradientDescent | None
     callback_states: CallbackStates
@@ -47,6 +54,12 @@ class TrainedNetwork(
         self._rated: IGradientDescent | None = None
         self._first_rate: Any = 0.0
         self._history = History()
+
+    def _take(self, name: str, value: Any) -> bool:
+        if name != "epochs_trained":
+            return super()._take(name, value)
+        self._keep(epochs_trained=arguments.integer(self, name, value, minimum=0))
+        return True
 
     @property
     def optimizer(self) -> IOptimizer:
@@ -85,7 +98,8 @@ class TrainedNetwork(
 
     def adopt(self, op_type: type[IOptimizer], rule: IGradientDescent | None, optimizer: IOptimizer | None = None) -> None:
         """Train with this very rule, state included, by an optimizer of this type: `optimizer`, where there is one already."""
-        self.op_type, self.rule, self._optimizer = op_type, rule, optimizer
+        self._keep(op_type=op_type, rule=rule)
+        self._optimizer = optimizer
         if rule is not None and rule is not self._rated:
             self._rated, self._first_rate = rule, rule.argument("learn_rate")
 

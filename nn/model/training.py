@@ -40,7 +40,7 @@ class Training:
         # an optimizer of one's own may change gradients while they come
         self._keeps_gradients = type(self._optimizer).gradient_ready is GDOptimizer.gradient_ready
         self._seed, self._stop_on_nan, self._silent = seed, stop_on_nan, silent
-        self._metrics: list[Metric] = model.metrics
+        self._metrics: Sequence[Metric] = model.metrics
         self._loss_sum, self._samples = 0.0, 0
         self._waiting: list[tuple[Array, Array]] = []
 

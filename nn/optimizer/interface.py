@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from nn import arguments
+from nn.arguments import Settled
 from nn.arrays import Array
-from nn.extension import Extension, HiddenName
+from nn.extension import HiddenName
 from nn.gradient_descent.interface import IGradientDescent
 from nn.gradient_descent.schedule import Schedule
 from nn.value.store import VariableStore
@@ -20,7 +21,12 @@ from nn.value.value import Variable
 _RULE = "rule:"
 
 
-class IOptimizer(metaclass=Extension, fixed=("rule", "store", "exchange")):
+class IOptimizer(
+    Settled,
+    fixed=("rule", "store", "exchange"),
+    settable=("shows_gradients",),
+    remedies={"rule": "call compile(optimizer) of the model; the learning rate can be set, optimizer.learning_rate"},
+):
     """One per training process. It owns the rule, and decides what is exchanged and when the rule runs.
 
     >>> class Halved(nn.optimizer.GDOptimizer):

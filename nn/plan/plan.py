@@ -164,8 +164,8 @@ class Plan:
 
     def _allocate(self, node: Node, inputs: list[Array], rows: slice | None, scratch: Arena | Measure) -> Operation:
         operation = copy(node.operation)
-        operation.scratch, operation.training = scratch, self._layout.training
-        operation.frozen = is_frozen(node)
+        # past what an activation lets others set
+        vars(operation).update(scratch=scratch, training=self._layout.training, frozen=is_frozen(node))
         shapes = [array.shape for array in inputs]
         operation.allocate(shapes, self._places[node].at(0, rows).shape, self._layout.dtype)
         return operation

@@ -293,7 +293,7 @@ class SimpleRNNOperation(Recurrence):
         """Return a copy for one step, which may keep something from forward to backward."""
         found, shape = copy(self.activation), (self._batch, self._units)
         replay.restart()
-        found.scratch = replay
+        vars(found).update(scratch=replay)
         found.allocate([shape], shape, dtype)
         return found
 

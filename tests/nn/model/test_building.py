@@ -244,7 +244,7 @@ NO_SUPER = r"__init__\(\) must call super\(\).__init__\(\)"
         (lambda: READY.setup(nn.loss.MSELoss),
          r"TypeError: .*setup\(\) 'loss' must be an instance of Loss, got the class; write MSELoss\(\)"),
         (lambda: Dense(unit=3), "TypeError: Dense has no argument 'unit', but units, activation, .*; did you mean 'units'?"),
-        (lambda: nn.layer.Conv2D(filters=3), "TypeError: Conv2D has no argument 'filters', but kernel, kernel_size, stride, "),
+        (lambda: nn.layer.Conv2D(filter=3), "TypeError: Conv2D has no argument 'filter', but kernel, kernel_size, stride, "),
         (lambda: READY.setup("mse", ["mse"]),
          r"TypeError: setup\(\) 'metrics' must be given one by one, got \['mse'\]; write setup\(loss, \*metrics\)"),
         (lambda: READY.setup(nn.loss.MSELoss(), 3), r"TypeError: .*setup\(\) 'metrics' must be an instance of Metric"),
