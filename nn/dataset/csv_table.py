@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 from nn.dataset.plan.cells import Cells
+from nn.dataset.plan.rows import delimiter_hint
 
 __all__ = ["Table", "line_of", "read_table"]
 
@@ -115,7 +116,8 @@ def _check_rows(path: Path, delimiter: str, encoding: str) -> None:
         with _open(path, encoding) as file:
             for line, row in islice(_rows(file, delimiter), 1, None):
                 if len(row) != len(header):
-                    raise ValueError(f"'{path}' line {line} must have {len(header)} cells as the header has, got {len(row)}")
+                    wrong = f"'{path}' line {line} must have {len(header)} cells as the header has, got {len(row)}"
+                    raise ValueError(wrong + delimiter_hint(header))
 
 
 @contextmanager

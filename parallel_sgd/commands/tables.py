@@ -14,6 +14,7 @@ from typing import Any
 from nn.dataset.csv_table import Table, read_table
 from nn.dataset.plan.kinds import CellError, missing_rows
 from nn.dataset.plan.plan import Plan
+from nn.dataset.plan.rows import MissingColumn
 from nn.model import Model
 from nn.model.inputs import Answers, answers
 
@@ -104,10 +105,11 @@ def _lines_told(table: Table) -> Iterator[None]:
         cause = error if isinstance(error, CellError) else error.__cause__
         if isinstance(cause, CellError):
             raise ValueError(f"'{table.path}' line {table.line_of(cause.row)}, {cause.wrong}") from error
-        said = str(error)
-        for what in ("encode() 'rows'", "labels_of() 'rows'"):
-            said = said.replace(f"{what} must name columns", f"'{table.path}' must have the columns of the plan", 1)
-        raise ValueError(said) from error
+        if isinstance(error, MissingColumn):
+            raise ValueError(
+                f"'{table.path}' must have the column {error.name!r} of the model's plan, it has ({error.held}){error.hint}"
+            ) from error
+        raise
 
 
 def _lines(found: Answers) -> tuple[list[str], list[list[Any]]]:

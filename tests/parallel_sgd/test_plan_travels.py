@@ -106,7 +106,10 @@ def test_rows_that_a_model_does_not_take_are_named_by_line_and_column(capsys):
     for text, complaint in (
         ("area;built;city\n" + good + "120.5;1999-02-01;Bern\n", "'bad.csv' line 3, column 'area' must be a finite number"),
         ("area;built;city\n" + good * 4 + "1;1999-02-01;Basel\n", "'bad.csv' line 6, column 'city' must be one of Bern, Chur"),
-        ("aera;built;city\n" + good, "'bad.csv' must have the columns of the plan .* got 'area'; did you mean 'aera'"),
+        (
+            "aera;built;city\n" + good,
+            "'bad.csv' must have the column 'area' of the model's plan, it has .*aera.*; did you mean 'aera'",
+        ),
         ("area;built;city\n" + good + "1;2\n", "'bad.csv' line 3 must have 3 cells"),
         ("area;built;city\n", "'bad.csv' must have rows"),
     ):

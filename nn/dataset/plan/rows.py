@@ -114,6 +114,27 @@ def _objects(values: Sequence[Any]) -> Cells:
     return cells
 
 
+class MissingColumn(ValueError):
+    """A column that the rows do not have.
+
+    Args:
+        said: the message.
+        name: of the column.
+        held: the columns that there are, in words.
+        hint: a name that may be meant, in words.
+    """
+
+    def __init__(self, said: str, name: str, held: str, hint: str) -> None:
+        super().__init__(said)
+        self.name, self.held, self.hint = name, held, hint
+
+
+def delimiter_hint(header: Sequence[str]) -> str:
+    """Return a question that names the delimiter of a file which was read as one column, "" where none is likely."""
+    mark = next((mark for mark in ";\t|," if mark in header[0]), "") if len(header) == 1 else ""
+    return f"; is delimiter={mark!r} meant?" if mark else ""
+
+
 def check_columns(what: str, names: Sequence[str], header: Sequence[str], where: str = "") -> None:
     """Check that columns are there, each once.
 
@@ -129,9 +150,7 @@ def check_columns(what: str, names: Sequence[str], header: Sequence[str], where:
     for name in names:
         if name not in header:
             held = ", ".join(header)[:400]
-            hint = arguments.did_you_mean(name, header)
-            if len(header) == 1 and (mark := next((mark for mark in ";\t|," if mark in header[0]), "")):
-                hint = f"; is delimiter={mark!r} meant?"
-            raise ValueError(f"{what} must name columns{where} ({held}), got {name!r}{hint}")
+            hint = delimiter_hint(header) or arguments.did_you_mean(name, header)
+            raise MissingColumn(f"{what} must name columns{where} ({held}), got {name!r}{hint}", name, held, hint)
         if header.count(name) > 1:
             raise ValueError(f"{what} must have different column names, got {name!r} {header.count(name)} times")
