@@ -16,8 +16,6 @@ from nn.arrays import BATCH, Array, DType, as_array
 from nn.data import DataFeeder
 from nn.loss.decisions import BinaryLoss, Hinge
 from nn.loss.loss import Loss
-from nn.metric.accuracy import CategoricalAccuracy
-from nn.metric.binary import BinaryAccuracy
 from nn.metric.metric import Metric, TwoClassMetric
 from nn.model.batches import (
     ArraySource,
@@ -230,8 +228,8 @@ class ScoredNetwork(
     def _settle_metrics(self, graph: Graph) -> None:
         """Take the accuracy of two classes for the word, where the graph, now known, has one output."""
         for place, word in enumerate(self._words):
-            if word == "accuracy" and graph.output.shape[-1:] == (1,) and type(self.metrics[place]) is CategoricalAccuracy:
-                self.metrics[place] = accuracy = BinaryAccuracy()
+            if word == "accuracy" and graph.output.shape[-1:] == (1,) and not isinstance(self.metrics[place], TwoClassMetric):
+                self.metrics[place] = accuracy = part("setup()", "metrics", "binary_accuracy", TwoClassMetric, "nn.metric")
                 accuracy.look_at(decisions=isinstance(self._loss, Hinge), each=True)
 
     def _check_ending(self, graph: Graph, loss: Loss) -> None:
