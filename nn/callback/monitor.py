@@ -86,7 +86,9 @@ class EarlyStopping(Monitored, configured=True):
 
     Better is what beats the best so far by more than `min_delta`; see `Monitor` for `mode`. With `patience` 0 the first
     epoch that is not better ends training. `restore_best` returns the weights, trained and not, to those of the best epoch
-    when training ends, also where it ended by itself.
+    when training ends, also where it ended by itself. Where Ctrl-C or an error ends `fit`, the weights stay those after the
+    last batch, and batches after the last whole epoch are in no row of the history; a `ModelCheckpoint` with
+    `save_best_only` keeps the best ones in a file.
 
     Afterwards `best` and `best_epoch` (from 1, as in the history) tell the best result, `stopped_epoch` the epoch after which
     training was stopped, None if it was not. A model file saved during `fit` holds this state, so a run continued from

@@ -26,6 +26,9 @@ class BatchNorm(Layer, configured=True):
     Frozen (`trainable = False`), it normalises by the moving statistics in training, too, and leaves them as they are, as in
     Keras; with `freeze_statistics=False` only gamma and beta stand still.
 
+    Used several times in one model, it normalises each use by its own mean and variance, and the moving ones go towards the
+    mean of these.
+
     Raises ValueError for inputs without a feature axis or with another number of features.
 
     >>> layer = nn.layer.BatchNorm(momentum=0.9)

@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from nn.activation.activation import Linear
-from nn.activation.gelu import GELU
-from nn.activation.rectifiers import ELU, LeakReLU, ReLU, Softplus
-from nn.activation.sigmoids import HTanh, Sigmoid, SiLU, Softmax, Tanh
+from nn.activation.sigmoids import Sigmoid, Softmax
+from nn.extension import is_ours
 from nn.loss.cross_entropy import Cross_Entropy, Cross_Entropy_With_Softmax
 from nn.loss.decisions import Binary_Cross_Entropy, Binary_Cross_Entropy_Of_Probabilities, Hinge
 from nn.loss.loss import Loss
 from nn.operation.arithmetic import Add
-from nn.operation.convolution.operation import Convolution, RectifiedConvolution
-from nn.operation.index import Lookup
-from nn.operation.matmul import MatMul, TensorDot
-from nn.operation.normalization import BatchNormalize, LayerNormalize
 from nn.operation.operation import Operation
 from nn.operation.shape import Reshape
 from nn.value.graph import Graph
 from nn.value.value import Node, Value, Variable
 
 _VIEWS = (Reshape, Linear)
-_RANGES: tuple[tuple[type[Operation], float, float], ...] = (
-    (Sigmoid, 0, 1), (Softmax, 0, 1), (Tanh, -1, 1), (HTanh, -1, 1), (ReLU, 0, math.inf), (RectifiedConvolution, 0, math.inf),
-    (Softplus, 0, math.inf), (GELU, -0.17, math.inf), (SiLU, -0.28, math.inf), (LeakReLU, -math.inf, math.inf),
+# by name, as a worker shall not import every activation and operation to learn which one a model ends in
+_RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(
+    {
+        "Sigmoid": (0, 1), "Softmax": (0, 1), "Tanh": (-1, 1), "HTanh": (-1, 1), "ReLU": (0, math.inf),
+        "RectifiedConvolution": (0, math.inf), "Softplus": (0, math.inf), "GELU": (-0.17, math.inf), "SiLU": (-0.28, math.inf),
+        "LeakReLU": (-math.inf, math.inf),
+    }
 )  # fmt: skip
-_SCORES = (MatMul, TensorDot, Convolution, BatchNormalize, LayerNormalize, Lookup)
+_SCORES = {"MatMul", "TensorDot", "Convolution", "BatchNormalize", "LayerNormalize", "Lookup"}
 
 
 class _End(NamedTuple):
@@ -83,19 +84,23 @@ def _end(graph: Graph) -> _End | None:
     """Return what the graph ends in; None where nothing is known of its values, as after arithmetic."""
     node, views = _last(graph)
     operation = node.operation
-    if isinstance(operation, ELU):
-        return _End(operation, "ELU", -operation.alpha, math.inf)
-    for kind, low, high in _RANGES:
-        if isinstance(operation, kind):
-            name = "ReLU" if kind is RectifiedConvolution else type(operation).__name__
-            return _End(operation, name, low, high)
+    for kind in _kinds(operation):
+        if kind == "ELU":
+            return _End(operation, kind, -vars(operation)["alpha"], math.inf)
+        if kind in _RANGES:
+            return _End(operation, "ReLU" if kind == "RectifiedConvolution" else type(operation).__name__, *_RANGES[kind])
     if isinstance(operation, Add) and isinstance(node.inputs[1], Variable) and isinstance(node.inputs[0], Node):
         operation = node.inputs[0].operation
-    if not isinstance(operation, _SCORES) or isinstance(operation, RectifiedConvolution):
+    if _SCORES.isdisjoint(_kinds(operation)):
         return None
     # the layer's own identity may be the first node that is known to be its result
     layer = next((type(each.layers[0]).__name__ for each in (node, *reversed(views)) if each.layers), "a product")
     return _End(operation, f"{layer} without an activation", -math.inf, math.inf)
+
+
+def _kinds(operation: Operation) -> list[str]:
+    """Return the names of the classes of an operation of this package, the nearest first; none of one that is derived."""
+    return [kind.__name__ for kind in type(operation).__mro__] if is_ours(type(operation)) else []
 
 
 def check_ending(graph: Graph, loss: Loss) -> None:

@@ -83,6 +83,7 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes")):
 
         * `x` and `label` are arrays. Without `label`, `x` is a `DataFeeder` or an iterable of batches (x, label) or
           (x, label, weight), whose order is its own; from an endless one an epoch takes `steps_per_epoch` batches.
+          Where they end before, the epoch is shorter and a warning says so.
         * `validation_data` is (x, label), (x, label, weight) or a feeder; `validation_split` sets aside that share of the
           samples, the last ones before any shuffling.
         * `sample_weight` (samples,) and `class_weight` {class: weight} multiply the losses of the samples, whose sum is

@@ -16,8 +16,6 @@ from nn.arrays import BATCH, Array, DType, as_array
 from nn.data import DataFeeder
 from nn.loss.decisions import BinaryLoss, Hinge
 from nn.loss.loss import Loss
-from nn.metric.accuracy import CategoricalAccuracy
-from nn.metric.binary import BinaryAccuracy
 from nn.metric.metric import Metric, TwoClassMetric
 from nn.model.batches import (
     ArraySource,
@@ -236,8 +234,8 @@ class ScoredNetwork(
     def _settle_metrics(self, graph: Graph) -> None:
         """Take the accuracy of two classes for the word, where the graph, now known, has one output."""
         for place, word in enumerate(self._words):
-            if word == "accuracy" and graph.output.shape[-1:] == (1,) and type(self.metrics[place]) is CategoricalAccuracy:
-                accuracy = BinaryAccuracy()
+            if word == "accuracy" and graph.output.shape[-1:] == (1,) and not isinstance(self.metrics[place], TwoClassMetric):
+                accuracy = part("setup()", "metrics", "binary_accuracy", TwoClassMetric, "nn.metric")
                 accuracy.look_at(decisions=isinstance(self._loss, Hinge), each=True)
                 self._keep(metrics=(*self.metrics[:place], accuracy, *self.metrics[place + 1 :]))
 

@@ -181,6 +181,18 @@ BINARY = (X[:, :1] > 0).astype(float)
 ONE_HOT = r"got labels of shape \(50, 3\) .* that are not one-hot rows"
 
 
+def test_batches_that_end_before_the_steps_of_an_epoch_are_told(caplog):
+    """Once for each `fit`, with how many there were."""
+    fitted((batch for batch in ordered(X, Y, 16)), steps_per_epoch=9)
+    assert "fit() 'x' ended after 4 of the 9 batches of 'steps_per_epoch': epoch 1 is as short" in caplog.text
+    caplog.clear()
+    fitted(list(ordered(X, Y, 16)), epoch=3, steps_per_epoch=5)
+    assert len(caplog.records) == 1
+    caplog.clear()
+    fitted(list(ordered(X, Y, 16)), epoch=2, steps_per_epoch=4)
+    assert not caplog.records
+
+
 @pytest.mark.parametrize(
     ("use", "text"),
     [
