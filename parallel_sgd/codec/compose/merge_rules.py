@@ -162,7 +162,9 @@ class ServerOpt(MergeRule):
         if rule.weight_decay:
             raise ValueError(f"ServerOpt 'rule' must have no weight_decay, got {rule.weight_decay}: it sees no parameters")
         if not rule.elementwise:
-            raise ValueError("ServerOpt 'rule' must change each parameter by its own numbers alone, got one with clip_norm")
+            raise ValueError(
+                "ServerOpt 'rule' must change each parameter by its own numbers alone, got one that clips by norms"
+            )
         self.descends = True
         self._step: Array = np.empty(0, np.float32)
 
