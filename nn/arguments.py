@@ -153,7 +153,7 @@ class Settled(metaclass=Extension):
                 f"{kind} '{name}' cannot be {verb}: the graph was built from what it holds; build another model, and move the "
                 "weights by set_weights(get_weights())"
             )
-        if is_ours(cls):
+        if cls.__module__.startswith("nn."):
             near = did_you_mean(name, [each for each in _settable(cls) if not each.startswith("_")])
             raise AttributeError(f"{kind} has no attribute '{name}' that can be {verb}{near}")
 

@@ -14,7 +14,10 @@ from nn import arguments
 from nn.arguments import Configurable
 from nn.arrays import Array, Shape
 
-__all__ = ["Constant", "GlorotUniform", "HeUniform", "Initializer", "Orthogonal", "Uniform", "Zeros", "fans"]
+__all__ = [
+    "Constant", "GlorotNormal", "GlorotUniform", "HeNormal", "HeUniform", "Initializer", "LecunNormal", "Orthogonal",
+    "TruncatedNormal", "Uniform", "Zeros", "fans",
+]  # fmt: skip
 
 
 class Initializer(Configurable, ABC):
@@ -64,6 +67,7 @@ class Uniform(Initializer, configured=True):
     True
     """
 
+    @arguments.also(minval="low", maxval="high")
     def __init__(self, low: float = -0.05, high: float = 0.05) -> None:
         self.low = arguments.number(self, "low", low, -math.inf)
         self.high = arguments.number(self, "high", high, self.low)
@@ -96,6 +100,84 @@ class HeUniform(Initializer):
     def __call__(self, shape: Shape, generator: np.random.Generator) -> Array:
         bound = math.sqrt(6 / fans(shape)[0])
         return generator.uniform(-bound, bound, shape)
+
+
+class TruncatedNormal(Initializer, configured=True):
+    """Normal with this mean and spread, drawn again where it is more than two spreads away from the mean.
+
+    >>> drawn = nn.initializer.TruncatedNormal(std=0.1)((100,), nn.random.keyed(0, "example"))
+    >>> bool(abs(drawn).max() <= 0.2)
+    True
+    """
+
+    @arguments.also(stddev="std")
+    def __init__(self, mean: float = 0.0, std: float = 0.05) -> None:
+        self.mean = arguments.number(self, "mean", mean, -math.inf)
+        self.std = arguments.number(self, "std", std, 0, open_low=True)
+
+    def __call__(self, shape: Shape, generator: np.random.Generator) -> Array:
+        return self.mean + self.std * _within_two(shape, generator)
+
+
+class _ScaledNormal(Initializer):
+    """Truncated normal whose elements have, after the truncation, the spread sqrt(1 / fan)."""
+
+    def __call__(self, shape: Shape, generator: np.random.Generator) -> Array:
+        # a standard normal that is cut off at 2 has a smaller spread than 1
+        return _within_two(shape, generator) * (math.sqrt(1 / self.fan(*fans(shape))) / _SPREAD_WITHIN_TWO)
+
+    @abstractmethod
+    def fan(self, fan_in: int, fan_out: int) -> float:
+        """Return the inverse of the variance."""
+
+
+class GlorotNormal(_ScaledNormal):
+    """Truncated normal with variance 2 / (fan in + fan out) (Glorot and Bengio, 2010): for tanh and sigmoid.
+
+    >>> drawn = nn.initializer.GlorotNormal()((200, 200), nn.random.keyed(0, "example"))
+    >>> round(float(drawn.std() * 200**0.5), 1)
+    1.0
+    """
+
+    def fan(self, fan_in: int, fan_out: int) -> float:
+        return (fan_in + fan_out) / 2
+
+
+class HeNormal(_ScaledNormal):
+    """Truncated normal with variance 2 / fan in (He et al., 2015): for rectifiers.
+
+    >>> drawn = nn.initializer.HeNormal()((200, 200), nn.random.keyed(0, "example"))
+    >>> round(float(drawn.std() * 100**0.5), 1)
+    1.0
+    """
+
+    def fan(self, fan_in: int, fan_out: int) -> float:
+        return fan_in / 2
+
+
+class LecunNormal(_ScaledNormal):
+    """Truncated normal with variance 1 / fan in (LeCun et al., 1998): for layers whose activation keeps mean and variance.
+
+    >>> drawn = nn.initializer.LecunNormal()((200, 200), nn.random.keyed(0, "example"))
+    >>> round(float(drawn.std() * 200**0.5), 1)
+    1.0
+    """
+
+    def fan(self, fan_in: int, fan_out: int) -> float:
+        return fan_in
+
+
+_SPREAD_WITHIN_TWO = 0.8796256610342398
+
+
+def _within_two(shape: Shape, generator: np.random.Generator) -> Array:
+    """Draw standard normal numbers, each again as long as it is more than 2 away from 0."""
+    drawn = generator.standard_normal(shape).reshape(-1)
+    far = np.flatnonzero(np.abs(drawn) > 2)
+    while far.size:
+        drawn[far] = generator.standard_normal(far.size)
+        far = far[np.abs(drawn[far]) > 2]
+    return drawn.reshape(shape)
 
 
 class Orthogonal(Initializer, configured=True):

@@ -18,7 +18,10 @@ __all__ = ["ActivationName", "InitializerName", "LossName", "MetricName", "Optim
 ActivationName: TypeAlias = Literal[
     "elu", "gelu", "htanh", "leaky_relu", "linear", "relu", "sigmoid", "silu", "softmax", "softplus", "swish", "tanh"
 ]
-InitializerName: TypeAlias = Literal["glorot_uniform", "he_uniform", "orthogonal", "uniform", "zeros"]
+InitializerName: TypeAlias = Literal[
+    "glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "lecun_normal", "orthogonal", "truncated_normal", "uniform",
+    "zeros",
+]  # fmt: skip
 LossName: TypeAlias = Literal[
     "binary_crossentropy", "binary_crossentropy_with_sigmoid", "categorical_crossentropy", "crossentropy",
     "crossentropy_with_softmax", "hinge", "huber", "mae", "mean_absolute_error", "mean_squared_error", "mse",
@@ -26,8 +29,8 @@ LossName: TypeAlias = Literal[
 ]  # fmt: skip
 MetricName: TypeAlias = Literal[
     "accuracy", "auc", "balanced_accuracy", "binary_accuracy", "categorical_accuracy", "eer", "f1", "false_negative",
-    "false_positive", "mean_squared_error", "mse", "precision", "recall", "relative_error", "relative_mse", "top_k_accuracy",
-    "true_negative", "true_positive",
+    "false_positive", "mae", "mean_absolute_error", "mean_squared_error", "mse", "precision", "recall", "relative_error",
+    "relative_mse", "top_k_accuracy", "true_negative", "true_positive",
 ]  # fmt: skip
 OptimizerName: TypeAlias = Literal["adadelta", "adagrad", "adam", "adamw", "lamb", "momentum", "nesterov", "rmsprop", "sgd"]
 
@@ -43,8 +46,9 @@ _WORDS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "rmsprop": "RMSPropOptimizer", "sgd": "SGDOptimizer",
         },
         "nn.initializer": {
-            "glorot_uniform": "GlorotUniform", "he_uniform": "HeUniform", "orthogonal": "Orthogonal", "uniform": "Uniform",
-            "zeros": "Zeros",
+            "glorot_normal": "GlorotNormal", "glorot_uniform": "GlorotUniform", "he_normal": "HeNormal",
+            "he_uniform": "HeUniform", "lecun_normal": "LecunNormal", "orthogonal": "Orthogonal",
+            "truncated_normal": "TruncatedNormal", "uniform": "Uniform", "zeros": "Zeros",
         },
         "nn.loss": {
             "binary_crossentropy": "Binary_Cross_Entropy_Of_Probabilities",
@@ -57,6 +61,7 @@ _WORDS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "accuracy": "CategoricalAccuracy", "auc": "AreaUnderCurve", "balanced_accuracy": "ConfusionMatrix",
             "binary_accuracy": "BinaryAccuracy", "categorical_accuracy": "CategoricalAccuracy", "eer": "EqualErrorRate",
             "f1": "F1", "false_negative": "FalseNegative", "false_positive": "FalsePositive",
+            "mae": "MeanAbsoluteError", "mean_absolute_error": "MeanAbsoluteError",
             "mean_squared_error": "MeanSquareError", "mse": "MeanSquareError", "precision": "Precision", "recall": "Recall",
             "relative_error": "RelativeError", "relative_mse": "RelativeMeanSquareError", "top_k_accuracy": "TopKAccuracy",
             "true_negative": "TrueNegative", "true_positive": "TruePositive",

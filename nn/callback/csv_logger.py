@@ -32,6 +32,7 @@ class CSVLogger(Callback, configured=True):
     (2, 2)
     """
 
+    @arguments.also(filename="path")
     def __init__(self, path: str | os.PathLike[str], append: bool | None = None) -> None:
         if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
             raise TypeError(f"CSVLogger 'path' must be the path of a file, got {path!r}")

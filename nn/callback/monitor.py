@@ -20,6 +20,11 @@ _SMALL = ("loss", "error", "mse", "eer", "false")
 _LARGE = ("accuracy", "auc", "precision", "recall", "f1", "true")
 
 
+def of_keras(name: str) -> str:
+    """Return our name of a result for Keras's: `Loss` for `loss`."""
+    return {"loss": "Loss", "val_loss": "val_Loss"}.get(name, name)
+
+
 class Monitor:
     """The result `name` of an epoch, for example `val_Loss`; `owner` stands in messages.
 
@@ -32,6 +37,7 @@ class Monitor:
         if not isinstance(name, str) or not name:
             raise TypeError(f"{self._owner} 'monitor' must be the name of a result, such as 'val_Loss', got {name!r}")
         arguments.one_of(owner, "mode", mode, get_args(Mode))
+        name = of_keras(name)
         self.name, self.mode = name, _mode(self._owner, name) if mode == "auto" else mode
         self.min_delta = arguments.number(owner, "min_delta", min_delta, 0)
 
@@ -108,6 +114,7 @@ class EarlyStopping(Monitored, configured=True):
     stopped_epoch: int | None
     waited: int
 
+    @arguments.also(restore_best_weights="restore_best")
     def __init__(
         self,
         monitor: Result = "val_Loss",
@@ -165,10 +172,11 @@ class ModelCheckpoint(Monitored, configured=True):
 
     `path` may have fields: `"run-{epoch:03d}-{val_Loss:.3f}.model"` with the epoch from 1 and the results. An older file
     is replaced in one step: whenever a run is killed, there is a whole file. With `save_best_only` a file is written only
-    when the monitored result is better than all before; see `Monitor` for `mode`.
+    when the monitored result is better than all before; see `Monitor` for `mode`. With `save_weights_only` it holds the
+    weights alone, for `model.load_weights`.
 
-    A file holds everything that decides how training goes on, also the state of all callbacks of this `fit`. So a run that
-    was killed and is continued, with equal callbacks made anew, equals one that was never stopped, bit for bit:
+    A file of the whole holds everything that decides how training goes on, also the state of all callbacks of this `fit`. So
+    a run that was killed and is continued, with equal callbacks made anew, equals one that was never stopped, bit for bit:
 
     >>> model = nn.model.SequentialModel([-1, 4], [nn.layer.Dense(3)])
     >>> model.setup(nn.loss.Cross_Entropy_With_Softmax())
@@ -185,6 +193,7 @@ class ModelCheckpoint(Monitored, configured=True):
     saved: str | None
     """The path of the file written last."""
 
+    @arguments.also(filepath="path")
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -192,6 +201,7 @@ class ModelCheckpoint(Monitored, configured=True):
         save_best_only: bool = False,
         mode: Mode = "auto",
         every: int = 1,
+        save_weights_only: bool = False,
     ) -> None:
         if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
             raise TypeError(f"ModelCheckpoint 'path' must be the path of a file, got {path!r}")
@@ -199,6 +209,7 @@ class ModelCheckpoint(Monitored, configured=True):
         self.save_best_only = bool(arguments.instance(self, "save_best_only", save_best_only, bool))
         self.monitor = Monitor(self, monitor, mode) if self.save_best_only else None
         self.every = arguments.integer(self, "every", every, minimum=1)
+        self.save_weights_only = bool(arguments.instance(self, "save_weights_only", save_weights_only, bool))
         self.load_state_dict({})
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
@@ -214,7 +225,10 @@ class ModelCheckpoint(Monitored, configured=True):
         if not self._due:
             return
         path = str(self.folder / self.named(self.model.epochs_trained, logs))
-        self.model.save(path)
+        if self.save_weights_only:
+            self.model.save_weights(path)
+        else:
+            self.model.save(path)
         self._keep(saved=path)
 
     def named(self, epoch: int, logs: Mapping[str, float]) -> str:

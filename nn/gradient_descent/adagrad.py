@@ -6,7 +6,7 @@ import numpy as np
 
 from nn import arguments
 from nn.arrays import Array
-from nn.gradient_descent.interface import IGradientDescent
+from nn.gradient_descent.interface import IGradientDescent, keras_names
 from nn.gradient_descent.numerics import flush_squares_to_zero, flush_to_zero
 from nn.gradient_descent.schedule import Schedule
 
@@ -24,7 +24,7 @@ class AdaGradOptimizer(IGradientDescent, configured=True):
 
     slots = ("square_sum",)
 
-    @arguments.also(learning_rate="learn_rate", clipvalue="clip_value", global_clipnorm="clip_norm")
+    @keras_names()
     def __init__(
         self,
         learn_rate: float | Schedule = 0.01,
@@ -32,8 +32,9 @@ class AdaGradOptimizer(IGradientDescent, configured=True):
         weight_decay: float = 0.0,
         clip_value: float | None = None,
         clip_norm: float | None = None,
+        clip_variable_norm: float | None = None,
     ) -> None:
-        super().__init__(learn_rate, weight_decay, clip_value, clip_norm)
+        super().__init__(learn_rate, weight_decay, clip_value, clip_norm, clip_variable_norm)
         self.epsilon = arguments.number(self, "epsilon", epsilon, 0, open_low=True)
 
     def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
@@ -60,7 +61,7 @@ class RMSPropOptimizer(IGradientDescent, configured=True):
     [0.6838, 2.3162]
     """
 
-    @arguments.also(learning_rate="learn_rate", clipvalue="clip_value", global_clipnorm="clip_norm")
+    @keras_names()
     def __init__(
         self,
         learn_rate: float | Schedule = 1e-3,
@@ -71,8 +72,9 @@ class RMSPropOptimizer(IGradientDescent, configured=True):
         weight_decay: float = 0.0,
         clip_value: float | None = None,
         clip_norm: float | None = None,
+        clip_variable_norm: float | None = None,
     ) -> None:
-        super().__init__(learn_rate, weight_decay, clip_value, clip_norm)
+        super().__init__(learn_rate, weight_decay, clip_value, clip_norm, clip_variable_norm)
         self.rho = arguments.number(self, "rho", rho, 0, 1)
         self.epsilon = arguments.number(self, "epsilon", epsilon, 0, open_low=True)
         self.momentum = arguments.number(self, "momentum", momentum, 0, 1)
@@ -123,7 +125,7 @@ class AdaDeltaOptimizer(IGradientDescent, configured=True):
 
     slots = ("square", "step_square")
 
-    @arguments.also(learning_rate="learn_rate", clipvalue="clip_value", global_clipnorm="clip_norm")
+    @keras_names()
     def __init__(
         self,
         learn_rate: float | Schedule = 1.0,
@@ -132,8 +134,9 @@ class AdaDeltaOptimizer(IGradientDescent, configured=True):
         weight_decay: float = 0.0,
         clip_value: float | None = None,
         clip_norm: float | None = None,
+        clip_variable_norm: float | None = None,
     ) -> None:
-        super().__init__(learn_rate, weight_decay, clip_value, clip_norm)
+        super().__init__(learn_rate, weight_decay, clip_value, clip_norm, clip_variable_norm)
         self.rho = arguments.number(self, "rho", rho, 0, 1)
         self.epsilon = arguments.number(self, "epsilon", epsilon, 0, open_low=True)
 

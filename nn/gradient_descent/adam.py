@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 
 from nn import arguments
 from nn.arrays import Array, empty
-from nn.gradient_descent.interface import IGradientDescent, chunks
+from nn.gradient_descent.interface import IGradientDescent, chunks, keras_names
 from nn.gradient_descent.numerics import flush_squares_to_zero, flush_to_zero, norm
 from nn.gradient_descent.schedule import Schedule
 
@@ -36,7 +35,7 @@ class ADAMOptimizer(IGradientDescent, configured=True):
     slots = ("momentum", "square")
     concurrent: ClassVar[bool] = True
 
-    @arguments.also(alpha="learn_rate", learning_rate="learn_rate", clipvalue="clip_value", global_clipnorm="clip_norm")
+    @keras_names(alpha="learn_rate", beta_1="beta1", beta_2="beta2")
     def __init__(
         self,
         learn_rate: float | Schedule = 1e-3,
@@ -46,8 +45,9 @@ class ADAMOptimizer(IGradientDescent, configured=True):
         weight_decay: float = 0.0,
         clip_value: float | None = None,
         clip_norm: float | None = None,
+        clip_variable_norm: float | None = None,
     ) -> None:
-        super().__init__(learn_rate, weight_decay, clip_value, clip_norm)
+        super().__init__(learn_rate, weight_decay, clip_value, clip_norm, clip_variable_norm)
         self.beta1 = arguments.number(self, "beta1", beta1, 0, 1)
         self.beta2 = arguments.number(self, "beta2", beta2, 0, 1)
         self.epsilon = arguments.number(self, "epsilon", epsilon, 0, open_low=True)
@@ -94,7 +94,7 @@ class ADAMWOptimizer(ADAMOptimizer):
     decoupled: ClassVar[bool] = True
     concurrent: ClassVar[bool] = True
 
-    @arguments.also(learning_rate="learn_rate", clipvalue="clip_value", global_clipnorm="clip_norm")
+    @keras_names(beta_1="beta1", beta_2="beta2")
     def __init__(
         self,
         learn_rate: float | Schedule = 1e-3,
@@ -104,8 +104,9 @@ class ADAMWOptimizer(ADAMOptimizer):
         weight_decay: float = 0.01,
         clip_value: float | None = None,
         clip_norm: float | None = None,
+        clip_variable_norm: float | None = None,
     ) -> None:
-        super().__init__(learn_rate, beta1, beta2, epsilon, weight_decay, clip_value, clip_norm)
+        super().__init__(learn_rate, beta1, beta2, epsilon, weight_decay, clip_value, clip_norm, clip_variable_norm)
 
     def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
         super().increment(value, gradient, out, *slots)
@@ -132,7 +133,7 @@ class LAMBOptimizer(ADAMOptimizer):
 
     decoupled: ClassVar[bool] = True
 
-    @arguments.also(learning_rate="learn_rate", clipvalue="clip_value", global_clipnorm="clip_norm")
+    @keras_names(beta_1="beta1", beta_2="beta2")
     def __init__(
         self,
         learn_rate: float | Schedule = 1e-3,
@@ -142,20 +143,15 @@ class LAMBOptimizer(ADAMOptimizer):
         weight_decay: float = 0.01,
         clip_value: float | None = None,
         clip_norm: float | None = None,
+        clip_variable_norm: float | None = None,
     ) -> None:
-        super().__init__(learn_rate, beta1, beta2, epsilon, weight_decay, clip_value, clip_norm)
-        self._variables: list[slice] = []
+        super().__init__(learn_rate, beta1, beta2, epsilon, weight_decay, clip_value, clip_norm, clip_variable_norm)
         self._change: Array = np.empty(0)
 
     @property
     def elementwise(self) -> bool:
         """No: a parameter changes by the norm of its variable."""
         return False
-
-    def partition(self, sizes: Sequence[int]) -> None:
-        super().partition(sizes)
-        ends = np.cumsum(sizes, dtype=int).tolist()
-        self._variables = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
 
     def update(self, parameters: Array, gradients: Array) -> None:
         if self._change.shape != parameters.shape or self._change.dtype != parameters.dtype:
@@ -165,12 +161,8 @@ class LAMBOptimizer(ADAMOptimizer):
 
     def delta(self, parameters: Array, gradients: Array, out: Array) -> None:
         """Write the increment of one step into `out`; raise ValueError unless `partition` fits the vector."""
-        covered = self._variables[-1].stop if self._variables else 0
-        if parameters.shape == gradients.shape and covered != parameters.size:
-            raise ValueError(
-                f"LAMBOptimizer takes the whole vector, variable by variable, and must be told their sizes by partition() "
-                f"(optimizers do): it knows of {covered} parameters, got {parameters.size}"
-            )
+        if parameters.shape == gradients.shape:
+            self._whole_variables(parameters.size)
         super().delta(parameters, gradients, out)
         for variable in self._variables:
             change = out[variable]

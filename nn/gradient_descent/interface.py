@@ -67,6 +67,16 @@ class JoinedVectors:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
+keras_names = partial(
+    arguments.also,
+    learning_rate="learn_rate",
+    clipvalue="clip_value",
+    global_clipnorm="clip_norm",
+    clipnorm="clip_variable_norm",
+)
+"""Decorator of a rule's constructor, which then takes these names of Keras, too, and those that it is given."""
+
+
 class IGradientDescent(
     Configurable,
     configured=True,
@@ -81,7 +91,8 @@ class IGradientDescent(
 
     `learn_rate` is a number or a `Schedule`, and may be set at any time. Every rule sees the gradients as three arguments
     leave them, in this order: `clip_value` limits each element to [-clip_value, clip_value]; `clip_norm` scales the whole
-    gradient to this Euclidean norm where it is longer (Pascanu et al., 2013); `weight_decay` adds weight_decay * w, the
+    gradient to this Euclidean norm where it is longer (Pascanu et al., 2013), `clip_variable_norm` that of each variable by
+    itself; `weight_decay` adds weight_decay * w, the
     gradient of an L2 penalty, unless the rule has decay of its own (`decoupled`).
 
     >>> class SignDescent(nn.gradient_descent.IGradientDescent):
@@ -116,23 +127,29 @@ class IGradientDescent(
     team: Team | None = None
     """Threads that are free, while a rule works on a long vector, and may take shares of it."""
 
-    @arguments.also(learning_rate="learn_rate", clipvalue="clip_value", global_clipnorm="clip_norm")
+    @keras_names()
     def __init__(
         self,
         learn_rate: float | Schedule,
         weight_decay: float = 0.0,
         clip_value: float | None = None,
         clip_norm: float | None = None,
+        clip_variable_norm: float | None = None,
     ) -> None:
         self.learn_rate = learn_rate
         self.weight_decay = arguments.number(self, "weight_decay", weight_decay, 0)
         self.clip_value = self._limit("clip_value", clip_value)
         self.clip_norm = self._limit("clip_norm", clip_norm)
-        if clip_value is not None and clip_norm is not None:
-            raise ValueError(f"{type(self).__name__} takes 'clip_value' or 'clip_norm', got both")
+        self.clip_variable_norm = self._limit("clip_variable_norm", clip_variable_norm)
+        limits = {"clip_value": clip_value, "clip_norm": clip_norm, "clip_variable_norm": clip_variable_norm}
+        given = [f"'{name}'" for name, limit in limits.items() if limit is not None]
+        if len(given) > 1:
+            raise ValueError(f"{type(self).__name__} takes {' or '.join(given)}, got {'both' if len(given) == 2 else 'all'}")
         self.step = 0
         self.rate = 0.0
         self._factor = 1.0
+        self._factors: list[tuple[slice, float]] = []
+        self._variables: list[slice] = []
         self._adjusts = False
         self._slots = {}
         self._scratch = np.empty((3, 0))
@@ -168,12 +185,14 @@ class IGradientDescent(
     @property
     def elementwise(self) -> bool:
         """Whether each parameter changes by its own numbers alone, so that `update` may be given a part of the vector."""
-        return self.clip_norm is None
+        return self.clip_norm is None and self.clip_variable_norm is None
 
     def partition(self, sizes: Sequence[int]) -> None:
         """Take the sizes of the variables, in order. An optimizer tells them; rules that look at no variable ignore them."""
         for size in sizes:
             arguments.integer(self, "sizes", size, minimum=1)
+        ends = list(accumulate(sizes))
+        self._variables = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
 
     def update(self, parameters: Array, gradients: Array) -> None:
         """Change `parameters` in place by one step. Both are vectors of equal length, the same length at every call."""
@@ -284,24 +303,51 @@ class IGradientDescent(
         if self._scratch.dtype != vector.dtype or not self._scratch.size:
             self._scratch = empty((3, CHUNK), vector.dtype)
         self._factor = 1.0 if self.clip_norm is None else clip_factor(chunks(gradients), self.clip_norm)
+        self._factors = [] if self.clip_variable_norm is None else self._clips(gradients, self.clip_variable_norm)
         decays = self.weight_decay > 0 and not self.decoupled
-        self._adjusts = decays or self.clip_value is not None or self._factor != 1
+        self._adjusts = decays or self.clip_value is not None or self._factor != 1 or bool(self._factors)
         self._keep(rate=self.learn_rate)
         self.step += 1
         self.begin_step()
 
+    def _whole_variables(self, length: int) -> list[slice]:
+        """Return where each variable lies; raise ValueError unless `partition` fits a vector of this length."""
+        covered = self._variables[-1].stop if self._variables else 0
+        if covered != length:
+            raise ValueError(
+                f"{type(self).__name__} takes the whole vector, variable by variable, and must be told their sizes by "
+                f"partition() (optimizers do): it knows of {covered} parameters, got {length}"
+            )
+        return self._variables
+
+    def _clips(self, gradients: Array | Stretches, limit: float) -> list[tuple[slice, float]]:
+        """Return the variables whose gradient is longer than the limit, each with the factor that shortens it."""
+        found = []
+        for variable in self._whole_variables(len(gradients)):
+            parts = (gradients[part] for part in _parts(variable.start, variable.stop, NORM_CHUNK))
+            factor = clip_factor(parts, limit)
+            if factor != 1:
+                found.append((variable, factor))
+        return found
+
     def _increment(self, part: slice, value: Array, gradient: Array, out: Array) -> None:
         if self._adjusts:
-            gradient = self._adjust(value, gradient, out)
+            gradient = self._adjust(part.start, value, gradient, out)
         self.increment(value, gradient, out, *(slot[part] for slot in self._slots.values()))
 
-    def _adjust(self, value: Array, gradient: Array, out: Array) -> Array:
-        """Return the clipped gradient plus decay in scratch memory; `out` is overwritten."""
+    def _adjust(self, start: int, value: Array, gradient: Array, out: Array) -> Array:
+        """Return the clipped gradient plus decay in scratch memory; `out` is overwritten. The chunk begins at `start`."""
         adjusted = self._scratch[1, : len(gradient)]
         if self.clip_value is not None:
             gradient = np.clip(gradient, -self.clip_value, self.clip_value, out=adjusted)
         elif self._factor != 1:
             gradient = np.multiply(gradient, self._factor, out=adjusted)
+        elif self._factors:
+            np.copyto(adjusted, gradient)
+            for variable, factor in self._factors:
+                cut = slice(max(variable.start - start, 0), max(variable.stop - start, 0))
+                adjusted[cut] *= factor
+            gradient = adjusted
         if self.weight_decay > 0 and not self.decoupled:
             np.multiply(value, self.weight_decay, out=out)
             gradient = np.add(gradient, out, out=adjusted)

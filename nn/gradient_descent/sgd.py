@@ -8,13 +8,14 @@ import numpy as np
 
 from nn import arguments
 from nn.arrays import Array
-from nn.gradient_descent.interface import IGradientDescent
+from nn.gradient_descent.interface import IGradientDescent, keras_names
 from nn.gradient_descent.numerics import flush_to_zero
 from nn.gradient_descent.schedule import Schedule
 
 
-class SGDOptimizer(IGradientDescent):
-    """w <- w - learn_rate * g (Robbins and Monro, 1951).
+class SGDOptimizer(IGradientDescent, configured=True):
+    """w <- w - learn_rate * g (Robbins and Monro, 1951); with `momentum` what `MomentumOptimizer` does, bit for bit, and with
+    `nesterov` what `NesterovOptimizer` does.
 
     The arguments that all rules share (a schedule as learning rate, weight decay, clipping) are told in `IGradientDescent`.
 
@@ -26,18 +27,30 @@ class SGDOptimizer(IGradientDescent):
 
     concurrent: ClassVar[bool] = True
 
-    @arguments.also(learning_rate="learn_rate", clipvalue="clip_value", global_clipnorm="clip_norm")
+    @keras_names()
     def __init__(
         self,
         learn_rate: float | Schedule = 0.01,
         weight_decay: float = 0.0,
         clip_value: float | None = None,
         clip_norm: float | None = None,
+        clip_variable_norm: float | None = None,
+        momentum: float = 0.0,
+        nesterov: bool = False,
     ) -> None:
-        super().__init__(learn_rate, weight_decay, clip_value, clip_norm)
+        super().__init__(learn_rate, weight_decay, clip_value, clip_norm, clip_variable_norm)
+        self.momentum = arguments.number(self, "momentum", momentum, 0, 1)
+        self.nesterov = bool(arguments.instance(self, "nesterov", nesterov, bool))
+        if nesterov and not momentum:
+            raise ValueError(f"{type(self).__name__} 'nesterov' needs a 'momentum' > 0, got {momentum}")
+        self.slots = ("velocity",) if momentum else ()
 
     def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
-        np.multiply(gradient, -self.rate, out=out)
+        if not slots:
+            np.multiply(gradient, -self.rate, out=out)
+        else:
+            _roll(self.step, self.momentum, gradient, *slots)
+            _fall(self.momentum, -self.rate, gradient, slots[0], out, ahead=self.nesterov)
 
 
 class GradientDecay(SGDOptimizer, configured=True):
@@ -52,7 +65,7 @@ class GradientDecay(SGDOptimizer, configured=True):
     [0.95, 2.1]
     """
 
-    @arguments.also(learning_rate="learn_rate", clipvalue="clip_value", global_clipnorm="clip_norm")
+    @keras_names()
     def __init__(
         self,
         learn_rate: float | Schedule = 0.01,
@@ -60,8 +73,9 @@ class GradientDecay(SGDOptimizer, configured=True):
         weight_decay: float = 0.0,
         clip_value: float | None = None,
         clip_norm: float | None = None,
+        clip_variable_norm: float | None = None,
     ) -> None:
-        super().__init__(learn_rate, weight_decay, clip_value, clip_norm)
+        super().__init__(learn_rate, weight_decay, clip_value, clip_norm, clip_variable_norm)
         self.decay = arguments.number(self, "decay", decay, 0)
 
     def begin_step(self) -> None:
@@ -82,7 +96,7 @@ class MomentumOptimizer(IGradientDescent, configured=True):
     slots = ("velocity",)
     concurrent: ClassVar[bool] = True
 
-    @arguments.also(learning_rate="learn_rate", clipvalue="clip_value", global_clipnorm="clip_norm")
+    @keras_names()
     def __init__(
         self,
         learn_rate: float | Schedule = 0.01,
@@ -90,19 +104,17 @@ class MomentumOptimizer(IGradientDescent, configured=True):
         weight_decay: float = 0.0,
         clip_value: float | None = None,
         clip_norm: float | None = None,
+        clip_variable_norm: float | None = None,
     ) -> None:
-        super().__init__(learn_rate, weight_decay, clip_value, clip_norm)
+        super().__init__(learn_rate, weight_decay, clip_value, clip_norm, clip_variable_norm)
         self.momentum = arguments.number(self, "momentum", momentum, 0, 1)
 
     def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
-        np.multiply(self.roll(gradient, *slots), -self.rate, out=out)
+        _fall(self.momentum, -self.rate, gradient, self.roll(gradient, *slots), out, ahead=False)
 
     def roll(self, gradient: Array, velocity: Array) -> Array:
         """Return the velocity after this step."""
-        np.multiply(velocity, self.momentum, out=velocity)
-        np.add(velocity, gradient, out=velocity)
-        flush_to_zero(self.step, velocity)
-        return velocity
+        return _roll(self.step, self.momentum, gradient, velocity)
 
 
 class NesterovOptimizer(MomentumOptimizer):
@@ -117,7 +129,21 @@ class NesterovOptimizer(MomentumOptimizer):
     """
 
     def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
-        velocity = self.roll(gradient, *slots)
-        np.multiply(velocity, self.momentum, out=out)
+        _fall(self.momentum, -self.rate, gradient, self.roll(gradient, *slots), out, ahead=True)
+
+
+def _roll(step: int, momentum: float, gradient: Array, velocity: Array) -> Array:
+    """Change the velocity by one step and return it."""
+    np.multiply(velocity, momentum, out=velocity)
+    np.add(velocity, gradient, out=velocity)
+    flush_to_zero(step, velocity)
+    return velocity
+
+
+def _fall(momentum: float, factor: float, gradient: Array, velocity: Array, out: Array, *, ahead: bool) -> None:
+    """Write the increment for a velocity, `ahead` that of Nesterov's gradient."""
+    if ahead:
+        np.multiply(velocity, momentum, out=out)
         np.add(out, gradient, out=out)
-        np.multiply(out, -self.rate, out=out)
+        velocity = out
+    np.multiply(velocity, factor, out=out)

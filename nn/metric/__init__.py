@@ -9,15 +9,16 @@ if TYPE_CHECKING:
     from nn.metric.binary import F1, BinaryAccuracy, FalseNegative, FalsePositive, Precision, Recall, TrueNegative, TruePositive
     from nn.metric.metric import Metric
     from nn.metric.ranking import AreaUnderCurve, EqualErrorRate
-    from nn.metric.regression import MeanSquareError, RelativeError, RelativeMeanSquareError
+    from nn.metric.regression import MeanAbsoluteError, MeanSquareError, RelativeError, RelativeMeanSquareError
 
 __all__ = [
     "F1", "AreaUnderCurve", "BinaryAccuracy", "CategoricalAccuracy", "ConfusionMatrix", "EqualErrorRate", "FalseNegative",
-    "FalsePositive", "MeanSquareError", "Metric", "Precision", "Recall", "RelativeError", "RelativeMeanSquareError",
-    "TopKAccuracy", "TrueNegative", "TruePositive",
+    "FalsePositive", "MeanAbsoluteError", "MeanSquareError", "Metric", "Precision", "Recall", "RelativeError",
+    "RelativeMeanSquareError", "TopKAccuracy", "TrueNegative", "TruePositive",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
     "accuracy": "CategoricalAccuracy ConfusionMatrix TopKAccuracy",
     "binary": "F1 BinaryAccuracy FalseNegative FalsePositive Precision Recall TrueNegative TruePositive", "metric": "Metric",
-    "ranking": "AreaUnderCurve EqualErrorRate", "regression": "MeanSquareError RelativeError RelativeMeanSquareError",
+    "ranking": "AreaUnderCurve EqualErrorRate",
+    "regression": "MeanAbsoluteError MeanSquareError RelativeError RelativeMeanSquareError",
 })  # fmt: skip

@@ -39,7 +39,18 @@ class MeanError(Metric):
         self._elements += other._elements
 
 
-class MeanSquareError(MeanError):
+class ElementError(MeanError):
+    """A mean error that takes class numbers beside rows of numbers as one-hot rows."""
+
+    def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
+        label, prediction = as_arrays(self, label, prediction)
+        if label.ndim == 1 and prediction.ndim == 2 and prediction.shape[1] > 1 and label.dtype.kind in "iu":
+            classes = check_range(self, label, prediction.shape[1])
+            label = np.equal(classes.reshape(-1, 1), np.arange(prediction.shape[1]))
+        super().update(label, prediction)
+
+
+class MeanSquareError(ElementError):
     """Mean of (p - y)^2 over all elements, each computed in double precision, their sum exact.
 
     Labels have the shape of the predictions, (batch,) and (batch, 1) being the same; class numbers (batch,) beside predictions
@@ -53,15 +64,23 @@ class MeanSquareError(MeanError):
 
     name = "mse"
 
-    def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
-        label, prediction = as_arrays(self, label, prediction)
-        if label.ndim == 1 and prediction.ndim == 2 and prediction.shape[1] > 1 and label.dtype.kind in "iu":
-            classes = check_range(self, label, prediction.shape[1])
-            label = np.equal(classes.reshape(-1, 1), np.arange(prediction.shape[1]))
-        super().update(label, prediction)
-
     def errors(self, label: Array, prediction: Array) -> Array:
         return np.square(np.subtract(prediction, label, out=prediction), out=prediction)
+
+
+class MeanAbsoluteError(ElementError):
+    """Mean of |p - y| over all elements, each computed in double precision, their sum exact; labels as `MeanSquareError` takes.
+
+    >>> metric = nn.metric.MeanAbsoluteError()
+    >>> metric.update([1.0, 2.0], [1.0, 4.0])
+    >>> metric.result()
+    1.0
+    """
+
+    name = "mae"
+
+    def errors(self, label: Array, prediction: Array) -> Array:
+        return np.abs(np.subtract(prediction, label, out=prediction), out=prediction)
 
 
 _LEAST = float(np.finfo(np.float64).eps)

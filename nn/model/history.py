@@ -11,6 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
 
 from nn import arguments
@@ -21,6 +22,9 @@ MOST_SHOWN = 20
 
 VALIDATION = "val_"
 """What the names of results on validation data begin with."""
+
+
+_KERAS = MappingProxyType({"Loss": "loss", "val_Loss": "val_loss"})
 
 
 class History:
@@ -46,8 +50,8 @@ class History:
 
     @property
     def history(self) -> dict[str, list[float]]:
-        """Return all columns but `epoch` by name, as Keras's `history.history`; a copy."""
-        return {name: self[name] for name in self.columns() if name != "epoch"}
+        """Return all columns but `epoch` by the names that they have in Keras's `history.history`, `loss` and `val_loss`."""
+        return {_KERAS.get(name, name): self[name] for name in self.columns() if name != "epoch"}
 
     def columns(self) -> list[str]:
         """Return the names of all columns in the order in which they first came up."""
@@ -111,7 +115,8 @@ class History:
         return table(title, ["epoch", *(name for name in names if name != "epoch")], rows)
 
     def __getitem__(self, name: str) -> list[float]:
-        """Return one column, for example `history['val_accuracy']`."""
+        """Return one column, for example `history['val_accuracy']`; `loss` is `Loss`, as in Keras."""
+        name = next((own for own, other in _KERAS.items() if other == name), name)
         if not any(name in row for row in self.rows):
             names = ", ".join(sorted(self.columns())) or "none yet"
             raise KeyError(f"no column {name!r}; there are {names}{arguments.did_you_mean(name, self.columns())}")

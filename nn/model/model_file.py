@@ -20,14 +20,13 @@ from nn.loss.decisions import Binary_Cross_Entropy
 from nn.loss.loss import Loss
 from nn.metric.metric import Metric
 from nn.model.history import CallbackStates, History, State
+from nn.model.trained_network import MODEL
 from nn.optimizer.interface import IOptimizer
 from nn.tensor_files import ModelFileError, dump, parse
 
 if TYPE_CHECKING:
     from nn.dataset.plan.plan import Plan
     from nn.model.trained_network import TrainedNetwork
-
-FORMAT = "psgd.model/2"
 
 _RULE = "rule:"
 _KEYS = {"model", "part", "input_shape", "seed", "dtype", "loss", "metrics", "optimizer", "epochs", "fit_seed", "callbacks"}
@@ -80,14 +79,14 @@ def pack(model: TrainedNetwork, inputs: Plan | None = None) -> bytes:
         }
         values.update(arrays)
     text = json.dumps(config, allow_nan=False, separators=(",", ":"))
-    return dump(values, {"format": FORMAT, "config": text})
+    return dump(values, {"format": MODEL, "config": text})
 
 
 def unpack(data: bytes | memoryview, base: type[Any], custom_objects: Mapping[str, type[Any]]) -> Any:
     """Return the model of a file, an instance of `base`; raise ModelFileError naming what is wrong with it."""
     values, metadata = parse(data)
-    if metadata.get("format") != FORMAT:
-        raise ModelFileError(f"not a model file: 'format' must be {FORMAT!r}, got {metadata.get('format', '')[:80]!r}")
+    if metadata.get("format") != MODEL:
+        raise ModelFileError(f"not a model file: 'format' must be {MODEL!r}, got {metadata.get('format', '')[:80]!r}")
     try:
         return _rebuild(_read_config(metadata.get("config", "")), values, base, custom_objects)
     except ModelFileError:

@@ -62,12 +62,12 @@ def _config(owner: Configurable) -> dict[str, Any] | None:
 
 
 def _plain(value: Any) -> Any:
-    """Return lists and parts within an argument as tuples, which later changes do not reach."""
+    """Return lists and parts within an argument as tuples, which later changes do not reach; of an odd object its class."""
     if isinstance(value, (list, tuple)):
         return tuple(map(_plain, value))
     if isinstance(value, Configurable) and not isinstance(value, Layer):
-        return type(value).__name__, _config(value) and tuple((_config(value) or {}).items())
-    return value
+        return type(value).__name__, tuple((_config(value) or {}).items())
+    return value if value is None or isinstance(value, (bool, int, float, str, Layer)) else type(value).__name__
 
 
 def _parts(owner: Configurable) -> Mapping[str, tuple[object, ...]]:

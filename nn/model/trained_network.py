@@ -17,13 +17,19 @@ from nn.model.history import CallbackStates, History
 from nn.model.inputs import Planned
 from nn.names import LossName, MetricName, OptimizerName, class_of
 from nn.optimizer.interface import GDOptimizer, IOptimizer, OpContainer
+from nn.tensor_files import ModelFileError
+
+MODEL = "psgd.model/2"
+"""The format of a model file."""
+WEIGHTS = "psgd.weights/1"
+"""That of a file of weights alone."""
 
 
 class TrainedNetwork(
     Planned,
-    free=("compile", "clear"),
+    free=("compile", "clear", "load_weights"),
     fixed=("stop_training", "epochs_trained", "op_type", "rule", "callback_states", "_optimizer", "_history"),
-    internal=("adopt", "apply_gradients", "origin", "part", "to_bytes", "save", "fit_history"),
+    internal=("adopt", "apply_gradients", "origin", "part", "to_bytes", "save", "save_weights", "fit_history"),
     passes={"adopt": (3,)},
     settable=("stop_training", "callback_states"),
     remedies=dict.fromkeys(
@@ -134,6 +140,40 @@ class TrainedNetwork(
         if inputs is not None:
             self.inputs = inputs
         tensor_files.write_file(path, self.to_bytes())
+
+    def save_weights(self, path: str | os.PathLike[str]) -> None:
+        """Write the weights alone, trained and not, by the names of their variables, for `load_weights`; safetensors.
+
+        Raises:
+            ValueError: before `setup`.
+        """
+        self.check_structure()
+        values = {variable.name: variable.value for variable in self.store.everything}
+        tensor_files.write_file(path, tensor_files.dump(values, {"format": WEIGHTS}))
+
+    def load_weights(self, path: str | os.PathLike[str]) -> None:
+        """Take the weights of a file of `save_weights`, or of a model file, by the names of the variables.
+
+        Raises:
+            ModelFileError: for what is no such file, and, with nothing changed, unless names and shapes are those of the model.
+            ValueError: before `setup`.
+        """
+        variables = {variable.name: variable for variable in self.store.everything}
+        values, metadata = tensor_files.parse(tensor_files.read_file(path))
+        if metadata.get("format") not in (WEIGHTS, MODEL):
+            raise ModelFileError(f"{os.fspath(path)} holds no weights: 'format' is {metadata.get('format', '')[:80]!r}")
+        values = {name: value for name, value in values.items() if ":" not in name}
+        for name in sorted(variables.keys() ^ values.keys()):
+            where = "the model has" if name in variables else "the file has"
+            raise ModelFileError(f"{os.fspath(path)} does not fit {type(self).__name__}: only {where} a variable {name[:80]!r}")
+        for name, variable in variables.items():
+            if values[name].shape != variable.shape:
+                raise ModelFileError(
+                    f"{os.fspath(path)} does not fit {type(self).__name__}: '{name}' must have shape {variable.shape}, "
+                    f"got {values[name].shape}"
+                )
+        for name, variable in variables.items():
+            variable.set_value(values[name])
 
     def fit_history(self) -> History:
         """Return what happened in every epoch since the model was made or cleared."""

@@ -66,7 +66,7 @@ class Transformer(Model, configured=True):
     def call(self, x: Value) -> Value:
         if x.shape[1:] != (self.length,):
             raise ValueError(f"Transformer takes ids of shape (batch, {self.length}), got {x.shape}")
-        self.positions = Variable((self.length, self.features), _Waves())
+        self._keep(positions=Variable((self.length, self.features), _Waves()))  # `call` may be asked by itself
         embedded = Embedding(self.vocabulary, self.features, Uniform(-1, 1))(x)
         x = self._thin_out(Add()([embedded, self.positions]))
         for _ in range(self.blocks):

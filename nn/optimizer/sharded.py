@@ -77,7 +77,8 @@ class ShardedPSGDOptimizer(ExchangingOptimizer):
     def admit(cls, rule: IGradientDescent) -> None:
         """Check that the rule can be given a part of the vector; raise ValueError naming both where not."""
         if not rule.elementwise:
-            reason = "with 'clip_norm'" if rule.clip_norm is not None else "whose step depends on whole variables"
+            limits = [name for name in ("clip_norm", "clip_variable_norm") if getattr(rule, name) is not None]
+            reason = f"with '{limits[0]}'" if limits else "whose step depends on whole variables"
             raise ValueError(
                 f"{cls.__name__} needs a rule that changes each parameter by its own numbers alone, "
                 f"got {type(rule).__name__} {reason}; use PSGDOptimizer"

@@ -141,7 +141,7 @@ def _product(a: Array, b: Array) -> float:
     return float(np.einsum("i,i->", a, b, dtype=np.float64))
 
 
-class ServerOpt(MergeRule):
+class ServerOpt(MergeRule, settable=("descends",)):
     """Has a rule of its own make one step of what `merge` gives; all workers add that step to their parameters.
 
     With `send="delta"` the rule takes minus the merged change of the parameters for the gradient: FedAvgM, FedAdam, FedYogi
@@ -162,7 +162,9 @@ class ServerOpt(MergeRule):
         if rule.weight_decay:
             raise ValueError(f"ServerOpt 'rule' must have no weight_decay, got {rule.weight_decay}: it sees no parameters")
         if not rule.elementwise:
-            raise ValueError("ServerOpt 'rule' must change each parameter by its own numbers alone, got one with clip_norm")
+            raise ValueError(
+                "ServerOpt 'rule' must change each parameter by its own numbers alone, got one that clips by norms"
+            )
         self.descends = True
         self._step: Array = np.empty(0, np.float32)
 

@@ -1,0 +1,201 @@
+"""Names and arguments that a Keras user writes: each does what it does in Keras, by values, or is refused."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nn
+from nn.gradient_descent import ADAMOptimizer, IGradientDescent, MomentumOptimizer, NesterovOptimizer, SGDOptimizer
+from nn.random import keyed
+
+X = np.random.default_rng(0).random((9, 8))
+Y = np.random.default_rng(1).random((9, 4))
+
+
+def made(optimizer: object = "sgd", seed: int = 0) -> nn.model.SequentialModel:
+    model = nn.model.SequentialModel([-1, 8], [nn.layer.Dense(8, "tanh"), nn.layer.Dense(4)], seed=seed)
+    model.compile(optimizer, "mse", ["mae", "mse"])  # type: ignore[arg-type]
+    return model
+
+
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_momentum_of_sgd_is_that_of_keras_for_a_constant_rate(nesterov: bool) -> None:
+    """Keras: v <- m v - r g, then w <- w + v, or w <- w + m v - r g."""
+    rule = SGDOptimizer(learning_rate=0.1, momentum=0.9, nesterov=nesterov)
+    same = (NesterovOptimizer if nesterov else MomentumOptimizer)(0.1, momentum=0.9)
+    ours, others, keras, velocity = np.ones(5), np.ones(5), np.ones(5), np.zeros(5)
+    for gradient in np.random.default_rng(2).standard_normal((20, 5)):
+        rule.update(ours, gradient)
+        same.update(others, gradient)
+        velocity = 0.9 * velocity - 0.1 * gradient
+        keras = keras + (0.9 * velocity - 0.1 * gradient if nesterov else velocity)
+    assert np.array_equal(ours, others)
+    np.testing.assert_allclose(ours, keras, rtol=1e-12)
+    plain, first = np.ones(5), np.ones(5)
+    SGDOptimizer(0.1).update(plain, first)
+    assert plain.tolist() == [0.9] * 5
+    assert SGDOptimizer(0.1).state_dict() == {"step": 0}
+
+
+def test_nesterov_without_momentum_is_refused() -> None:
+    with pytest.raises(ValueError, match="SGDOptimizer 'nesterov' needs a 'momentum' > 0, got 0"):
+        SGDOptimizer(nesterov=True)
+
+
+def test_a_rule_with_momentum_goes_on_from_a_file() -> None:
+    whole, first = made(SGDOptimizer(0.1, momentum=0.9)), made(SGDOptimizer(0.1, momentum=0.9))
+    whole.fit(X, Y, epochs=4, batch_size=3, verbose=0)
+    first.fit(X, Y, epochs=2, batch_size=3, verbose=0)
+    back = nn.model.Model.from_bytes(first.to_bytes())
+    back.fit(X, Y, epochs=2, batch_size=3, verbose=0)
+    assert all(map(np.array_equal, whole.get_weights(), back.get_weights()))
+
+
+def clipped(gradients: np.ndarray, sizes: list[int], limit: float) -> np.ndarray:
+    """Keras's formula: each variable's gradient times limit / max(its norm, limit)."""
+    parts = np.split(gradients, np.cumsum(sizes)[:-1])
+    return np.concatenate([part * limit / max(np.linalg.norm(part), limit) for part in parts])
+
+
+@pytest.mark.parametrize("kind", [SGDOptimizer, ADAMOptimizer, NesterovOptimizer])
+def test_clipnorm_limits_each_variable_as_in_keras(kind: type[IGradientDescent]) -> None:
+    sizes = [70_000, 3, 200_000, 1]  # more than a chunk, and such as end within one
+    gradients = np.random.default_rng(3).standard_normal(sum(sizes)) * np.repeat([1e-4, 5.0, 0.01, 1e-3], sizes)
+    rule, plain = kind(0.1, clipnorm=1.0), kind(0.1)
+    rule.partition(sizes)
+    ours, keras = np.ones(sum(sizes)), np.ones(sum(sizes))
+    for _ in range(2):
+        rule.update(ours, gradients)
+        plain.update(keras, clipped(gradients, sizes, 1.0))
+    np.testing.assert_allclose(ours, keras, rtol=1e-10, atol=1e-12)
+    assert not rule.elementwise
+    assert kind(0.1, global_clipnorm=1.0).clip_norm == 1.0
+    assert kind(0.1, clipvalue=1.0).clip_value == 1.0
+    assert kind(**rule.get_config()).clip_variable_norm == 1.0
+
+
+def test_what_clipnorm_needs_and_excludes() -> None:
+    with pytest.raises(ValueError, match="must be told their sizes by partition"):
+        SGDOptimizer(clipnorm=1.0).update(np.ones(2), np.ones(2))
+    with pytest.raises(ValueError, match="takes 'clip_norm' or 'clip_variable_norm', got both"):
+        SGDOptimizer(clipnorm=1.0, global_clipnorm=1.0)
+    with pytest.raises(ValueError, match="got SGDOptimizer with 'clip_variable_norm'; use PSGDOptimizer"):
+        nn.optimizer.ShardedPSGDOptimizer.admit(SGDOptimizer(clipnorm=1.0))
+    model = made(SGDOptimizer(0.5, clipnorm=0.01))
+    front, back = model.split("dense_1")
+    whole = made(SGDOptimizer(0.5, clipnorm=0.01))
+    whole.fit(X, Y, epochs=1, batch_size=9, shuffle=False, verbose=0)
+    activations = front.forward(X.astype(np.float32), (0, 0, 0, 0))
+    back.compute_gradients(activations, Y, key=(0, 0, 0, 0))
+    front.backward(back.input_gradient)
+    front.apply_gradients()
+    back.apply_gradients()
+    assert all(map(np.array_equal, whole.get_weights(), front.get_weights() + back.get_weights()))
+
+
+@pytest.mark.parametrize(
+    ("word", "variance"),
+    [("glorot_normal", 2 / (300 + 200)), ("he_normal", 2 / 300), ("lecun_normal", 1 / 300), ("truncated_normal", None)],
+)
+def test_normals_are_cut_off_and_spread_as_in_keras(word: str, variance: float | None) -> None:
+    """Keras: truncated at two spreads of a normal of sqrt(variance) / 0.8796..., so that the variance is that wanted."""
+    layer = nn.layer.Dense(200, kernel_initializer=word)  # type: ignore[arg-type]
+    drawn = layer.kernel_initializer((300, 200), keyed(0, word))
+    wide = 0.05 if variance is None else math.sqrt(variance) / 0.87962566103423978
+    assert abs(drawn).max() <= 2 * wide
+    assert abs(drawn).max() > 1.99 * wide
+    assert drawn.std() == pytest.approx(wide * 0.87962566103423978, rel=0.01)
+    assert drawn.mean() == pytest.approx(0, abs=4 * wide / math.sqrt(drawn.size))
+    model = nn.model.SequentialModel([-1, 3], [layer])
+    model.setup("mse")
+    assert type(nn.model.Model.from_bytes(model.to_bytes()).layers[0].kernel_initializer) is type(layer.kernel_initializer)
+
+
+def test_mae_and_mse_are_metrics_by_word() -> None:
+    model = made()
+    results, difference = model.evaluate(X, Y), model.predict(X) - Y
+    assert results["mae"] == pytest.approx(float(abs(difference).mean()), rel=1e-6)
+    assert results["mse"] == pytest.approx(float((difference**2).mean()), rel=1e-6)
+
+
+def test_results_have_keras_names_in_monitors_and_in_the_history() -> None:
+    model = made()
+    stop = nn.callback.EarlyStopping(monitor="val_loss", patience=2, restore_best_weights=True)
+    lower = nn.callback.ReduceOnPlateau(monitor="loss", min_lr=0.1)
+    history = model.fit(X, Y, validation_split=0.3, epochs=3, callbacks=[stop, lower], verbose=0)
+    assert set(history.history) == {"loss", "mae", "mse", "val_loss", "val_mae", "val_mse"}
+    assert history.history["val_loss"] == history["val_Loss"] == history["val_loss"]
+    assert history.history["loss"] == history["Loss"] == history["loss"]
+    assert stop.restore_best
+    assert stop.get_config()["monitor"] == "val_Loss"
+
+
+def test_a_checkpoint_of_weights_only_is_loaded_by_name(tmp_path: Path) -> None:
+    model, other = made(), made(seed=1)
+    path = tmp_path / "best-{epoch}.weights"
+    save = nn.callback.ModelCheckpoint(filepath=path, monitor="val_loss", save_best_only=True, save_weights_only=True)
+    model.fit(X, Y, validation_split=0.3, epochs=1, callbacks=[save], verbose=0)
+    assert save.saved == str(tmp_path / "best-1.weights")
+    other.load_weights(save.saved)
+    assert np.array_equal(model.predict(X), other.predict(X))
+    assert other.epochs_trained == 0
+    with pytest.raises(
+        nn.model.ModelFileError, match=r"not a model file: 'format' must be 'psgd.model/2', got 'psgd.weights/1'"
+    ):
+        nn.model.Model.load(save.saved)
+    model.save(tmp_path / "whole")
+    made(seed=2).load_weights(tmp_path / "whole")
+    smaller = nn.model.SequentialModel([-1, 8], [nn.layer.Dense(8)])
+    smaller.setup("mse")
+    before = smaller.get_weights()
+    with pytest.raises(
+        nn.model.ModelFileError, match="does not fit SequentialModel: only the file has a variable 'dense_2/bias'"
+    ):
+        smaller.load_weights(save.saved)
+    assert all(map(np.array_equal, before, smaller.get_weights()))
+
+
+def test_rates_that_were_set_travel_with_copies_and_files(tmp_path: Path) -> None:
+    import copy
+
+    model = made()
+    assert model.rule is not None
+    model.rule.learning_rate = 0.25
+    model.save(tmp_path / "m")
+    for other in (copy.deepcopy(model), nn.model.Model.load(tmp_path / "m")):
+        assert other.rule is not None
+        assert other.rule.learn_rate == 0.25
+        other.fit(X, Y, epochs=1, verbose=0)
+    model.clear()
+    assert model.rule.learn_rate == 0.01
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: SGDOptimizer(learnrate=1),
+            "SGDOptimizer has no argument 'learnrate', but learn_rate, .*did you mean 'learn_rate'",
+        ),
+        (lambda: nn.callback.EarlyStopping(restor_best=True), "EarlyStopping has no argument 'restor_best', but monitor, "),
+        (lambda: nn.callback.ModelCheckpoint(), "ModelCheckpoint needs the argument 'path'; its arguments are path, monitor"),
+        (lambda: nn.loss.HuberLoss(beta=1), "HuberLoss has no argument 'beta', but delta; did you mean 'delta'"),
+        (lambda: nn.loss.MSELoss(1), "MSELoss takes at most 0 arguments without a name, got 1; its arguments are none"),
+        (lambda: nn.metric.Precision(thresholds=1), "Precision has no argument 'thresholds', but threshold, name"),
+        (lambda: nn.gradient_descent.Cosine(0.1), "Cosine needs the argument 'steps'; its arguments are rate, steps, final"),
+        (lambda: nn.model.SequentialModel(layer=[]), "SequentialModel has no argument 'layer', but input_shape, layers, "),
+        (lambda: nn.dataset.CSVDataset("x", lable="y"), "CSVDataset has no argument 'lable', but path, label, "),
+        (lambda: nn.dataset.transforms.OneHot(class_count=1), "OneHot has no argument 'class_count', but classes"),
+        (lambda: nn.layer.Dense(3, units=3), "Dense 'units' must be given once, got it by place and by name"),
+        (lambda: nn.initializer.Zeros(2), "Zeros takes at most 0 arguments without a name, got 1"),
+        (
+            lambda: nn.optimizer.GDOptimizer(1),
+            "GDOptimizer needs the argument 'store'; its arguments are rule, store, exchange",
+        ),
+    ],
+)
+def test_calls_that_do_not_fit_are_told_in_one_form(call: object, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        call()  # type: ignore[operator]
