@@ -23,7 +23,6 @@ EXEMPT: dict[str, str] = {
     "RUN-12": _LATER,
     "DAT-9": _LATER,
     "DAT-10": _LATER,
-    "DAT-11": _LATER,
 }
 KINDS = sorted({statement.partition("-")[0] for statement in SENTENCES})
 _ID = re.compile(rf"\b(?:{'|'.join(KINDS)})-\d+\b")

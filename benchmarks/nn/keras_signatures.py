@@ -17,11 +17,11 @@ from pathlib import Path
 FOLDERS = ("callbacks", "initializers", "layers", "losses", "metrics", "optimizers")
 CLASSES = (
     "Adadelta", "Adagrad", "Adam", "AdamW", "AveragePooling2D", "BatchNormalization", "BinaryAccuracy",
-    "CategoricalCrossentropy", "Concatenate", "Constant", "Conv1D", "Conv2D", "CosineDecay", "CSVLogger", "Dense", "Dropout", "EarlyStopping",
-    "Embedding", "ExponentialDecay", "FalseNegatives", "FalsePositives", "GRU", "Huber", "Lamb", "LayerNormalization", "LeakyReLU",
-    "LSTM", "MaxPooling2D", "ModelCheckpoint", "MultiHeadAttention", "Orthogonal", "Precision", "RandomUniform",
-    "Recall", "ReduceLROnPlateau", "Reshape", "RMSprop", "SGD", "SimpleRNN", "TopKCategoricalAccuracy", "TrueNegatives",
-    "TruePositives", "TruncatedNormal",
+    "CategoricalCrossentropy", "Concatenate", "Constant", "Conv1D", "Conv2D", "CosineDecay", "CSVLogger", "Dense", "Dropout",
+    "EarlyStopping", "Embedding", "ExponentialDecay", "FalseNegatives", "FalsePositives", "GRU", "Huber", "Lamb",
+    "LayerNormalization", "LeakyReLU", "LSTM", "MaxPooling2D", "ModelCheckpoint", "MultiHeadAttention", "Orthogonal",
+    "Precision", "RandomUniform", "Recall", "ReduceLROnPlateau", "Reshape", "RMSprop", "SGD", "SimpleRNN",
+    "TopKCategoricalAccuracy", "TrueNegatives", "TruePositives", "TruncatedNormal",
 )  # fmt: skip
 
 
