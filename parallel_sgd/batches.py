@@ -39,7 +39,7 @@ class Batches:
         if samples < self.batch_size:
             raise ValueError(
                 f"The training set must hold at least one batch of {self.batch_size} samples "
-                f"(block_size {block_size} x {block_count} blocks), got {samples}"
+                f"(block_size {block_size} x {block_count} blocks), got {samples}; a smaller 'block_size' takes fewer"
             )
         self.whole, self.tail = divmod(samples, self.batch_size)
         self.count = self.whole + bool(self.tail)

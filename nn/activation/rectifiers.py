@@ -49,7 +49,7 @@ class LeakReLU(Activation, configured=True):
     LeakReLU(alpha=0.1)
     """
 
-    @arguments.also(leak_coefficient="alpha")
+    @arguments.also(leak_coefficient="alpha", negative_slope="alpha")
     def __init__(self, alpha: float = 0.01) -> None:
         self.alpha = arguments.number(self, "alpha", alpha, 0, 1)
 

@@ -51,6 +51,7 @@ class StepDecay(Schedule, configured=True):
     [0.1, 0.1, 0.05, 0.025]
     """
 
+    @arguments.also(initial_learning_rate="rate", decay_steps="steps", decay_rate="factor")
     def __init__(self, rate: float, steps: int, factor: float = 0.1) -> None:
         self.rate = arguments.number(self, "rate", rate, 0)
         self.steps = arguments.integer(self, "steps", steps, minimum=1)
@@ -82,6 +83,7 @@ class Cosine(Schedule, configured=True):
     [0.1, 0.05, 0.0]
     """
 
+    @arguments.also(initial_learning_rate="rate", decay_steps="steps")
     def __init__(self, rate: float, steps: int, final: float = 0.0) -> None:
         self.rate = arguments.number(self, "rate", rate, 0)
         self.steps = arguments.integer(self, "steps", steps, minimum=1)

@@ -77,6 +77,7 @@ class Reshape(Layer, configured=True):
     (-1, 28, 28)
     """
 
+    @arguments.also(target_shape="shape")
     def __init__(self, shape: Sequence[int], name: str | None = None) -> None:
         super().__init__(name)
         self.shape = arguments.shape(self, "shape", shape, unknown=1)
@@ -101,6 +102,7 @@ class Embedding(Layer, configured=True):
     (-1, 20, 32)
     """
 
+    @arguments.also(embeddings_initializer="initializer")
     def __init__(
         self, input_dim: int, output_dim: int, initializer: Initializer | InitializerName | None = None, name: str | None = None
     ) -> None:

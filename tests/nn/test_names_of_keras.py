@@ -9,6 +9,7 @@ import pytest
 import nn
 from nn.gradient_descent import ADAMOptimizer, IGradientDescent, MomentumOptimizer, NesterovOptimizer, SGDOptimizer
 from nn.random import keyed
+from tests.statements import covers
 
 X = np.random.default_rng(0).random((9, 8))
 Y = np.random.default_rng(1).random((9, 4))
@@ -20,6 +21,7 @@ def made(optimizer: object = "sgd", seed: int = 0) -> nn.model.SequentialModel:
     return model
 
 
+@covers("DAT-11")
 @pytest.mark.parametrize("nesterov", [False, True])
 def test_momentum_of_sgd_is_that_of_keras_for_a_constant_rate(nesterov: bool) -> None:
     """Keras: v <- m v - r g, then w <- w + v, or w <- w + m v - r g."""
@@ -59,6 +61,7 @@ def clipped(gradients: np.ndarray, sizes: list[int], limit: float) -> np.ndarray
     return np.concatenate([part * limit / max(np.linalg.norm(part), limit) for part in parts])
 
 
+@covers("DAT-11")
 @pytest.mark.parametrize("kind", [SGDOptimizer, ADAMOptimizer, NesterovOptimizer])
 def test_clipnorm_limits_each_variable_as_in_keras(kind: type[IGradientDescent]) -> None:
     sizes = [70_000, 3, 200_000, 1]  # more than a chunk, and such as end within one
@@ -95,6 +98,7 @@ def test_what_clipnorm_needs_and_excludes() -> None:
     assert all(map(np.array_equal, whole.get_weights(), front.get_weights() + back.get_weights()))
 
 
+@covers("DAT-11")
 @pytest.mark.parametrize(
     ("word", "variance"),
     [("glorot_normal", 2 / (300 + 200)), ("he_normal", 2 / 300), ("lecun_normal", 1 / 300), ("truncated_normal", None)],
@@ -113,6 +117,7 @@ def test_normals_are_cut_off_and_spread_as_in_keras(word: str, variance: float |
     assert type(nn.model.Model.from_bytes(model.to_bytes()).layers[0].kernel_initializer) is type(layer.kernel_initializer)
 
 
+@covers("DAT-11")
 def test_mae_and_mse_are_metrics_by_word() -> None:
     model = made()
     results, difference = model.evaluate(X, Y), model.predict(X) - Y
@@ -120,6 +125,7 @@ def test_mae_and_mse_are_metrics_by_word() -> None:
     assert results["mse"] == pytest.approx(float((difference**2).mean()), rel=1e-6)
 
 
+@covers("DAT-11")
 def test_results_have_keras_names_in_monitors_and_in_the_history() -> None:
     model = made()
     stop = nn.callback.EarlyStopping(monitor="val_loss", patience=2, restore_best_weights=True)
@@ -132,6 +138,7 @@ def test_results_have_keras_names_in_monitors_and_in_the_history() -> None:
     assert stop.get_config()["monitor"] == "val_Loss"
 
 
+@covers("DAT-11")
 def test_a_checkpoint_of_weights_only_is_loaded_by_name(tmp_path: Path) -> None:
     model, other = made(), made(seed=1)
     path = tmp_path / "best-{epoch}.weights"

@@ -10,6 +10,7 @@ import pytest
 import nn
 from nn.arguments import Settled
 from nn.layer import Dense
+from tests.statements import covers
 
 X = np.random.default_rng(0).random((9, 8))
 
@@ -37,6 +38,7 @@ def test_layers_are_a_list_until_setup_and_a_tuple_after_it() -> None:
         model.layers = []
 
 
+@covers("DAT-11")
 def test_a_layer_keeps_the_arguments_that_its_model_was_built_from() -> None:
     model = made()
     with pytest.raises(AttributeError, match="Dense 'activation' is an argument of the constructor and cannot be set"):
@@ -52,6 +54,7 @@ def test_a_layer_keeps_the_arguments_that_its_model_was_built_from() -> None:
     assert loads_equal(model)
 
 
+@covers("DAT-11")
 def test_a_model_is_frozen_as_a_whole_before_setup_only() -> None:
     model = nn.model.SequentialModel([-1, 8], [Dense(8), Dense(4)])
     model.trainable = False
@@ -69,6 +72,7 @@ def test_a_model_is_frozen_as_a_whole_before_setup_only() -> None:
         other.trainable = "no"
 
 
+@covers("DAT-11")
 def test_the_rate_of_a_rule_has_two_names_and_its_other_numbers_are_fixed() -> None:
     model = made()
     assert model.rule is not None
@@ -104,6 +108,7 @@ def test_classes_of_a_user_keep_their_own_names() -> None:
         layer.units = 2
 
 
+@covers("DAT-11")
 def test_parts_of_a_users_model_are_fixed_by_setup_also_within_lists() -> None:
     class Block(nn.layer.Layer):
         def __init__(self) -> None:
@@ -150,6 +155,7 @@ def test_parts_of_a_users_model_are_fixed_by_setup_also_within_lists() -> None:
         model.to_bytes()
 
 
+@covers("DAT-11")
 def test_lists_of_arguments_cannot_be_changed_in_place() -> None:
     early = nn.model.SequentialModel([-1, 8], [Dense(8), Dense(4)])
     layers = early.layers
@@ -258,6 +264,7 @@ def example(cls: type) -> object:
     return cls(*EXAMPLES.get(cls.__name__, ()))
 
 
+@covers("DAT-11")
 @pytest.mark.parametrize("cls", public_classes(), ids=lambda each: f"{each.__module__}.{each.__name__}")
 def test_every_public_attribute_of_every_public_class_is_refused_or_has_an_effect(cls: type) -> None:
     item = example(cls)
@@ -291,6 +298,7 @@ def test_clear_goes_back_to_the_rate_that_compile_was_given() -> None:
     assert model.fit(X, y, epochs=3, verbose=0)["Loss"] == fresh.fit(X, y, epochs=3, verbose=0)["Loss"]
 
 
+@covers("DAT-11")
 def test_a_wrong_monitor_is_refused_before_the_first_batch() -> None:
     model = made()
     before = model.get_weights()

@@ -217,7 +217,7 @@ NONSENSE: dict[str, list[tuple[Any, ...]]] = {  # what is said after the name of
     "gd_params": [
         ("must be a tuple of arguments or a dict of them, got 0.1", 0.1),
         (r"gd_params=\('fast',\).*'learn_rate' must be a number >= 0, got 'fast'", ("fast",)),
-        (r"gd_params=\(0.001, 0.9, 0.999, 1e-08, 0, None, None, 5\)", (1e-3, 0.9, 0.999, 1e-8, 0, None, None, 5)),
+        (r"gd_params=\(0.001, 0.9, 0.999, 1e-08, 0, None, None, None, 5\)", (1e-3, 0.9, 0.999, 1e-8, 0, None, None, None, 5)),
         ("'learn_rate' must be a number >= 0, got -1", (-1.0,)),
     ],
     "ps_codec": [

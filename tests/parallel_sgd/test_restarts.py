@@ -498,7 +498,7 @@ def test_a_manifest_travels_unchanged(spec: JobSpec, tmp_path: Path) -> None:
     assert (first(0, SETTING)["attempt"], first(0, SETTING)["workers"]) == (0, 2)
     assert (second(0, SETTING)["attempt"], second(0, SETTING)["workers"]) == (1, 1)
     assert first(0, MISC)["start_seconds"] > second(0, MISC)["start_seconds"]
-    assert (first(0, MODEL) == np.frombuffer(spec.model.to_bytes(), np.uint8)).all()
+    assert (first(0, MODEL) == np.frombuffer(spec.model_file(), np.uint8)).all()
     assert len(first(1, SAMPLES)) == 4
     assert first(0, TRANSFER)["codec"] == "Mine"
     assert reassigned(spec.plan.assignment, 1).node_2_block == [[0, 1, 2, 3]]

@@ -119,6 +119,7 @@ METRICS = [
     MetricRow(metric.F1, metric.F1, probabilities, f1),
     MetricRow(metric.FalseNegative, metric.FalseNegative, probabilities, count(0.5, truth=True, taken=False)),
     MetricRow(metric.FalsePositive, metric.FalsePositive, probabilities, count(0.5, truth=False, taken=True)),
+    MetricRow(metric.MeanAbsoluteError, metric.MeanAbsoluteError, numbers, lambda y, p: float(np.abs(p - y).mean())),
     MetricRow(metric.MeanSquareError, metric.MeanSquareError, numbers, lambda y, p: float(((p - y) ** 2).mean())),
     MetricRow(metric.Precision, metric.Precision, probabilities, lambda y, p: float(y[p > 0.5].mean())),
     MetricRow(metric.Recall, lambda: metric.Recall(0.25), probabilities, lambda y, p: float((p > 0.25)[y == 1].mean())),

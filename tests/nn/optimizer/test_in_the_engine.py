@@ -66,6 +66,7 @@ SHARDED = {"rate": Cosine(0.01, BATCHES), "clip_value": 0.01, "weight_decay": 1e
         (DoubleBufferingOptimizer, None, MomentumOptimizer, {"rate": 0.02, "clip_norm": 1.0}),
         (PSGDOptimizer, None, LAMBOptimizer, {"rate": 0.01, "clip_norm": 1.0}),
         (PSGDOptimizer, None, ADAMOptimizer, {"rate": Cosine(1e-3, BATCHES), "clip_norm": 1.0}),
+        (PSGDOptimizer, None, SGDOptimizer, {"rate": 0.1, "clip_variable_norm": 0.1, "momentum": 0.9, "nesterov": True}),
         *((ShardedPSGDOptimizer, PSGDOptimizer, rule, SHARDED) for rule in (SGDOptimizer, MomentumOptimizer, ADAMOptimizer)),
     ],
 )
