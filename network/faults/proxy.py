@@ -178,6 +178,12 @@ class Route:
 
     Attributes: `address` that callers use (None when interposed), `there` and `back` (the `Shape` of the bytes that callers
     send, and of those that they receive), `connections` (the open connections).
+
+    Args:
+        proxy: the proxy that moves its bytes.
+        host: address of this machine to listen on, None when interposed.
+        frames: whether its messages are found.
+        admit: opens the connection of a caller, None when interposed.
     """
 
     def __init__(self, proxy: Proxy, host: str | None, frames: bool, admit: Admit | None) -> None:
