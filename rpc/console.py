@@ -280,7 +280,7 @@ class ConsoleStream(io.TextIOBase):
         return "backslashreplace"
 
     def write(self, text: str) -> int:
-        """Show text, or as much as the stream takes; returns its length."""
+        """Show `text`, or as much as the stream takes; return its length."""
         if self._before is not None:
             self._before()
         self.console.write(text.encode(self._encoding, "backslashreplace"))

@@ -1,4 +1,4 @@
-"""The job processes of an agent: at most so many as it has slots, each told about to everybody who watches it."""
+"""Job processes of an agent: at most so many as it has slots, each reported to all its subscribers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _REAP_SECONDS = 0.01
 
 
 class ProcessTable:
-    """Starts, watches and ends them."""
+    """Table that starts, watches and ends job processes."""
 
     def __init__(
         self,
@@ -78,9 +78,12 @@ class ProcessTable:
         return min(deadlines, default=None)
 
     def take(self, order: CanCommit, submitter: Session, cluster: Key) -> Accepted | Refused:
-        """Start the job process that `order` asks for, unless something speaks against it; returns the answer.
+        """Start the job process of `order`, unless something speaks against it; return the answer.
 
-        `cluster` is the key that the submitter has proven; the keys of the job are derived from it.
+        Args:
+            order: the order of the submitter.
+            submitter: its session.
+            cluster: the key that the submitter has proven; the keys of the job are derived from it.
         """
         problem = objection(order) or self._surroundings.kernels.objection(order.kernels)
         if problem:
@@ -131,7 +134,7 @@ class ProcessTable:
             raise
 
     def step(self) -> None:
-        """Take in what the processes say, and free the slots of those that have ended."""
+        """Take in the messages of the processes, and free the slots of those that have ended."""
         now = self._clock.monotonic()
         self._folders.save_again()
         for supervisor in list(self._supervisors):
@@ -157,7 +160,7 @@ class ProcessTable:
         return [each for each in self._supervisors if each.order.job == job and node in (None, each.order.node)]
 
     def end(self, job: str, event: job_state.AbortAsked | job_state.StopAsked, node: int | None = None) -> None:
-        """Let all processes of `job` here, or that of one node, know that somebody wants it to end."""
+        """Tell all processes of `job` here, or that of one node, that they are to end."""
         for supervisor in self._of(job, node):
             supervisor.events.note("ordered to end", reason=event.reason)
             supervisor.handle(event, self._clock.monotonic())
@@ -174,19 +177,19 @@ class ProcessTable:
             supervisor.write_down()
 
     def pass_on(self, message: Lose | Suspect) -> None:
-        """Let the processes of a job here know that another node is lost, or late."""
+        """Tell the processes of a job here that another node is lost, or late."""
         for supervisor in self._of(message.job):
             if supervisor.order.node != message.node:
                 supervisor.tell_of_peer(message)
 
     def forget(self, session: Session) -> None:
-        """A session has ended: a job that it was starting is taken back."""
+        """Take back a job that `session`, which has ended, was starting."""
         for supervisor in self._supervisors:
             if supervisor.submitter is session:
                 supervisor.handle(job_state.SubmitterGone(), self._clock.monotonic())
 
     def _tell(self, supervisor: Supervisor, said: Operation | job_state.Tell) -> None:
-        """Tell everybody who watches where a job is, and that it is alive, late, well again or dead."""
+        """Tell all subscribers the state of a job, and that it is alive, late, well again or dead."""
         job, node = supervisor.record.job, supervisor.record.node
         if isinstance(said, SecurityEvent):
             self._audit.write(said.event, f"job {supervisor.name}: {said.detail}")

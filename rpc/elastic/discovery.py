@@ -1,4 +1,4 @@
-"""Where hosts come from: a function or a file that is watched, and the thread that looks again and again."""
+"""Discovery of hosts: by a function or a file that is watched, and the thread that looks again and again."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from .hosts import Host, parse_hosts
 
 
 class DiscoveryError(Exception):
-    """Discovery has not found out which hosts there are; the message says why."""
+    """Error: discovery has not found out which hosts there are; the message says why."""
 
 
 @runtime_checkable
 class Discovery(Protocol):
-    """Finds the hosts that may be used. One helper thread calls `find`, again and again; any thread may call `close`."""
+    """Discovery of the hosts that may be used. One helper thread calls `find`, again and again; any thread may call `close`."""
 
     def find(self) -> list[Host]:
-        """The hosts that there are now, each once.
+        """Return the hosts that there are now, each once.
 
         Raises: DiscoveryError.
         """
@@ -40,7 +40,7 @@ class Discovery(Protocol):
 
 
 class FunctionDiscovery(Discovery):
-    """Hosts from a function without arguments.
+    """Hosts from a `function` without arguments.
 
     It returns text with a line for each host, `host[:port] [slots=n]`, a list of such lines, or {host: slots}. One that hangs
     cannot be ended, and finds nothing any more.
@@ -50,7 +50,7 @@ class FunctionDiscovery(Discovery):
         self._function = function
 
     def find(self) -> list[Host]:
-        """What the function says now.
+        """Call the function for the hosts of now.
 
         Raises: DiscoveryError when it raises, or returns something else.
         """
@@ -63,7 +63,8 @@ class FunctionDiscovery(Discovery):
 
 
 class FileDiscovery(Discovery):
-    """Hosts from a node file, `{"Worker": ["host[:port] [slots=n]", ...]}`, which may be replaced or edited at any time.
+    """Hosts from a node file at `path`, `{"Worker": ["host[:port] [slots=n]", ...]}`, which may be replaced or edited at any
+    time.
 
     It is looked at whenever hosts are asked for, and parsed when its content is new.
     """
@@ -74,7 +75,7 @@ class FileDiscovery(Discovery):
         self._hosts: list[Host] = []
 
     def find(self) -> list[Host]:
-        """What the file says now.
+        """Read the hosts that the file holds now.
 
         Raises: DiscoveryError when it cannot be read or holds something else.
         """
@@ -116,10 +117,13 @@ _log = get_logger(__name__)
 
 
 class Poller:
-    """Asks a discovery every `period` seconds, in a helper thread, from the construction until `close`.
+    """Helper thread that asks a discovery again and again, from the construction until `close`.
 
-    Each answer goes to `deliver` as a HostsSeen or DiscoveryFailed, in that thread; `deliver` must be quick and thread-safe, as
-    `queue.SimpleQueue.put` is.
+    Args:
+        discovery: finds the hosts.
+        deliver: gets each answer as a HostsSeen or DiscoveryFailed, in that thread; it must be quick and thread-safe, as
+            `queue.SimpleQueue.put` is.
+        period: seconds between two questions.
     """
 
     def __init__(
