@@ -1,4 +1,4 @@
-"""The socket pair between an agent and a job process: small operations, and descriptors of connections with them."""
+"""Socket pair between an agent and a job process: small operations, and descriptors of connections with them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def make_channel() -> tuple[socket.socket, socket.socket]:
 
 
 class ProcessChannel:
-    """One end, which never blocks. Operations are refused unless they are of `accepts`."""
+    """End of the pair, which never blocks. Operations are refused unless they are of `accepts`."""
 
     def __init__(self, sock: socket.socket, accepts: Iterable[type[Operation]]) -> None:
         sock.setblocking(False)
@@ -53,7 +53,7 @@ class ProcessChannel:
             socket.send_fds(self.sock, [packet], [descriptor])
 
     def receive(self) -> tuple[Operation, socket.socket | None] | None:
-        """The next operation and the connection that came with it; None when the other end is gone.
+        """Return the next operation and the connection that came with it; None when the other end is gone.
 
         Raises: ProtocolError for anything unexpected, BlockingIOError when there is nothing.
         """
