@@ -240,7 +240,7 @@ class _PendingConnection:
         return self._admit(self._handshake, self._reader.hello, clock)
 
     def _receive(self, size: int) -> bytes | None:
-        """At most `size` bytes, None when none is there yet."""
+        """Read at most `size` bytes, None when none is there yet."""
         view = memoryview(bytearray(size))
         count = self.link.receive(view)
         if count == 0:

@@ -166,7 +166,7 @@ def object_bytes(tree: bytes | bytearray | memoryview, enough: int) -> int:
 
 
 def _end(run: re.Pattern[bytes], data: bytes, at: int) -> int:
-    """Where the items of a kind end that begin at `at`; beyond the data for one that is cut."""
+    """Find the end of the items of a kind that begin at `at`; beyond the data for one that is cut."""
     found = run.match(data, at)
     return at + 9 if found is None else found.end()
 

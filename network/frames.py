@@ -309,7 +309,7 @@ class FrameReader:
         return meta_bytes
 
     def _begin_more(self, header: tuple[int, ...]) -> list[memoryview]:
-        """Where the data belong of a frame of kind MORE that is about to be opened."""
+        """Return the memory for the data of a frame of kind MORE that is about to be opened."""
         self._check_header(header)
         return self._take(self._data_bytes)
 

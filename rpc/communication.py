@@ -113,7 +113,9 @@ class Communication:
 
     @property
     def on_block(self) -> BlockHandler | None:
-        """Handler of messages with a head of their own (the blocks of an exchange), called as (sender, message)."""
+        """Handler of messages with a head of their own (the blocks of an exchange), called as (sender, message). A new
+        `handler` gets those that came before it.
+        """
         return self._on_block
 
     @on_block.setter

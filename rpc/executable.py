@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 
 class ReplyPackage:
-    """Content that answers a request, or the result of an executor: any data that may travel (see network.values)."""
+    """Content that answers a request, or the result of an executor: `content` is any data that may travel (see
+    network.values).
+    """
 
     def __init__(self, content: Any = None) -> None:
         self._content = content

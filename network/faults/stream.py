@@ -216,13 +216,13 @@ class Stream:
         return min([*moments, self._held_until] if self._held else moments, default=None)
 
     def _departure(self) -> float:
-        """When the next piece has passed: as a whole, at the end of its time on the link."""
+        """Return when the next piece has passed: as a whole, at the end of its time on the link."""
         moment, data = self._queue[0]
         rate = self.shape.rate
         return moment if rate is None else max(moment, self._free_at) + self._portion(len(data)) / rate
 
     def _portion(self, size: int) -> int:
-        """How many of `size` bytes pass at a time."""
+        """Return how many of `size` bytes pass at a time."""
         rate, piece = self.shape.rate, self.shape.piece
         if rate is not None:
             size = min(size, max(1, min(_LARGEST, int(rate * _TURN))))

@@ -146,7 +146,10 @@ def _add_hosts(group: Any) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the agent until Ctrl-C or SIGTERM; return 0, or 2 when it cannot start. With --doctor 1 when something is wrong."""
+    """Run the agent until Ctrl-C or SIGTERM; return 0, or 2 when it cannot start. With --doctor 1 when something is wrong.
+
+    `arguments` are those of the command line; default: `sys.argv`.
+    """
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.doctor:

@@ -151,7 +151,7 @@ class JobOutput:
 
 
 class Part(NamedTuple):
-    """Part of a log; it begins at the byte `begin` of the output."""
+    """Part of a log, the file `path`; it begins at the byte `begin` of the output."""
 
     begin: int
     path: Path

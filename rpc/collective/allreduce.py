@@ -60,7 +60,7 @@ def combined(parts: Sequence[Array], op: str) -> Array:
 
 
 def tree(parts: Sequence[Array], combine: Combine) -> Array:
-    """Combine parts pairwise: the first half, with the larger number of them, and the second."""
+    """Combine parts pairwise by `combine`: the first half, with the larger number of them, and the second."""
     if len(parts) == 1:
         return parts[0]
     half = (len(parts) + 1) // 2
@@ -80,7 +80,9 @@ class Scratch:
         self._spare: dict[int, Array] = {}
 
     def tree(self, parts: Sequence[Array], combine: Combine, target: Array, depth: int = 0) -> Array:
-        """Compute `tree` of two parts or more, in `target`, which has their type."""
+        """Compute `tree` of two parts or more by `combine`, in `target`, which has their type; `depth` counts the calls
+        around this one.
+        """
         half = (len(parts) + 1) // 2
         left, right = parts[0], parts[-1]
         if half > 1:
@@ -94,7 +96,7 @@ class Scratch:
         return target
 
     def combine(self, parts: Sequence[Array], op: str, target: Array) -> None:
-        """Write the `combined` parts of one type, two or more, to `target`."""
+        """Write the parts of one type, two or more, `combined` by `op`, to `target`."""
         if target.dtype != parts[0].dtype:
             np.copyto(target, combined(parts, op))
             return

@@ -173,7 +173,13 @@ class _Pairs:
 
 
 def run(settings: AgentSettings, hosts: Sequence[str], folder: str | None, as_json: bool) -> int:
-    """Examine the agents of `hosts` and `folder`, or those that can be found, and print the report; return the exit code.
+    """Examine agents and print the report; return the exit code.
+
+    Args:
+        settings: the key, and the place of this machine's agent.
+        hosts: addresses, node files or folders; with none, and no folder, the agents that can be found.
+        folder: one in which agents register.
+        as_json: whether to print the report as JSON.
 
     Raises: SettingsError for a host or folder that names no agents; NetworkError for a key that cannot be used.
     """

@@ -25,7 +25,8 @@ SLOW = 5.0  # times slower than the median of the other pairs
 class Worker:
     """Agent under the address by which it was called; `problem` says why it was not reached, or not asked.
 
-    `status` is its own report, `link` the way to it from here; with a `problem` both are of before.
+    `version` is its release, `status` its own report, `link` the way to it from here; with a `problem` the last two are of
+    before.
     """
 
     address: Address

@@ -11,7 +11,7 @@ from .hosts import Host, HostUpdateResult, Place
 
 
 class Worker(NamedTuple):
-    """Worker process: its host, its slot there, and the attempt in which it was started.
+    """Worker process: the `address` of its host, its `slot` there, and the attempt in which it was started (`born`).
 
     It keeps this name while its rank changes from round to round; a worker that follows it in the same slot has another one.
     """

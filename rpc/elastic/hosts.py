@@ -192,16 +192,18 @@ class Blacklist:
         return ban is not None and now < ban.until
 
     def next_release(self, now: float) -> float | None:
-        """Return when the next one comes back by itself, or None."""
+        """Return when the next one comes back by itself after `now`, or None."""
         return min((ban.until for ban in self._bans.values() if now < ban.until < math.inf), default=None)
 
     def lift(self, now: float, *, silent: bool = False) -> None:
-        """Give back places that are out for ever, where hosts answer; with `silent` also those that did not, after a while."""
+        """Give back at `now` the places that are out for ever, where hosts answer; with `silent` also those that did not,
+        after a while.
+        """
         for ban in self._bans.values():
             if ban.until == math.inf and (ban.ask is None or (silent and ban.ask <= now)):
                 ban.until = now
 
     def next_ask(self, now: float) -> float | None:
-        """Return when `lift` with `silent` gives back the next one, or None."""
+        """Return when, after `now`, `lift` with `silent` gives back the next one, or None."""
         asks = (ban.ask for ban in self._bans.values() if ban.until == math.inf and ban.ask is not None)
         return min((ask for ask in asks if ask > now), default=None)

@@ -64,7 +64,7 @@ class Launcher(Protocol):
 
 
 class Offer(NamedTuple):
-    """Launcher for a text, and the number of agents that it has by default; None: the user must give it."""
+    """Launcher for a text, and the number of its `agents` by default; None: the user must give it. `launcher` starts them."""
 
     launcher: Launcher
     agents: int | None = None

@@ -176,7 +176,9 @@ class Reader:
         self.overrun = 0
 
     def read(self, now: float, most: int = CAPACITY) -> list[Signal]:
-        """Return the signals since the last call, oldest first; of more than `most` the newest, the others are passed over."""
+        """Return the signals up to `now` since the last call, oldest first; of more than `most` the newest, the others are
+        passed over.
+        """
         header = self._header()
         if header is None or header[1] < self._read:
             return []
@@ -203,7 +205,9 @@ class Reader:
         return signals
 
     def signs(self, now: float) -> tuple[float, float]:
-        """Return when the process last showed that it lives, and when bytes last came or went; 0 where it has not, or lies."""
+        """Return when the process last showed that it lives, and when bytes last came or went; 0 where it has not, or lies:
+        a time after `now`.
+        """
         header = self._header()
         alive, moved = (0.0, 0.0) if header is None else header[2:]
         return (alive if 0.0 <= alive <= now + 1.0 else 0.0), (moved if 0.0 <= moved <= now + 1.0 else 0.0)

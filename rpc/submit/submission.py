@@ -322,7 +322,7 @@ class Submission(Machine):
     def _on_tick(self, now: float) -> list[object]:
         if self.deadline is None or now < self.deadline:
             return []
-        # no code is sent before all have accepted, so whoever has accepted is not to blame until then
+        # no code is sent before all have accepted, so a node that has accepted is not to blame until then
         first = self.accepted if len(self.accepted) < len(self.nodes) else self.loaded
         reached = {Phase.CAN_COMMIT: first, Phase.PRE_COMMIT: self.prepared, Phase.DO_COMMIT: self.running}[self.phase]
         late = [node for node in self.nodes if node not in reached]
