@@ -149,9 +149,8 @@ def test_a_run_is_fetched_as_if_it_had_been_waited_for(command: str, cluster: Pa
         fetched = json.loads(capsys.readouterr().out)["files"]
         assert fetched.keys() == {"0", "1"} and all(Path(path).is_file() for paths in fetched.values() for path in paths)
         run = Path("runs/latest").resolve()
-        assert {str(path.relative_to(run)) for path in run.rglob("*")} ^ names == {
-            f"Node-{node}-Retrieve/result.psgd" for node in range(2)
-        }
+        differs = {"identities.csv", *(f"Node-{node}-Retrieve/result.psgd" for node in range(2))}
+        assert {str(path.relative_to(run)) for path in run.rglob("*")} ^ names == differs
         outcome = json.loads((run / "outcome.json").read_text())
         assert (outcome["state"], outcome["failures"], outcome["problems"]) == ("done", [], [])
         assert outcome["figures"] == pytest.approx(figures, rel=1e-6) and "dense_1" in outcome["model"]["summary"]
