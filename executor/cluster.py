@@ -1,4 +1,4 @@
-"""Executor of the kind `concurrent.futures.Executor` on the nodes of a cluster."""
+"""Executor whose tasks run on the nodes of a cluster; it is a `concurrent.futures.Executor`."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class ClusterExecutor(Executor):
     ...     print(list(executor.map(lambda x: x * x, range(10))))
     """
 
-    _whole: ClusterExecutor | None = None  # of which this is a view: it ends when nobody holds it or a view
+    _whole: ClusterExecutor | None = None  # of which this is a view: it ends when the program holds neither it nor a view
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class ClusterExecutor(Executor):
         self._lock = dispatcher.lock
         self._numbers = itertools.count()
         self._at_exit = _at_exit(dispatcher)
-        atexit.register(self._at_exit)  # what was submitted is executed, as with the standard executors
+        atexit.register(self._at_exit)  # submitted tasks are executed, as with the standard executors
         weakref.finalize(self, dispatcher.finish).atexit = False
 
     @property

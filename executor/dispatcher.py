@@ -26,7 +26,7 @@ from .scheduler import Scheduler
 from .tasks import Console, Task, Tasks, opened
 
 _AT_ONCE = 1000  # tasks that go to the scheduler, between looks at the nodes
-_LET_GO_SECONDS = 1.0  # for the nodes of a broken executor to end what they are at
+_LET_GO_SECONDS = 1.0  # for the nodes of a broken executor to end their tasks
 logger = get_logger(__name__)
 
 
@@ -71,7 +71,7 @@ class Dispatcher(Inbox):
         self.lock = threading.Lock()  # `submit` is called in it, after a look at `broken` and `ended`
         self.broken: BrokenExecutor | None = None  # why no task can be executed any more
         self.shut = False  # the user wants no more tasks
-        self.ended = False  # by `finish`: nobody would execute another task
+        self.ended = False  # by `finish`: no node would execute another task
         self.lost: dict[int, str] = {}  # nodes, and why they are lost, or not there just now
         self.thread = threading.Thread(target=self._run, name="executor", daemon=True)
         self.thread.start()
@@ -175,7 +175,7 @@ class Dispatcher(Inbox):
                 self._outbox.forget(function)
         for node, found in self._restarts.results():
             self._return_node(node, found)
-        cancelling = self._cancel  # before a look at what has arrived: all that was submitted before it is set, is among that
+        cancelling = self._cancel  # before a look at the arrived tasks: all that were submitted before it is set are among them
         if self._arrived:
             new, near = self._take_tasks(len(self._arrived) if cancelling else _AT_ONCE)
             infos: dict[plan.TaskInfo, plan.TaskInfo] = {}  # most are alike, and a hundred thousand of them are kept
@@ -220,7 +220,7 @@ class Dispatcher(Inbox):
             return
         if not session.alive:
             lost = session.lost
-            reason = lost.reason if isinstance(lost, PeerLost) else str(lost)  # who it is, is told with it
+            reason = lost.reason if isinstance(lost, PeerLost) else str(lost)  # the node is told with it
             self._cut(node)
             self._restarts.cut(node, "it has left" if session.left else reason)
 

@@ -154,7 +154,7 @@ class Functions:
             self._entries.move_to_end(key)
             return cast(Function, entry.function)
         wanted = list(dict.fromkeys([*known, *classes]))
-        names = References(item)  # before packing: what changes meanwhile is noticed the next time
+        names = References(item)  # before packing: a change meanwhile is noticed the next time
         registered = REGISTRY.current
         more: dict[str, Any] = {"registered": list(registered.values())} if registered else {}
         if trusted:

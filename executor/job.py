@@ -94,7 +94,7 @@ class TaskJob:
             com.close()
             raise
         self._coms.append(com)
-        self._coordinators[node] = coordinator  # at once for who looks meanwhile
+        self._coordinators[node] = coordinator  # at once, as other threads look meanwhile
         return session
 
     def end(self) -> None:

@@ -95,7 +95,7 @@ class _OnExecutor:
         super().__init__(**settings)
         self._executor, self._trusts = executor, trusts
         self._batches: dict[Any, Batch] = {}  # by function, so that it is packed once
-        self._futures: dict[Future[Any], Any] = {}  # unfinished, with what joblib wants to be called then
+        self._futures: dict[Future[Any], Any] = {}  # unfinished, with the callback of joblib for each
         self._lock = threading.Lock()
 
     def effective_n_jobs(self, n_jobs: int | None) -> int:

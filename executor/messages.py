@@ -33,7 +33,7 @@ from network.errors import ProtocolError
 RESULT, FAILURE, PICKLED, BROKEN = 0, 1, 2, 3
 STDOUT, STDERR = 0, 1
 MOST_LEVEL = 1 << 20  # of a record
-OUTPUT_BYTES = 1 << 20  # of what one task writes, about; what comes later is counted only
+OUTPUT_BYTES = 1 << 20  # of the output of one task, about; later output is counted only
 _MOST_TEXT = OUTPUT_BYTES + 4096  # bytes of one text, which may have a note at its end
 BATCH_TASKS = 64  # at most in one message, and
 BATCH_BYTES = 256 << 10  # of trees, about, so that a message stays within the limits of a frame's meta
@@ -114,7 +114,7 @@ LONG_LINE = 8192  # characters that wait for their end
 
 
 class TaskOutput(logging.Handler):
-    """Catcher of the running task's output.
+    """Collector of the running task's output on the node, which passes it on line by line.
 
     Args:
         say: called as `say(task, kind, name, text)` with whole lines, in UTF-8.

@@ -131,12 +131,12 @@ TEXT_BYTES = 64 << 10  # of a traceback, its end; the parts of a group share as 
 MOST_PARTS = 1000  # exceptions in a group, at all levels; a larger group comes as text
 MOST_LEVELS = 16  # of groups in groups
 _KEYS = {"module", "name", "number", "base", "args", "fields", "shown", "parts", "message", "printed", "text"}
-_NUMPY = 1  # what is shown of an argument that `_form_of` has made data of
+_NUMPY = 1  # shown of an argument that `_form_of` has made data of
 _DTYPE = re.compile(r"[<>|=][a-zA-Z]\d*(\[\d*\w+\])?")
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made by a class statement
 _GROUP: Any = getattr(builtins, "BaseExceptionGroup", ())  # Python 3.10 has none
 
-# past what a class may define in their place
+# past methods that a class may define in their place
 _args_of = cast(Any, vars(BaseException)["args"]).__get__
 _dict_of = cast(Any, vars(BaseException)["__dict__"]).__get__
 _trace_of = cast(Any, vars(BaseException)["__traceback__"]).__get__
@@ -205,7 +205,7 @@ def _outline(error: BaseException, classes: Sequence[type], text: str) -> dict[s
         "base": _base_of(kind).__name__,
         "args": (),
         "fields": {},
-        "shown": {},  # by place or name: what arguments and fields that come as text look like
+        "shown": {},  # by place or name: the text of arguments and fields that come as text
         "parts": [],
         "message": message,
         "printed": printed,

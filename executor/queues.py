@@ -142,7 +142,7 @@ class Cancellations:
 
     def settle(self, number: int, cancelled: bool) -> None:
         for answer in self._open.pop(number, []):
-            with contextlib.suppress(InvalidStateError):  # who does not wait any more
+            with contextlib.suppress(InvalidStateError):  # of a caller that does not wait any more
                 answer.set_result(cancelled)
 
     def note_question(self, node: int, tasks: tuple[int, ...]) -> None:

@@ -42,7 +42,7 @@ from .scheduler_state import (
 LOOKAHEAD_SECONDS = 0.03  # of work that a node holds
 MOST_TASKS = 1024  # that a node holds, however small
 MOST_BYTES = 64 << 20  # of arguments that a node holds; one task may have more
-FIRST_TASKS = 2  # that a node holds while nobody knows how long they take
+FIRST_TASKS = 2  # that a node holds while it is not known how long they take
 LATE_SECONDS, LATE_FACTOR = 1.0, 4.0  # a pure task is late beyond both
 
 
@@ -193,7 +193,7 @@ class Scheduler(Machine):
         """Take these tasks off a node."""
         node = self._nodes.get(number)
         if node is None or len(set(tasks)) != len(tasks) or not all(task in node.held for task in tasks):
-            raise self._impossible(event)  # before anything has changed: what the node holds ends with its loss
+            raise self._impossible(event)  # before anything has changed: the tasks that the node holds end with its loss
         for task in tasks:
             node.load -= node.held.pop(task)
             node.unknown.discard(task)

@@ -156,7 +156,7 @@ class PendingTasks:
         self.free: deque[int] = deque()
         self._near: dict[int, frozenset[int]] = {}  # the nodes of all unfinished tasks that have some
         self._at: dict[int, deque[int]] = {}  # by node; a task that waits for several stands in several
-        self._bound: dict[int, None] = {}  # which of those wait: what else stands in `_at` has been taken
+        self._bound: dict[int, None] = {}  # which of those wait: the others in `_at` have been taken
 
     def __len__(self) -> int:
         return len(self.free) + len(self._bound)

@@ -32,7 +32,7 @@ from .process_setup import Initializer, ReceivedValue
 HIGH_WATER = 64 << 20  # bytes of results that wait for the submitter, beyond which no task is begun
 PRECIOUS_SECONDS = 0.005  # of work, whose result is not left in this process while the next task runs,
 PROMPT_BYTES, PROMPT_SECONDS = 64 << 10, 0.05  # if it is no larger, for so long
-GRACE_SECONDS = 1.0  # for a running task to end once nobody waits for it
+GRACE_SECONDS = 1.0  # for a running task to end once no future waits for it
 logger = get_logger(__name__)
 
 
@@ -62,7 +62,7 @@ class TaskQueue:
         self.output: TaskOutput | None = None
         self.initializer: Initializer | None = None
         self._controller, self._session = controller, session
-        # in order, each in a cell: whoever takes it out, the main thread to execute it or the queue to give it back, has it
+        # in order, each in a cell: the thread that takes it out has it, the main one to execute it or the queue to give it back
         self._tasks: deque[list[Assignment]] = deque()
         self._cells: dict[int, list[Assignment]] = {}  # by task, until it is taken out
         self._arrived = threading.Event()  # set when the main thread has something to look at
@@ -72,7 +72,7 @@ class TaskQueue:
         self._sent_bytes = 0  # after so many
         self._results: deque[tuple[str, list[Any], int]] = deque()  # (word, entry, bytes)
         self._waiting_bytes = 0  # of results that no session has taken yet; written by the main thread
-        self._said_bytes = 0  # and of what tasks have written; written by one thread at a time
+        self._said_bytes = 0  # and of the output of tasks; written by one thread at a time
         self._taken_bytes = 0  # of results that a session has taken; written by the queue's thread
         self._asleep = False
         self._end = False

@@ -27,7 +27,7 @@ from .task_queue import Assignment, TaskQueue
 from .values import Registered
 
 _SWITCH_SECONDS = 0.001  # between threads: the queue must not wait 5 ms for a task that computes in Python
-_OURS = 2  # references to an array that nobody but the result holds: the list of arrays, and the argument of getrefcount
+_OURS = 2  # references to an array that only the result holds: the list of arrays, and the argument of getrefcount
 
 
 class TaskServer(AbsSimpleExecutor):
@@ -50,7 +50,7 @@ class TaskServer(AbsSimpleExecutor):
         process = OwnProcess()
         try:
             while (assignment := queue.next()) is not None:
-                job_monitor.work_begins(assignment.task + 1)  # what its agent finds if this process does not survive it
+                job_monitor.work_begins(assignment.task + 1)  # its agent reads this if the process does not survive the task
                 self._execute(assignment, functions, queue, process)
                 del assignment  # its arguments must not live until the next task comes
         finally:
@@ -158,9 +158,9 @@ def _pack_result(value: Any, callee: _Callee) -> tuple[int, Payload]:
         kind, payload = PICKLED, _pickled(value, callee)
     del value
     arrays = payload.arrays
-    for number in range(len(arrays)):  # the result leaves while later tasks run, which may write into what they share
+    for number in range(len(arrays)):  # the result leaves while later tasks run, which may write into arrays that they share
         own = arrays[number].flags.owndata and sys.getrefcount(arrays[number]) <= _OURS
-        if not own and not isinstance(arrays[number].base, bytes):  # which nobody can change
+        if not own and not isinstance(arrays[number].base, bytes):  # which no task can change
             arrays[number] = np.array(arrays[number], order="C")
     return kind, payload
 

@@ -266,7 +266,7 @@ _PENDING, _CANCELLED, _FINISHED = "PENDING", "CANCELLED", "FINISHED"  # states o
 
 
 class TaskFuture(Future[T]):
-    """Future of the kind `concurrent.futures.Future`, of about 0.4 KB instead of 1.7, whose task may lie at a node, not begun.
+    """Future (a `concurrent.futures.Future`) of about 0.4 KB instead of 1.7, whose task may lie at a node, not begun.
 
     Such a future is pending. Only the node can say whether its task will still run, so `cancel` asks it, and returns True if
     and only if the node has given the task back. Attribute: `output`, the task's output so far, if the executor was made with
@@ -293,7 +293,7 @@ class TaskFuture(Future[T]):
                 self._state = _CANCELLED
                 self._condition.notify_all()
         if recall is not None:
-            return recall(self._number) or self.cancelled()  # by somebody else
+            return recall(self._number) or self.cancelled()  # by another thread
         self._invoke_callbacks()  # type: ignore[attr-defined]
         return True
 
@@ -320,7 +320,7 @@ class TaskFuture(Future[T]):
 
 
 class RareCondition:
-    """Methods of `threading.Condition` that a future's needs; the real one, with its waiters, is made when a thread waits."""
+    """Condition of a future: the methods of `threading.Condition` that it needs; the real one is made when a thread waits."""
 
     __slots__ = ("_lock", "_real")
 

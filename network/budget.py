@@ -17,9 +17,9 @@ OBJECT_BYTES = 64 << 20
 LARGEST_GROWTH = 80  # bytes of objects per byte of a tree, at most: empty lists
 _SMALL_TREE = 1 << 12  # lengths that such a tree claims without having them reserve little
 
-_LIST = 88  # an empty list, the block of its items, and its place in what holds it
+_LIST = 88  # an empty list, the block of its items, and its place in its container
 _TAG = 72
-_DICT = 96  # what a dict, or an object, takes beyond the tag and the list that it comes as
+_DICT = 96  # taken by a dict or an object beyond the tag and the list that it comes as
 _FEW = 10  # keys and values of the smallest dict
 _ENTRY = 48  # of a larger one, for each of key and value, beside the place of one in a list
 _NUMBER = 40
@@ -149,7 +149,7 @@ def object_bytes(tree: bytes | bytearray | memoryview, enough: int) -> int:
         elif first & 0xF0 == 0x80:
             tag = data[at + 1 : at + 3]
             entries = tag in (b"\xa1d", b"\xa1o")
-            total += 0 if tag == b"\xa1t" else _TAG + (_DICT if entries else 0)  # a tuple takes what is counted for its list
+            total += 0 if tag == b"\xa1t" else _TAG + (_DICT if entries else 0)  # a tuple takes as much as its list
             at += 3 if tag[:1] == b"\xa1" else 1
         else:
             prefix = _LENGTHS.get(first, 0)

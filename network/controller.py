@@ -76,7 +76,7 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
         self.classes: Sequence[type] = ()
         self._place: Callable[[int, tuple[int, ...]], Array | None] | None = None
         self._outbox: Outbox | None = None
-        self.look_seconds = 0.0  # for which those look who wait for what no message tells
+        self.look_seconds = 0.0  # for which a waiter looks for data that no message announces
         self._closed_bytes = [0, 0]
         self._thread_inbox = ThreadInbox()
         for peer, session in sessions.items():
@@ -268,7 +268,7 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
                 try:
                     if not message.head or self.on_block is None:
                         return peer, message.value
-                    # it came before there was a handler, or by `read`, and nobody has pumped since
+                    # it came before there was a handler, or by `read`, and `pump` was not called since
                     self.handlers.get(len(message.head), self.on_block)(peer, message)
                 except ProtocolError as error:
                     self._give_up(session, error)

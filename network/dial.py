@@ -311,7 +311,7 @@ class _Attempt:
         self._sent += len(data)
 
     def _on_handshake(self, handshake: ClientHandshake) -> None:
-        while not handshake.done:  # never more than the handshake needs: what follows belongs to the session
+        while not handshake.done:  # never more than the handshake needs: later bytes belong to the session
             view = memoryview(bytearray(handshake.need))
             count = self._link().receive(view)
             if count is None:

@@ -38,7 +38,7 @@ _READY, _MESSAGE, _MORE, _BYE = map(int, (Kind.READY, Kind.MESSAGE, Kind.MORE, K
 
 
 #: Where the array of a message with this head shall be read to: a contiguous array; None, or one that does not fit the message:
-#: to new memory. What is in it means nothing until the message is there: a record is decrypted first and checked then.
+#: to new memory. Its content means nothing until the message is there: a record is decrypted first and checked then.
 Place: TypeAlias = "Callable[[tuple[int, ...]], Array | None]"
 
 

@@ -50,7 +50,7 @@ Steps: TypeAlias = Generator[tuple[int, bytes], bytes, bytes]
 
 
 class _Handshake(ABC):
-    """End of a handshake, whose steps a subclass writes down as a generator; it ends with session keys or with the first fault.
+    """Side of a handshake, a generator of its steps in a subclass; it ends with session keys or with the first fault.
 
     Attributes: `need`, bytes still missing from the message that is being read, 0 at the end: a caller that reads no more than
     that leaves later bytes where they are; `leftover`, bytes fed beyond the end, which belong to the session.
@@ -128,7 +128,7 @@ HANDSHAKE_SECONDS = 5.0
 
 
 class ClientHandshake(_Handshake):
-    """End that connects.
+    """Client's side of a handshake: it has called, and speaks first.
 
     Args:
         key: the key that both sides must hold.
@@ -195,7 +195,7 @@ class ClientHandshake(_Handshake):
             raise ProtocolError(f"The server chose the cipher {reply.cipher}, offered were {', '.join(self._hello.ciphers)}.")
         self.peer_caps = reply.caps
         self._keys = SessionKeys(schedule.server_key, schedule.client_key, reply.cipher)
-        del self._share  # so that nobody makes these keys again
+        del self._share  # so that these keys cannot be made again
         return schedule.client_proof
 
     def _impostor(self) -> Rejected:
@@ -221,7 +221,7 @@ class ClientHandshake(_Handshake):
 
 
 class ServerHandshake(_Handshake):
-    """End that accepts, fed with the HELLO (read by itself or handed over whole) and the bytes behind it.
+    """Server's side of a handshake, fed with the client's HELLO (read by itself or handed over whole) and the bytes behind it.
 
     Args:
         admits: for every role that may connect, the keys that open it, and nothing else: at an agent {'submitter': cluster}, at
@@ -253,7 +253,7 @@ class ServerHandshake(_Handshake):
         self._nonce_source = nonce_source
         self._binding = binding
         self._versions = versions
-        # so that caps that cannot be sent show here, not when somebody calls
+        # so that caps that cannot be sent show here, not when a client calls
         share, cipher = (b"", "") if binding else (bytes(SHARE_SIZE), ciphers()[0])
         Reply(versions[1], role, bytes(NONCE_SIZE), self._caps, share, cipher).to_bytes()
         self._begin()

@@ -138,7 +138,7 @@ def _load(path: Path) -> Keyring | None:
 
 def _read_private(path: Path) -> str | None:
     try:
-        # O_NONBLOCK: a pipe of that name must not stop us before we see what it is
+        # O_NONBLOCK: a pipe of that name must not stop us before we see that it is one
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
         return None

@@ -1,4 +1,4 @@
-"""Loopback addresses beside those of other machines: they mean another machine on each."""
+"""Loopback addresses that stand beside addresses of other machines by mistake: each machine takes them for itself."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _places(address: Address, deadline: float) -> list[str]:
     try:
         return [str(place[0]) for _, place in resolve(address, left)] if left > 0 else []
     except NetworkError:
-        return []  # who calls it says why
+        return []  # the error of the call says why
 
 
 def _is_own_address(host: str) -> bool:

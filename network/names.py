@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers import aead as aead
 else:
     numpy = LazyModule("numpy")  # half of the start of an agent, which takes part in no message with an array
-    exceptions = LazyModule("cryptography.exceptions")  # and most of the other half, until somebody connects
+    exceptions = LazyModule("cryptography.exceptions")  # and most of the other half, until the program connects
     x25519 = LazyModule("cryptography.hazmat.primitives.asymmetric.x25519")
     aead = LazyModule("cryptography.hazmat.primitives.ciphers.aead")
 

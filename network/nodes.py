@@ -143,7 +143,7 @@ class NodeAssignment:
 
     def _repr_html_(self) -> str:
         """Draw the table of nodes for notebooks."""
-        from html import escape  # noqa: PLC0415 - for who looks: agents do not
+        from html import escape  # noqa: PLC0415 - for notebooks: agents show none
 
         names = {node: "parameter server" if node == PARAMETER_SERVER else f"worker {node}" for node in self}
         rows = "".join(f"<tr><td>{names[node]}</td><td>{escape(str(self[node]))}</td></tr>" for node in self)

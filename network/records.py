@@ -225,10 +225,10 @@ class RecordReader:
     def __init__(self, opener: Opener | Confirmation, limits: Limits, scratch: memoryview, first_only: bool) -> None:
         self._opener = opener
         self._limits = limits
-        self._scratch = self._records = scratch  # what has come
+        self._scratch = self._records = scratch  # bytes that have come
         self._filled = 0  # bytes of it
         self._lacking = 0  # bytes of the first record that have not come, as soon as its header is there
-        self._frames = memoryview(b"")  # what the records hold, but for arrays that have records of their own
+        self._frames = memoryview(b"")  # content of the records, but for arrays that have records of their own
         self._first_only = first_only
         self.direct = False
 
@@ -294,7 +294,7 @@ class RecordReader:
                 if self._first_only:
                     break
         except ProtocolError:
-            yield self._frames[:end]  # what came before is right
+            yield self._frames[:end]  # the frames before the fault are right
             raise
         yield self._frames[:end]
         if len(self._frames) > _FRAMES_BYTES:

@@ -65,7 +65,7 @@ class Serve:
         deadline = self._acceptor.deadline
         limits = [patience, None if deadline is None else deadline - self._clock.monotonic()]
         wait_sockets([self._listener, *self._acceptor.links], [], min((t for t in limits if t is not None), default=None))
-        with contextlib.suppress(BlockingIOError, ConnectionError):  # nobody there, or gone again
+        with contextlib.suppress(BlockingIOError, ConnectionError):  # no caller there, or gone again
             connection, _ = self._listener.accept()
             self._acceptor.add(connection)
         for outcome in self._acceptor.step():

@@ -24,8 +24,8 @@ from .values import Array
 from .wire import TAG_SIZE, Frame, Kind, Leave, Limits, Sent, pack
 
 INBOX_LIMIT = 256  # messages, and
-INBOX_BYTES = 256 << 20  # what they take: a session that holds as much is not read, so the sender is slowed
-TURN_BYTES = 1 << 20  # what one call of `receive` reads at most when there is a message to handle already, and
+INBOX_BYTES = 256 << 20  # of messages: a session that holds as much is not read, so the sender is slowed
+TURN_BYTES = 1 << 20  # read by one call of `receive` at most when there is a message to handle already, and
 LONGEST_TURN_BYTES = 32 << 20  # when there is none
 _BUFFERS_AT_ONCE = 64
 _RECORDS_BYTES = 1 << 14  # of small records that are sealed together, at first
@@ -57,7 +57,7 @@ os.register_at_fork(after_in_child=_close_in_child)
 
 
 class Session:
-    """End of an authenticated connection between two nodes.
+    """Session, an end of an authenticated connection between two nodes.
 
     A frame that the peer has begun must go on: else `receive` ends the connection, after 30 s where an agent is at an end, and
     after ten minutes between processes of a job and with them. A waiting owner calls it every `LOOK_SECONDS` or more often.
@@ -102,11 +102,11 @@ class Session:
         self._leaving = False
         self.bytes_sent = self.bytes_read = 0
         self.messages_sent = 0  # that were queued
-        self.bytes_shared = 0  # of both, what lay in memory that both ends share
+        self.bytes_shared = 0  # of both, those that lay in memory that both ends share
         self._outbox: Outbox | None = None
         self._leave: Leave | None = None
         self.pending_bytes = 0
-        self.unsent_bytes = 0  # what was in line when the connection ended
+        self.unsent_bytes = 0  # in line when the connection ended
         self._limits = limits
         self._clock = clock or SystemClock()
         self._looked = self._seconds = 0.0  # at a frame that does not go on: when, and for how long
@@ -119,10 +119,10 @@ class Session:
                 send_key, receive_key = receive_key, send_key
             self._sealer, opener = Sealer(keys.cipher, send_key), Opener(keys.cipher, receive_key)
         self._reader = FrameReader(opener, self.sealed, limits, expect_ready=not is_server)
-        self.inbox = self._reader.messages  # messages that have arrived and nobody has taken
+        self.inbox = self._reader.messages  # messages that have arrived and were not taken
         self._frames: deque[Frame] = deque()  # not sealed yet
         self._records = memoryview(b"")  # memory for those that are, used again when they have left
-        self._pending: deque[bytes | memoryview] = deque()  # what the link takes next
+        self._pending: deque[bytes | memoryview] = deque()  # bytes that the link takes next
         if is_server:
             ready, raw, overhead, _ = pack(Kind.READY, (), dict(tells) or None, True)
             self._frames += ready

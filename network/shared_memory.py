@@ -29,8 +29,8 @@ from .names import numpy as np
 from .values import Array
 
 PAGE_BYTES = 1 << 12
-PAGES = 1 << 15  # of an outbox; those that nobody has written to take no memory
-BOARD_BYTES = (8 << 20) + 2 * PAGE_BYTES  # behind them, for what peers look at without being told
+PAGES = 1 << 15  # of an outbox; pages that were never written to take no memory
+BOARD_BYTES = (8 << 20) + 2 * PAGE_BYTES  # behind them, for data that peers look at without a message
 OUTBOX_BYTES = PAGES * PAGE_BYTES + BOARD_BYTES
 LEAST_BYTES = 16 << 10  # less is as fast on the connection
 ALIGNMENT = 64
@@ -63,7 +63,7 @@ class SharedMemory:
         descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         weakref.finalize(self, os.close, descriptor)
         os.ftruncate(descriptor, size)
-        # for ever: who reads beyond the end of a file that has shrunk is killed
+        # for ever: a process that reads beyond the end of a file that has shrunk is killed
         fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
         self.memory = memoryview(mmap.mmap(descriptor, size))
         self.handle = MemoryHandle(os.getpid(), descriptor, name, size)
@@ -139,7 +139,7 @@ class Outbox:
         self._possible = True
         self._lines: dict[int, list[Segment]] = {}  # by the number of pages
         self._end = 0  # pages that were used so far
-        self.last: tuple[Array, Segment] | None = None  # what was left since anything was sent: it has not changed
+        self.last: tuple[Array, Segment] | None = None  # left since the last message: it has not changed
 
     @property
     def handle(self) -> MemoryHandle | None:
@@ -260,7 +260,7 @@ class PeerMemory:
         if os.getpid() != self.handle.process:  # a fork of the reader has let go, and not the reader
             return
         if not LOADS_FIRST:
-            for _ in range(2):  # what was read before the first is let go of cannot be seen after the second is taken
+            for _ in range(2):  # a value read before the first is let go of cannot be seen after the second is taken
                 with self._fence:
                     pass
         self._counts[page] = (self._counts[page] + 1) % _COUNTS

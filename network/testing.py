@@ -1,4 +1,4 @@
-"""Replacements of the world outside, for tests, lectures and simulations: time that moves when it is told to, and faults."""
+"""Clock and network faults under the control of a test, a lecture or a simulation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _START_OF_2026 = 1767225600.0
 
 
 class VirtualClock:
-    """Clock of the kind `network.clock.Clock` that its owner moves.
+    """Clock (a `network.clock.Clock`) that its owner moves.
 
     Args:
         monotonic: first value of `monotonic()`, in seconds.

@@ -59,7 +59,7 @@ class ThreadInbox:
 
     def take(self) -> Requests:
         """Take all requests since the last time; for the owner only."""
-        self.waiting = False  # before looking: what comes from here on is taken the next time
+        self.waiting = False  # before looking: a message that comes from here on is taken the next time
         self.waker.clear()
         with self._lock:
             requests, self._requests = self._requests, Requests([], [])

@@ -30,7 +30,7 @@ from .records import check_library
 
 
 class Link(ABC):
-    """End of a byte stream. A `Session` runs over any.
+    """Link, an end of a byte stream (TCP, Unix socket, shared memory) over which a `Session` runs.
 
     To add a kind: a class with these methods in a file of this package, and a pair of it among `WIRES` in
     `tests/network/wires.py`, which a test demands. `wait_sockets` waits for one whose `fileno()` polls in both directions. Any
@@ -41,8 +41,8 @@ class Link(ABC):
     """
 
     peer: str  # address of the other end, for people
-    transport: str  # what carries it, for accounts: "tcp", "unix", or a name of its own
-    binding: bytes = b""  # what names it where nobody can stand between its ends: the handshake ties its keys to that
+    transport: str  # the kind of link in accounts: "tcp", "unix", or a name of its own
+    binding: bytes = b""  # names a link between whose ends no third process can stand: the handshake ties its keys to that
 
     @property
     def private(self) -> bool:
@@ -76,7 +76,10 @@ class Link(ABC):
 
 
 class Waiter(Protocol):
-    """Waiter until a link of `reading` has bytes or an end, one of `writing` takes bytes, or `timeout` seconds passed."""
+    """Function that waits for links, `timeout` seconds at most.
+
+    It waits until one of `reading` has bytes or an end, or one of `writing` takes bytes.
+    """
 
     def __call__(self, reading: Sequence[Link], writing: Sequence[Link], timeout: float | None) -> Collection[object] | None:
         """Return at the first event the links for which there is one; None where all are to be tried."""
@@ -129,7 +132,7 @@ class SocketLink(Link):
             self.transport = "tcp"
             self.peer = peer or str(
                 Address(host.removeprefix(_IPV4_BY_IPV6), port)
-            )  # whoever owns the port that was called may lead the bytes on
+            )  # the owner of the port that was called may lead the bytes on
         self._socket: socket.socket | None = sock
 
     def fileno(self) -> int:
@@ -417,7 +420,7 @@ class Waker:
 
     def clear(self) -> None:
         """Forget all calls of `wake` so far."""
-        with contextlib.suppress(OSError):  # nobody woke it, or it is closed
+        with contextlib.suppress(OSError):  # no thread woke it, or it is closed
             self.sock.recv(1024)
 
     def close(self) -> None:

@@ -30,11 +30,11 @@ _CODES = ("|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", 
 # `dtype.str` of everything that may travel, little-endian, and its `itemsize`; object, string and void types may not
 DTYPES = {code: int(code[2:]) for code in _CODES}
 MAX_DEPTH = 64
-MAX_DIMENSIONS = 32  # what every supported NumPy can hold
+MAX_DIMENSIONS = 32  # that every supported NumPy can hold
 LONG_BYTES = 4096  # shorter byte strings stay in the tree
 LONG_INTEGER = 512  # bytes of the longest integer
 _PLAIN = frozenset({type(None), bool, float, str})
-_LEAVES = _PLAIN | {int, bytes}  # what stands for itself in a received tree
+_LEAVES = _PLAIN | {int, bytes}  # types of values that stand for themselves in a received tree
 _NUMBERS = "biufc"  # kinds of the dtypes that travel as they are
 _ADVICE = (
     "send arrays, numbers, strings, tuples, lists or dicts, or define its class in the module of the code that is shipped "

@@ -42,11 +42,11 @@ MOST_KNOWN = 512  # tails
 LONGEST = 256  # bytes of meta whose tail is worth keeping
 _HEADS = [bytes([0x93, 0x90 + count]) for count in range(MAX_HEAD + 1)]  # msgpack: a list of three, the first a list of so many
 _INT = frozenset({int})  # not bool
-_LONG_WAY = frozenset({dict, list, str, type(None)})  # operations and the like: no need to ask what an array is
+_LONG_WAY = frozenset({dict, list, str, type(None)})  # operations and the like, which need no test for an array
 CONTINUES = 1  # flag of a frame that is not the last of its message
 SHARED = 2  # flag of a message whose arrays lie in memory that both ends map
 TAG_SIZE = 16  # bytes that a record is longer than its frame
-RECORD_BYTES = 1 << 20  # data of one record: what is encrypted and decrypted stays in the caches of both ends
+RECORD_BYTES = 1 << 20  # data of one record: its text and its cipher text stay in the caches of both ends
 _TOGETHER = 32 << 10  # bytes of arrays that share a record with their meta; they are copied once more
 
 
@@ -71,7 +71,7 @@ class Limits(NamedTuple):
     message: int = 2 << 30
 
 
-_tails: dict[tuple[Any, ...], bytes] = {}  # of what was sent
+_tails: dict[tuple[Any, ...], bytes] = {}  # of messages that were sent
 
 Frame = list[bytes | memoryview]  # header and meta in one, then data
 

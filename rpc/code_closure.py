@@ -73,7 +73,7 @@ class CodeClosure:
             trial = walk.copy()
             try:
                 trial.follow([neighbour])
-            except ValueError:  # nobody asked for it, so it may not stop the job
+            except ValueError:  # the user did not ask for it, so it may not stop the job
                 continue
             if trial.foreign <= needed:  # nor may it ask the nodes for packages that the job can do without
                 walk = trial

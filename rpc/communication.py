@@ -41,7 +41,7 @@ LoadCode: TypeAlias = Callable[[bytes, bytes], tuple[dict[str, Any], Sequence[ty
 
 
 class Communication:
-    """Communication object `com` of an executor.
+    """Communication of an executor with the other nodes of its job: the object `com` that it gets.
 
     Attributes: `node_id`, `group` (ids of the working group, ascending), `rank` and `size` within it, `output_directory` for
     reports and for state from which an executor goes on, which lasts over all attempts at its job on this node; `job`, and
@@ -101,7 +101,7 @@ class Communication:
 
     def _take_operation(self, sender: int, message: Message) -> None:
         kind, number = message.head
-        if kind == WAKE or (kind == _GATHER and number < self._operation):  # then a slot has brought what was in it
+        if kind == WAKE or (kind == _GATHER and number < self._operation):  # then a slot has brought its array
             return
         self._arrived[kind, number, sender] = message
 
@@ -265,7 +265,7 @@ class Communication:
     def _reduce_sharded(self, mine: Array, op: str, left: Callable[[], float | None]) -> Array:
         try:
             reduction = self._pieces.begin(self._operation, mine, op)
-            self._slots.sleep(self._operation)  # nobody is to leave a small array unnoticed
+            self._slots.sleep(self._operation)  # no peer is to leave a small array unnoticed
 
             def ready() -> bool:
                 for peer in self.group:

@@ -32,7 +32,7 @@ UNREAD: Final = "nobody reads it"
 
 WAITING_BYTES: Final = 256 << 10  # of text that a stream has not taken
 RESULT_SECONDS: Final = 5.0  # without a byte taken, until a result counts as one that cannot be printed
-LAST_SECONDS: Final = 1.0  # for what waits when the program ends
+LAST_SECONDS: Final = 1.0  # for text that waits when the program ends
 _MOST_CREDIT: Final = 0.25  # seconds for which a writer waits for a reader at most,
 _CREDIT: Final = 0.05  # as a share of the time that has passed
 _POLL_SECONDS: Final = 0.05
@@ -385,7 +385,7 @@ def show_result(text: str, seconds: float | None = RESULT_SECONDS) -> str:
         stream = sys.stdout if isinstance(sys.stdout, ConsoleStream) else console_stream(sys.stdout)
         if isinstance(stream, ConsoleStream):
             console = stream.console
-            console.settle(seconds, anew=True)  # else it might be left out with what waits
+            console.settle(seconds, anew=True)  # else it might be left out with the waiting text
             before = console.lost
             stream.write(text)
             shown = console.settle(seconds, anew=True)

@@ -73,7 +73,7 @@ class AbsExecutable(ABC):
 
     @abstractmethod
     def requests(self) -> Sequence[str]:
-        """Return the names of the resources that it needs first."""
+        """Return the names of the resources that the executor needs first."""
 
     @abstractmethod
     def satisfy(self, replies: Sequence[Any]) -> Sequence[str]:
@@ -84,7 +84,7 @@ class AbsExecutable(ABC):
 
     @abstractmethod
     def ready(self) -> bool:
-        """Tell if it has all it needs to start."""
+        """Tell if the executor has all resources that it needs to start."""
 
     def over_tcp(self) -> Collection[int]:
         """Return the nodes that it shall meet over TCP though they may be on its host, where sockets and memory are nearer.

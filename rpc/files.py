@@ -73,7 +73,7 @@ def publish(path: Path, text: str | bytes, mode: int = PRIVATE) -> None:
 
     Raises: OSError; then nothing is left behind.
     """
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")  # which nobody can have made before us
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")  # which no other user can have made before us
     _replace(path, draft, text, os.O_EXCL, mode, lasting=True)  # also where the folder is on another machine
 
 

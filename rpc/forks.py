@@ -22,7 +22,7 @@ class Closable(Protocol):
     """Socket, pipe or channel."""
 
     def close(self) -> object:
-        """Close it."""
+        """Close the socket, pipe or channel."""
 
 
 def catch(number: int, handler: Handler) -> None:
@@ -47,7 +47,7 @@ class OwnProcess:
 
     @property
     def is_here(self) -> bool:
-        """Whether this process is no child that was forked from it."""
+        """Whether this process is the one in which the object was made, not a child of it."""
         return os.getpid() == self.pid
 
     def check(self, what: str) -> None:

@@ -249,7 +249,7 @@ class Tailed(Operation):
     data: dict[str, bytes]
 
 
-# ---- agent to job process, and back, over their socket pair; the agent passes on what it is told of other nodes
+# ---- agent to job process, and back, over their socket pair; the agent passes on notices of other nodes
 
 
 class Begin(Operation):

@@ -47,7 +47,7 @@ class Monitor:
         self._recorder = recorder
 
     def detach(self) -> None:
-        """Let the calls do nothing any more."""
+        """Let all later calls of this object do nothing."""
         self._recorder = None
 
     def batch_begin(self, epoch: int | None = None, batch: int | None = None) -> None:

@@ -15,7 +15,7 @@ _CHOICE = re.compile(r"invalid choice: '?([^']*?)'? \(choose from (.*)\)$", re.D
 
 
 class OptionParser(argparse.ArgumentParser):
-    """Parser of the kind `argparse.ArgumentParser`."""
+    """Parser of a command line (an `argparse.ArgumentParser`) that suggests near words."""
 
     def parse_args(  # type: ignore[override] # one signature instead of three
         self, args: Sequence[str] | None = None, namespace: Any = None

@@ -28,7 +28,7 @@ def make_channel() -> tuple[socket.socket, socket.socket]:
 
 
 class ProcessChannel:
-    """End of the pair, which never blocks. Operations are refused unless they are of `accepts`."""
+    """End of the socket pair of agent and job process; it never blocks. Operations are refused unless they are of `accepts`."""
 
     def __init__(self, sock: socket.socket, accepts: Iterable[type[Operation]]) -> None:
         sock.setblocking(False)
@@ -59,7 +59,7 @@ class ProcessChannel:
         """
         try:
             packet, ancillary, _, _ = self.sock.recvmsg(MAX_PACKET, socket.CMSG_SPACE(4 * 4), _CLOEXEC)
-        except ConnectionResetError:  # it left words of ours unread; what it said itself comes after this error
+        except ConnectionResetError:  # it left operations of ours unread; its own come after this error
             packet, ancillary, _, _ = self.sock.recvmsg(MAX_PACKET, socket.CMSG_SPACE(4 * 4), _CLOEXEC)
         descriptors = array.array("i")
         for level, kind, data in ancillary:

@@ -228,7 +228,7 @@ def _travels(item: Any) -> bool:
     """Whether `item` can be pickled, apart from modules that it names; a neighbour in a module that cannot is left behind."""
     try:
         _dump(item, ())
-    except Exception:  # noqa: BLE001  pickling runs arbitrary reducers, which raise what they like
+    except Exception:  # noqa: BLE001  pickling runs arbitrary reducers, which may raise any error
         return False
     return True
 

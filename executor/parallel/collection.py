@@ -181,7 +181,7 @@ class Collection(Generic[T]):
         parts = self._lineage.compute(self._runner, range(self.partitions), further)
         return [item for number in range(len(parts)) for item in parts[number]]
 
-    # ---- keeping what was computed
+    # ---- keeping computed partitions
 
     def persist(self, replicas: int = 1) -> Collection[T]:
         """Keep partitions once they have been computed; returns the collection itself.

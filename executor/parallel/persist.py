@@ -87,7 +87,7 @@ class PersistedOnNodes(Persisted):
         self._asked: dict[int, set[int]] = {}  # nodes that were to keep a partition, though they may have had no room
         self._put = Put(self._shelf)
         self._copies: list[tuple[int, Future[Any]]] = []
-        self._end = weakref.finalize(self, executor.clear_shelf, self._shelf)  # a collection that nobody holds is not kept
+        self._end = weakref.finalize(self, executor.clear_shelf, self._shelf)  # a dropped collection is not kept
         self._end.atexit = False
 
     @property

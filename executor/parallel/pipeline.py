@@ -146,7 +146,7 @@ class Sample:
         draws = np.random.Generator(np.random.Philox(key=np.array([self.seed, number], np.uint64)))
         source = iter(items)
         while block := list(itertools.islice(source, _DRAWS)):
-            chosen = draws.random(_DRAWS) < self.fraction  # a whole block, so that the draws do not depend on what follows
+            chosen = draws.random(_DRAWS) < self.fraction  # a whole block, so that the draws do not depend on later steps
             yield from (item for item, keep in zip(block, chosen, strict=False) if keep)
 
 

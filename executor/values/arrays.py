@@ -22,7 +22,7 @@ Array: TypeAlias = NDArray[Any]
 MOST_ITEM_BYTES = 1 << 30
 _MOST_FIELDS = 4096
 _MOST_LEVELS = 8
-# what a type may be called: numbers in any order of bytes, S, U and V of a size, dates and spans with a unit
+# names that a type may have: numbers in any order of bytes, S, U and V of a size, dates and spans with a unit
 _NUMBER = re.compile(r"\|[biu]1|[<>](?:[iuf][248]|c8|c16)")
 _SIZED = re.compile(r"\|[SV](\d{1,9})|[<>|]U(\d{1,9})")
 _DATE = re.compile(r"[<>][mM]8(?:\[\d{0,9}(?:Y|M|W|D|h|m|s|ms|us|ns|ps|fs|as)\])?")
@@ -208,7 +208,7 @@ ROWS = [
 
 _AT_ONCE = 1 << 14
 _TEXT = 75  # bytes of a short text, its place in an array and in the copy of pandas, and the place where it ends
-_MISSING, _NAN = (1 << 32) - 1, (1 << 32) - 2  # in place of a length: what pandas puts where a text is missing
+_MISSING, _NAN = (1 << 32) - 1, (1 << 32) - 2  # in place of a length: the values that pandas puts where a text is missing
 _KINDS = frozenset({str, type(None), float})
 
 
@@ -219,7 +219,7 @@ def are_texts(items: list[Any]) -> bool:
 
 
 def pack_texts(items: list[Any]) -> tuple[Any, ...]:
-    """Pack such items as (characters in UTF-8, how many each has)."""
+    """Pack an array of texts and missing values as (characters in UTF-8, how many each text has)."""
     sizes = np.fromiter((len(i) if type(i) is str else _MISSING if i is None else _NAN for i in items), np.uint32, len(items))
     whole = not items or sizes.max() < _NAN
     text = "".join(items if whole else [item for item in items if type(item) is str])
@@ -234,7 +234,7 @@ def texts_weight(data: Any) -> int:
 
 
 def unpack_texts(data: Any) -> NDArray[Any]:
-    """Make the same items again, in an array of objects.
+    """Make the array of objects again that `pack_texts` has packed.
 
     Raises: ValueError for data that `pack_texts` does not give.
     """

@@ -67,7 +67,7 @@ def _content(holder: Any) -> Any:
 
 
 def checked_column(content: Any, length: int) -> Any:
-    """Return the same array.
+    """Check an array that is to become a column, and return it.
 
     Raises: ValueError for one that is no column of this length.
     """
@@ -135,7 +135,7 @@ def _series_from(data: Any) -> Any:
 
 
 def checked_index(index: Any) -> Any:
-    """Return the same index. Raises: ValueError for any other object."""
+    """Check an object that is to become an index, and return it. Raises: ValueError for any other object."""
     if not isinstance(index, pandas_module().Index):
         raise ValueError("no index where one belongs")
     return index
@@ -165,7 +165,7 @@ def _index_from(data: Any) -> Any:
 
 
 def checked_frequency(text: Any) -> str:
-    """Return the same text. Raises: ValueError for one that looks like no frequency."""
+    """Check the text of a frequency, and return it. Raises: ValueError for one that looks like no frequency."""
     if not _FREQUENCY.fullmatch(of(text, str)):
         raise ValueError("no frequency")
     return str(text)

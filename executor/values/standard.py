@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from ..errors import ConversionError
 
-SMALL = 100  # bytes of a small object beside what it is made of, at most: a date, a fraction
+SMALL = 100  # bytes of a small object beside its parts, at most: a date, a fraction
 
 
 def small(_data: Any) -> int:
@@ -223,7 +223,7 @@ def _default_from(data: Any) -> collections.defaultdict[Any, Any]:
     return collections.defaultdict(None if name is None else _FACTORIES[name], items)
 
 
-# what hashes is a key of a dict on its way, whose keys the decoder of `network.values` checks
+# an item that hashes is a key of a dict on its way, whose keys the decoder of `network.values` checks
 ROWS = [
     Row("complex", ("builtins.complex",), lambda v: (v.real, v.imag), lambda data: complex(*parts(data, float, float))),
     Row("bytearray", ("builtins.bytearray",), bytes, lambda data: bytearray(of(data, bytes)), lambda data: SMALL + len(data)),

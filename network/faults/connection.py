@@ -123,7 +123,7 @@ class ProxiedConnection:
                 for way, shape in zip(self._ways, self._shapes, strict=True):
                     way.stream.shape = shape
         except ProtocolError:
-            pass  # a stranger: nobody selects it
+            pass  # a stranger, which no fault selects
         self._selects = None
 
     def reset(self) -> None:

@@ -262,7 +262,7 @@ class Route:
             raise ValueError(f"The fault {str(fault)!r} needs a route that knows frames: pass frames=True.")
         begin, end = begin_end[fault.kind]
         with self._proxy.changing():
-            self._proxy.move()  # what was sent before, though the proxy's thread may not have come to it yet
+            self._proxy.move()  # bytes sent before this, though the proxy's thread may not have come to them yet
             begin()
         if fault.seconds is not None:
             self._proxy.after(fault.seconds, end)

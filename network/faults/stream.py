@@ -35,7 +35,7 @@ class Shape:
         self.flip_at: int | None = None
         self.end_at: int | None = None
         self.loss = self.repeats = self.swaps = 0.0
-        self._changing = changing  # keeps off whoever moves bytes, and wakes them up
+        self._changing = changing  # keeps off the thread that moves bytes, and wakes it up
 
     def throttle(self, bytes_per_second: float | None) -> None:
         """Let at most `bytes_per_second` pass; None: no limit."""
@@ -132,7 +132,7 @@ _AHEAD_SECONDS = 0.05  # worth of bytes that wait at a throttled link: so late i
 
 
 class Stream:
-    """Bytes on their way.
+    """Stream of bytes in one direction of a connection, delayed and damaged by a shape.
 
     Args:
         shape: their faults, which may change at any time.
@@ -291,7 +291,7 @@ class Stream:
 
 
 class Place(enum.Enum):
-    """Place in a connection at which one of its directions is."""
+    """Stage of the protocol that one direction of a connection has reached."""
 
     HELLO = enum.auto()
     PROOF = enum.auto()
@@ -301,7 +301,7 @@ class Place(enum.Enum):
 
 
 class MessageSplitter:
-    """Cutter of one direction of a connection into handshake messages and messages of frames.
+    """Splitter of one direction of a connection into handshake messages and messages of frames.
 
     Bytes that are no Parallel-SGD connection pass as they come.
 

@@ -18,7 +18,7 @@ MOST_NODES = 2048  # of a job: the keys that a process shares with the others tr
 
 
 def python_version() -> str:
-    """Return major and minor version; code travels between equal ones only."""
+    """Return the major and minor version of Python here; code travels between equal ones only."""
     return ".".join(platform.python_version_tuple()[:2])
 
 

@@ -186,7 +186,7 @@ class ForkServer:
             self._asked.popleft().begin(int(answer))
 
     def retire(self) -> None:
-        """Let it finish the forks that it was asked for, and end."""
+        """Let the server finish the forks that it was asked for, and end."""
         if not self._asked:
             self._control.close()
             return
@@ -235,7 +235,7 @@ class ForkedProcess:
             kill_group(self)
 
     def poll(self) -> int | None:
-        """Return its exit code, negative for a signal, once it has ended."""
+        """Return the exit code of the process, negative for a signal, once it has ended."""
         pid = self.pid
         if self.returncode is None and pid:
             with contextlib.suppress(ChildProcessError):  # it is not our child yet

@@ -13,7 +13,7 @@ from ..immutable import Immutable
 from ..liveness.limits import FAREWELL_SECONDS
 from ..machine import Machine
 
-_KEPT_BACK = 0.2  # the share of the grace that is kept for what follows the jobs' end
+_KEPT_BACK = 0.2  # the share of the grace that is kept for the work after the jobs' end
 
 
 class Stage(enum.Enum):
@@ -32,7 +32,7 @@ class LeaveAsked(Immutable):
 
 
 class Seen(Immutable):
-    """Event: the number of jobs now and of visitors, and whether bytes are being sent to one."""
+    """Event: the agent has so many jobs now and so many visitors, and sends bytes to one of them or not."""
 
     jobs: int
     visitors: int

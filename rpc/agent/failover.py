@@ -164,7 +164,7 @@ class DriverLeases:
         entry.known, entry.record.driver = driver, who.who(driver)
         self._tell(entry.record)
 
-    # ---- what drivers say
+    # ---- messages of drivers
 
     def hand_off(self, order: KeepManifest, session: Session) -> ManifestKept | Denied:
         """Take the manifest that a driver hands on for its standby driver.
@@ -196,7 +196,7 @@ class DriverLeases:
         if old.standby.process is not None and new.standby.process is None:
             new.standby.process, old.standby.process = old.standby.process, None
             self._handle(new, who.Event.STANDBY_HERE)
-        old.record.outcome = "left"  # nobody is told: whoever watches hears of the new number
+        old.record.outcome = "left"  # no session is told: those that watch hear of the new number
         self._clear(old.record)
         self._drop(old)
 
@@ -307,7 +307,7 @@ class DriverLeases:
         except OSError as error:
             self._logger.error("The end of job %s cannot be recorded: %s", record.name, error)
 
-    # ---- what happens meanwhile
+    # ---- losses, and the passing of time
 
     def note(self, record: JobRecord, verdict: Verdict) -> None:
         entry = self._entries.get((record.job, record.node))

@@ -27,7 +27,7 @@ OUT: Final = "out"
 
 
 class Source(NamedTuple):
-    """File to send: a folder that is trusted, and the way below it. A log that is kept `in_parts` goes as one file; of a
+    """Source of a file to send: a trusted folder, and the way below it. A log that is kept `in_parts` goes as one file; of a
     table its `whole_rows` alone.
     """
 
@@ -90,7 +90,7 @@ def send_sources(record: JobRecord, sources: Sequence[Source]) -> Iterator[Opera
             problems.append(f"{name} cannot be read: {error.strerror}.")
             continue
         with contextlib.closing(file):
-            size = file.size  # a log may grow while it is read; what is there now is sent
+            size = file.size  # a log may grow while it is read; its present content is sent
             if total + size > MAX_BYTES:
                 problems.append(f"The files of the job exceed {MAX_BYTES} bytes; {name} was left out.")
                 continue
@@ -220,8 +220,8 @@ def _is_small(path: Path) -> bool:
 # Files in the folders of a job that carry a SHA-256 over themselves, and whether they are whole.
 #
 # The hash is taken over the whole file with its own field as zeros; that field is the first of a header of JSON, behind the
-# header's length (`nn.tensor_files`, which this package does not know; a test compares the two). What stands in the header
-# travels as text; nobody here reads it.
+# header's length (`nn.tensor_files`, which this package does not know; a test compares the two). Texts in the header
+# travel as they are; this package does not read them.
 
 _LENGTH = struct.Struct("<Q")
 _PREFIX = b'{"__metadata__":{"sha256":"'

@@ -47,7 +47,7 @@ class SubmitterGone(Immutable):
 
 
 class AbortAsked(Immutable):
-    """Event: the submitter takes the job back."""
+    """Event: the submitter takes the job back before it has started everywhere."""
 
     reason: str
 
@@ -98,7 +98,7 @@ class JobStateMachine(Machine):
         self.stage = Stage.STARTING
         self.deadline: float | None = now + start_limit + ROLL_BACK_SECONDS
         self._outcome: Tell | None = None
-        self._stopped = "stopped"  # what the end by order is called
+        self._stopped = "stopped"  # the state after an end by order
 
     def _decide(self, event: object, now: float) -> list[object]:
         if self.stage is Stage.FREE:
@@ -108,7 +108,7 @@ class JobStateMachine(Machine):
         if isinstance(event, ProcessGone):
             return self._on_gone(event)
         if isinstance(event, SubmitterGone):
-            # before the start nobody else could roll this node back; afterwards the submitter may leave
+            # before the start only the submitter can roll this node back; afterwards it may leave
             return self._end("aborted", "The submitter left before the job had started.", now) if self._starting else []
         if isinstance(event, AbortAsked):
             return self._end("aborted", event.reason, now) if self._outcome is None else []

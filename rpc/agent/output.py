@@ -20,7 +20,7 @@ _MOST_PARTS: Final = 16  # where the disk was full again and again
 
 
 class JobOutput:
-    """Pipe, whose writing end `theirs` is the output of a job, and the log of it.
+    """Output of a job: a pipe, whose writing end `theirs` the job process has, and the log of it.
 
     The log holds at most `limit` bytes and, in each of its parts, the line that goes beyond (see `log_parts`). The first
     quarter of the limit is kept for good, and of later output two parts of three eighths, the newest. An attempt continues the
@@ -111,7 +111,7 @@ class JobOutput:
     def _next_part(self) -> None:
         """Go on with a new part, in place of the oldest of those that are not kept for good."""
         begin = self._begin + self._size + self._lost
-        with contextlib.suppress(OSError):  # the job may do with its folder what it likes
+        with contextlib.suppress(OSError):  # the job may have changed or removed its folder
             self._make_room()
         if self._file >= 0:
             os.close(self._file)

@@ -119,7 +119,7 @@ class Probes:
         while not self._found.empty():
             session, found = self._found.get()
             if self._thread is not None:
-                self._thread.join()  # which ends now: who hears of it may ask for the next
+                self._thread.join()  # which ends now: the asker may ask for the next when it has the answer
             self._asker = None
             deliver(session, found)
 

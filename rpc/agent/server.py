@@ -57,7 +57,7 @@ _Send = Callable[[JobRecord, Path, Sequence[Path]], Iterator[Operation | None]]
 
 
 class RequestHandler:
-    """Handler of the submitters' requests. `logs` is the folder of the agent's own logs; those written while a job ran go
+    """Handler of submitters' requests at an agent. `logs` is the folder of its own logs; those written while a job ran go
     with the files of the job.
     """
 

@@ -31,7 +31,7 @@ def log_name(node: int) -> str:
 
 
 class Standby:
-    """Standby of one node of a job.
+    """Preparation of one node for the loss of its job's driver.
 
     `order` is the last manifest order of the driver, `whole` the hash of the manifest that is here, `process` the standby
     driver that was started here. Methods raise OSError when the disk refuses.
@@ -223,7 +223,7 @@ def read_promise(folder: Path) -> Promise:
         promise = Promise(**parsed(json.loads, read_regular(folder / LEASE)))
     except (OSError, ValueError, TypeError):
         return Promise()
-    # not by asdict, which goes down into what is nested: a file may be nested deeper than the stack allows
+    # not by asdict, which goes down into nested values: a file may be nested deeper than the stack allows
     right = all(type(getattr(promise, each.name)) is type(each.default) for each in fields(Promise))
     return promise if right else Promise()
 

@@ -30,7 +30,7 @@ from ..identity import process_name
 
 KEEP_SECONDS = 14 * 86400.0
 KEEP_BYTES = 1 << 30
-RETRY_SECONDS = 1.0  # between two tries to write what the disk has refused
+RETRY_SECONDS = 1.0  # between two tries to write a record that the disk has refused
 _UNFINISHED = ("starting", "running")
 _RECORD = "job.json"
 _TRIED_BYTES = 4096

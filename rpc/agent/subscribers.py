@@ -17,7 +17,7 @@ class _Subscription(NamedTuple):
 
 
 class Subscribers:
-    """Sessions by job. A session that names a node that is here is told of that node alone, any other of all.
+    """Subscribers of the events of jobs. A session that names a node that is here is told of that node alone, any other of all.
 
     `is_here(job, node)` says whether the newest attempt has that node here: after a job has been started again with fewer
     nodes, the same agent may go by another number.

@@ -57,7 +57,7 @@ class SharedSlots:
         self._own_words = memoryview(b"")
         self._fence = threading.Lock()
         self._count = self._at = 0
-        self._pending = False  # whether what was put last has not been checked: it failed
+        self._pending = False  # whether the array put last has not been checked: the operation failed
         self._patience = 1.0
         self._found: list[tuple[int, int]] = []  # from whom, and the word of its number
 
@@ -93,7 +93,7 @@ class SharedSlots:
             session = self._sessions[peer]
             session.bytes_sent += array.nbytes
             session.bytes_shared += array.nbytes
-            # who sleeps for what we gave up has to see that we have gone on; else earlier numbers are those of former sleeps
+            # a peer that sleeps for an array that we gave up must see that we went on; earlier numbers are of former sleeps
             if (words[_ASLEEP] == number or (after_failure and 0 < words[_ASLEEP] < number)) and session.alive:
                 session.queue(None, (WAKE, number))
                 woken = True
@@ -179,7 +179,7 @@ class SharedSlots:
         """Offer memory to peers that do not read it yet; one that reads it, and has offered its own, gets no messages any
         more.
         """
-        self._controller.read()  # nobody else would, as long as all that is awaited lies in slots
+        self._controller.read()  # no other code would, as long as all awaited arrays lie in slots
         for peer in sorted(self._unknown):
             session = self._sessions[peer]
             own, is_read = session.offer_memory() if session.alive else (None, False)

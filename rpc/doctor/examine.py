@@ -136,7 +136,7 @@ class _Pairs:
                 if not isinstance(said, Measured):
                     late = f"it has not told within {PAIR_SECONDS:g} s how it reaches {address}."
                     said = Measured(address, problem or late)
-                    self._agents[one][1].close()  # what it says later would pass for the next answer
+                    self._agents[one][1].close()  # a late answer would pass for the next one
                 self._end(one, other, said)
 
     def _begin(self) -> None:

@@ -31,7 +31,7 @@ class Measure(Operation):
     address: Annotated[str, Length(1, 300)]
 
 
-# ---- agent to who asked
+# ---- answers of an agent
 
 
 class AgentStatus(Operation):
@@ -54,8 +54,8 @@ class AgentStatus(Operation):
 
 
 class Pong(Operation):
-    """Times at which the `Ping` was read and this was sent, in seconds since 1970; `busy`: a job runs here, so send no
-    bursts.
+    """Answer to a `Ping`: the times at which that was read and this was sent, in seconds since 1970; `busy`: a job runs here,
+    so send no bursts.
     """
 
     instance: Instance
@@ -65,7 +65,7 @@ class Pong(Operation):
 
 
 class Measured(Operation):
-    """Result of a measurement of `address`: `problem` says why it was not reached, if it was not.
+    """Result of the measurement of the way to the agent at `address`: `problem` says why it was not reached, if it was not.
 
     `latency` is the seconds of a round trip, `offset` how far the clock there is ahead, give or take `uncertainty`, and
     `bandwidth` bytes per second towards it, 0 where none was measured because a job was running at one end (`busy`). Where a

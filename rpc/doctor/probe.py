@@ -110,7 +110,7 @@ class _Probe:
                 while arrived < size:
                     self._await_pong()
                     arrived += len(piece.data)
-            except TimedOut:  # a slow link: what it has carried tells how slow, or at most how fast it can be
+            except TimedOut:  # a slow link: the bytes carried tell how slow, or at most how fast it can be
                 return max(arrived, len(piece.data)) / (time.perf_counter() - start)
             elapsed = time.perf_counter() - start
             if not warm:

@@ -166,6 +166,6 @@ class Poller:
             return HostsSeen(hosts)
         except (DiscoveryError, MisplacedAddress) as error:
             return DiscoveryFailed(str(error))
-        except Exception as error:  # noqa: BLE001  somebody wrote it, and a thread that ends looks no more
+        except Exception as error:  # noqa: BLE001  the function is the user's, and a thread that ends looks no more
             told = raised_by(error) or f"{type(error).__name__}: {error}"
             return DiscoveryFailed(f"{type(self._discovery).__qualname__} failed: {told}")

@@ -104,12 +104,12 @@ class ElasticDriver(Machine):
         self._order: list[Address] = []  # hosts by age
         self._workers = WorkerSet()
         self._notices = HostNotices()
-        self._checkpoint: str | None = None  # what is kept on disk
+        self._checkpoint: str | None = None  # content of the checkpoint on disk
         self._first_failure = ""
         self._repeats = Repeats()
         self._places: set[Hashable] = set()  # where workers of this round have failed
         self._failing = False  # some have, and nothing was given back for it yet
-        self._anew = False  # all have, so that the next round begins with what is on disk, or from the beginning
+        self._anew = False  # all have, so that the next round begins with the checkpoint on disk, or from the beginning
         self._has_run = False  # a worker has started
         self._void = False  # a worker of this round has not, so that it never began
 
@@ -302,7 +302,7 @@ class ElasticDriver(Machine):
         actions: list[Any] = [_removal(worker) for worker in dismissed]
         for worker in self._workers.occupants(places, ranked):
             actions.append(StopWorker(worker, f"{worker} is stopped: its slot is needed."))
-        # who trains is older than who waits for a free slot, and keeps its rank among those who stay
+        # a worker that trains is older than one that waits for a free slot, and keeps its rank among those that stay
         self._order = list(dict.fromkeys([worker.address for worker in ranked] + [host.address for host in self._available()]))
         self._workers.begin(ranked, equal=resume or not self.attempt)
         self._notices.begin(places)

@@ -59,7 +59,7 @@ class JobAcceptor:
         self._terms = Accept(
             {"code": Keyring((Key(begin.code_key),))}, "peer", process_name(begin.job, begin.node), {"node": begin.node}
         )
-        self.suspects = Suspects()  # what the failure detector says of the peers
+        self.suspects = Suspects()  # peers that the failure detector doubts
         self._acceptor = Acceptor(lambda _hello: self._terms, self._clock)
         self._lock = threading.Lock()
         self._admitted: dict[int, Session] = {}
@@ -97,7 +97,7 @@ class JobAcceptor:
                 self._take_all()
                 for outcome in self._acceptor.step():
                     self._settle(outcome)
-        except BaseException:  # without this thread nobody could reach or stop the process
+        except BaseException:  # without this thread no peer or agent could reach or stop the process
             logger.exception("The acceptor failed")
             end_process(ORPHANED)
 
@@ -111,7 +111,7 @@ class JobAcceptor:
                 logger.error("The agent sent something wrong: %s", error)
                 end_process(ORPHANED)
                 return
-            if received is None:  # the agent has died; nobody would ever ask for our result
+            if received is None:  # the agent has died; no submitter could ever ask for our result
                 end_process(ORPHANED)
                 return
             operation, connection = received

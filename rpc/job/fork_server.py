@@ -1,4 +1,4 @@
-"""Fork server: the process from which an agent's job processes are forked, so that the modules of all are imported once.
+"""Fork server: the process from which an agent's job processes are forked, so that modules are imported once for all of them.
 
 It runs no code of theirs, and they cannot change the state from which later ones are forked. Random generators that would go on
 alike in all of them begin anew.
@@ -64,7 +64,7 @@ def _import(module: str) -> None:
         return
     try:
         import_module(module)
-    except (Exception, SystemExit):  # noqa: BLE001  the job process will fail likewise, and tell its submitter
+    except (Exception, SystemExit):  # noqa: BLE001  the job process will fail in the same way, and tell its submitter
         return
     gc.freeze()
 

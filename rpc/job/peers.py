@@ -119,7 +119,7 @@ MOST_WAITING = 1024  # a call beyond that is refused
 
 
 class PendingPeers:
-    """Sessions by the attempt and the node that they came with. Any thread may call everything.
+    """Sessions of peers that have called and wait to be met, by attempt and node. Any thread may call everything.
 
     An attempt is open from the first call on, so that the first node to hear of a round may call at once; `begin` closes all
     sessions of earlier ones: a node that was left behind does not get in any more.

@@ -130,7 +130,7 @@ class JobProcess:
         code.close()
         com = self._communication(load)
         gc.collect()
-        gc.freeze()  # what exists now lives to the end; the collector need not look at it again during training
+        gc.freeze()  # objects of now live to the end; the collector need not look at them again during training
         look_if_cores_suffice(self.controller, load.roster.values())
         self.controller.on_wait, self.controller.on_resume = self._recorder.waits, self._recorder.resumes
         self._recorder.links = self.controller.counts

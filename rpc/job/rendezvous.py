@@ -76,12 +76,12 @@ class Rendezvous(Machine):
         if not isinstance(event, (Satisfied, Met, HeardReady, PeerGone, Tick)):
             raise self._impossible(event)
         if self.decided:
-            return []  # what was on its way when the decision fell
+            return []  # events that were on their way when the decision fell
         if isinstance(event, PeerGone) and event.peer in self._needed:
             return self._roll_back(f"node {event.peer} was lost before the start: {event.reason}")
         if isinstance(event, Satisfied):
             self._satisfied = True
-        elif isinstance(event, (Met, HeardReady)):  # who is heard is met
+        elif isinstance(event, (Met, HeardReady)):  # a peer that is heard is met
             self._met.add(event.peer)
             if isinstance(event, HeardReady):
                 self._ready.add(event.peer)

@@ -148,7 +148,7 @@ class DaskLauncher(Launcher):
         try:
             if folder is not None:
                 create_key_file(path)
-            load_key_file(path)  # what is wrong with it is told here, not by every worker
+            load_key_file(path)  # its faults are told here, not by every worker
             self.key_file = path
             addresses = [self._client.scheduler.address, *self._workers()]
             yield path.read_text("ascii") if all(address.startswith(_TLS) for address in addresses) else ""

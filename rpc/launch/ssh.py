@@ -27,7 +27,7 @@ from .launcher import KeyFile, Launcher, Offer, agent_options, checked_count, ch
 START_SECONDS = 60.0  # for all machines to be reached, and for their agents to listen
 MOST_SAID = 64 << 10  # bytes on the way to the address
 END_SECONDS = 8.0  # for all agents to end their jobs and leave
-ASK_SECONDS = 5.0  # for the client to say what a name stands for
+ASK_SECONDS = 5.0  # for the client to say which host a name stands for
 LOGS = "Launch-Logs"
 _HOST = re.compile(r"([A-Za-z0-9_][A-Za-z0-9._-]*@)?[A-Za-z0-9:][A-Za-z0-9._:%-]*")  # no option of ssh looks like this
 _OPTIONS = ("-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")

@@ -30,7 +30,7 @@ _REFUSED = os.strerror(errno.ECONNREFUSED)
 
 
 def is_refusal(error: NetworkError) -> bool:
-    """Tell if a host answers, and nothing listens there: the agent has ended, and its job processes with it."""
+    """Tell if by this error a host answers and nothing listens there: its agent has ended, and its job processes with it."""
     return isinstance(error, PeerLost) and _REFUSED in error.reason
 
 

@@ -142,7 +142,7 @@ class Election(Machine):
         self.newer: Newer | None = None
         self.deadline: float | None = None
         self._agreed: set[int] = set()
-        self._ours: set[int] = set()  # the terms in which we have proposed what we wanted
+        self._ours: set[int] = set()  # the terms in which we have proposed our attempt
         self._asked: set[int] = set()
         self._proposal: tuple[int, str] | None = None
         self._claims = 0
@@ -222,7 +222,7 @@ class Election(Machine):
             known = {*self.granted, *self.denied}
             self.term = later_term(
                 latest, self._candidate.driver
-            )  # somebody has claimed the job since, and is not there any more
+            )  # another driver has claimed the job since, and is not there any more
             self.granted, self.denied = {}, {}
             return self._claim(known, now)
         if self._proposal is None:

@@ -67,7 +67,7 @@ class DriverGone(Immutable):
 
 
 class Event(enum.Enum):
-    """Event without further fields."""
+    """Events of a lease that have no fields."""
 
     MANIFEST_COMPLETE = "the manifest is here as a whole, so a standby driver could take over"
     STANDBY_GONE = "the standby driver that was started here has ended"

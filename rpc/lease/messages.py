@@ -150,7 +150,7 @@ class Halted(Operation):
     reason: str
 
 
-# ---- agent to whoever watches
+# ---- agent to the sessions that watch the job
 
 
 class Standing(Operation):

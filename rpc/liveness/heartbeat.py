@@ -19,7 +19,7 @@ from ..verdict import Count, PhaseName, describe_place
 from .limits import HEARTBEAT_SECONDS, LATE_SECONDS, LINKS_SECONDS, LOOK_SECONDS
 from .recorder import MOST_LINKS, Reader
 
-if TYPE_CHECKING:  # what is told loads no detector
+if TYPE_CHECKING:  # a reader of heartbeats loads no detector
     from .stall_detector import StallDetector
 
 _USER_TIME, _SYSTEM_TIME = 11, 12  # places in /proc/<pid>/stat behind the name
@@ -41,7 +41,7 @@ class Heartbeat(Operation):
     limit: float  # N, as it is now
     links: Annotated[list[Annotated[list[int], Length(3, 3)]], Length(0, MOST_LINKS)] = field(default_factory=list)
     """While it waits in vain: for each peer its id, messages sent to it, and messages that have come from it."""
-    worked: float = 0.0  # until the executor starts: seconds of processor time since the last heartbeat, 0 where nobody knows
+    worked: float = 0.0  # until the executor starts: seconds of processor time since the last heartbeat, 0 if unknown
 
     @property
     def place(self) -> str:

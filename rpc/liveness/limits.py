@@ -129,7 +129,7 @@ class RecentSteps:
 
     @property
     def step(self) -> float:
-        """N, after the durations of the recent steps."""
+        """Seconds that a step may take, by the durations of the recent steps: N of the module."""
         if self._step is None:
             known = sorted(self._durations)
             # the median; every job process would wait 3 ms for the module that knows how to take it

@@ -91,7 +91,7 @@ def make_memory() -> int:
 
 
 class Recorder:
-    """Writing end, in the job process; its methods cost about a microsecond and belong to one thread.
+    """Writing end of the flight recorder, in the job process; its methods cost about a microsecond and belong to one thread.
 
     `links`, if set, is asked after a wait that has brought nothing.
     """
@@ -118,7 +118,7 @@ class Recorder:
         place = _RING_AT + number % CAPACITY * _ENTRY.size
         _ENTRY.pack_into(memory, place, number, self._clock(), kind, epoch, batch)
         self._written = number + 1
-        _COUNT.pack_into(memory, _COUNT_AT, number + 1)  # after the entry: what is counted is complete
+        _COUNT.pack_into(memory, _COUNT_AT, number + 1)  # after the entry: a counted entry is complete
 
     def waits(self) -> None:
         """Note that the process lives, and begins or goes on to wait for its peers.
@@ -163,7 +163,7 @@ class Recorder:
 
 
 class Reader:
-    """Reading end, in the agent; it owns `descriptor`. The content of the memory is not trusted.
+    """Reading end of the flight recorder, in the agent; it owns `descriptor`. The content of the memory is not trusted.
 
     Attributes: `garbage`, entries that make no sense; `overrun`, entries that were overwritten before they were read.
     """

@@ -177,7 +177,7 @@ class JobStatus:
             self._take_standing(node, told)
         elif isinstance(told, Progress):
             self._show(told)
-        elif isinstance(told, Verdict) and told.rank == 2:  # what follows from the loss of another node
+        elif isinstance(told, Verdict) and told.rank == 2:  # a consequence of the loss of another node
             self._logger.info("%s", told.headline)
         elif isinstance(told, (Notice, Verdict)):
             self._logger.warning("%s", told.describe())
@@ -240,7 +240,7 @@ class JobStatus:
 
     @property
     def is_over(self) -> bool:
-        """Whether all has been told: the job is over, and so is every process of which we hear."""
+        """Whether the agents have told all: the job is over, and so is every process of which we hear."""
         ended = all(self.states.get(node, ("starting", ""))[0] not in _UNFINISHED for node in self._nodes)
         return self.outcome != "" and ended
 

@@ -210,7 +210,7 @@ class JobMessages:
         """
         if accepted.node != node:
             raise ProtocolError(f"The agent of node {node} accepted in the name of node {accepted.node}.")
-        near = accepted.unix_path if accepted.port == self._addresses[node].port else ""  # a proxy shall see what goes there
+        near = accepted.unix_path if accepted.port == self._addresses[node].port else ""  # a proxy shall see the bytes
         self._roster[node] = [str(self._addresses[node]), accepted.host, near]
 
     def target(self, node: int) -> Target:

@@ -149,7 +149,7 @@ class Coordinator(JobOutcome):
             com, self._messages, self._logger, clock, run=run, start_limit=start_limit, collects=collects, display=self._display
         )
         if tables is not None:
-            from .tailing import TableTail  # noqa: PLC0415 - for who reads them
+            from .tailing import TableTail  # noqa: PLC0415 - for programs that read tables
 
             loop.tables = TableTail(self.job, tables, loop.connections.tell_agent, clock)
         self._groups, self._connections, self._handoffs = loop.groups, loop.connections, loop.handoffs

@@ -63,9 +63,9 @@ class Downloads:
         self._downloads: dict[int, Download] = {}
         self._heard: dict[int, float] = {}
         self._full_since: dict[int, float] = {}
-        self._spoiled: set[int] = set()  # what is on its way is of no use
+        self._spoiled: set[int] = set()  # nodes whose bytes on the way are of no use
         self._again: dict[int, float] = {}  # when to request it once more
-        self._unread: Counter[int] = Counter()  # transfers that were given up before their end: what is left of them may come
+        self._unread: Counter[int] = Counter()  # transfers that were given up before their end: the rest of them may come
 
     def expect(self, node: int) -> None:
         self._downloads[node] = Download(self._directory / RUNS, node, lambda end: self._run_of(end).path)
@@ -89,7 +89,7 @@ class Downloads:
         download = self._downloads.get(node)
         if download is not None:
             self._heard[node] = self._clock.monotonic()
-        if node in self._unread:  # it comes before what was requested later
+        if node in self._unread:  # it comes before files that were requested later
             if isinstance(operation, FetchEnd):
                 self._unread -= Counter([node])
             return False
@@ -281,7 +281,7 @@ class Download:
     def abandon(self) -> None:
         """Drop the files that have arrived and are not in the folder."""
         if self._file is not None:
-            with contextlib.suppress(OSError):  # what could not be written does not matter any more
+            with contextlib.suppress(OSError):  # the unwritten bytes do not matter any more
                 self._file.close()
             self._file = None
         if self._partial_fd >= 0:

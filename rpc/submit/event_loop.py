@@ -190,7 +190,7 @@ class EventLoop:
             if verdict.kind == "silent":
                 self._com.sessions[verdict.node].close()
                 self._on_gone(Gone(verdict.node, verdict.headline), is_told=True)
-            else:  # all that train wait: for each other, or for what a dead link does not bring
+            else:  # all that train wait: for each other, or for messages that a dead link does not bring
                 self.stop(verdict.headline)
         self.downloads.check()
         for node, reason in self.downloads.missing.items():

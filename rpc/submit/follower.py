@@ -139,7 +139,7 @@ class Follower:
         self._sessions |= sessions
         for node, session in sessions.items():
             self.agents[node].problem = ""
-            if (version := str(session.caps.get("version", ""))) != VERSION:  # it may not know what it is asked
+            if (version := str(session.caps.get("version", ""))) != VERSION:  # it may not know the question
                 self._lose(node, f"it runs version {clean(version)}, this is {VERSION}")
         for node, error in errors.items():
             self.agents[node].problem = clean(str(error))

@@ -1,4 +1,4 @@
-"""Groups of a job in the three phases, at the submitter: the machines decide, this acts; a job runs everywhere or nowhere."""
+"""Groups of a job in the three phases, at the submitter: machines decide, this module acts. A job runs on all nodes or none."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class GroupSubmission:
         self._resources: Resources | None = None
         self._ways: dict[sub.Submission, str] = {}  # to the nodes for which they failed
         self._busy = False
-        self._driver = ""  # who drives instead of us
+        self._driver = ""  # the driver that drives instead of us
 
     def submit(
         self,

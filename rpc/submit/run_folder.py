@@ -108,7 +108,7 @@ class RunFolder:
 
     @property
     def path(self) -> Path:
-        """Folder itself, which is made if need be. Raises: OSError."""
+        """Path of the folder, which is made if need be. Raises: OSError."""
         return self._path or self.make()
 
     @property

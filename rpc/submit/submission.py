@@ -190,7 +190,7 @@ class Submission(Machine):
         self._failed_in = ""
         self._blamed: set[int] = set()  # nodes that others have waited for in vain, or lost, and
         self._blaming: set[int] = set()  # the nodes that say so
-        self._follows = False  # whether `reason` is a consequence of what is not known yet
+        self._follows = False  # whether `reason` is a consequence of a cause that is not known yet
 
     @classmethod
     def of_running(cls, nodes: Sequence[int], names: Mapping[int, str]) -> Submission:
@@ -207,7 +207,7 @@ class Submission(Machine):
         if self.phase is Phase.FAILED:
             return self._after_failure(event)
         if self.phase is Phase.ENDED:
-            return []  # what was on its way when the last node ended
+            return []  # events that were on their way when the last node ended
         if isinstance(event, Tick):
             return self._on_tick(now)
         if isinstance(event, Unseen):
@@ -307,7 +307,7 @@ class Submission(Machine):
 
     def _on_loss(self, event: IsLost, now: float) -> list[object]:
         if self._starting and event.node not in self.running:
-            # its agent may still be there and is told to give up, but nobody waits for its answer
+            # its agent may still be there and is told to give up, but its answer is not awaited
             actions = self._fail(f"{self._names[event.node]} was lost in {self._word}: {event.reason}")
             self._forget(event)
             return actions
