@@ -99,7 +99,7 @@ class _Handshake(ABC):
             raise ProtocolError(f"The handshake is over: {self._end}")
         answer = b""
         rest = memoryview(data)
-        while rest and self.need:
+        while rest and self.need:  # bytes behind the last message are no part of the handshake
             taken = rest[: self.need]
             rest = rest[len(taken) :]
             self._buffer += taken
@@ -186,6 +186,7 @@ class ClientHandshake(_Handshake):
         schedule = derive(self._key, shared, self._binding, self._hello_bytes, core)
         if not hmac.compare_digest(schedule.server_proof, mac):
             raise self._impostor()
+        # the server's choices are read after its proof only: before that, anyone on the path may have written them
         low, high = self._hello.versions
         if not low <= reply.version <= high:
             raise ProtocolError(f"The server chose protocol version {reply.version}, offered were {low} to {high}.")
@@ -275,6 +276,7 @@ class ServerHandshake(_Handshake):
         version = choose_version(hello.versions, self._versions)
         core = Reply(version, self._role, nonce, self._caps, share.public, cipher).to_bytes()
         schedule = derive(key, share.secret(hello.share), self._binding, hello_bytes, core)
+        # the byte 0 stands where a refusal has its hint
         proof = yield PROOF_SIZE, b"\0" + LENGTH.pack(len(core)) + core + schedule.server_proof
         if not hmac.compare_digest(schedule.client_proof, proof):
             raise Rejected(f"The client did not prove that it holds key {key.id.hex()}.")

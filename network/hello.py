@@ -145,6 +145,7 @@ class HelloReader:
             rest = rest[len(taken) :]
             self._data += taken
             self.need -= len(taken)
+            # at the first wrong byte: a stranger's connection need not be kept until six have come
             if not _MAGIC.startswith(self._data[: len(_MAGIC)]):
                 raise ProtocolError(_NO_HELLO)
             if len(self._data) == HEAD.size:
@@ -196,7 +197,7 @@ def parse_hello(data: bytes, versions: tuple[int, int] = VERSIONS, private: bool
     if len(data) < HEAD.size or hello_length(data[: HEAD.size]) != len(data) - HEAD.size:
         raise ProtocolError(f"A hello of {len(data)} bytes does not have the length that it states.")
     fields = unpack_fields(data[HEAD.size :])
-    offered = fields.get("v")
+    offered = fields.get("v")  # before the other fields, of which another version may have others
     if is_version_range(offered) and not choose_version(offered, versions):
         raise Refused(Hint.VERSION, f"The client speaks protocol versions {offered}, this side {list(versions)}.")
     fault = field_fault(fields, hello_checks(private))

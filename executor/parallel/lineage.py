@@ -64,6 +64,7 @@ class Lineage(ABC):
         results: dict[int, list[Any]] = {}
         if self.kept is not None and not further:
             results.update(self.kept.at_hand(wanted))
+        # more than one round only where kept partitions were not found at their nodes any more
         while left := [number for number in wanted if number not in results]:
             plans = self._plans(runner, left, further)
             _run(runner, plans, self.what, results)
@@ -80,7 +81,7 @@ class Lineage(ABC):
                 plans.update(lineage.kept.plans(left, steps, keeps))
                 left = [number for number in left if number not in plans]
                 steps, keeps = [lineage.kept.step, *steps], (lineage.kept, *keeps)
-            if not left:
+            if not left:  # collections further back need not be looked at, nor their inputs computed
                 return plans
             before = lineage.before(runner, left)
             if before is None:
@@ -109,6 +110,7 @@ def _run(runner: Runner, plans: Mapping[int, Plan], what: str, results: dict[int
     try:
         runner.run(plans, what, take)
     finally:
+        # each once, in this order; also after an error, as copies are on their way then, too
         for kept in {id(kept): kept for plan in plans.values() for kept in plan.keeps}.values():
             kept.settle()
 

@@ -88,7 +88,7 @@ class PersistedOnNodes(Persisted):
         self._put = Put(self._shelf)
         self._copies: list[tuple[int, Future[Any]]] = []
         self._end = weakref.finalize(self, executor.clear_shelf, self._shelf)  # a dropped collection is not kept
-        self._end.atexit = False
+        self._end.atexit = False  # at the end of the program the nodes end, and their memory with them
 
     @property
     def step(self) -> Keep:
@@ -125,7 +125,7 @@ class PersistedOnNodes(Persisted):
         live = set(self._executor.live_nodes)
         asked, places = self._asked[number], self._places.get(number, set())
         burden = Counter(node for places in self._asked.values() for node in places)
-        others = sorted(live - asked, key=lambda node: (burden[node], node))
+        others = sorted(live - asked, key=lambda node: (burden[node], node))  # those that keep the fewest partitions first
         for node in others[: self._replicas - len(places & live)]:
             asked.add(node)
             self._copies.append((number, self._executor.submit_near([node], self._put, number, part)))
@@ -147,7 +147,7 @@ class PersistedOnNodes(Persisted):
         for number, future in copies:
             try:
                 node, there = future.result()
-            except BrokenExecutor:
+            except BrokenExecutor:  # of a lost node
                 continue
             if there:
                 self._places.setdefault(number, set()).add(node)

@@ -143,18 +143,18 @@ class Conversion:
         Raises: ProtocolError for a name or data that `to_data` does not give; ConversionError where something is missing here,
         or when the user's function fails.
         """
-        if name.startswith("="):
+        if name.startswith("="):  # a converter of the user; no row of ours begins so
             return self._made_by_user(name, data)
         row = _BY_NAME.get(name)
         if row is None:
             raise ProtocolError(f"A received value is of the unknown kind {name!r:.80}.")
         try:
-            self.made += row.weight(data)
+            self.made += row.weight(data)  # before the objects are made, which may be many for few bytes
             if self._room is None:
                 self._room = Room(self._tree, sum(array.nbytes for array in self._arrays))
             self._room.check(self.made)
             return row.from_data(data)
-        except (ProtocolError, ConversionError):
+        except (ProtocolError, ConversionError):  # they name the fault better than the text below
             raise
         except Exception as error:
             raise ProtocolError(f"A received {name} is malformed: {type(error).__name__}: {error!s:.200}.") from error

@@ -162,7 +162,7 @@ class Proxy:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._ending = True
-        with self.changing():
+        with self.changing():  # at its end it wakes the thread, which sees that it is to end
             pass
         self._thread.join()
         for route in self._routes:
@@ -198,7 +198,7 @@ class Route:
         self._holder: socket.socket | None = None
         self._listener: socket.socket | None = None
         if host is not None:
-            self._holder = _bound(host, 0)
+            self._holder = _bound(host, 0)  # keeps the port while the listener is closed, so that it refuses callers
             self.address = Address(host, self._holder.getsockname()[1])
             self._listen()
 

@@ -129,6 +129,7 @@ class ProcessTable:
                 self._tell,
             )
         except OSError as error:
+            # the folder is there: its record must not look like that of a job that runs
             record.state, record.detail, record.ended = "failed", str(error), time.time()
             self._save(record)
             raise
@@ -138,7 +139,7 @@ class ProcessTable:
         now = self._clock.monotonic()
         self._folders.save_again()
         for supervisor in list(self._supervisors):
-            for event in [*supervisor.read(now), Tick()]:
+            for event in [*supervisor.read(now), Tick()]:  # the messages first: they may have come within a limit that is over
                 supervisor.handle(event, now)
             supervisor.look(now)
             if supervisor.free:
@@ -211,7 +212,7 @@ class ProcessTable:
         record = supervisor.record
         record.state, record.detail = tell.state, tell.detail
         if tell.state != "running":
-            supervisor.write_down()
+            supervisor.write_down()  # its last signals stand before its end in the event log
         supervisor.events.note("state", state=tell.state, detail=tell.detail)
         if tell.state != "running":
             record.ended, record.files = time.time(), list(tell.files)
@@ -229,6 +230,6 @@ class ProcessTable:
     def close(self) -> None:
         for supervisor in self._supervisors:
             supervisor.handle(job_state.AbortAsked("The worker was ended."), self._clock.monotonic())
-            supervisor.end()
+            supervisor.end()  # it waits for the process, so the next event is true; with it the record is written
             supervisor.handle(job_state.ProcessGone("the worker was ended"), self._clock.monotonic())
         self._supervisors.clear()

@@ -163,7 +163,7 @@ class RequestHandler:
             self._processes.end(operation.job, job_state.AbortAsked(operation.reason))
         elif isinstance(operation, Stop):
             self._audit.write("stop", f"job {operation.job} by {session.link.peer}")
-            self._leases.halt(operation.job, operation.reason, session)
+            self._leases.halt(operation.job, operation.reason, session)  # first: no driver may start it again after its end
             self._processes.end(operation.job, job_state.StopAsked(operation.reason))
         elif isinstance(operation, FROM_DRIVER):
             self._serve_driver(session, operation)
@@ -187,7 +187,7 @@ class RequestHandler:
                 raise ProtocolError("It asked for files before it had those it asked for.")
             self._audit.write("retrieve", f"job {operation.job or '(newest)'} by {session.link.peer}")
             if isinstance(operation, Examine):
-                self._processes.write_down(operation.job)
+                self._processes.write_down(operation.job)  # so that the event log, one of the files, has them
                 record = self._folders.find(operation.job, operation.node)
                 self._streams[session] = self._fetch(operation.job, record, send_diagnostics)
             else:

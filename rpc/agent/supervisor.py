@@ -133,6 +133,7 @@ class Supervisor:
         except BaseException:
             self._monitor.close()
             raise
+        # until a process is forked, the work of its fork server is its sign of life
         self._monitor.begin(self._process.busy_pid if isinstance(self._process, ForkedProcess) else self._process.pid)
         self.events.note("accepted", host=socket.gethostname(), **_told(order))
         self._is_begun = False
@@ -228,7 +229,7 @@ class Supervisor:
                 self._hang_up()
                 break
             operation, connection = received
-            if connection is not None:
+            if connection is not None:  # no operation of a job process needs one
                 connection.close()
             events += self._take(operation)
             if isinstance(operation, Reached) and operation.state == "failed":

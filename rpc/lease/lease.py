@@ -196,6 +196,7 @@ class DriverLease(Machine):
             reason = f"attempt {known.attempt} is known here"
         if reason:
             return [Deny(reason)]
+        # to agree is not to take part yet: only an attempt that has begun here stays begun
         begun = known.begun and (known.attempt, known.attempt_state) == (event.attempt, event.attempt_state)
         number, state = event.attempt, event.attempt_state
         agreed = replace(known, attempt=number, agreed=event.term, begun=begun, attempt_state=state)

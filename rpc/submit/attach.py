@@ -66,7 +66,7 @@ class Reclaimer:
         def run_of(end: FetchEnd) -> RunFolder:
             if not is_job_id(end.job) or job not in (None, "", end.job):
                 raise ProtocolError(f"It sends files of job {end.job[:80]!r}, {job or 'the newest'!r} was asked for.")
-            title = end.title if is_safe_name(run_name(end.title)) else "job"
+            title = end.title if is_safe_name(run_name(end.title)) else "job"  # an agent chose it, and it names a folder
             return runs.setdefault(end.job, RunFolder(Path(directory), end.job, title))
 
         def ask(node: int) -> None:
@@ -143,7 +143,7 @@ class Reclaimer:
                     downloads.take(node, operation)
             except ProtocolError as error:
                 downloads.give_up(node, str(error))
-        for node in downloads.open:
+        for node in downloads.open:  # a lost node may have sent its last files before: its inbox is emptied first
             if node not in self._com.available_clients and not self._com.sessions[node].inbox:
                 downloads.give_up(node, str(self._com.loss_of(node)))
         downloads.check()
@@ -188,14 +188,14 @@ class JobStatus:
 
     def _take_standing(self, node: int, told: Standing) -> None:
         known = self._standings.get(node)
-        if known is not None and _age(told) < _age(known):
+        if known is not None and _age(told) < _age(known):  # it was on its way when the newer one was sent
             return
         self._standings[node] = told
         if told.outcome == "left":
             return
         if self._attempt is not None and told.attempt > self._attempt:
             self._logger.warning("The job has been started again: attempt %s.", told.attempt + 1)
-            self._display.begin([])
+            self._display.begin([])  # the attempt may have other workers, which come with their progress
         self._attempt = max(told.attempt, self._attempt or 0)
         if told.driver not in ("", "nobody", self._driver):
             if self._driver:

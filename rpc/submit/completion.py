@@ -80,7 +80,7 @@ class JobOutcome:
         return self._com.bytes_read + self._connections.process_bytes[1]
 
 
-LOOK_SECONDS = 1.0
+LOOK_SECONDS = 1.0  # from one call of `look` to the next
 
 
 class EndOfJob:
@@ -122,7 +122,7 @@ class EndOfJob:
 
         def over() -> bool:
             nonlocal pressed
-            pressed = pressed or interrupts.take()
+            pressed = pressed or interrupts.take()  # which tells of each Ctrl-C once
             return pressed or self._loop.all_home
 
         self._loop.step_until(over, LEAVE_SECONDS)

@@ -146,9 +146,9 @@ class RunFolder:
         if self._begun:
             return
         newest = next(iter(runs_in(self.directory, self._known)), None)
-        began = max(time.time_ns(), 0 if newest is None else newest.began + 1)
+        began = max(time.time_ns(), 0 if newest is None else newest.began + 1)  # the clock may have been set back
         record = {"job": self._job, "title": self._title, "began": began, "about": self.about}
-        publish(path / _RECORD, json.dumps(record), 0o644)
+        publish(path / _RECORD, json.dumps(record), 0o644)  # with this file the run is known to other programs
         self._begun = True
         _log.info("The files of this run are in %s.", shown(path), extra=HEADLINE)
         self._lead(LATEST)
@@ -180,7 +180,7 @@ class RunFolder:
                     self._warned.add(name)
                     _log.warning("%s does not lead to %s: %s.", shown(link), shown(link.parent / target), error.strerror)
                 return
-            done = target
+            done = target  # another run may have begun since it was chosen, so look again
 
     def _target(self, name: str) -> str:
         for run in runs_in(self.directory, self._known):
@@ -198,7 +198,7 @@ def _set_link(link: Path, target: str) -> None:
     """
     try:
         earlier = os.readlink(link)
-    except FileNotFoundError:
+    except FileNotFoundError:  # nothing to replace
         earlier = target
     except OSError as error:
         raise FileExistsError(error.errno, "there is something else in its place, which stays as it is") from error
@@ -207,6 +207,7 @@ def _set_link(link: Path, target: str) -> None:
             return
     if not _OUR_LINK.fullmatch(earlier):
         raise FileExistsError(0, f"it is a link to {earlier}, which stays as it is")
+    # a rename replaces a link at once, so that readers find the old one or the new one, never none
     draft = link.with_name(f".{link.name}-{secrets.token_hex(4)}")
     os.symlink(target, draft)
     try:
