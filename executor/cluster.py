@@ -316,8 +316,8 @@ class ClusterExecutor(Executor):
             atexit.unregister(self._at_exit)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Shut down. When Ctrl-C ends the block, tasks that no node has begun are cancelled. A second Ctrl-C ends the
-        others: their futures raise BrokenExecutor.
+        """Shut down as by `shutdown()`. When Ctrl-C ends the block, tasks that no node has begun are cancelled. A second
+        Ctrl-C ends the others: their futures raise BrokenExecutor.
         """
         if kind is None or not issubclass(kind, KeyboardInterrupt):
             self.shutdown()

@@ -63,7 +63,7 @@ class Text(str):
 
 
 class RemoteTraceback(Exception):
-    """Cause of an exception that a task raised: the `node`, and the traceback there as `text`."""
+    """Cause (`__cause__`) of an exception that a task raised: the `node`, and the traceback there as `text`."""
 
     def __init__(self, node: int, text: str) -> None:
         super().__init__(node, text)
