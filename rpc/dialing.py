@@ -36,6 +36,11 @@ def dial_processes(
 class ProcessDialer(Dialing):
     """Dialing that calls again, for about a second, a target that hangs up without a word: an agent that has more visitors
     than it can hold turns the oldest away, an honest one too. `errors` tell which are not called any more, and why.
+
+    Args:
+        targets: how to call each node.
+        limit: seconds for all calls together.
+        clock: of limit and pauses.
     """
 
     def __init__(self, targets: Mapping[int, Target], limit: float, clock: Clock) -> None:

@@ -59,7 +59,12 @@ def is_safe_name(name: str) -> bool:
 
 
 def write_private(path: Path, text: str, *, lasting: bool = False) -> None:
-    """Write a file that its owner alone can read, in place of the one before; a `lasting` one outlives a loss of power.
+    """Write a file that its owner alone can read, in place of the one before.
+
+    Args:
+        path: the file.
+        text: its content.
+        lasting: whether to wait until the disk has it, so that it outlives a loss of power.
 
     Raises: OSError when the disk refuses; then the one before is still there.
     """
@@ -70,6 +75,11 @@ def write_private(path: Path, text: str, *, lasting: bool = False) -> None:
 
 def publish(path: Path, text: str | bytes, mode: int = PRIVATE) -> None:
     """Write a file that appears with its whole content, in a folder in which others may write, too; a link in its place goes.
+
+    Args:
+        path: the file.
+        text: its content; a text is written in UTF-8.
+        mode: its permissions.
 
     Raises: OSError; then nothing is left behind.
     """
@@ -211,6 +221,11 @@ def parsed(parse: Callable[[str], Result], text: str) -> Result:
 
 def append(path: Path, text: str, mode: int = PRIVATE) -> int:
     """Add to the end of a file, which is made with `mode` where there is none; return its size in bytes.
+
+    Args:
+        path: the file.
+        text: the text to add, in UTF-8.
+        mode: permissions of a new file.
 
     Raises: OSError when the disk refuses; then nothing has been added.
     """

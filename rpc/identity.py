@@ -40,6 +40,12 @@ def code_key(cluster: Key, job: str, node: int) -> Key:
 def peer_key(cluster: Key, job: str, one: int, other: int) -> Key:
     """Derive the key of the sessions between two nodes of a job, in either order; no third one holds it, so it names the
     two.
+
+    Args:
+        cluster: the cluster's key.
+        job: id of the job.
+        one: number of a node.
+        other: number of the other.
     """
     return derive_key(cluster, f"peers {job} {min(one, other)} {max(one, other)}")
 

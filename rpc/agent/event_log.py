@@ -125,7 +125,13 @@ def new_log(folder: Path, name: str) -> Path:
 
 
 def logs_between(folder: Path, begin: float, end: float) -> list[Path]:
-    """List the files that were written while a job ran, oldest first; times in seconds since 1970."""
+    """List the files that were written while a job ran, oldest first; times in seconds since 1970.
+
+    Args:
+        folder: that of the agent's logs.
+        begin: start of the job.
+        end: its end.
+    """
     found = [path for path in folder.glob("*.log*") if _last_written(path) >= begin and _begun(path) <= end]
     return sorted(found, key=_last_written)
 

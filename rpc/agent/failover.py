@@ -58,7 +58,17 @@ class _NodeLease:
 
 
 class DriverLeases:
-    """Leases by job and node. Jobs whose submitter names no driver have none: no standby driver starts them again."""
+    """Leases by job and node. Jobs whose submitter names no driver have none: no standby driver starts them again.
+
+    Args:
+        folders: folders of the jobs, in which promises and manifests lie.
+        subscribers: sessions that hear which driver there is.
+        cache: folder of data that outlives jobs, for standby drivers.
+        audit: the agent's audit log.
+        logger: the agent's log.
+        clock: of all limits.
+        children: starts standby drivers.
+    """
 
     def __init__(
         self,

@@ -42,7 +42,17 @@ _REAP_SECONDS = 0.01
 
 
 class ProcessTable:
-    """Table that starts, watches and ends job processes."""
+    """Table that starts, watches and ends job processes.
+
+    Args:
+        surroundings: resources that the processes share.
+        folders: folders of the jobs.
+        leases: drivers of the jobs.
+        subscribers: sessions that hear of them.
+        audit: the agent's audit log.
+        logger: the agent's log.
+        clock: of all limits.
+    """
 
     def __init__(
         self,
@@ -161,7 +171,13 @@ class ProcessTable:
         return [each for each in self._supervisors if each.order.job == job and node in (None, each.order.node)]
 
     def end(self, job: str, event: job_state.AbortAsked | job_state.StopAsked, node: int | None = None) -> None:
-        """Tell all processes of `job` here, or that of one node, that they are to end."""
+        """Tell all processes of `job` here, or that of one node, that they are to end.
+
+        Args:
+            job: id of the job.
+            event: the order, with its reason.
+            node: the node whose process is to end; default: all.
+        """
         for supervisor in self._of(job, node):
             supervisor.events.note("ordered to end", reason=event.reason)
             supervisor.handle(event, self._clock.monotonic())

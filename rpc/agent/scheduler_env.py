@@ -78,6 +78,14 @@ def scheduler_environment(
 ) -> SchedulerEnvironment:
     """Read the options of the command line (None: not given), the environment and the machine's own name.
 
+    Args:
+        system: the scheduler (`--from`).
+        rendezvous: the folder to register in (`--rendezvous`); default: `shared_folder`.
+        advertise: the address to register (`--advertise`).
+        grace: seconds that jobs get at SIGTERM (`--grace`); default: `GRACE_SECONDS` with a scheduler, else 0.
+        environ: the environment.
+        hostname: the machine's own name.
+
     Raises: SettingsError naming the option or variable, the expectation and its value.
     """
     if grace is not None and not 0 <= grace < float("inf"):

@@ -57,8 +57,17 @@ _Send = Callable[[JobRecord, Path, Sequence[Path]], Iterator[Operation | None]]
 
 
 class RequestHandler:
-    """Handler of submitters' requests at an agent. `logs` is the folder of its own logs; those written while a job ran go
-    with the files of the job.
+    """Handler of submitters' requests at an agent.
+
+    Args:
+        runs: the job processes.
+        folders: folders of the jobs.
+        leases: drivers of the jobs.
+        subscribers: sessions that hear of the jobs.
+        audit: the agent's audit log.
+        logger: the agent's log.
+        logs: folder of the agent's own logs; those written while a job ran go with the files of the job.
+        probes: measurements for `worker.py --doctor`.
     """
 
     def __init__(

@@ -107,7 +107,12 @@ def remove_manifest(folder: Path) -> None:
 
 
 class ManifestUpload:
-    """Upload of a manifest into the file `path`, which is there wholly or not at all, readable by its owner only.
+    """Upload of a manifest into a file, which is there wholly or not at all, readable by its owner only.
+
+    Args:
+        path: the file.
+        sha256: hash that the bytes must have, in hex.
+        size: how many bytes there must be.
 
     Raises: OSError when the disk refuses; then nothing is there.
     """
@@ -165,6 +170,14 @@ class StandbyProcess:
     arguments.
 
     Its standard input gives it the cluster's key, and ends when the agent does. Raises: OSError when it cannot be started.
+
+    Args:
+        module: name of a module.
+        folder: folder of the job; the log is written there.
+        node: number of the node, in the name of the log.
+        cache: folder of data that outlives jobs.
+        key: the cluster's key.
+        children: starts the process.
     """
 
     def __init__(self, module: str, folder: Path, node: int, cache: Path, key: Key, children: ChildProcesses) -> None:

@@ -183,6 +183,11 @@ class ReachableAgents:
 
     So the registration of a killed agent costs little, and an agent that starts slowly is found. An agent that has answered
     counts as living for as long as it is registered: that it dies later, the failure detector finds out.
+
+    Args:
+        key: the cluster's key.
+        clock: of the pauses; default: the system's.
+        dial: calls several agents at once.
     """
 
     def __init__(self, key: Key, clock: Clock | None = None, dial: Dial = dial_all) -> None:

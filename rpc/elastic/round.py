@@ -201,6 +201,11 @@ class HostNotices:
     def announce(self, places: Collection[Place], rank_zero: Worker, now: float) -> list[NotifyRankZero]:
         """Return the notice that the coming round would have these slots, if that is news; it includes one that was not
         heard.
+
+        Args:
+            places: the slots.
+            rank_zero: the worker to tell.
+            now: monotonic seconds.
         """
         coming = _by_host(places)
         result = classify(self._told, coming)

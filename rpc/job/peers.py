@@ -27,8 +27,16 @@ _LOOK_SECONDS = 0.05
 def peer_target(
     job: str, key: bytes, caller: int, attempt: int, node: int, place: Sequence[str], over_tcp: bool = False
 ) -> Target:
-    """Make the target by which node `caller` calls the process of `node`; `place` is its agent's address, its host, and a
-    path there.
+    """Make the target by which a node calls the process of another one.
+
+    Args:
+        job: id of the job.
+        key: bytes of the key that the two nodes share.
+        caller: number of the calling node.
+        attempt: number of the attempt.
+        node: number of the called node.
+        place: address of its agent, its host, and a path there.
+        over_tcp: whether to keep from the path, though the node be on this host.
     """
     address, host, unix_path = place
     return Target(

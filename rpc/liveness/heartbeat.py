@@ -56,6 +56,14 @@ class Pulse:
 
     Attributes: `interval`, seconds from one heartbeat to the next; `due`, when that is; `stopped`, for how many seconds every
     look from outside, one a heartbeat, has found the process stopped by a signal.
+
+    Args:
+        job: id of the job.
+        node: number of the node.
+        attempt: number of the attempt.
+        watch: the detector.
+        reader: the recorder, read.
+        now: monotonic seconds; the first heartbeat is due then.
     """
 
     def __init__(self, job: str, node: int, attempt: int, watch: StallDetector, reader: Reader, now: float) -> None:

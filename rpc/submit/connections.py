@@ -58,7 +58,14 @@ Event = Heard | Opened | Unreached | Gone
 
 
 class Connections:
-    """Connections of one job. Nothing here blocks but `wait`. A peer that breaks the protocol is hung up on."""
+    """Connections of one job. Nothing here blocks but `wait`. A peer that breaks the protocol is hung up on.
+
+    Args:
+        com: the connections with the agents, by node.
+        names: the nodes' names in messages for people.
+        logger: the log.
+        clock: of calls and limits.
+    """
 
     def __init__(self, com: Controller, names: dict[int, str], logger: logging.Logger, clock: Clock) -> None:
         self._agents = com.sessions
@@ -78,7 +85,13 @@ class Connections:
             _tell(self._processes[node], operation)
 
     def call_processes(self, targets: Mapping[int, Target], classes: Sequence[type], limit: float) -> None:
-        """Begin to open a session with each job process, within `limit` seconds; `wait` returns the events of these calls."""
+        """Begin to open a session with each job process; `wait` returns the events of these calls.
+
+        Args:
+            targets: how to call the process of each node.
+            classes: of the job, instances of which may come over these sessions.
+            limit: seconds for all calls together.
+        """
         if self._dialer is not None:
             self._dialer.close()
         self._dialer, self._classes = ProcessDialer(targets, limit, self._clock), classes

@@ -82,6 +82,11 @@ def reconnect(com: Controller, job: str, nodes: Iterable[int]) -> None:
     """Open new connections with agents, that know nothing of the attempt before; one that was out of reach may have it still,
     and ends it.
 
+    Args:
+        com: holds the connections.
+        job: id of the job.
+        nodes: those to call.
+
     Raises: NetworkError naming the agent that cannot be reached.
     """
     wanted = NodeAssignment()

@@ -28,6 +28,12 @@ class TableReader(Protocol):
 class TableTail:
     """Questions to the agents of one attempt for the new bytes of its tables; an agent that has not answered is not asked
     again.
+
+    Args:
+        job: id of the job.
+        reader: takes the bytes.
+        tell: sends an operation to the agent of a node.
+        clock: of the pauses between questions.
     """
 
     def __init__(self, job: str, reader: TableReader, tell: Callable[[int, Operation], None], clock: Clock) -> None:

@@ -41,6 +41,10 @@ class ProgressDisplay:
     """Display of workers from 0 to 100, each with a note on how it stands, such as its loss; nothing where `verbose` is 0.
 
     One for a whole job, however often it starts again: its maker closes it when nothing follows.
+
+    Args:
+        nodes: the workers to begin with.
+        logger: log whose lines share the terminal.
     """
 
     def __init__(self, nodes: Iterable[int], logger: logging.Logger) -> None:
