@@ -26,7 +26,13 @@ class RemoteError(Exception):
 
 
 def remote_error(message: str, type_name: str, base: object) -> RemoteError:
-    """Make a RemoteError that is also a `base`, where that is a built-in exception that a message alone can make."""
+    """Make a RemoteError that is also a `base`, where that is a built-in exception that a message alone can make.
+
+    Args:
+        message: its text.
+        type_name: name of the exception's class at the node.
+        base: a class, as the node has named it.
+    """
     try:
         return _remote_kind(base)(message, type_name)
     except (TypeError, ValueError):  # UnicodeDecodeError, a group; or no class of an exception at all

@@ -89,6 +89,12 @@ def pack_payload(
 def unpack_payload(tree: Any, arrays: Any, classes: Sequence[type] = (), registered: Registered = _NO_TYPES) -> Any:
     """Make the value that `pack_payload` was given, with the same tables.
 
+    Args:
+        tree: tree of the payload, as it arrived.
+        arrays: its arrays.
+        classes: those of `pack_payload`.
+        registered: types that users have registered.
+
     Raises: ProtocolError for anything that `pack_payload` does not make; ConversionError when something is missing here, or a
     function given to `register_value` fails.
     """
@@ -99,6 +105,10 @@ def unpack_payload(tree: Any, arrays: Any, classes: Sequence[type] = (), registe
 def pack_pickled(value: object, classes: Sequence[type]) -> Payload:
     """Pickle a result for a submitter that trusts the nodes.
 
+    Args:
+        value: the result.
+        classes: the user's, which came from there and go by their number.
+
     Raises: TypeError for a value that cannot be pickled, ValueError for more than 2 GiB.
     """
     return _within_limit(Payload(*pack_trusted(value, classes)))
@@ -106,6 +116,11 @@ def pack_pickled(value: object, classes: Sequence[type]) -> Payload:
 
 def unpack_pickled(tree: Any, arrays: Any, classes: Sequence[type]) -> Any:
     """Load the value that `pack_pickled` was given. **Runs code that the node has sent.**
+
+    Args:
+        tree: tree of the payload, as it arrived.
+        arrays: its arrays.
+        classes: those of `pack_pickled`.
 
     Raises: ConversionError for a pickle that cannot be loaded here.
     """
@@ -144,7 +159,12 @@ _trace_of = cast(Any, vars(BaseException)["__traceback__"]).__get__
 
 # ---- where it was raised
 def pack_failure(error: BaseException, classes: Sequence[type] = ()) -> Payload:
-    """Describe `error` as data; arguments that cannot travel go as text. Whatever its class does, this succeeds."""
+    """Describe `error` as data; arguments that cannot travel go as text. Whatever its class does, this succeeds.
+
+    Args:
+        error: the exception.
+        classes: the user's; their instances travel with their fields.
+    """
     count = sum(1 for _ in islice(_members(error), MOST_PARTS + 1))
     room = TEXT_BYTES // max(1, count - 1) if count <= MOST_PARTS else 0
     try:
@@ -305,6 +325,12 @@ def _clip(text: str, size: int = TEXT_BYTES) -> str:
 # ---- where it arrives
 def unpack_failure(tree: Any, arrays: Any, classes: Sequence[type], node: int) -> BaseException:
     """Make the exception that a task raised on `node`, with its traceback there as `__cause__`.
+
+    Args:
+        tree: tree of the payload, as it arrived.
+        arrays: its arrays.
+        classes: those of `pack_failure`.
+        node: the node of the task.
 
     Raises: ProtocolError for anything that `pack_failure` does not make.
     """

@@ -29,6 +29,11 @@ class CannotConnect(PeerLost):
     """Error: no address of a host has taken a connection.
 
     Attributes: `refused`, the families of those addresses where nothing listens; else as PeerLost.
+
+    Args:
+        target: the target that was called.
+        reason: why no address has taken it.
+        refused: see above.
     """
 
     def __init__(self, target: Target, reason: str, refused: Collection[int]) -> None:

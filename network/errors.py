@@ -46,7 +46,14 @@ class PeerLost(NetworkError):
 
 
 class NotReached(PeerLost):
-    """Error: there was no agent at the address. Attributes: as PeerLost; `advice` is the last sentence of its text."""
+    """Error: there was no agent at the address. Attributes: as PeerLost; `advice` is the last sentence of its text.
+
+    Args:
+        node_id: id of the node, None if it has none yet.
+        address: the address that was called.
+        reason: why no agent was reached there.
+        advice: see above.
+    """
 
     def __init__(self, node_id: int | None, address: str, reason: str, advice: str) -> None:
         super().__init__(node_id, address, reason)

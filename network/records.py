@@ -156,7 +156,13 @@ class TagSpace:
 
 
 class Opener(_Records):
-    """Opener of the records that arrive; after the first that does not open every later one is refused too."""
+    """Opener of the records that arrive; after the first that does not open every later one is refused too.
+
+    Args:
+        cipher: `AES` or `CHACHA`.
+        key: key of this direction, 32 bytes, for its first 2^40 bytes.
+        first: number of the next record.
+    """
 
     __slots__ = ("_broken",)
 

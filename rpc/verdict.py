@@ -117,8 +117,15 @@ def is_loss(trace: str) -> bool:
 
 
 def describe_place(host: str, pid: int, attempt: int, phase: str, epoch: int, batch: int) -> str:
-    """Describe the place in the cluster and in the work, by the fields of a verdict or a heartbeat; people count attempts
-    from 1.
+    """Describe the place in the cluster and in the work, by the fields of a verdict or a heartbeat.
+
+    Args:
+        host: name of the host.
+        pid: process id.
+        attempt: from 0, shown from 1.
+        phase: the word for it.
+        epoch: from 1; 0 before the first.
+        batch: from 1.
     """
     who = f"on {clean(host)}, process {pid}, attempt {attempt + 1}"
     if phase == Phase.UNWATCHED.value:

@@ -236,7 +236,12 @@ def count_quotes(_number: int, item: Range) -> Iterable[int]:
 
 
 class CsvRanges(Lineage):
-    """Ranges of CSV files with quotes as in RFC 4180: a range learns from those before it whether it begins within quotes."""
+    """Ranges of CSV files with quotes as in RFC 4180: a range learns from those before it whether it begins within quotes.
+
+    Args:
+        ranges: (path, first byte, end) of each partition.
+        read: step that reads a range.
+    """
 
     def __init__(self, ranges: Sequence[Range], read: Step) -> None:
         super().__init__(len(ranges), "csv_file")

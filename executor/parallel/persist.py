@@ -44,12 +44,25 @@ class Persisted:
         return Keep(None, hand_out=True)
 
     def plans(self, wanted: Sequence[int], further: Sequence[Step | Keep], keeps: Sequence[Persisted]) -> Mapping[int, Plan]:
-        """Return plans that begin with a kept partition, for those of `wanted` that are kept; here it is the input."""
+        """Return plans that begin with a kept partition, for those of `wanted` that are kept; here it is the input.
+
+        Args:
+            wanted: numbers of partitions.
+            further: steps behind the kept collection.
+            keeps: collections of the `Keep`s among these.
+        """
         pipeline = Pipeline([elements, *further])
         return {n: Plan(pipeline, self._parts[n], (), keeps) for n in wanted if n in self._parts}
 
     def note(self, number: int, node: int | None, there: bool, part: list[Any] | None) -> None:
-        """Note that a task on `node` has made a partition, which is kept `there` or not, and handed it out or not."""
+        """Note that a task on `node` has made a partition, which is kept `there` or not, and handed it out or not.
+
+        Args:
+            number: number of the partition.
+            node: the node of the task, None without nodes.
+            there: whether the node keeps it.
+            part: its elements if they were handed out, else None.
+        """
         if part is not None:
             self._parts[number] = part
 

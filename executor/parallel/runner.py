@@ -146,7 +146,17 @@ def run_shipped(
     _stage: str,
     given: Mapping[int, Any],
 ) -> Payload:
-    """Run one task in a process of the same user, which pickles its own messages; `given` are broadcast values."""
+    """Run one task in a process of the same user, which pickles its own messages.
+
+    Args:
+        objects: objects of the function's bundle.
+        code: code of that bundle.
+        number: number of the partition.
+        tree: tree of the input's payload.
+        arrays: arrays of that payload.
+        _stage: name of the stage, for a reader of the task.
+        given: broadcast values.
+    """
     drop_removed()
     GIVEN.set(given)
     pipeline, classes, registered = _loaded(objects, code)

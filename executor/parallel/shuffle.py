@@ -138,7 +138,14 @@ class MergeSorted:
 
 
 class Sorted(Lineage):
-    """Elements sorted by key, stable: every key of a partition comes before those of the next one."""
+    """Elements sorted by key, stable: every key of a partition comes before those of the next one.
+
+    Args:
+        parent: the collection to sort.
+        key: gives the key of an element; None: the element itself.
+        reverse: whether the largest key comes first.
+        count: number of partitions.
+    """
 
     def __init__(self, parent: Lineage, key: Callable[[Any], Any] | None, reverse: bool, count: int) -> None:
         super().__init__(count, "sort_by")

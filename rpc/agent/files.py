@@ -41,6 +41,11 @@ def send_files(record: JobRecord, folder: Path, logs: Sequence[Path]) -> Iterato
     """Send the files of a job: its log at any time, its reports once it has ended, and the agent's own `logs`.
 
     Files that the job registered and that cannot be sent are named in the `problem` of the last operation.
+
+    Args:
+        record: the record of the job.
+        folder: its folder.
+        logs: those of the agent.
     """
     yield from send_sources(record, log_sources(record, folder, logs) + report_sources(record, folder))
 
@@ -195,7 +200,13 @@ _MOST_REPORT: Final = 8 << 20  # bytes; trained models tell nothing about a fail
 
 
 def send_diagnostics(record: JobRecord, folder: Path, logs: Sequence[Path]) -> Iterator[Operation | None]:
-    """Send the files above, at any time; None where the next step comes later, so that others are served first."""
+    """Send the files for a diagnosis (listed above) at any time; None where the next step comes later: others are served first.
+
+    Args:
+        record: the record of the job.
+        folder: its folder.
+        logs: those of the agent.
+    """
     kept = yield from kept_files(folder, OUT)
     yield from _text(RECORD_COPY, asdict(record))
     yield from _text(KEPT, [asdict(file) for file in kept])

@@ -134,6 +134,12 @@ class JobFolders:
     def create(self, job: str, node: int, title: str, attempt: int = 0) -> JobRecord:
         """Make a new folder and its record; a later attempt of a job goes on in the folder of the earlier ones, with its log.
 
+        Args:
+            job: id of the job.
+            node: number of the node.
+            title: title of the job.
+            attempt: number of the attempt.
+
         Raises: FileExistsError when this attempt, or a later one, was here before; OSError when the disk refuses.
         """
         earlier = next((known for known in self._records if (known.job, known.node) == (job, node)), None)
@@ -234,6 +240,12 @@ def _size(folder: Path) -> int:
 
 def keep_verdict(record: JobRecord, folder: Path, detail: str, report: str) -> None:
     """Write `VERDICT-<title>-N(<node>).json` and register it; `report` is a text in JSON.
+
+    Args:
+        record: the record of the job.
+        folder: its folder.
+        detail: how the job has ended, in words.
+        report: the verdicts, a text in JSON.
 
     Raises: OSError when the disk refuses.
     """

@@ -178,6 +178,12 @@ class ShardedReduction:
     def take(self, sender: int, kind: int, piece: int, value: Any) -> None:
         """Take a piece; the last part of one is combined with the others and sent on, a result lets the next part go.
 
+        Args:
+            sender: node that has sent it.
+            kind: `PART` or `RESULT`.
+            piece: its number.
+            value: its array.
+
         Raises: ValueError when the sender reduces an array of another shape or type.
         """
         if kind == RESULT:

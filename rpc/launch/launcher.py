@@ -122,6 +122,11 @@ def start_agent(options: Sequence[str], folder: Path, stderr: IO[bytes] | None =
 
     Its jobs have the BLAS kernels that this process has, so that results here and there have equal bits.
 
+    Args:
+        options: options of `worker.py`.
+        folder: see above.
+        stderr: takes the agent's standard error; default: that of this process.
+
     Raises: OSError.
     """
     agent = subprocess.Popen(

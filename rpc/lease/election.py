@@ -128,6 +128,11 @@ class Election(Machine):
     claimed; `granted`, `denied`, `refused`, the answers of the last round; `deadline`, when to send the next Tick; `newer`,
     after NEWER: the attempt from which the job goes on. Where it is unknown whether enough had agreed to one that another
     driver has proposed, the nodes are asked to agree to it now.
+
+    Args:
+        candidate: this driver.
+        nodes: the nodes of the attempt.
+        known_dead: see above.
     """
 
     def __init__(self, candidate: Candidate, nodes: Collection[int], known_dead: Collection[int] = ()) -> None:

@@ -223,6 +223,11 @@ def log_tail(path: Path) -> LogTail:
 class StackDump:
     """Request to a job process for the stacks of its threads, which takes some milliseconds; `deadline` is when to look
     again.
+
+    Args:
+        pid: process id.
+        reader: the recorder, behind whose signals the stacks come.
+        now: monotonic seconds.
     """
 
     def __init__(self, pid: int, reader: Reader, now: float) -> None:

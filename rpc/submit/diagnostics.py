@@ -52,6 +52,12 @@ def gather_diagnostics(nodes: NodeAssignment, job: str, directory: Path, key_fil
 
     An agent that cannot be reached, is lost, or is silent for a minute is named in the result and left out.
 
+    Args:
+        nodes: addresses of the agents.
+        job: id of the job.
+        directory: the folders come below it.
+        key_file: file of the cluster's key; default: as for `network.Request`.
+
     Raises: KeyFileError, OSError when the directory cannot be written.
     """
     com, errors = Request(key_file).reach(nodes)
