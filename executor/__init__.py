@@ -1,4 +1,6 @@
-"""Parallel compute on agents: the interface of `concurrent.futures`, lazy collections, a joblib backend. Knows no learning."""
+"""Parallel compute on agents: the interface of `concurrent.futures`, lazy collections, a joblib backend. It knows no
+learning.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""`concurrent.futures.Executor` on the nodes of a cluster."""
+"""Executor whose tasks run on the nodes of a cluster; it is a `concurrent.futures.Executor`."""
 
 from __future__ import annotations
 
@@ -35,32 +35,33 @@ logger = get_logger("executor")
 
 
 class ClusterExecutor(Executor):
-    """Executes calls on agents: the interface of `concurrent.futures`, with its meaning. Its nodes are busy until `shutdown`.
+    """Executor of calls on agents: the interface of `concurrent.futures`, with its meaning. Its nodes are busy until
+    `shutdown`.
 
     Functions travel by cloudpickle, with the classes and functions of the user's modules that they name; they are packed anew
     when one of the objects that they name is another object, not when it is changed in place. Arguments and results are data
     (see `executor.values`): numbers, texts, dates, arrays, frames of pandas, sparse matrices, containers of these, instances of
-    the user's own plain classes, and what `register_value` was told of.
-    Arrays are not copied: do not change those of a call until it runs, and large ones travel faster alone than in pieces.
+    the user's own plain classes, and types given to `register_value`. Arrays are not copied: do not change those of a call
+    until it runs, and large ones travel faster alone than in pieces.
+
     Exceptions come back as their class where this process has it and they print as they did there, else as `RemoteError`;
     `__cause__` is the remote traceback.
 
     Args:
-        nodes: where the agents are; each executes one task at a time.
+        nodes: places of the agents; each executes one task at a time.
         retries: how often a task whose node was lost is tried on another; then its future raises `NodeLost`, a
             `concurrent.futures.BrokenExecutor`, that names the node.
         pure: tasks may run more than once: they are retried three times unless `retries` says otherwise, and when a node has
             nothing to do, a task that takes much longer than others gets a second chance there.
         key_file: the cluster key; default as in `network.Request`.
-        title: what others see while the nodes are busy.
+        title: text that other users see while the nodes are busy.
         blas_threads: BLAS threads of each node; 0 for the cores of its host divided by the nodes there.
         keep_bytes: memory in which each node keeps partitions of collections (see `Collection.persist`), about.
         output: where `print`, stderr and the log records of tasks go, up to 1 MiB of each: "inline", to stdout, stderr and the
-            logger `executor.tasks` here, behind the names of node and task; "future", to the attribute `output` of the
-            future; "off", nowhere.
-            The job's log on the node has them in any case.
-        trust_results: take results that are no data, fitted estimators say, as pickles. Loading one runs what the node has put
-            into it: whoever has taken over a node then runs code here, as this user.
+            logger `executor.tasks` here, behind the names of node and task; "future", to the attribute `output` of the future;
+            "off", nowhere. The job's log on the node has them in any case.
+        trust_results: take results that are no data, fitted estimators say, as pickles. Loading one runs code from the node: an
+            attacker that has taken over a node then runs code here, as this user.
         initializer, initargs: called as `initializer(*initargs)` in each process before its first task. Globals that it sets in
             its module are those of all tasks. If it raises, the executor is broken: all futures raise `BrokenExecutor`.
 
@@ -72,7 +73,7 @@ class ClusterExecutor(Executor):
     ...     print(list(executor.map(lambda x: x * x, range(10))))
     """
 
-    _whole: ClusterExecutor | None = None  # of which this is a view: it ends when nobody holds it or a view
+    _whole: ClusterExecutor | None = None  # of which this is a view: it ends when the program holds neither it nor a view
 
     def __init__(
         self,
@@ -119,7 +120,7 @@ class ClusterExecutor(Executor):
         self._lock = dispatcher.lock
         self._numbers = itertools.count()
         self._at_exit = _at_exit(dispatcher)
-        atexit.register(self._at_exit)  # what was submitted is executed, as with the standard executors
+        atexit.register(self._at_exit)  # submitted tasks are executed, as with the standard executors
         weakref.finalize(self, dispatcher.finish).atexit = False
 
     @property
@@ -133,7 +134,7 @@ class ClusterExecutor(Executor):
         return [node for node in self.nodes if node not in self._dispatcher.lost]
 
     def status(self) -> ExecutorStatus:
-        """What the executor has to do, and who does it, at this moment."""
+        """Count the tasks and list the nodes of the executor, at this moment."""
         dispatcher = self._dispatcher
         gone, starting = dict(dispatcher.lost), dispatcher.restarting
         live = tuple(node for node in self.nodes if node not in gone)
@@ -148,16 +149,20 @@ class ClusterExecutor(Executor):
     def with_options(
         self, *, timeout: float | None = None, retries: int | None = None, retry_on: Errors = ()
     ) -> ClusterExecutor:
-        """This executor for calls with a limit or with retries of their own: `executor.with_options(timeout=5).submit(...)`.
-        All that is submitted to what it returns has them; else that is the same executor: to shut it down shuts this one down.
+        """Make a view of this executor whose calls have a limit or retries of their own.
+
+        An example is `executor.with_options(timeout=5).submit(...)`. All tasks submitted to the view have the options; else it
+        is the same executor: to shut it down shuts this one down. Options that are not given stay as they are.
 
         Args:
             timeout: seconds that a task may run, not counting the time that it waits. One that takes longer is interrupted
                 where it is and raises TimeoutError; if it goes on for two seconds more, its process is ended and started again.
             retries: how often a task is tried again, instead of as often as the executor says, after the loss of its node, and
-            retry_on: after these exceptions that it has raised; TimeoutError, or whatever may be otherwise the next time.
+                after the exceptions in `retry_on`.
+            retry_on: exceptions of a task after which it is tried again: TimeoutError, or others that may not come the next
+                time.
 
-        What is not given stays as it is. Raises: ValueError and TypeError naming what cannot be.
+        Raises: ValueError and TypeError naming the option and its value.
         """
         options = self._options.changed(timeout, retries, retry_on)
         view = copy.copy(self)  # with the same dispatcher
@@ -174,7 +179,7 @@ class ClusterExecutor(Executor):
         return self.submit_task(fn, (args, kwargs) if kwargs else list(args))
 
     def submit_near(self, nodes: Collection[int], fn: Callable[..., T], /, *args: Any) -> Future[T]:
-        """Call `fn(*args)` on one of `nodes`, because of what they have; on any node for none, or if all are lost."""
+        """Call `fn(*args)` on one of `nodes`, because of the values they hold; on any node for none, or if all are lost."""
         return self.submit_task(fn, list(args), near=nodes)
 
     def submit_task(
@@ -186,8 +191,19 @@ class ClusterExecutor(Executor):
         near: Collection[int] = (),
         trust_results: bool | None = None,
     ) -> Future[Any]:
-        """What `submit` and its kin do: `arguments` are a list, a tuple (args, kwargs), or with `many` a list of tuples;
-        `trust_results` holds in place of that of the executor, if it is not None."""
+        """Submit a task, for `submit` and its kin.
+
+        Args:
+            fn: the function to call.
+            arguments: a list, a tuple (args, kwargs), or with `many` a list of tuples.
+            many: call `fn` with each tuple.
+            near: ids of nodes, one of which is to run it; any node for none.
+            trust_results: holds in place of the executor's, if it is not None.
+
+        Returns: the future of the result, or with `many` of the list of results.
+
+        Raises: as `submit`.
+        """
         if not callable(fn):
             raise TypeError(f"ClusterExecutor executes functions, got {type(fn).__qualname__}.")
         self._dispatcher.process.check("executor")  # before a lock, which a thread of the parent may hold
@@ -214,7 +230,7 @@ class ClusterExecutor(Executor):
         return future
 
     def _reserve(self, fn: Callable[..., Any], classes: Sequence[type], trusted: bool) -> Function:
-        """The function that `fn` is now, which is not forgotten until the task that is being made has ended."""
+        """Find the function that `fn` is now, which is not forgotten until the task that is being made has ended."""
         with self._lock:
             self._check_open()
             function = self._functions.of(fn, classes, trusted)
@@ -222,7 +238,7 @@ class ClusterExecutor(Executor):
             return function
 
     def _release(self, function: Function) -> None:
-        """The task that was being made will not be."""
+        """Release a function: the task that was being made will not be."""
         with self._lock:
             function.begun -= 1
         self._dispatcher.forget(function)
@@ -242,9 +258,11 @@ class ClusterExecutor(Executor):
         chunksize: int = 1,
         buffersize: int | None = None,
     ) -> Iterator[T]:
-        """`map(fn, *iterables)` on the nodes, results in order; without `buffersize` the iterables are collected at once.
+        """Call `map(fn, *iterables)` on the nodes, results in order; without `buffersize` the iterables are collected at once.
 
         Args:
+            fn: the function to call.
+            iterables: its arguments, one iterable for each.
             timeout: seconds from now after which `next` raises TimeoutError.
             chunksize: calls per task; much faster for tiny calls. Options hold for each task.
             buffersize: at most so many tasks whose results were not asked for; then iterables may be endless.
@@ -273,15 +291,15 @@ class ClusterExecutor(Executor):
         return Broadcast(Held(number, value), lambda: self._dispatcher.order(["drop", [number]]))
 
     def new_shelf(self) -> int:
-        """The number of a shelf on which tasks may keep values, by `executor.keeper.SHELVES`, until `clear_shelf`."""
+        """Return the number of a shelf on which tasks may keep values, by `executor.keeper.SHELVES`, until `clear_shelf`."""
         return next(self._numbers)
 
     def clear_shelf(self, shelf: int) -> None:
-        """Free what the nodes keep on a shelf; idempotent."""
+        """Free the values that the nodes keep on `shelf`; idempotent."""
         self._dispatcher.order(["clear", [shelf]])
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more tasks, and free the nodes when all have ended; `cancel_futures` cancels those that no node has begun on.
+        """Take no more tasks, and free the nodes when all have ended; `cancel_futures` cancels those that no node has begun.
 
         With `wait` it returns when the nodes are free again.
         """
@@ -298,8 +316,9 @@ class ClusterExecutor(Executor):
             atexit.unregister(self._at_exit)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """As `shutdown()`. Who leaves the block by Ctrl-C does not wait for what no node has begun on: it is cancelled. A
-        second Ctrl-C ends what has begun: those futures raise BrokenExecutor."""
+        """Shut down as by `shutdown()`. When Ctrl-C ends the block, tasks that no node has begun are cancelled. A second
+        Ctrl-C ends the others: their futures raise BrokenExecutor.
+        """
         if kind is None or not issubclass(kind, KeyboardInterrupt):
             self.shutdown()
             return
@@ -317,7 +336,7 @@ class ClusterExecutor(Executor):
 
 
 def _at_exit(dispatcher: Dispatcher) -> Callable[[], None]:
-    """What is left to do when the program ends; one whose thread has ended is not kept until then."""
+    """Make the exit handler; a dispatcher whose thread has ended is not kept until then."""
     finish = weakref.WeakMethod(dispatcher.finish_and_wait)
 
     def finish_and_wait() -> None:
@@ -336,7 +355,7 @@ def _chunks_of(iterables: Iterable[Iterable[Any]], size: int) -> Iterator[list[A
 def _results(
     futures: deque[Future[Any]], deadline: float | None, rest: Iterator[Any], submit: Callable[[Any], Future[Any]]
 ) -> Iterator[Any]:
-    """Results in order; whoever stops asking cancels what has not begun."""
+    """Yield results in order; a caller that stops asking cancels the tasks that have not begun."""
     try:
         while futures:
             left = None if deadline is None else deadline - time.monotonic()
@@ -368,9 +387,11 @@ def _culprit(arguments: Any, function: Function, many: bool) -> str:
 
 @contextmanager
 def local_nodes(count: int, *, slots: int = 1) -> Iterator[NodeAssignment]:
-    """Start `count` agents on free ports of this machine and yield their nodes; they end with the block.
+    """Start agents on free ports of this machine and yield their nodes; they end with the block.
 
-    With `slots` each may belong to as many executors at once.
+    Args:
+        count: number of agents.
+        slots: number of executors to which each may belong at once.
 
     >>> with local_nodes(2) as nodes, ClusterExecutor(nodes) as executor:  # doctest: +SKIP
     ...     print(executor.submit(pow, 2, 10).result())

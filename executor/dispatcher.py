@@ -1,4 +1,4 @@
-"""The thread at the submitter that owns the connections: it sends tasks as the scheduler decides, and completes futures."""
+"""Thread at the submitter that owns the connections: it sends tasks as the scheduler decides, and completes futures."""
 
 from __future__ import annotations
 
@@ -26,16 +26,22 @@ from .scheduler import Scheduler
 from .tasks import Console, Task, Tasks, opened
 
 _AT_ONCE = 1000  # tasks that go to the scheduler, between looks at the nodes
-_LET_GO_SECONDS = 1.0  # for the nodes of a broken executor to end what they are at
+_LET_GO_SECONDS = 1.0  # for the nodes of a broken executor to end their tasks
 logger = get_logger(__name__)
 
 
 class Dispatcher(Inbox):
-    """Carries out what the `Scheduler` decides. What `Inbox` has, and what stands before `_run`, is for any thread.
+    """Dispatcher, which carries out the decisions of the `Scheduler`. Methods of `Inbox`, and those above `_run`, are for any
+    thread.
 
-    `sessions` lead to the `TaskServer` of each node and belong to the dispatcher, `names` are shown in errors; `job` knows how
-    processes have ended, starts new ones, and ends when the nodes have been told that there are no more tasks. `console` gets
-    what tasks write.
+    Args:
+        sessions: sessions with the `TaskServer` of each node, owned from now on.
+        names: names of the nodes, for errors.
+        retries: how often a task is tried again after the loss of its node.
+        pure: whether tasks may run twice.
+        job: knows how processes have ended, starts new ones, and ends when the nodes have been told that there are no more
+            tasks.
+        console: shows the output of tasks.
     """
 
     def __init__(
@@ -65,7 +71,7 @@ class Dispatcher(Inbox):
         self.lock = threading.Lock()  # `submit` is called in it, after a look at `broken` and `ended`
         self.broken: BrokenExecutor | None = None  # why no task can be executed any more
         self.shut = False  # the user wants no more tasks
-        self.ended = False  # by `finish`: nobody would execute another task
+        self.ended = False  # by `finish`: no node would execute another task
         self.lost: dict[int, str] = {}  # nodes, and why they are lost, or not there just now
         self.thread = threading.Thread(target=self._run, name="executor", daemon=True)
         self.thread.start()
@@ -73,18 +79,18 @@ class Dispatcher(Inbox):
     # ---- any thread
 
     def recall(self, number: int) -> bool:
-        """Cancel a task that a node holds; False if it has begun, or nobody answers in time."""
+        """Cancel task `number`, which a node holds; False if it has begun, or no answer comes in time."""
         return self._cancellations.ask(number, self.thread)
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """How many tasks wait, run and have ended, about: they go on meanwhile."""
+        """Number of tasks that wait, run and have ended, about: they go on meanwhile."""
         running = 0 if self.ended else self._scheduler.running
         return max(0, len(self._tasks) - running), running, self._tasks.done
 
     @property
     def restarting(self) -> frozenset[int]:
-        """The nodes, of those that are lost, on which a new process is being started."""
+        """Nodes, of those that are lost, on which a new process is being started."""
         return frozenset(self._restarts.under_way)
 
     def finish_and_wait(self) -> None:
@@ -92,7 +98,7 @@ class Dispatcher(Inbox):
         self.wait()
 
     def wait(self) -> None:
-        """Return when it has ended; Ctrl-C may interrupt that, and it be called again, unlike `Thread.join`."""
+        """Wait until the thread has ended; Ctrl-C may interrupt that, and it be called again, unlike `Thread.join`."""
         if not self.process.is_here:  # the thread is the parent's
             return
         self._over.wait()
@@ -169,7 +175,7 @@ class Dispatcher(Inbox):
                 self._outbox.forget(function)
         for node, found in self._restarts.results():
             self._return_node(node, found)
-        cancelling = self._cancel  # before a look at what has arrived: all that was submitted before it is set, is among that
+        cancelling = self._cancel  # before a look at the arrived tasks: all that were submitted before it is set are among them
         if self._arrived:
             new, near = self._take_tasks(len(self._arrived) if cancelling else _AT_ONCE)
             infos: dict[plan.TaskInfo, plan.TaskInfo] = {}  # most are alike, and a hundred thousand of them are kept
@@ -214,7 +220,7 @@ class Dispatcher(Inbox):
             return
         if not session.alive:
             lost = session.lost
-            reason = lost.reason if isinstance(lost, PeerLost) else str(lost)  # who it is, is told with it
+            reason = lost.reason if isinstance(lost, PeerLost) else str(lost)  # the node is told with it
             self._cut(node)
             self._restarts.cut(node, "it has left" if session.left else reason)
 
@@ -242,7 +248,7 @@ class Dispatcher(Inbox):
             raise problem
 
     def _is_tried_again(self, node: int, done: Done) -> bool:
-        """Whether what a task has raised is one of the errors after which it is to be tried once more."""
+        """Tell if the exception of a task is one of the errors after which it is to be tried once more."""
         wanted = self._tasks[done.task].options.retry_on
         return (
             bool(wanted)
@@ -257,13 +263,13 @@ class Dispatcher(Inbox):
     # ---- nodes that go and come
 
     def _cut(self, node: int) -> None:
-        """There is no talking with a node any more; what it holds waits until it is known what became of it."""
+        """Give up the connection with a node; the tasks it holds wait until its end is known."""
         self._sessions.pop(node).close()
         self.lost[node] = "its connection has ended"
         self._feed(plan.Cut(node))
 
     def _lose(self, node: int, ending: Ending) -> None:
-        """It is known why a node is gone. One whose process alone has crashed is started again, if there is something to do."""
+        """Note why a node is gone. One whose process alone has crashed is started again, if there is something to do."""
         if node in self._sessions:  # its host has vanished or its agent stands still, which closes no connection
             self._cut(node)
         wanted = bool(self._scheduler.unfinished or self._arrived or not self._finishing)
@@ -282,7 +288,7 @@ class Dispatcher(Inbox):
         self._cancellations.lose_node(node)
 
     def _return_node(self, node: int, found: Session | BaseException) -> None:
-        """A new process of a node is there, or will not be."""
+        """Take in a new process of a node, or the error of its start."""
         if isinstance(found, BaseException):
             self.lost[node] = f"{self.lost[node]}; it could not be started again: {found}"
             logger.warning("%s is lost: %s", self._names[node], self.lost[node])
@@ -328,7 +334,7 @@ class Dispatcher(Inbox):
         return task.loss(action.node, self._names[action.node], action.reason)
 
     def _send(self, node: int, numbers: Iterable[int]) -> list[int]:
-        """Send tasks; returns those that were cancelled."""
+        """Send tasks; return those that were cancelled."""
         withdrawn: list[int] = []
         going: list[tuple[int, Task]] = []
         for number in numbers:

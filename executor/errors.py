@@ -1,4 +1,4 @@
-"""What can go wrong with a task beyond its own exceptions."""
+"""Errors of a task beyond its own exceptions."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any
 
 
 class RemoteError(Exception):
-    """A task raised an exception whose class this process does not have, or cannot make: its name and message.
+    """Error: a task raised an exception whose class this process does not have, or cannot make: its name and message.
 
     It is also an instance of the built-in class that the exception extends, so `except ImportError` catches one of a package.
-
     Attributes: `type_name`, module and name of the class.
     """
 
@@ -27,7 +26,13 @@ class RemoteError(Exception):
 
 
 def remote_error(message: str, type_name: str, base: object) -> RemoteError:
-    """A RemoteError that is also a `base`, where that is a built-in exception that a message alone can make."""
+    """Make a RemoteError that is also a `base`, where that is a built-in exception that a message alone can make.
+
+    Args:
+        message: its text.
+        type_name: name of the exception's class at the node.
+        base: a class, as the node has named it.
+    """
     try:
         return _remote_kind(base)(message, type_name)
     except (TypeError, ValueError):  # UnicodeDecodeError, a group; or no class of an exception at all
@@ -42,14 +47,14 @@ def _remote_kind(base: Any) -> type[RemoteError]:
 
 
 class Text(str):
-    """What stands for an argument of an exception that is no data: its `str`, which is shown as the argument was."""
+    """Text in place of an argument of an exception that is no data: its `str`, which is shown as the argument was."""
 
     __slots__ = ("_shown",)
     _shown: str
 
     @staticmethod
     def of(item: Any, shown: Any) -> Any:
-        """`item`, as a Text if it was shown in a way of its own."""
+        """Return `item`, as a Text if it was `shown` in a way of its own."""
         if type(item) is not str or type(shown) is not str:
             return item
         made = Text(item)
@@ -64,7 +69,7 @@ class Text(str):
 
 
 class RemoteTraceback(Exception):
-    """The `__cause__` of an exception that a task raised: on which node, and the traceback there as text."""
+    """Cause (`__cause__`) of an exception that a task raised: the `node`, and the traceback there as `text`."""
 
     def __init__(self, node: int, text: str) -> None:
         super().__init__(node, text)
@@ -75,16 +80,19 @@ class RemoteTraceback(Exception):
 
 
 class NotData(TypeError):
-    """A task returned what is no data, so that it cannot come back."""
+    """Error: a task returned a value that is no data, so that it cannot come back."""
 
 
 class ConversionError(Exception):
-    """A value could not be made of what arrived, or turned into data, by no fault of the peer: a function given to
-    `register_value` raised, or what the value needs (a time zone, SciPy) is missing here."""
+    """Error: a value could not be made of received data, or turned into data, by no fault of the peer: a function given to
+    `register_value` raised, or a requirement of the value (a time zone, SciPy) is missing here.
+    """
 
 
 class NodeLost(BrokenExecutor):
-    """A node was lost while it held the task, or every node is lost. Attribute: `node`, None when no node is left."""
+    """Error: a node was lost while it held the task, or every node is lost. Attributes: `message`; `node`, None when no node
+    is left.
+    """
 
     def __init__(self, message: str, node: int | None = None) -> None:
         super().__init__(message)
@@ -92,7 +100,7 @@ class NodeLost(BrokenExecutor):
 
 
 def like(reason: BrokenExecutor) -> BrokenExecutor:
-    """Another one that says the same: one that is raised in several places would gather the tracebacks of all."""
+    """Make another error of the same text: one that is raised in several places would gather the tracebacks of all."""
     made = type(reason)(str(reason))
     made.__cause__ = reason.__cause__
     return made

@@ -1,4 +1,6 @@
-"""The functions of tasks on their way to the nodes: packed once, known by number, packed again when what they name changes."""
+"""Functions of tasks on their way to the nodes: packed once, known by number, packed again when an object that they name
+changes.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +27,17 @@ _MOST_LEVELS = 8  # of containers in which classes of arguments are looked for
 
 
 class Function:
-    """One packed function; the processes at the other end of `sessions` have its code. `registered` are the user's types that
-    its arguments and results may hold; results of a `trusted` one that are no data come as pickles.
+    """Packed function; the processes at the other end of `sessions` have its code.
 
-    `begun` counts its tasks, under the lock of who submits, `ended` those that have ended, in the dispatcher's thread: two
+    `begun` counts its tasks, under the submitter's lock, `ended` those that have ended, in the dispatcher's thread: two
     counters, so that no count is lost between two threads.
+
+    Args:
+        number: its number in messages.
+        name: its name, for people.
+        bundle: its code and objects.
+        registered: the user's types that its arguments and results may hold.
+        trusted: whether results that are no data come as pickles.
     """
 
     __slots__ = ("begun", "bundle", "ended", "forgotten", "name", "number", "registered", "sessions", "trusted")
@@ -55,7 +63,9 @@ class Function:
 
 
 class _Entry:
-    """A callable that was packed. `gone` is called with it, in any thread and at any moment, when the callable has gone."""
+    """Callable that was packed. `gone` is called with the entry, in any thread and at any moment, when the callable has
+    gone.
+    """
 
     __slots__ = ("__weakref__", "classes", "function", "names", "refs", "size")
 
@@ -81,7 +91,7 @@ class _Entry:
         self.refs = [_referred(part, tell) for part in parts]
 
     def holds(self, classes: Sequence[type], trusted: bool) -> bool:
-        """Whether the callable is what was packed, with these classes, and with what is registered."""
+        """Tell if the callable is as it was packed, with these classes, and with the registered types of now."""
         function, names = self.function, self.names
         if function is None or names is None or function.trusted != trusted or function.registered is not REGISTRY.current:
             return False
@@ -96,16 +106,18 @@ def _referred(item: Any, tell: Callable[[object], None]) -> Callable[[], Any]:
 
 
 def _key(item: Callable[..., Any]) -> tuple[int, ...]:
-    """What a callable is known by while it exists; a bound method is another object each time it is looked up."""
+    """Identify a callable while it exists; a bound method is another object each time it is looked up."""
     return (id(item),) if not isinstance(item, types.MethodType) else (id(item.__self__), id(item.__func__))
 
 
 class Functions:
-    """Packs callables, with what is `beside` them, and remembers `most`, of `most_bytes` in all, while they exist.
+    """Packer of callables, which remembers them while they exist. Not thread-safe.
 
-    Not thread-safe.
-
-    `on_forget(function)` is told of those that nobody will ask for again, in any thread and at any moment: it must not wait.
+    Args:
+        on_forget: called with each function that is out of use, in any thread and at any moment: it must not wait.
+        most: functions to remember.
+        most_bytes: bytes of these in all.
+        beside: objects that travel with each, by name.
     """
 
     def __init__(
@@ -123,9 +135,15 @@ class Functions:
         self._numbers = itertools.count()
 
     def of(self, item: Callable[..., Any], classes: Sequence[type] = (), trusted: bool = False) -> Function:
-        """The function that `item` is now, able to take instances of `classes`, too.
+        """Return the function that `item` is now, able to take instances of `classes`, too.
 
-        Raises: TypeError naming what cannot travel, ValueError for an import that cannot be followed or more than 8 MiB.
+        Args:
+            item: the callable.
+            classes: classes of its arguments.
+            trusted: whether results that are no data come as pickles.
+
+        Raises: TypeError naming the part that cannot travel, ValueError for an import that cannot be followed or more than 8
+        MiB.
         """
         while self._gone:  # before others stand in their places in memory
             self._remove(*self._gone.popleft())
@@ -136,7 +154,7 @@ class Functions:
             self._entries.move_to_end(key)
             return cast(Function, entry.function)
         wanted = list(dict.fromkeys([*known, *classes]))
-        names = References(item)  # before packing: what changes meanwhile is noticed the next time
+        names = References(item)  # before packing: a change meanwhile is noticed the next time
         registered = REGISTRY.current
         more: dict[str, Any] = {"registered": list(registered.values())} if registered else {}
         if trusted:
@@ -158,7 +176,9 @@ class Functions:
         self._forget(entry)
 
     def _forget_gone(self, key: tuple[int, ...], entry: _Entry) -> None:
-        """Free what a callable brought along; what other threads may be at work on, the next call of `of` sees to."""
+        """Free the code of a callable; entries, with which other threads may be at work, are removed by the next call of
+        `of`.
+        """
         self._gone.append((key, entry))
         self._forget(entry)
 
@@ -170,7 +190,7 @@ class Functions:
 
 
 def packed(item: Callable[..., Any], classes: Sequence[type], beside: Mapping[str, Any]) -> Bundle:
-    """A callable with classes that it may be given, and further objects.
+    """Pack a callable with `classes` of its arguments, and the objects `beside` it.
 
     Raises: TypeError naming the part that cannot travel, ValueError for more than 8 MiB.
     """
@@ -193,7 +213,7 @@ def packed(item: Callable[..., Any], classes: Sequence[type], beside: Mapping[st
 
 
 def _parts_of(item: Any) -> Iterator[tuple[str, Any]]:
-    """What a callable brings along, with names for people."""
+    """Yield the parts of a callable, with names for people."""
     if isinstance(item, functools.partial):
         yield from ((f"argument {place}", part) for place, part in enumerate(item.args))
         yield from ((f"argument {name!r}", part) for name, part in item.keywords.items())
@@ -211,7 +231,7 @@ def _parts_of(item: Any) -> Iterator[tuple[str, Any]]:
 
 
 def name_of(item: Any) -> str:
-    """What to call a callable in messages; one that stands for others says so by its `task_name`."""
+    """Return the name of a callable for messages; one that represents others has a `task_name`."""
     if isinstance(item, functools.partial):
         return name_of(item.func)
     return str(getattr(item, "__qualname__", None) or getattr(item, "task_name", None) or type(item).__qualname__)
@@ -238,16 +258,18 @@ _NOTHING = object()  # where a name stands for none
 
 
 class _Weak(weakref.ref[Any]):
-    """What is compared without being kept; a type of its own, as a name may stand for a weak reference."""
+    """Reference to an object that is compared without being kept; a type of its own, as a name may stand for a weak
+    reference.
+    """
 
     __slots__ = ()
 
 
 class References:
-    """The globals, cells, defaults and fields by which a callable, and the user's functions that it calls, find objects.
+    """Globals, cells, defaults and fields by which a callable, and the user's functions that it calls, find objects.
 
-    `hold()` tells whether all of them are still the same objects. What is changed in place is not noticed. Objects are not
-    kept, but for those that cannot be referred to weakly, as lists: another one might take the place of one that is gone.
+    `hold()` tells whether all of them are still the same objects. Changes in place are not noticed. Objects are not kept, but
+    for those that cannot be referred to weakly, as lists: another one might take the place of one that is gone.
     """
 
     def __init__(self, item: Any) -> None:
@@ -265,7 +287,7 @@ class References:
         self._todo.clear()
 
     def hold(self) -> bool:
-        """Whether every name stands for the object that it stood for."""
+        """Tell if every name stands for the object that it stood for."""
         for space, name, item in self._globals:
             if space.get(name, _NOTHING) is not item:
                 return False
@@ -322,7 +344,7 @@ def _held(item: Any) -> Any:
 
 
 def _is(held: Any, item: Any) -> bool:
-    """Whether `item` is what was held; what is gone is nothing any more, not even None."""
+    """Tell if `item` is the held object; one that is gone equals nothing any more, not even None."""
     if type(held) is _Weak:
         return item is not None and held() is item
     return held is item

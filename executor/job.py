@@ -1,5 +1,5 @@
-"""The job behind a ClusterExecutor: started on all nodes, talked to, its crashed processes started again, and awaited until the
-nodes are free again.
+"""Job behind a ClusterExecutor: it is started on all nodes, its crashed processes are started again, and its end is awaited
+until the nodes are free.
 """
 
 from __future__ import annotations
@@ -32,10 +32,17 @@ logger = get_logger("executor")
 
 
 class TaskJob:
-    """Attributes: `sessions` with the task servers, by node; `names` of the nodes, for people.
+    """Job of task servers on all workers among `nodes`.
 
     A process that has crashed is started again on its node alone, as the next attempt at the same job. `look` and `end` are
-    called in one thread, `start_again` in another.
+    called in one thread, `start_again` in another. Attributes: `sessions` with the task servers, by node; `names` of the nodes,
+    for people.
+
+    Args:
+        nodes: the assignment.
+        key_file: the cluster key; default: the assignment's own.
+        title: text that other users see while the nodes are busy.
+        blas_threads: BLAS threads of each node.
     """
 
     def __init__(self, nodes: NodeAssignment, key_file: str | Path | None, title: str, blas_threads: int) -> None:
@@ -65,13 +72,13 @@ class TaskJob:
         self._coordinators = dict.fromkeys(self.sessions, first)  # of the newest process of each node
 
     def look(self) -> dict[int, Ending]:
-        """The nodes on which the job has ended, and how; takes no time. To be called now and then."""
+        """Return the nodes on which the job has ended, and how; takes no time. To be called now and then."""
         for coordinator in set(self._coordinators.values()):
             coordinator.look_after()
         return {node: _ending(node, by) for node, by in self._coordinators.items() if node in by.failures}
 
     def start_again(self, node: int) -> Session:
-        """Start a new process on a node whose process has crashed, and call it; in any thread.
+        """Start a new process on `node`, whose process has crashed, and open a session with it; in any thread.
 
         Raises: NetworkError.
         """
@@ -87,7 +94,7 @@ class TaskJob:
             com.close()
             raise
         self._coms.append(com)
-        self._coordinators[node] = coordinator  # at once for who looks meanwhile
+        self._coordinators[node] = coordinator  # at once, as other threads look meanwhile
         return session
 
     def end(self) -> None:
@@ -138,9 +145,13 @@ MOST_VAIN = 3  # processes of a node, one after the other, that end before they 
 
 
 class Ending(NamedTuple):
-    """How the job has ended on a node. `last` is the task that it began last, -1 for none, None if nobody knows.
+    """End of the job on a node, for `reason`.
 
-    `crashed`: its process has, and its agent is there. `vanished`: its agent is not, though its connection may stand.
+    Args:
+        reason: in words.
+        last: the task that it began last, -1 for none, None if unknown.
+        crashed: its process has ended, and its agent is there.
+        vanished: its agent is not there, though its connection may stand.
     """
 
     reason: str
@@ -150,7 +161,7 @@ class Ending(NamedTuple):
 
 
 class Restarts:
-    """Of the nodes of one job; `call` wakes the dispatcher, to whose thread all of this belongs.
+    """Restarts of the nodes of one job. All of this belongs to the dispatcher's thread, which `call` wakes.
 
     Attribute: `under_way`, the nodes whose new process is being started.
     """
@@ -171,13 +182,13 @@ class Restarts:
         return self._next_look
 
     def cut(self, node: int, reason: str) -> None:
-        """The connection with a node has ended, for `reason` as far as can be seen from here."""
+        """Note that the connection with `node` has ended, for `reason` as far as can be seen from here."""
         now = time.monotonic()
         self._open[node] = (reason, now + VERDICT_SECONDS)
         self._next_look = now
 
     def look(self) -> Iterator[tuple[int, Ending]]:
-        """The nodes of which it is known, or never will be, what became of them, and those that have vanished."""
+        """Yield the nodes whose end is known, or never will be, and those that have vanished."""
         now = time.monotonic()
         if now < self._next_look:
             return
@@ -195,7 +206,7 @@ class Restarts:
     # ---- new processes
 
     def give_up(self, node: int, ending: Ending) -> str:
-        """Why no new process takes the place of one that has ended; "" if one does."""
+        """Return why no new process takes the place of one that has ended; "" if one does."""
         if not ending.crashed:
             return ending.reason
         self._vain[node] = self._vain.get(node, 0) + 1 if ending.last == -1 else 0
@@ -204,7 +215,7 @@ class Restarts:
         return ""
 
     def start(self, node: int) -> None:
-        """Have a new process started there; `results` tells what came of it."""
+        """Start a new process on `node`; `results` yields its session, or the error."""
         self.under_way.add(node)
         thread = self._threads[node] = threading.Thread(target=self._start, args=(node,), name="executor-restart", daemon=True)
         thread.start()
@@ -227,7 +238,7 @@ class Restarts:
             yield node, result
 
     def end(self) -> list[Session]:
-        """Wait for the starts that are under way; returns what came of them."""
+        """Wait for the starts that are under way; return their sessions."""
         for thread in self._threads.values():
             thread.join()
         return [result for _, result in self.results() if isinstance(result, Session)]

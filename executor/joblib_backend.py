@@ -1,4 +1,4 @@
-"""joblib on the nodes of a ClusterExecutor: `with joblib.parallel_config(backend="psgd")`."""
+"""Backend of joblib on the nodes of a ClusterExecutor: `with joblib.parallel_config(backend="psgd")`."""
 
 from __future__ import annotations
 
@@ -22,13 +22,18 @@ Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
 def register_joblib(executor: ClusterExecutor, name: str = "psgd", trust_results: bool | None = None) -> None:
-    """Let joblib execute its calls on `executor`, as the backend `name`.
+    """Let joblib execute its calls on a ClusterExecutor.
 
-    Functions and arguments travel as with `submit`; arguments that are no data, an estimator say, travel as code does, up to
-    8 MiB. Results are data: scores, predictions, parameters. A call that returns anything else raises TypeError, unless
-    `trust_results` (default: as the executor was told) says that pickles of the nodes may be loaded: then fitted estimators
-    come back, and whoever has taken over a node runs code here. Within a call, joblib works one after the other. `n_jobs` says
-    on how many nodes at most; with 1, joblib stays in this process.
+    Functions and arguments travel as with `submit`; arguments that are no data, an estimator say, travel as code does, up to 8
+    MiB. Results are data: scores, predictions, parameters. A call that returns anything else raises TypeError, unless pickles
+    of the nodes may be loaded. Within a call, joblib works one after the other. `n_jobs` says on how many nodes at most; with
+    1, joblib stays in this process.
+
+    Args:
+        executor: the executor.
+        name: name of the backend.
+        trust_results: whether pickles of the nodes may be loaded: then fitted estimators come back, and an attacker that has
+            taken over a node runs code here. Default: as the executor was told.
 
     Raises: ImportError without joblib, TypeError unless `executor` is a ClusterExecutor, `trust_results` True, False or None.
 
@@ -49,14 +54,15 @@ def register_joblib(executor: ClusterExecutor, name: str = "psgd", trust_results
 
 
 class Batch:
-    """Several calls in one task. `codes` are their functions, and those of their arguments that are no data; `task_name` is for
-    people."""
+    """Batch of several calls in one task. `codes` are their functions, and those of their arguments that are no data;
+    `task_name` is for people.
+    """
 
     def __init__(self, codes: Sequence[Any], task_name: str) -> None:
         self.codes, self.task_name = list(codes), task_name
 
     def __call__(self, calls: list[Any]) -> list[Any]:
-        """The result of every (function, arguments, keywords, {place of an argument: number in `codes`})."""
+        """Return the result of every (function, arguments, keywords, {place of an argument: number in `codes`})."""
         results = []
         with _one_after_the_other():
             for function, args, kwargs, places in calls:
@@ -67,7 +73,9 @@ class Batch:
 
 
 def _one_after_the_other() -> AbstractContextManager[Any]:
-    """A node computes one thing at a time, and starts no processes; where joblib is not, nobody can call it."""
+    """Keep joblib from starting processes: a node computes one thing at a time. Without joblib on the node there is nothing
+    to do.
+    """
     try:
         from joblib import parallel_config  # noqa: PLC0415 - an optional extra
     except ImportError:
@@ -77,7 +85,7 @@ def _one_after_the_other() -> AbstractContextManager[Any]:
 
 
 class _OnExecutor:
-    """What a joblib backend does here; joblib's own classes, which `register_joblib` adds, do the rest."""
+    """Part of a joblib backend that is ours; joblib's own classes, which `register_joblib` adds, do the rest."""
 
     supports_retrieve_callback = True
     default_n_jobs = -1
@@ -87,13 +95,13 @@ class _OnExecutor:
         super().__init__(**settings)
         self._executor, self._trusts = executor, trusts
         self._batches: dict[Any, Batch] = {}  # by function, so that it is packed once
-        self._futures: dict[Future[Any], Any] = {}  # unfinished, with what joblib wants to be called then
+        self._futures: dict[Future[Any], Any] = {}  # unfinished, with the callback of joblib for each
         self._lock = threading.Lock()
 
     def effective_n_jobs(self, n_jobs: int | None) -> int:
-        """On how many nodes calls run: that many, or for a negative number all but some.
+        """Return on how many nodes calls run: `n_jobs`, or for a negative number all but some.
 
-        It is 1 only for n_jobs=1: then joblib computes in this process, which nobody wants just because one node is left.
+        It is 1 only for n_jobs=1: then joblib computes in this process, which one node left alone is no reason for.
         """
         if n_jobs == 0:
             raise ValueError("n_jobs == 0 in Parallel has no meaning")
@@ -104,12 +112,12 @@ class _OnExecutor:
         return max(2, min(wanted, nodes))
 
     def start_call(self) -> None:
-        """Functions are packed anew for every call of Parallel, as what they name may have changed."""
+        """Forget packed functions before a call of Parallel, as the objects that they name may have changed."""
         with self._lock:
             self._batches.clear()
 
     def submit(self, func: Any, callback: Callable[[Future[Any]], None]) -> Future[Any]:
-        """Have a batch of calls executed; what cannot travel is an error of the future, as joblib may ask in any thread."""
+        """Submit a batch of calls; a value that cannot travel is an error of the future, as joblib may ask in any thread."""
         try:
             future = self._submit(func.items, self._nodes_for(callback))
         except Exception as error:  # noqa: BLE001  raised here it would end the thread that waits for the next batch
@@ -121,7 +129,7 @@ class _OnExecutor:
         return future
 
     def _nodes_for(self, callback: Any) -> list[int]:
-        """Where the calls of a Parallel are to run, if it does not want all nodes."""
+        """Choose the nodes for the calls of a Parallel, if it does not want all."""
         live = self._executor.live_nodes
         wanted = self.effective_n_jobs(callback.parallel.n_jobs)
         return live[:wanted] if wanted < len(live) else []
@@ -150,7 +158,7 @@ class _OnExecutor:
         return self._executor.submit_task(batch, [calls], near=nodes, trust_results=self._trusts)
 
     def retrieve_result_callback(self, future: Future[Any]) -> Any:
-        """Results of a batch. Raises: what a call raised; TypeError for a result that is no data."""
+        """Return the results of a batch. Raises: the exception of a call; TypeError for a result that is no data."""
         try:
             return future.result()
         except NotData as error:
@@ -160,18 +168,18 @@ class _OnExecutor:
             ) from error
 
     def abort_everything(self, ensure_ready: bool = True) -> None:
-        """Cancel what no node has begun on, of those calls of Parallel that have failed or are not waited for."""
+        """Cancel tasks that no node has begun, of those calls of Parallel that have failed or are not waited for."""
         with self._lock:
             waiting = [f for f, callback in self._futures.items() if callback.parallel._aborting]
         for future in waiting:
             future.cancel()
 
     def terminate(self) -> None:
-        """Nothing: the executor belongs to who has made it."""
+        """Do nothing: the executor belongs to the program that made it."""
 
 
 def _described(call: Call, codes: list[Any]) -> list[Any]:
-    """A call as data. What is none goes to `codes`.
+    """Describe a call as data. Parts that are no data go to `codes`.
 
     Raises: TypeError naming an argument that cannot travel in any way.
     """

@@ -1,4 +1,4 @@
-"""Values that tasks leave in the memory of their process for later ones, and what an executor offers for that."""
+"""Values that tasks leave in the memory of their process for later ones, and the interface of executors that keep them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["KEEP_BYTES", "SHELVES", "Absent", "Keeper", "Shelves", "size_of"]
 
 @runtime_checkable
 class Keeper(Protocol):
-    """Runs tasks near values that earlier tasks have put on `executor.keeper.SHELVES`. `ClusterExecutor` is one.
+    """Executor that runs tasks near values that earlier tasks have put on `executor.keeper.SHELVES`. `ClusterExecutor` is one.
 
-    It takes functions of every kind, and whatever data may travel. An executor that is none keeps nothing: partitions are then
+    It takes functions of every kind, and all data that may travel. An executor that is none keeps nothing: partitions are then
     kept by the process of the Context.
     """
 
@@ -29,20 +29,22 @@ class Keeper(Protocol):
         """Ids of the nodes that are not lost, as far as is known."""
 
     def submit_near(self, nodes: Collection[int], fn: Callable[..., Any], /, *args: Any) -> Future[Any]:
-        """As `submit`, on one of `nodes`; on any node when all of them are lost, or there are none in it."""
+        """Submit `fn(*args)` to one of `nodes`; to any node when all of them are lost, or there are none in it."""
 
     def new_shelf(self) -> int:
-        """A number that no other shelf of this executor has."""
+        """Return a number that no other shelf of this executor has."""
 
     def clear_shelf(self, shelf: int) -> None:
-        """Free what the nodes keep under this number; from any thread, also when there are no nodes any more."""
+        """Free the values that the nodes keep under the number `shelf`; from any thread, also when there are no nodes any
+        more.
+        """
 
 
 KEEP_BYTES = 1 << 30
 
 
 class Absent(LookupError):
-    """What a task needs is not on the shelf: it was never put there, had to make room, or was cleared away."""
+    """Error: a value that a task needs is not on the shelf: it was never put there, had to make room, or was cleared away."""
 
 
 class _Item(NamedTuple):
@@ -53,9 +55,9 @@ class _Item(NamedTuple):
 class Shelves:
     """Values by the number of a shelf and a place on it, of `room` bytes in all. `node` is the process that they are in.
 
-    A value that finds no room pushes out those of other shelves, the ones used longest ago first, never one of its own shelf:
-    a pass over a shelf that is too long would otherwise find nothing, at any place. If that is not enough, the value
-    is not kept. Tasks put and get in one thread, `clear` may be called in another.
+    A value that finds no room pushes out those of other shelves, the ones used longest ago first, never one of its own shelf: a
+    pass over a shelf that is too long would otherwise find nothing, at any place. If that is not enough, the value is not kept.
+    Tasks put and get in one thread, `clear` may be called in another.
     """
 
     def __init__(self, node: int, room: int = KEEP_BYTES) -> None:
@@ -66,7 +68,16 @@ class Shelves:
         self.used = 0
 
     def put(self, shelf: int, place: int, value: Any, size: int) -> bool:
-        """Keep `value`, of about `size` bytes; returns whether there is room for it, and the shelf is still in use."""
+        """Keep a value.
+
+        Args:
+            shelf: number of the shelf.
+            place: number of the place on it.
+            value: the value.
+            size: its bytes, about.
+
+        Returns: whether there is room for it, and the shelf is still in use.
+        """
         with self._lock:
             self._drop((shelf, place))
             others = [key for key in self._items if key[0] != shelf]
@@ -82,7 +93,7 @@ class Shelves:
             return True
 
     def get(self, shelf: int, place: int) -> Any:
-        """The value there.
+        """Return the value at `place` of `shelf`.
 
         Raises: Absent.
         """
@@ -94,7 +105,7 @@ class Shelves:
             return found.value
 
     def clear(self, shelf: int) -> None:
-        """Free the memory of a shelf, for good: tasks that come late cannot put anything there."""
+        """Free the memory of `shelf`, for good: tasks that come late cannot put anything there."""
         with self._lock:
             self._cleared.add(shelf)
             for key in [key for key in self._items if key[0] == shelf]:
@@ -107,7 +118,7 @@ class Shelves:
 
 
 SHELVES: ContextVar[Shelves] = ContextVar("SHELVES")
-"""Those of the process that executes tasks for a ClusterExecutor; nowhere else."""
+"""Shelves of the process that executes tasks for a ClusterExecutor; nowhere else."""
 
 
 _LOOKED_AT = 32  # items of a container, which stand for the others
@@ -115,7 +126,10 @@ _LEVELS = 6
 
 
 def size_of(value: Any, level: int = 0) -> int:
-    """Bytes of `value` with what it holds; of a long container from its first items and those in the middle."""
+    """Estimate the bytes of `value` with its content; of a long container from its first items and those in the middle.
+
+    `level` counts the containers around it: six deep the content is left out.
+    """
     if isinstance(value, np.ndarray):
         return sys.getsizeof(value) if value.base is None else value.nbytes
     own = sys.getsizeof(value, 64)

@@ -1,5 +1,5 @@
-"""What the submitter and a node say to each other about tasks: short lists that begin with a word; and what tasks print, on
-its way into such messages.
+"""Messages between the submitter and a node about tasks: short lists that begin with a word; and the output of tasks, on its
+way into such messages.
 
 to a node:    ["code", function, objects, code]   ["run", [[task, function, many, tree, arrays, limit], ...]]
               ["back", [task, ...]]   ["forget", [function, ...]]   ["hold", number, tree, arrays]   ["drop", [number, ...]]
@@ -8,12 +8,14 @@ from a node:  ["done", [[task, kind, seconds, tree, arrays], ...]]   ["back", [t
               ["said", [[task, kind, name, text], ...]]
 
 `tree` and `arrays` are a `Payload`: a list of arguments, or a tuple (args, kwargs), or with `many` a list of tuples of
-arguments, to call the function with each. `limit` is how many seconds that may take, 0 for as long as it likes. The code of a
-function comes before its first task. `kind` is RESULT or FAILURE; or PICKLED, which only who trusts the nodes takes: a
-pickle, and the memory of the arrays in it; or BROKEN, for what the initializer has raised. Tasks are executed in the order of
+arguments, to call the function with each. `limit` is how many seconds that may take, 0 for no limit. The code of a function
+comes before its first task. `kind` is RESULT or FAILURE; or PICKLED, which only a submitter that trusts the nodes takes: a
+pickle, and the memory of the arrays in it; or BROKEN, for the exception of the initializer. Tasks are executed in the order of
 sending. "back" asks for tasks, and each time is answered with those of them that have not begun, and now will not.
-After "listen" a node tells what its tasks write: `kind` is STDOUT, STDERR or the level of a record of the logger `name`; `text`
-is in UTF-8, as bytes, which beyond 4 KiB travel as arrays do: what a task says in one go may be longer than a frame's meta.
+
+After "listen" a node sends the output of its tasks: `kind` is STDOUT, STDERR or the level of a record of the logger `name`;
+`text` is in UTF-8, as bytes, which beyond 4 KiB travel as arrays do: a task's output in one go may be longer than a frame's
+meta.
 """
 
 from __future__ import annotations
@@ -31,14 +33,22 @@ from network.errors import ProtocolError
 RESULT, FAILURE, PICKLED, BROKEN = 0, 1, 2, 3
 STDOUT, STDERR = 0, 1
 MOST_LEVEL = 1 << 20  # of a record
-OUTPUT_BYTES = 1 << 20  # of what one task writes, about; what comes later is counted only
+OUTPUT_BYTES = 1 << 20  # of the output of one task, about; later output is counted only
 _MOST_TEXT = OUTPUT_BYTES + 4096  # bytes of one text, which may have a note at its end
 BATCH_TASKS = 64  # at most in one message, and
 BATCH_BYTES = 256 << 10  # of trees, about, so that a message stays within the limits of a frame's meta
 
 
 class Done(NamedTuple):
-    """One finished task."""
+    """Finished task.
+
+    Args:
+        task: its number.
+        kind: RESULT, FAILURE, PICKLED or BROKEN.
+        seconds: its duration.
+        tree: its result or exception, as in `Payload`.
+        arrays: those of `tree`.
+    """
 
     task: int
     kind: int
@@ -48,7 +58,7 @@ class Done(NamedTuple):
 
 
 class Said(NamedTuple):
-    """What a task has written."""
+    """Output of a task: its number, STDOUT, STDERR or the level of a record, the `name` of the logger, and the `text`."""
 
     task: int
     kind: int
@@ -57,8 +67,10 @@ class Said(NamedTuple):
 
 
 def parse_from_node(value: Any) -> tuple[str, list[Any]]:
-    """What a node says: ("done", finished tasks as Done), ("back", the ids of those that it gives back), or ("said", what tasks
-    have written, in order, as Said).
+    """Read a message of a node.
+
+    Returns: ("done", finished tasks as Done), ("back", the ids of those that it gives back), or ("said", output of tasks, in
+    order, as Said).
 
     Raises: ProtocolError for anything else.
     """
@@ -93,16 +105,21 @@ def _said(entry: Any) -> Said:
         raise ProtocolError(f"A node sent output of a task that is no UTF-8: {error.reason}.") from None
 
 
-# What tasks print and log, on its way to the submitter, as far as `OUTPUT_BYTES` of each task.
+# Text that tasks print and log, on its way to the submitter, as far as `OUTPUT_BYTES` of each task.
 #
-# `TaskOutput` stands before `sys.stdout` and `sys.stderr`, and is a handler of all loggers. What is written while a task runs,
+# `TaskOutput` stands before `sys.stdout` and `sys.stderr`, and is a handler of all loggers. Text written while a task runs,
 # also by its threads, is that task's; the log of the job has it as well.
 
 LONG_LINE = 8192  # characters that wait for their end
 
 
 class TaskOutput(logging.Handler):
-    """Catches what the running task writes; `say(task, kind, name, text)` is told of whole lines, in UTF-8."""
+    """Collector of the running task's output on the node, which passes it on line by line.
+
+    Args:
+        say: called as `say(task, kind, name, text)` with whole lines, in UTF-8.
+        limit: bytes of one task that are sent.
+    """
 
     def __init__(self, say: Callable[[int, int, str, bytes], None], limit: int = OUTPUT_BYTES) -> None:
         super().__init__()
@@ -132,7 +149,7 @@ class TaskOutput(logging.Handler):
             self._task = None
 
     def write(self, kind: int, text: str) -> None:
-        """Text on stdout or stderr, from any thread."""
+        """Take text on stdout or stderr (`kind`), from any thread."""
         with self._guard:
             if self._task is None:
                 return
@@ -144,7 +161,7 @@ class TaskOutput(logging.Handler):
                 self._tell(kind, "", lines + end)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """One record of any logger; from the thread that does the talking, none is a task's."""
+        """Take one record of any logger; none of the thread that sends the messages is a task's."""
         if self._task is None or record.threadName == "task queue":
             return
         try:
@@ -165,17 +182,17 @@ class TaskOutput(logging.Handler):
             self._say(self._task, kind, name[:200].encode("utf-8", "backslashreplace").decode(), shown)
 
     def _leave_child(self) -> None:
-        """In a process that a task has forked nobody sends anything; it still writes into the log."""
+        """Stop sending in a process that a task has forked; it still writes into the log."""
         self._guard, self._task = threading.RLock(), None
 
 
 def _whole(cut: bytes) -> bytes:
-    """UTF-8 without the character that was cut at its end."""
+    """Drop the character that was cut at the end of UTF-8."""
     return cut.decode("utf-8", "ignore").encode()
 
 
 class _Tee:
-    """A stream that tells what is written; in all else the one before which it stands."""
+    """Stream that reports each text; in all else it is the one before which it stands."""
 
     def __init__(self, stream: TextIO, kind: int, told: Callable[[int, str], None]) -> None:
         self._stream, self._kind, self._told = stream, kind, told

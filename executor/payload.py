@@ -1,7 +1,7 @@
 """Arguments, results and exceptions on their way: a tree as bytes, and the arrays that it refers to, which are not copied.
 
 The tree is packed here, not by the session, because each function has a class table of its own, and because lists of many
-numbers may be longer than what a message may hold beside its arrays: long bytes travel as an array.
+numbers may be longer than a message may be beside its arrays: long bytes travel as an array.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NO_ARRAYS: list[Array] = []  # of all payloads without; a hundred thousand empt
 
 
 class Payload(NamedTuple):
-    """Data ready to travel."""
+    """Data ready to travel: a `tree` in msgpack, and its `arrays`."""
 
     tree: bytes
     arrays: list[Array]
@@ -45,7 +45,7 @@ class Payload(NamedTuple):
 
 
 def size_of_payload(tree: bytes, arrays: list[Array]) -> int:
-    """Bytes that the task or the result takes, about."""
+    """Estimate the bytes that the task or the result takes."""
     total = _SMALL + len(tree)
     return total + sum(array.nbytes for array in arrays) if arrays else total
 
@@ -59,10 +59,16 @@ def _within_limit(payload: Payload) -> Payload:
 def pack_payload(
     value: object, classes: Sequence[type] = (), registered: Registered = _NO_TYPES, advice: str | None = None
 ) -> Payload:
-    """Make `value` ready to travel. Its arrays must stay unchanged until they have left. `advice` is what an error tells to do.
+    """Make a value ready to travel. Its arrays must stay unchanged until they have left.
 
-    Raises: TypeError naming the type that cannot travel, ValueError for more than 2 GiB, or 64 MiB of
-    objects (`network.budget`), ConversionError when a function given to `register_value` fails.
+    Args:
+        value: the value.
+        classes: class table of the function.
+        registered: the user's types that it may hold.
+        advice: advice of an error; default: that of `values.Conversion`.
+
+    Raises: TypeError naming the type that cannot travel, ValueError for more than 2 GiB, or 64 MiB of objects
+    (`network.budget`), ConversionError when a function given to `register_value` fails.
     """
     conversion = Conversion(registered) if advice is None else Conversion(registered, advice=advice)
     tree, arrays = encode(value, classes, conversion)
@@ -81,7 +87,13 @@ def pack_payload(
 
 
 def unpack_payload(tree: Any, arrays: Any, classes: Sequence[type] = (), registered: Registered = _NO_TYPES) -> Any:
-    """The value that `pack_payload` was given, with the same tables.
+    """Make the value that `pack_payload` was given, with the same tables.
+
+    Args:
+        tree: tree of the payload, as it arrived.
+        arrays: its arrays.
+        classes: those of `pack_payload`.
+        registered: types that users have registered.
 
     Raises: ProtocolError for anything that `pack_payload` does not make; ConversionError when something is missing here, or a
     function given to `register_value` fails.
@@ -91,17 +103,26 @@ def unpack_payload(tree: Any, arrays: Any, classes: Sequence[type] = (), registe
 
 
 def pack_pickled(value: object, classes: Sequence[type]) -> Payload:
-    """Pickle a result for a submitter who trusts the nodes.
+    """Pickle a result for a submitter that trusts the nodes.
 
-    Raises: TypeError for what cannot be pickled, ValueError for more than 2 GiB.
+    Args:
+        value: the result.
+        classes: the user's, which came from there and go by their number.
+
+    Raises: TypeError for a value that cannot be pickled, ValueError for more than 2 GiB.
     """
     return _within_limit(Payload(*pack_trusted(value, classes)))
 
 
 def unpack_pickled(tree: Any, arrays: Any, classes: Sequence[type]) -> Any:
-    """What `pack_pickled` was given. **Runs what the node has sent.**
+    """Load the value that `pack_pickled` was given. **Runs code that the node has sent.**
 
-    Raises: ConversionError for what cannot be loaded here.
+    Args:
+        tree: tree of the payload, as it arrived.
+        arrays: its arrays.
+        classes: those of `pack_pickled`.
+
+    Raises: ConversionError for a pickle that cannot be loaded here.
     """
     _check_parts(tree, arrays)
     try:
@@ -118,19 +139,19 @@ def _check_parts(tree: Any, arrays: Any) -> None:
 # Exceptions as data: the name of the class, its arguments and fields, and the traceback as text. Nothing is unpickled.
 #
 # The submitter makes the exception again if it has the class: from the function's own class table, or from a module that it has
-# imported already. No constructor of the user runs, only that of the built-in base. What was made is kept if it prints what the
-# exception printed where it was raised; otherwise a `RemoteError` says that. The parts of a group are made one by one.
+# imported already. No constructor of the user runs, only that of the built-in base. It is kept if it prints the same as the
+# exception where it was raised; otherwise a `RemoteError` says that. The parts of a group are made one by one.
 
 TEXT_BYTES = 64 << 10  # of a traceback, its end; the parts of a group share as much
 MOST_PARTS = 1000  # exceptions in a group, at all levels; a larger group comes as text
 MOST_LEVELS = 16  # of groups in groups
 _KEYS = {"module", "name", "number", "base", "args", "fields", "shown", "parts", "message", "printed", "text"}
-_NUMPY = 1  # what is shown of an argument that `_form_of` has made data of
+_NUMPY = 1  # shown of an argument that `_form_of` has made data of
 _DTYPE = re.compile(r"[<>|=][a-zA-Z]\d*(\[\d*\w+\])?")
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made by a class statement
 _GROUP: Any = getattr(builtins, "BaseExceptionGroup", ())  # Python 3.10 has none
 
-# past what a class may define in their place
+# past methods that a class may define in their place
 _args_of = cast(Any, vars(BaseException)["args"]).__get__
 _dict_of = cast(Any, vars(BaseException)["__dict__"]).__get__
 _trace_of = cast(Any, vars(BaseException)["__traceback__"]).__get__
@@ -138,7 +159,12 @@ _trace_of = cast(Any, vars(BaseException)["__traceback__"]).__get__
 
 # ---- where it was raised
 def pack_failure(error: BaseException, classes: Sequence[type] = ()) -> Payload:
-    """Describe `error` as data; what cannot travel of its arguments goes as text. Whatever its class does, this succeeds."""
+    """Describe `error` as data; arguments that cannot travel go as text. Whatever its class does, this succeeds.
+
+    Args:
+        error: the exception.
+        classes: the user's; their instances travel with their fields.
+    """
     count = sum(1 for _ in islice(_members(error), MOST_PARTS + 1))
     room = TEXT_BYTES // max(1, count - 1) if count <= MOST_PARTS else 0
     try:
@@ -148,7 +174,7 @@ def pack_failure(error: BaseException, classes: Sequence[type] = ()) -> Payload:
 
 
 def _members(error: BaseException, level: int = 0) -> Iterator[BaseException]:
-    """An exception and what is in it, if it is a group; more than `MOST_PARTS` of it where levels are too many."""
+    """Yield an exception and the parts of it, if it is a group; more than `MOST_PARTS` of it where levels are too many."""
     yield error
     if isinstance(error, _GROUP):
         if level == MOST_LEVELS:
@@ -199,7 +225,7 @@ def _outline(error: BaseException, classes: Sequence[type], text: str) -> dict[s
         "base": _base_of(kind).__name__,
         "args": (),
         "fields": {},
-        "shown": {},  # by place or name: what arguments and fields that come as text look like
+        "shown": {},  # by place or name: the text of arguments and fields that come as text
         "parts": [],
         "message": message,
         "printed": printed,
@@ -208,7 +234,7 @@ def _outline(error: BaseException, classes: Sequence[type], text: str) -> dict[s
 
 
 def _arguments(error: BaseException) -> tuple[Any, ...]:
-    """What makes the exception again; those of the system keep their files apart."""
+    """Return the arguments that make the exception again; those of the system keep their files apart."""
     args: tuple[Any, ...] = _args_of(error)
     if isinstance(error, OSError) and len(args) == 2 and error.filename is not None:
         files = (error.filename,) if error.filename2 is None else (error.filename, None, error.filename2)
@@ -217,7 +243,7 @@ def _arguments(error: BaseException) -> tuple[Any, ...]:
 
 
 def _fields(error: BaseException) -> Iterator[tuple[str, Any]]:
-    """What is in its `__dict__` and in the slots of its classes."""
+    """Yield the fields in its `__dict__` and in the slots of its classes."""
     for name, item in _dict_of(error).items():
         if _is_field(name):
             yield name, item
@@ -230,7 +256,7 @@ def _fields(error: BaseException) -> Iterator[tuple[str, Any]]:
 
 
 def _heap_slots(cls: type) -> dict[str, types.MemberDescriptorType]:
-    """Those of class statements; the members of built-in exceptions are made by their constructors."""
+    """List the slots of class statements; the members of built-in exceptions are made by their constructors."""
     bases = [base for base in reversed(cls.__mro__) if base.__flags__ & _HEAP_TYPE]
     return {n: d for base in bases for n, d in vars(base).items() if isinstance(d, types.MemberDescriptorType)}
 
@@ -242,7 +268,9 @@ def _is_field(name: Any) -> bool:
 
 
 def _form_of(item: Any) -> list[Any] | None:
-    """Return as data what NumPy's own exceptions print themselves by: types, functions, tuples of them; None for others."""
+    """Return as data the arguments by which NumPy's own exceptions print themselves: types, functions, tuples; None for
+    others.
+    """
     if isinstance(item, np.dtype):
         return ["dtype", item.str] if item.isbuiltin == 1 or item.kind in "SUV" else None
     if isinstance(item, np.ufunc):
@@ -255,7 +283,9 @@ def _form_of(item: Any) -> list[Any] | None:
 
 
 def _of_form(form: Any) -> Any:
-    """Make what `_form_of` was given. Raises: ValueError, TypeError for anything else; nothing but NumPy's own is made."""
+    """Make the argument that `_form_of` was given. Raises: ValueError, TypeError for anything else; nothing but NumPy's own
+    is made.
+    """
     if type(form) is not list or not form or type(form[0]) is not str:
         raise ValueError(f"no form of NumPy's: {form!r:.80}")
     kind, *parts = form
@@ -281,7 +311,7 @@ def _travelling(item: Any, classes: Sequence[type]) -> Any:
 
 
 def _printed(item: Any, how: Callable[[Any], str]) -> tuple[str, bool]:
-    """How an object is shown, and whether it could be."""
+    """Show an object; also return whether that was possible."""
     try:
         return _clip(how(item)), True
     except BaseException as broken:  # noqa: BLE001  a user's __str__ and __repr__ may raise anything
@@ -294,7 +324,13 @@ def _clip(text: str, size: int = TEXT_BYTES) -> str:
 
 # ---- where it arrives
 def unpack_failure(tree: Any, arrays: Any, classes: Sequence[type], node: int) -> BaseException:
-    """The exception that a task raised on `node`, with its traceback there as `__cause__`.
+    """Make the exception that a task raised on `node`, with its traceback there as `__cause__`.
+
+    Args:
+        tree: tree of the payload, as it arrived.
+        arrays: its arrays.
+        classes: those of `pack_failure`.
+        node: the node of the task.
 
     Raises: ProtocolError for anything that `pack_failure` does not make.
     """
@@ -328,12 +364,12 @@ def _find(module: str, name: str, number: Any, classes: Sequence[type]) -> type[
 
 
 def _item(item: Any, shown: Any) -> Any:
-    """Return what an argument or field was: as it came, as a text that is shown as it was, or a type or function of NumPy."""
+    """Return an argument or field: as it came, as a text that is shown as it was, or a type or function of NumPy."""
     return _of_form(item) if type(shown) is int and shown == _NUMPY else Text.of(item, shown)
 
 
 def _made(cls: type[BaseException], told: dict[str, Any], parts: list[BaseException]) -> BaseException | None:
-    """The exception again, if it prints what it printed where it was raised."""
+    """Make the exception again, if it prints the text that it printed where it was raised."""
     shown: dict[Any, Any] = told["shown"]
     args = [_item(item, shown.get(place)) for place, item in enumerate(told["args"])]
     if parts:
@@ -358,7 +394,7 @@ def _made(cls: type[BaseException], told: dict[str, Any], parts: list[BaseExcept
 
 
 def _base_of(cls: type[BaseException]) -> type[BaseException]:
-    """The built-in class that `cls` is, or extends."""
+    """Find the built-in class that `cls` is, or extends."""
     built_in = vars(builtins)
     found: type[BaseException] = next(base for base in cls.__mro__ if built_in.get(base.__name__) is base)
     return found if issubclass(found, BaseException) else BaseException

@@ -1,5 +1,5 @@
-"""What the processes of an executor have before their tasks: what the initializer has set, broadcast values, and the messages
-that bring both also to processes that are started later.
+"""Setup of an executor's processes before their tasks: globals of the initializer, broadcast values, and the messages that
+bring both also to processes that are started later.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ _NOTHING = object()
 
 
 def checked_initargs(initializer: object, initargs: Any) -> list[Any]:
-    """The arguments of the initializer. Raises: TypeError for what is no tuple or list, ValueError for some without it."""
+    """Return the arguments of the initializer. Raises: TypeError for a value that is no tuple or list, ValueError for some
+    without it.
+    """
     if isinstance(initargs, (str, bytes)) or not isinstance(initargs, Iterable):
         raise TypeError(
             f"ClusterExecutor 'initargs' must be a tuple of arguments, got {initargs!r:.80}: write ({initargs!r:.80},)."
@@ -38,9 +40,9 @@ def checked_initargs(initializer: object, initargs: Any) -> list[Any]:
 
 
 def initializer_message(initializer: Callable[..., object], initargs: Sequence[Any]) -> list[Any]:
-    """What the nodes are told of it.
+    """Make the message that brings `initializer` and its arguments `initargs` to the nodes.
 
-    Raises: TypeError when it is not callable, or naming what cannot travel.
+    Raises: TypeError when it is not callable, or naming the part that cannot travel.
     """
     if not callable(initializer):
         raise TypeError(f"ClusterExecutor 'initializer' must be a callable, got {type(initializer).__qualname__}.")
@@ -54,7 +56,14 @@ def initializer_message(initializer: Callable[..., object], initargs: Sequence[A
 
 
 def initializer_failure(done: Done, node: int, name: str, setup: SetupMessages) -> Exception:
-    """What breaks the executor when a node called `name` says that the initializer failed there."""
+    """Make the error that breaks the executor when the initializer failed on a node.
+
+    Args:
+        done: the message of the node.
+        node: its id.
+        name: its name, for people.
+        setup: tells whether there is an initializer.
+    """
     if not setup.has(INITIALIZER):
         return ProtocolError("A node says that an initializer failed, and there is none.")
     error = unpack_failure(done.tree, done.arrays, (), node)
@@ -64,7 +73,14 @@ def initializer_failure(done: Done, node: int, name: str, setup: SetupMessages) 
 
 
 class Initializer:
-    """The initializer on a node."""
+    """Initializer on a node.
+
+    Args:
+        objects: its objects, as they travelled.
+        code: its code, as it travelled.
+        tree: its arguments, as in `Payload`.
+        arrays: those of `tree`.
+    """
 
     def __init__(self, objects: Any, code: Any, tree: Any, arrays: Any) -> None:
         self._code, self._arguments = (bytes(objects), bytes(code)), (tree, arrays)
@@ -73,7 +89,7 @@ class Initializer:
         self._space: dict[str, Any] = {}
 
     def call(self, load: Callable[[bytes, bytes], tuple[Mapping[str, Any], Sequence[type]]]) -> None:
-        """Call it, unless it has been called without raising."""
+        """Call it, unless it has been called without raising; `load` restores code."""
         if self._called:
             return
         objects, classes = load(*self._code)
@@ -86,14 +102,14 @@ class Initializer:
         self._called, self._arguments, self._space = True, (b"", []), space
 
     def share(self, objects: Mapping[str, Any]) -> None:
-        """Set what it has set where the code of a function that has just arrived finds it."""
+        """Set its globals where the code of a function that has just arrived, with its `objects`, finds them."""
         space = _globals_of(objects[INITIALIZER])
         if space is not self._space:  # a function that every node has, has one module
             space.update(self._set)
 
 
 def _globals_of(item: Any) -> dict[str, Any]:
-    """Those of the module of a function, or of what a callable stands for; none of its own for one that every node has."""
+    """Find the globals of the module of a function or a callable's function; none of its own for one that every node has."""
     if isinstance(item, functools.partial):
         return _globals_of(item.func)
     if isinstance(item, types.MethodType):
@@ -107,7 +123,7 @@ T = TypeVar("T")
 
 
 def pack_broadcast(value: object) -> Payload:
-    """A value to be broadcast, which names no function, so that neither classes nor registered types travel with it.
+    """Pack a value to be broadcast, which names no function, so that neither classes nor registered types travel with it.
 
     Raises: as `pack_payload`.
     """
@@ -115,7 +131,7 @@ def pack_broadcast(value: object) -> Payload:
 
 
 class ReceivedValue:
-    """A broadcast value where tasks run: unpacked once, when a task asks for it, for all functions that name it.
+    """Broadcast value where tasks run: unpacked once, when a task asks for it, for all functions that name it.
 
     Tasks get it, another thread may drop it.
     """
@@ -125,7 +141,7 @@ class ReceivedValue:
         self._value: tuple[Any, ...] = ()
 
     def get(self) -> Any:
-        """The value.
+        """Return the value.
 
         Raises: LookupError after `drop`.
         """
@@ -143,13 +159,17 @@ class ReceivedValue:
 
 
 HELD: ContextVar[Mapping[int, ReceivedValue]] = ContextVar("HELD")
-"""The broadcast values of the process that executes tasks for a ClusterExecutor, by number."""
+"""Broadcast values of the process that executes tasks for a ClusterExecutor, by number."""
 
 
 class Broadcast(Generic[T]):
-    """A value that tasks name; it is there when a task asks for `value`, which must not be changed.
+    """Value that tasks name; it is there when a task asks for `value`, which must not be changed.
 
     Made by `Context.broadcast`, or by `ClusterExecutor.broadcast`.
+
+    Args:
+        fetch: returns the value, in the process of a task.
+        drop: frees its memory everywhere.
     """
 
     def __init__(self, fetch: Callable[[], T], drop: Callable[[], None] | None = None) -> None:
@@ -158,7 +178,7 @@ class Broadcast(Generic[T]):
 
     @property
     def value(self) -> T:
-        """The value, in whatever process the task runs."""
+        """Value itself, in any process that runs a task."""
         return self._fetch()
 
     def unpersist(self) -> None:
@@ -171,7 +191,7 @@ class Broadcast(Generic[T]):
 
 
 def from_file(path: str) -> Any:
-    """The value whose payload is in a file that `rpc.files.write_result` wrote, read once by each process."""
+    """Return the value whose payload is in a file that `rpc.files.write_result` wrote, read once by each process."""
     held = _held_files()
     if path not in held:
         held[path] = unpack_payload(*read_result(Path(path), ()))
@@ -179,7 +199,7 @@ def from_file(path: str) -> Any:
 
 
 def drop_removed() -> None:
-    """Free the values whose files were removed."""
+    """Free the values of removed files."""
     for path in list(_held_files()):
         if not os.path.exists(path):
             _held_files().pop(path, None)
@@ -191,14 +211,14 @@ def _held_files() -> dict[str, Any]:
 
 
 class Held:
-    """Fetches a value that the submitter has sent to this process; with the submitter, `value` itself."""
+    """Fetcher of a value that the submitter has sent to this process; with the submitter, `value` itself."""
 
     def __init__(self, number: int, *value: Any) -> None:
         self._number, self._value = number, value
         self._received: ReceivedValue | None = None  # also for threads of a task, whose context is another
 
     def __call__(self) -> Any:
-        """The value. Raises: LookupError after `unpersist`."""
+        """Return the value. Raises: LookupError after `unpersist`."""
         if self._value:
             return self._value[0]
         if self._received is None:
@@ -223,7 +243,7 @@ class SetupMessages:
         self._messages: dict[tuple[str, Any], list[Any]] = {}
 
     def note(self, message: list[Any]) -> None:
-        """All nodes are told this; what stays in force is kept, and what ends is dropped."""
+        """Keep `message`, which all nodes are told, if it stays in force, and drop the one that it ends."""
         word = message[0]
         if word in _STANDS:
             self._messages[word, message[1] if _STANDS[word] else None] = message
@@ -232,7 +252,7 @@ class SetupMessages:
                 self._messages.pop((_ENDS[word], number), None)
 
     def has(self, word: str) -> bool:
-        """Whether something of this kind, of which there is one, is in force."""
+        """Tell if a message of the kind `word`, of which there is one, is in force."""
         return (word, None) in self._messages
 
     def all(self) -> list[list[Any]]:

@@ -1,5 +1,5 @@
-"""What goes in and out of the dispatcher: requests of other threads, cancellations that wait for the answer of a node, and
-messages to the nodes.
+"""Queues of the dispatcher: requests of other threads, cancellations that wait for the answer of a node, and messages to the
+nodes.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Inbox:
         return bool(self._arrived or self._orders or self._forgotten or self._cancel or self._abandoned)
 
     def _take_tasks(self, most: int) -> tuple[tuple[int, ...], dict[int, frozenset[int]]]:
-        """New tasks, `most` of them, and the nodes that some of them are to run near."""
+        """Take out new tasks, `most` of them, and the nodes that some of them are to run near."""
         new = tuple(self._arrived.popleft() for _ in range(min(most, len(self._arrived))))
         return new, {number: self._near.pop(number) for number in new if number in self._near} if self._near else {}
 
@@ -105,7 +105,8 @@ class Cancellations:
         self._closed = False
 
     def ask(self, number: int, thread: threading.Thread) -> bool:
-        """Whether task `number` was taken back and cancelled. Within `thread`, which would have to hear the answer, it is not.
+        """Ask a node for task `number`; return whether it was taken back and cancelled. Within `thread`, which would have to
+        hear the answer, it is not.
 
         A caller that has waited for too long gives up: a task that is given back after that will run.
         """
@@ -126,7 +127,7 @@ class Cancellations:
         return bool(self._asked)
 
     def take(self) -> list[int]:
-        """The tasks that are asked for since the last call."""
+        """Take out the tasks that are asked for since the last call."""
         found = []
         while self._asked:
             number, answer = self._asked.popleft()
@@ -135,25 +136,25 @@ class Cancellations:
         return found
 
     def is_wanted(self, number: int) -> bool:
-        """Whether a caller still waits for task `number`; then it must be cancelled, and that be told by `settle`."""
+        """Tell if a caller still waits for task `number`; then it must be cancelled, and `settle` be called."""
         waiting = [answer for answer in self._open.get(number, []) if not answer.cancelled()]
         return len([answer for answer in waiting if answer.running() or answer.set_running_or_notify_cancel()]) > 0
 
     def settle(self, number: int, cancelled: bool) -> None:
         for answer in self._open.pop(number, []):
-            with contextlib.suppress(InvalidStateError):  # who does not wait any more
+            with contextlib.suppress(InvalidStateError):  # of a caller that does not wait any more
                 answer.set_result(cancelled)
 
     def note_question(self, node: int, tasks: tuple[int, ...]) -> None:
         self._questions[node].append((time.monotonic(), tasks))
 
     def note_answer(self, node: int) -> None:
-        """A node has answered the first question that it was asked."""
+        """Note that `node` has answered the first question that it was asked."""
         for task in self._questions[node].popleft()[1]:
             self.settle(task, False)  # which those that are cancelled have been already
 
     def is_mute(self, node: int) -> bool:
-        """Whether a node has left a question unanswered for so long that no caller need wait for it again."""
+        """Tell if `node` has left a question unanswered for so long that no caller need wait for it again."""
         questions = self._questions[node]
         return bool(questions) and time.monotonic() - questions[0][0] > RECALL_SECONDS
 
@@ -161,13 +162,13 @@ class Cancellations:
         self._questions[node] = deque()
 
     def lose_node(self, node: int) -> None:
-        """A node is gone: see where the tasks are now."""
+        """Find out where the tasks of `node` are now: it is gone."""
         self._questions.pop(node, None)
         self._asked.extend((number, answer) for number, answers in self._open.items() for answer in answers)
         self._open.clear()
 
     def close(self) -> None:
-        """From now on nothing is taken back."""
+        """Take nothing back from now on."""
         self._closed = True
         for number in self.take():
             self.settle(number, False)
@@ -177,7 +178,7 @@ _BATCH_ARRAYS = Limits().message // 4  # bytes of arrays in one message of sever
 
 
 class Outbox:
-    """What is said to each node of `sessions`; a node that cannot be told is lost, which shows when it is served."""
+    """Messages to each node of `sessions`; a node that cannot be told is lost, which shows when it is served."""
 
     def __init__(self, sessions: dict[int, Session]) -> None:
         self._sessions = sessions
@@ -188,7 +189,7 @@ class Outbox:
             _send_message(session, message)
 
     def send(self, node: int, tasks: Sequence[tuple[int, Task]]) -> None:
-        """Send tasks and what they need, in order."""
+        """Send tasks and their functions to `node`, in order."""
         session = self._sessions.get(node)
         if session is None:
             return
@@ -210,7 +211,7 @@ class Outbox:
 
     @staticmethod
     def forget(function: Function) -> None:
-        """No task of `function` will come any more."""
+        """Tell the nodes that no task of `function` will come any more."""
         for session in function.sessions:
             _send_message(session, ["forget", [function.number]])
 

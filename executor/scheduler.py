@@ -1,12 +1,12 @@
-"""Which node gets which task, as a state machine: without socket, thread or clock inside.
+"""Scheduler, which gives tasks to nodes, as a state machine: without socket, thread or clock inside.
 
-Tasks go out in the order of submission, those that are to run near what they need to nodes that have it while there is one,
-and only to these. A node holds no more than what keeps it busy for a moment, by what tasks of the same function took, so that
-later tasks can go to whoever is free. It executes what it holds in the order of sending: the first task is the one that it is
-at, the others have not begun as far as is known, and the node alone can say so: they are taken back from it when another node
-has nothing to do, and when they are cancelled. Of a lost node, tasks that had begun go to others as often as their `retries`
-allow, the others at no cost. A *pure* task may run twice: a copy of one that takes much longer than tasks do goes to a node
-without work, and the first result counts.
+Tasks go out in the order of submission, those that are to run near their values to nodes that have them while there is one, and
+only to these. A node holds no more tasks than keep it busy for a moment, by the duration of earlier tasks of the same function,
+so that later tasks can go to a free node. It executes the tasks it holds in the order of sending: the first task is the one
+that it is at, the others have not begun as far as is known, and the node alone can say so: they are taken back from it when
+another node has nothing to do, and when they are cancelled. Of a lost node, tasks that had begun go to others as often as their
+`retries` allow, the others at no cost. A *pure* task may run twice: a copy of one that takes much longer than tasks do goes to
+a node without work, and the first result counts.
 """
 
 from __future__ import annotations
@@ -42,12 +42,18 @@ from .scheduler_state import (
 LOOKAHEAD_SECONDS = 0.03  # of work that a node holds
 MOST_TASKS = 1024  # that a node holds, however small
 MOST_BYTES = 64 << 20  # of arguments that a node holds; one task may have more
-FIRST_TASKS = 2  # that a node holds while nobody knows how long they take
+FIRST_TASKS = 2  # that a node holds while it is not known how long they take
 LATE_SECONDS, LATE_FACTOR = 1.0, 4.0  # a pure task is late beyond both
 
 
 class Scheduler(Machine):
-    """See the module. `deadline` is when to send the next Tick, None for never."""
+    """Machine that the module describes. `deadline` is when to send the next Tick, None for never.
+
+    Args:
+        nodes: ids of the nodes.
+        retries: how often a task is tried again after the loss of its node.
+        pure: whether tasks may run twice.
+    """
 
     def __init__(self, nodes: Iterable[int], retries: int = 0, pure: bool = False) -> None:
         super().__init__()
@@ -71,7 +77,7 @@ class Scheduler(Machine):
         return sum(1 for node in list(self._nodes.values()) if node.at is not None)
 
     def holder(self, task: int) -> int | None:
-        """The node that holds a task which is known to have begun nowhere."""
+        """Find the node that holds a task which is known to have begun nowhere."""
         return next((number for number, node in self._nodes.items() if task in node.held), None)
 
     def held(self, node: int) -> list[int]:
@@ -173,7 +179,7 @@ class Scheduler(Machine):
         return [*actions, Wait(tuple(spared))] if spared else actions
 
     def _sort_out(self, begun: Iterable[int], others: Iterable[int]) -> tuple[list[int], list[int], list[int]]:
-        """Of the tasks of a lost node: those that fail, those that are tried again, and those that lose nothing."""
+        """Sort the tasks of a lost node into those that fail, those that are tried again, and those that lose nothing."""
         failed: list[int] = []
         again: list[int] = []
         for task in begun:
@@ -184,10 +190,10 @@ class Scheduler(Machine):
         return failed, again, [task for task in others if task in self._infos and self._drop_copy(task)]
 
     def _release(self, number: int, tasks: Collection[int], event: object) -> NodeState:
-        """A node does not hold these tasks any more."""
+        """Take these tasks off a node."""
         node = self._nodes.get(number)
         if node is None or len(set(tasks)) != len(tasks) or not all(task in node.held for task in tasks):
-            raise self._impossible(event)  # before anything has changed: what the node holds ends with its loss
+            raise self._impossible(event)  # before anything has changed: the tasks that the node holds end with its loss
         for task in tasks:
             node.load -= node.held.pop(task)
             node.unknown.discard(task)
@@ -200,7 +206,7 @@ class Scheduler(Machine):
         return node
 
     def _drop_copy(self, task: int) -> bool:
-        """Whether that was the only copy of a task."""
+        """Count a copy of a task as ended; return whether it was the only one."""
         copies = self._copies.pop(task, 1)
         if copies > 2:
             self._copies[task] = copies - 1
@@ -242,7 +248,7 @@ class Scheduler(Machine):
         return actions
 
     def _deal_bound(self, dealt: dict[int, list[int]], now: float) -> None:
-        """Tasks with nodes of their own, to each node one in turn, so that those that have the same are used alike."""
+        """Deal tasks with nodes of their own, to each node one in turn, so that those that have the same are used alike."""
         open_nodes = dict(self._nodes)
         while open_nodes:
             for number, node in list(open_nodes.items()):
@@ -265,7 +271,7 @@ class Scheduler(Machine):
         return best
 
     def _has_room(self, node: NodeState, info: TaskInfo, now: float) -> bool:
-        """Whether a node may hold one more task; few when the first has taken longer already than all should."""
+        """Tell if a node may hold one more task; few when the first has taken longer already than all should."""
         count = len(node.held)
         if node.cut or (count and node.size + info.size > MOST_BYTES):
             return False
@@ -277,7 +283,9 @@ class Scheduler(Machine):
         return node.load + seconds + sum(map(self._expected, node.unknown)) <= LOOKAHEAD_SECONDS
 
     def _expected(self, task: int) -> float:
-        """Seconds that a task will take; one of an unknown function keeps a node busy for as long as it should be."""
+        """Estimate the seconds that a task will take; one of an unknown function keeps a node busy for as long as it should
+        be.
+        """
         info = self._infos.get(task)
         seconds = None if info is None else self._estimates.of(info.kind)
         return LOOKAHEAD_SECONDS if seconds is None else seconds
@@ -295,7 +303,7 @@ class Scheduler(Machine):
         node.fresh, node.empty_handed = True, False
 
     def _begin(self) -> list[object]:
-        """What the nodes are at now. A task that a node was asked to give back is in doubt until it answers."""
+        """Begin the first task of each node. A task that a node was asked to give back is in doubt until it answers."""
         actions: list[object] = []
         for node in self._nodes.values():
             if node.at is None and node.held:
@@ -323,7 +331,7 @@ class Scheduler(Machine):
         return self._copy(idle, now) if self._pure else []
 
     def _spare(self, node: NodeState, idle: int) -> list[int]:
-        """Which of the last tasks that `node` holds may run on `idle`, half of all at most, in order."""
+        """Choose the last tasks that `node` holds and that may run on `idle`, half of all at most, in order."""
         last = itertools.islice(reversed(node.held), len(node.held) // 2)
         asked = bool(node.questions)
         found = itertools.takewhile(

@@ -1,4 +1,4 @@
-"""What the scheduler hears and has the dispatcher do, and what it remembers: tasks that wait, and how long tasks take."""
+"""State of the scheduler: its events and actions, tasks that wait, and how long tasks take."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ from typing import NamedTuple
 
 
 class TaskInfo(NamedTuple):
-    """What matters of a task to the scheduler: bytes of its arguments, a number for its function, retries after a loss (None:
-    as many as all have)."""
+    """Properties of a task for the scheduler.
+
+    Args:
+        size: bytes of its arguments.
+        kind: a number for its function.
+        retries: retries after a loss (None: as many as all have).
+    """
 
     size: int
     kind: int = 0
@@ -19,7 +24,7 @@ class TaskInfo(NamedTuple):
 
 @dataclass(frozen=True)
 class Submitted:
-    """New tasks, what matters of each, and for some the nodes that have what they need."""
+    """Event: new `tasks`, their properties, and for some the nodes that have the values they need."""
 
     tasks: tuple[int, ...]
     infos: tuple[TaskInfo, ...]
@@ -28,7 +33,7 @@ class Submitted:
 
 @dataclass(frozen=True)
 class Finished:
-    """A node has done these tasks, which took it so many seconds each; those in `again` are to be tried once more."""
+    """Event: a node has done these tasks, which took it so many seconds each; those in `again` are to be tried once more."""
 
     node: int
     tasks: tuple[int, ...]
@@ -38,14 +43,16 @@ class Finished:
 
 @dataclass(frozen=True)
 class Recalled:
-    """Somebody wants to cancel these tasks, which no node is known to have begun."""
+    """Event: a caller wants to cancel these tasks, which no node is known to have begun."""
 
     tasks: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class GaveBack:
-    """A node answers a TakeBack: it has not begun these tasks, and will not. Those in `cancelled` nobody wants any more."""
+    """Event: a node answers a TakeBack: it has not begun these tasks, and will not. Those in `cancelled` are not wanted any
+    more.
+    """
 
     node: int
     tasks: tuple[int, ...]
@@ -54,7 +61,7 @@ class GaveBack:
 
 @dataclass(frozen=True)
 class Withdrawn:
-    """These tasks, just dealt to `node`, were cancelled and are not sent."""
+    """Event: these tasks, just dealt to `node`, were cancelled and are not sent."""
 
     node: int
     tasks: tuple[int, ...]
@@ -62,17 +69,17 @@ class Withdrawn:
 
 @dataclass(frozen=True)
 class Cut:
-    """Nothing can be said to a node any more; what became of it will be told by Lost."""
+    """Event: no message reaches a node any more; the end of its tasks will be told by Lost."""
 
     node: int
 
 
 @dataclass(frozen=True)
 class Lost:
-    """A node is gone; with `returns` it will be there again.
+    """Event: a node is gone; with `returns` it will be there again.
 
-    `last` is the task that it began last, -1 for none: those that it held behind that one have not begun. None: nobody knows,
-    so that any of them may have.
+    `last` is the task that it began last, -1 for none: those that it held behind that one have not begun. None: unknown, so
+    that any of them may have.
     """
 
     node: int
@@ -83,19 +90,19 @@ class Lost:
 
 @dataclass(frozen=True)
 class Returned:
-    """A node that was lost is there again, and holds nothing."""
+    """Event: a node that was lost is there again, and holds nothing."""
 
     node: int
 
 
 @dataclass(frozen=True)
 class Cleared:
-    """All tasks that no node has begun are cancelled, from now on."""
+    """Event: all tasks that no node has begun are cancelled, from now on."""
 
 
 @dataclass(frozen=True)
 class Send:
-    """Send tasks to a node."""
+    """Action: send tasks to a node."""
 
     node: int
     tasks: tuple[int, ...]
@@ -103,21 +110,21 @@ class Send:
 
 @dataclass(frozen=True)
 class Begin:
-    """A node is at this task: it has begun it, or does so as soon as it hears of it."""
+    """Action: a node is at this task: it has begun it, or does so as soon as it hears of it."""
 
     task: int
 
 
 @dataclass(frozen=True)
 class Wait:
-    """These tasks, which have not begun, lie at no node any more."""
+    """Action: these tasks, which have not begun, lie at no node any more."""
 
     tasks: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class TakeBack:
-    """Ask a node for those of these tasks that it has not begun."""
+    """Action: ask a node for those of these tasks that it has not begun."""
 
     node: int
     tasks: tuple[int, ...]
@@ -125,7 +132,7 @@ class TakeBack:
 
 @dataclass(frozen=True)
 class Fail:
-    """Give tasks up, because of `node` (None: there is none left)."""
+    """Action: give tasks up, because of `node` (None: there is none left)."""
 
     tasks: tuple[int, ...]
     node: int | None
@@ -134,7 +141,7 @@ class Fail:
 
 @dataclass(frozen=True)
 class Cancel:
-    """Tasks that have not begun and never will."""
+    """Action: cancel tasks that have not begun and never will."""
 
     tasks: tuple[int, ...]
 
@@ -149,7 +156,7 @@ class PendingTasks:
         self.free: deque[int] = deque()
         self._near: dict[int, frozenset[int]] = {}  # the nodes of all unfinished tasks that have some
         self._at: dict[int, deque[int]] = {}  # by node; a task that waits for several stands in several
-        self._bound: dict[int, None] = {}  # which of those wait: what else stands in `_at` has been taken
+        self._bound: dict[int, None] = {}  # which of those wait: the others in `_at` have been taken
 
     def __len__(self) -> int:
         return len(self.free) + len(self._bound)
@@ -176,7 +183,7 @@ class PendingTasks:
                 self._at.setdefault(node, deque()).append(task)
 
     def put_back(self, tasks: Iterable[int]) -> None:
-        """Tasks that a node held wait again, before all others, in this order."""
+        """Put tasks that a node held back before all others, in this order."""
         for task in reversed(list(tasks)):
             if task not in self._near:
                 self.free.appendleft(task)
@@ -195,7 +202,7 @@ class PendingTasks:
         del self._bound[self._at[node].popleft()]
 
     def lose(self, node: int) -> None:
-        """A node is gone: tasks that it alone was near to may run anywhere, and come first."""
+        """Remove a node: tasks that it alone was near to may run anywhere, and come first."""
         self._at.pop(node, None)
         freed = []
         for task, near in list(self._near.items()):
@@ -226,8 +233,8 @@ MOST_KINDS = 4096  # remembered; beyond that the one that was new longest ago is
 class DurationEstimates:
     """Seconds per task by `kind`, a number for a function. Nothing is known of a kind that has ended no task.
 
-    An estimate rises at once and falls by halves: one long task is enough to make those behind it wait where they can go to
-    whoever is free, and a function that is quick again is soon known to be.
+    An estimate rises at once and falls by halves: one long task is enough to make those behind it wait where they can go to a
+    free node, and a function that is quick again is soon known to be.
     """
 
     def __init__(self) -> None:
@@ -255,7 +262,7 @@ class Question(NamedTuple):
 
 @dataclass
 class NodeState:
-    """What the scheduler knows of a node."""
+    """State of a node, as the scheduler knows it."""
 
     held: dict[int, float] = field(default_factory=dict)  # in the order of sending, which is that of execution: seconds
     size: int = 0
@@ -274,5 +281,5 @@ class NodeState:
         return any(question.steals for question in self.questions)
 
     def is_asked_for(self, task: int) -> bool:
-        """Whether it was asked to give `task` back, and has not answered."""
+        """Tell if it was asked to give `task` back, and has not answered."""
         return any(task in question.tasks for question in self.questions)

@@ -1,5 +1,5 @@
-"""The tasks that a node holds, and its second thread: it moves the bytes, so that results leave and tasks are given back while
-a task runs, and it sees to the limit of the running task.
+"""Tasks that a node holds, and its second thread: it moves the bytes, so that results leave and tasks are given back while a
+task runs, and it enforces the limit of the running task.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from .process_setup import Initializer, ReceivedValue
 HIGH_WATER = 64 << 20  # bytes of results that wait for the submitter, beyond which no task is begun
 PRECIOUS_SECONDS = 0.005  # of work, whose result is not left in this process while the next task runs,
 PROMPT_BYTES, PROMPT_SECONDS = 64 << 10, 0.05  # if it is no larger, for so long
-GRACE_SECONDS = 1.0  # for a running task to end once nobody waits for it
+GRACE_SECONDS = 1.0  # for a running task to end once no future waits for it
 logger = get_logger(__name__)
 
 
 class Assignment(NamedTuple):
-    """One task as it came."""
+    """Task as it came; see `messages`."""
 
     task: int
     function: int
@@ -48,11 +48,11 @@ class Assignment(NamedTuple):
 
 
 class TaskQueue:
-    """Between the connection with the submitter and the main thread of a node.
+    """Queue between the connection with the submitter and the main thread of a node.
 
-    The main thread calls `next` and `put`; the queue's own thread owns `controller` until `close` has returned.
-    Attributes: `code`, {function: (objects, code)}; `limit` of the running task; `values`, broadcast ones by number; `shelves`,
-    what tasks keep; `output`, which catches what they write, if the submitter listens; `initializer`, to be called before them.
+    The main thread calls `next` and `put`; the queue's own thread owns `controller` until `close` has returned. Attributes:
+    `code`, {function: (objects, code)}; `limit` of the running task; `values`, broadcast ones by number; `shelves`, values that
+    tasks keep; `output`, which catches the output of tasks, if the submitter listens; `initializer`, to be called before them.
     """
 
     def __init__(self, controller: Controller, session: Session) -> None:
@@ -62,7 +62,7 @@ class TaskQueue:
         self.output: TaskOutput | None = None
         self.initializer: Initializer | None = None
         self._controller, self._session = controller, session
-        # in order, each in a cell: whoever takes it out, the main thread to execute it or the queue to give it back, has it
+        # in order, each in a cell: the thread that takes it out has it, the main one to execute it or the queue to give it back
         self._tasks: deque[list[Assignment]] = deque()
         self._cells: dict[int, list[Assignment]] = {}  # by task, until it is taken out
         self._arrived = threading.Event()  # set when the main thread has something to look at
@@ -72,7 +72,7 @@ class TaskQueue:
         self._sent_bytes = 0  # after so many
         self._results: deque[tuple[str, list[Any], int]] = deque()  # (word, entry, bytes)
         self._waiting_bytes = 0  # of results that no session has taken yet; written by the main thread
-        self._said_bytes = 0  # and of what tasks have written; written by one thread at a time
+        self._said_bytes = 0  # and of the output of tasks; written by one thread at a time
         self._taken_bytes = 0  # of results that a session has taken; written by the queue's thread
         self._asleep = False
         self._end = False
@@ -85,7 +85,7 @@ class TaskQueue:
     # ---- the main thread's side
 
     def next(self) -> Assignment | None:
-        """The next task, waiting for one; None when the submitter has no more.
+        """Return the next task, waiting for one; None when the submitter has no more.
 
         Raises: JobAborted when the job is stopped or the submitter is gone.
         """
@@ -109,14 +109,20 @@ class TaskQueue:
             self._idle.clear()
 
     def begin_limit(self, assignment: Assignment) -> None:
-        """The main thread begins a task that may not take for ever; `limit` must be ended with it."""
+        """Begin the limit of a task that the main thread begins; `limit` must be ended with it."""
         self.limit.begin(assignment.task, assignment.limit)
         self._controller.wake()  # so that the queue waits no longer than that
 
     def put(self, task: int, kind: int, seconds: float, payload: Payload) -> None:
         """Send a result; waits while too many are on their way. Its arrays must not change any more.
 
-        What took some time leaves before the next task begins, which may end the process and the results that it has.
+        A result that took some time leaves before the next task begins, which may end the process and the results that it has.
+
+        Args:
+            task: number of the task.
+            kind: RESULT, FAILURE, PICKLED or BROKEN.
+            seconds: its duration.
+            payload: the result, or the exception.
         """
         is_precious = seconds > PRECIOUS_SECONDS and payload.size < PROMPT_BYTES
         self._waiting_bytes += payload.size
@@ -133,7 +139,7 @@ class TaskQueue:
                 self._room.wait()
 
     def say(self, task: int, kind: int, name: str, text: bytes) -> None:
-        """Send what a task has written, in UTF-8; in any thread, one at a time."""
+        """Send output of a task, in UTF-8; in any thread, one at a time. The arguments are those of `messages.Said`."""
         self._said_bytes += len(text)
         self._results.append(("said", [task, kind, name, text], len(text)))
         self._wake()
@@ -148,7 +154,7 @@ class TaskQueue:
             self._controller.wake()
 
     def close(self) -> None:
-        """Send what is left, and end the thread; from then on the main thread owns the controller."""
+        """Send the results left over, and end the thread; from then on the main thread owns the controller."""
         self._closing = True
         self._idle.set()
         self._controller.wake()
@@ -177,7 +183,7 @@ class TaskQueue:
             self._abort(error)
 
     def _abort(self, error: BaseException) -> None:
-        """Nobody waits for results any more: end the running task, by force if it does not end by itself."""
+        """End the running task, by force if it does not end by itself: no submitter waits for results any more."""
         self._error = error if isinstance(error, JobAborted) else JobAborted(str(error))
         self._error.__cause__ = None if error is self._error else error
         self._arrived.set()
@@ -202,7 +208,7 @@ class TaskQueue:
             self._room.set()
 
     def _next_batch(self) -> tuple[str, list[list[Any]], int]:
-        """The entries of one message, and their bytes; those of one word, in order. Lines of a task become one text."""
+        """Collect the entries of one message, and their bytes; those of one word, in order. Lines of a task become one text."""
         batch: list[list[Any]] = []
         inline = size = 0
         first = self._results[0][0]
@@ -278,16 +284,18 @@ class TaskQueue:
         self._controller.push()
 
 
-# How a task that takes too long is ended: interrupted where it is, and if that does not help, with its process.
+# A task that takes too long is interrupted where it is, and if that does not help, its process is ended.
 #
 # The interruption is a KeyboardInterrupt in the main thread, by a real signal, so that a task that sleeps or waits for bytes
-# hears of it. What holds Python's lock hears nothing: a thread of `faulthandler`, which does not need it, ends the process.
+# hears of it. A task that holds Python's lock hears nothing: a thread of `faulthandler`, which needs no lock, ends the process.
 
 INTERRUPT_SECONDS = 2.0  # for a task to end after it was interrupted
 
 
 class TimeLimit:
-    """Of the running task. The main thread begins and ends it, another one calls `look` at `deadline` (monotonic)."""
+    """Time limit of the running task. The main thread begins and ends it, another one calls `look` at `deadline`
+    (monotonic).
+    """
 
     def __init__(self) -> None:
         self.deadline: float | None = None
@@ -297,7 +305,7 @@ class TimeLimit:
         self._main = threading.main_thread().ident
 
     def install(self) -> None:
-        """In the main thread: a late interruption must not hit the next task."""
+        """Install the handler, in the main thread: a late interruption must not hit the next task."""
         catch(signal.SIGINT, self._interrupt)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""What a node runs for `ClusterExecutor`: it takes tasks from the submitter until there are no more."""
+"""Program of a node for `ClusterExecutor`: it takes tasks from the submitter until there are no more."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from .task_queue import Assignment, TaskQueue
 from .values import Registered
 
 _SWITCH_SECONDS = 0.001  # between threads: the queue must not wait 5 ms for a task that computes in Python
-_OURS = 2  # references to an array that nobody but the result holds: the list of arrays, and the argument of getrefcount
+_OURS = 2  # references to an array that only the result holds: the list of arrays, and the argument of getrefcount
 
 
 class TaskServer(AbsSimpleExecutor):
-    """Executes tasks one after the other, in the main thread of its process."""
+    """Server that executes tasks one after the other, in the main thread of its process."""
 
     serves_submitter: ClassVar[bool] = True
 
     _count = 0
 
     def run(self, com: Communication) -> int:
-        """Serve until the submitter says that there are no more tasks; returns how many there were."""
+        """Serve until the submitter says that there are no more tasks; return how many there were."""
         session = await_submitter(com.controller)
         watch_for_silence(session)
         sys.setswitchinterval(_SWITCH_SECONDS)
@@ -50,7 +50,7 @@ class TaskServer(AbsSimpleExecutor):
         process = OwnProcess()
         try:
             while (assignment := queue.next()) is not None:
-                job_monitor.work_begins(assignment.task + 1)  # what its agent finds if this process does not survive it
+                job_monitor.work_begins(assignment.task + 1)  # its agent reads this if the process does not survive the task
                 self._execute(assignment, functions, queue, process)
                 del assignment  # its arguments must not live until the next task comes
         finally:
@@ -90,7 +90,7 @@ class TaskServer(AbsSimpleExecutor):
 
 
 def _named(error: BaseException, assignment: Assignment, queue: TaskQueue) -> BaseException:
-    """What a task has raised, or that it has taken too long, if it was interrupted for that."""
+    """Name the exception of a task, or that it has taken too long, if it was interrupted for that."""
     add_remedy(error)
     if not isinstance(error, KeyboardInterrupt) or not queue.limit.has_hit(assignment.task):
         return error
@@ -100,7 +100,7 @@ def _named(error: BaseException, assignment: Assignment, queue: TaskQueue) -> Ba
 
 
 class _Callee(NamedTuple):
-    """A function, the classes and registered types of its arguments and results, and whether these may be pickled."""
+    """Function, the classes and registered types of its arguments and results, and whether these may be pickled."""
 
     function: Callable[..., Any]
     classes: Sequence[type]
@@ -116,7 +116,7 @@ class _Loaded:
         self._known: dict[int, _Callee] = {}
 
     def initialize(self) -> None:
-        """Before the first task. Raises: whatever the initializer raises, each time."""
+        """Call the initializer before the first task. Raises: its exception, each time."""
         if self._queue.initializer is not None:
             self._queue.initializer.call(self._com.load_code)
 
@@ -158,9 +158,9 @@ def _pack_result(value: Any, callee: _Callee) -> tuple[int, Payload]:
         kind, payload = PICKLED, _pickled(value, callee)
     del value
     arrays = payload.arrays
-    for number in range(len(arrays)):  # the result leaves while later tasks run, which may write into what they share
+    for number in range(len(arrays)):  # the result leaves while later tasks run, which may write into arrays that they share
         own = arrays[number].flags.owndata and sys.getrefcount(arrays[number]) <= _OURS
-        if not own and not isinstance(arrays[number].base, bytes):  # which nobody can change
+        if not own and not isinstance(arrays[number].base, bytes):  # which no task can change
             arrays[number] = np.array(arrays[number], order="C")
     return kind, payload
 

@@ -1,4 +1,4 @@
-"""The unfinished tasks of an executor, their options and futures, and how these end."""
+"""Unfinished tasks of an executor, their options and futures, and how these end."""
 
 from __future__ import annotations
 
@@ -29,14 +29,22 @@ MOST_SECONDS = 30 * 86400.0
 
 @dataclass(frozen=True)
 class TaskOptions:
-    """Of a task. `timeout`: seconds that it may run, 0 for as long as it likes; `retries`: None for those of the executor."""
+    """Options of a task.
+
+    Args:
+        timeout: seconds that it may run, 0 for no limit.
+        retries: None for those of the executor.
+        retry_on: exceptions after which it is tried again.
+    """
 
     timeout: float = 0.0
     retries: int | None = None
     retry_on: tuple[type[BaseException], ...] = ()
 
     def changed(self, timeout: float | None, retries: int | None, retry_on: Errors) -> TaskOptions:
-        """These, but for what is given. Raises: ValueError and TypeError naming what cannot be."""
+        """Return these options with the given ones in place of their own. Raises: ValueError and TypeError naming the option
+        and its value.
+        """
         if timeout is not None and (isinstance(timeout, bool) or not 0 < timeout <= MOST_SECONDS):
             raise ValueError(f"with_options 'timeout' must be seconds from above 0 to {MOST_SECONDS:.0f}, got {timeout!r}.")
         if retries is not None and (isinstance(retries, bool) or not isinstance(retries, int) or retries < 0):
@@ -56,9 +64,18 @@ NO_OPTIONS = TaskOptions()
 
 
 class ExecutorStatus(NamedTuple):
-    """At one moment: the `nodes` that it was made with, those that `live`, why others are `lost`, or are not there just now,
-    and those whose process is `restarting`; how many tasks wait, also in the line of a node, run, and have ended in any way;
-    `closed` by `shutdown`."""
+    """Status of an executor at one moment.
+
+    Args:
+        nodes: ids that it was made with.
+        live: ids of those that live.
+        lost: why others are lost, or are not there just now.
+        waiting: number of tasks that wait, also in the line of a node.
+        running: number of tasks that run.
+        done: number of tasks that have ended in any way.
+        closed: whether `shutdown` was called.
+        restarting: nodes whose process is being started again.
+    """
 
     nodes: tuple[int, ...]
     live: tuple[int, ...]
@@ -78,7 +95,15 @@ class ExecutorStatus(NamedTuple):
 
 
 class Task:
-    """One submitted call."""
+    """Submitted call.
+
+    Args:
+        future: of its result.
+        function: the packed function.
+        payload: its arguments.
+        many: whether the payload is a list of calls.
+        options: limits and retries.
+    """
 
     # a payload of its own would be 7 MB in 100,000
     __slots__ = ("arrays", "begun", "function", "future", "many", "options", "started", "tree")
@@ -94,16 +119,16 @@ class Task:
 
     @property
     def size(self) -> int:
-        """Bytes of its arguments, about."""
+        """Estimate of the bytes of its arguments."""
         return size_of_payload(self.tree, self.arrays)
 
     @property
     def info(self) -> TaskInfo:
-        """What the scheduler knows of it; calls that go in chunks take longer than single ones."""
+        """Properties for the scheduler; calls that go in chunks take longer than single ones."""
         return TaskInfo(self.size, 2 * self.function.number + self.many, self.options.retries)
 
     def loss(self, node: int, name: str, reason: str) -> BaseException:
-        """What it raises when the node called `name` is lost with it."""
+        """Make the error for the loss of `node`, called `name`, with this task, for `reason`."""
         limit = self.options.timeout
         if limit and self.begun is not None and time.monotonic() - self.begun >= limit:
             where = f"on {name}, and its process had to be ended"
@@ -112,7 +137,7 @@ class Task:
 
 
 class Tasks:
-    """Tasks by number, in the order of submission. `on_unused` is told of a function that nobody will ask for any more.
+    """Tasks by number, in the order of submission. `on_unused` is called with a function that is out of use.
 
     `add` may be called from any thread, by one at a time; all else by the dispatcher's. Attribute: `done`, how many have ended.
     """
@@ -126,7 +151,7 @@ class Tasks:
         close_in_children(self)
 
     def close(self) -> None:
-        """In a process that was forked, let no future wait for an end that only the parent hears of."""
+        """End all futures in a process that was forked: only the parent hears of their results."""
         for task in self._tasks.values():
             task.future.orphan(self.process.refusal("executor"))
 
@@ -146,7 +171,9 @@ class Tasks:
         return number
 
     def send(self, number: int, recall: Callable[[int], bool]) -> Task | None:
-        """A task that is about to be sent, and that `recall` may get back; None if it was cancelled, which is its end."""
+        """Return a task that is about to be sent, and that `recall` may get back; None if it was cancelled, which is its
+        end.
+        """
         task = self._tasks[number]
         task.begun = None
         if task.started or task.future.depart(number, recall):
@@ -162,7 +189,7 @@ class Tasks:
             self._start(task)
 
     def bring_home(self, number: int) -> None:
-        """A node has given this task back, or is gone."""
+        """Note that a node has given task `number` back, or is gone."""
         if number in self._tasks:
             self._tasks[number].future.come_home()
 
@@ -187,7 +214,7 @@ class Tasks:
             )
 
     def fail_all(self, reason: BrokenExecutor) -> None:
-        """No future may wait for ever."""
+        """Fail all tasks for `reason`: no future may wait for ever."""
         for number in list(self._tasks):
             self.complete(number, error=like(reason))
 
@@ -198,7 +225,7 @@ class Tasks:
         return task.started
 
     def _cancelled(self, number: int) -> None:
-        """Tell those who wait that a task will not run."""
+        """Tell the waiting callers that a task will not run."""
         self._pop(number).future.set_running_or_notify_cancel()
 
     def _pop(self, number: int) -> Task:
@@ -211,7 +238,7 @@ class Tasks:
 
 
 def opened(done: Done, function: Function, node: int) -> tuple[Any, BaseException | None]:
-    """The result of a task, or what it raised; a ProtocolError without a cause for what is malformed."""
+    """Open the message of a finished task: its result, or its exception; a ProtocolError without a cause if it is malformed."""
     try:
         if done.kind == FAILURE:
             return None, unpack_failure(done.tree, done.arrays, function.classes, node)
@@ -224,7 +251,9 @@ def opened(done: Done, function: Function, node: int) -> tuple[Any, BaseExceptio
 
 
 def _unpacked(done: Done, function: Function) -> Any:
-    """The result of a task. Raises: ProtocolError for one that is malformed, or pickled where nobody has asked for that."""
+    """Open the result of a task. Raises: ProtocolError for one that is malformed, or pickled for a submitter that does not
+    trust nodes.
+    """
     if done.kind != PICKLED:
         return unpack_payload(done.tree, done.arrays, function.classes, function.registered)
     if not function.trusted:
@@ -237,12 +266,11 @@ _PENDING, _CANCELLED, _FINISHED = "PENDING", "CANCELLED", "FINISHED"  # states o
 
 
 class TaskFuture(Future[T]):
-    """A `concurrent.futures.Future`, of about 0.4 KB instead of 1.7, whose task may lie at a node, not begun.
+    """Future (a `concurrent.futures.Future`) of about 0.4 KB instead of 1.7, whose task may lie at a node, not begun.
 
     Such a future is pending. Only the node can say whether its task will still run, so `cancel` asks it, and returns True if
-    and only if the node has given the task back.
-
-    Attribute: `output`, what the task has written so far, if the executor was made with `output="future"`.
+    and only if the node has given the task back. Attribute: `output`, the task's output so far, if the executor was made with
+    `output="future"`.
     """
 
     output: str = ""
@@ -254,7 +282,9 @@ class TaskFuture(Future[T]):
         self._number = 0
 
     def cancel(self) -> bool:
-        """As `Future.cancel`; waits for the answer of the node that holds the task, for a second at most, then it is False."""
+        """Cancel as `Future.cancel` does; waits for the answer of the node that holds the task, for a second at most, then
+        it is False.
+        """
         with self._condition:
             if self._state != _PENDING:
                 return super().cancel()  # which changes nothing any more
@@ -263,12 +293,12 @@ class TaskFuture(Future[T]):
                 self._state = _CANCELLED
                 self._condition.notify_all()
         if recall is not None:
-            return recall(self._number) or self.cancelled()  # by somebody else
+            return recall(self._number) or self.cancelled()  # by another thread
         self._invoke_callbacks()  # type: ignore[attr-defined]
         return True
 
     def depart(self, number: int, recall: Callable[[int], bool]) -> bool:
-        """Its task goes to a node, from which `recall(number)` may get it back. False if it was cancelled before."""
+        """Note that its task goes to a node, from which `recall(number)` may get it back. False if it was cancelled before."""
         with self._condition:
             if self._state == _PENDING:
                 self._recall, self._number = recall, number
@@ -276,19 +306,21 @@ class TaskFuture(Future[T]):
         return False
 
     def orphan(self, error: BaseException) -> None:
-        """End in a process that was forked, whose other threads are gone with what they held; no callback is called."""
+        """End in a process that was forked, whose other threads are gone with their locks; no callback is called. `error` is
+        its exception.
+        """
         self._condition = RareCondition()
         self._waiters.clear()
         self._done_callbacks.clear()  # type: ignore[attr-defined]
         self._exception, self._state = error, _FINISHED
 
     def come_home(self) -> None:
-        """Its task lies at no node."""
+        """Note that its task lies at no node."""
         self._recall = None
 
 
 class RareCondition:
-    """What of `threading.Condition` is used of a future's; the real one, with its waiters, is made when somebody waits."""
+    """Condition of a future: the methods of `threading.Condition` that it needs; the real one is made when a thread waits."""
 
     __slots__ = ("_lock", "_real")
 
@@ -309,7 +341,7 @@ class RareCondition:
         self._lock.release()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for a notification, for `timeout` seconds; like all that follows, with the lock held."""
+        """Wait for a notification, for `timeout` seconds; as with all methods below, the caller holds the lock."""
         if self._real is None:
             self._real = threading.Condition(self._lock)
         return self._real.wait(timeout)
@@ -326,9 +358,11 @@ output_logger = get_logger("executor.tasks")
 
 
 class Console:
-    """Shows what tasks have written, behind node and task: on stdout, on stderr and by the logger `executor.tasks`.
+    """Console that shows the output of tasks, behind node and task: on stdout, on stderr and by the logger `executor.tasks`.
 
-    With `keep` it leaves it with the future instead, as the attribute `output`.
+    Args:
+        keep: leave it with the future instead, as the attribute `output`.
+        limit: bytes of one task.
     """
 
     def __init__(self, keep: bool, limit: int = OUTPUT_BYTES) -> None:
@@ -355,5 +389,5 @@ class Console:
 
 
 def _last(line: str) -> str:
-    """What a line that was written over several times shows at last."""
+    """Return the text that a line shows at last, if it was written over several times."""
     return line.rstrip("\r").rpartition("\r")[2]

@@ -1,4 +1,4 @@
-"""Nodes and the connections between them: addresses, keys, authenticated sessions, messages. Knows no job."""
+"""Nodes and the connections between them: addresses, keys, authenticated sessions, messages. This package knows no job."""
 
 from typing import TYPE_CHECKING
 

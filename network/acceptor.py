@@ -1,9 +1,10 @@
-"""The acceptor: connections that have proven nothing yet. Bounded in number, size and time, so that no stranger can block it.
+"""Acceptor of connections that have proven nothing yet. They are bounded in number, size and time, so that no stranger blocks
+it.
 
 A peer has five seconds in all to say hello and prove a key. At most 64 connections are pending, of which at most 8 of one
-address without a hello; a new one evicts the oldest, those without a hello first, so idlers cannot keep an honest peer
-waiting, and many honest ones may come from one host at once. A *policy* decides by the hello what becomes of a connection:
-accept it here with some keys, forward it whole to a job process, or refuse it with a hint.
+address without a hello; a new one evicts the oldest, those without a hello first, so idlers cannot keep an honest peer waiting,
+and many honest ones may come from one host at once. A *policy* decides by the hello about a connection: accept it here with
+some keys, forward it whole to a job process, or refuse it with a hint.
 """
 
 from __future__ import annotations
@@ -25,8 +26,15 @@ MAX_PENDING_PER_ADDRESS = 8
 
 
 class Accept(NamedTuple):
-    """How to serve a peer: which keys admit which role, our role, the job it must ask for, what we tell about us in READY, and
-    which node has these keys, where it is one: that one is the peer of the session, whoever it claims to be."""
+    """Decision to serve a peer here.
+
+    Args:
+        admits: role that may connect: the keys that admit it.
+        role: our own role.
+        job: the job that the peer must ask for, "" for none.
+        caps: plain values that we tell about us in READY.
+        node: id of the node that has these keys, where it is one. The peer of the session is this node, whichever id it claims.
+    """
 
     admits: Mapping[str, Keyring]
     role: str
@@ -36,7 +44,7 @@ class Accept(NamedTuple):
 
 
 class Forward(NamedTuple):
-    """Give the connection to the job process `job`."""
+    """Decision to hand the connection to the job process `job`."""
 
     job: str
 
@@ -45,14 +53,23 @@ Policy = Callable[[Hello], Accept | Forward | Hint]
 
 
 class Authenticated(NamedTuple):
-    """A peer proved its key."""
+    """Outcome: a peer proved its key. `session` is open, `hello` is its first message."""
 
     session: Session
     hello: Hello
 
 
 class Forwarded(NamedTuple):
-    """A peer asked for a job: its connection, the bytes read from it, the seconds left to it, and what these bytes say."""
+    """Outcome: a peer asked for a job process.
+
+    Args:
+        job: name of the job.
+        sock: the connection.
+        data: bytes that were read from it.
+        seconds: time left to its handshake.
+        peer: address of the peer, for people.
+        hello: the message that `data` holds.
+    """
 
     job: str
     sock: socket.socket
@@ -63,7 +80,7 @@ class Forwarded(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """A connection was closed before its proof, and why."""
+    """Outcome: the connection with `peer` was closed before its proof, for `reason`."""
 
     peer: str
     reason: str
@@ -73,7 +90,12 @@ Outcome = Authenticated | Forwarded | Dropped
 
 
 class Acceptor:
-    """Pending connections and what becomes of them. Poll `links`, then call `step`; not thread-safe."""
+    """Pending connections and their outcomes. Poll `links`, then call `step`; not thread-safe.
+
+    Args:
+        policy: decides by its hello about each connection.
+        clock: measures the five seconds of a handshake; default: the system's.
+    """
 
     def __init__(self, policy: Policy, clock: Clock | None = None) -> None:
         self._policy = policy
@@ -87,7 +109,7 @@ class Acceptor:
 
     @property
     def deadline(self) -> float | None:
-        """When the time of the first connection is up (monotonic), or None."""
+        """End of the first connection's time (monotonic seconds), or None."""
         return min((c.deadline for c in self._pending), default=None)
 
     def add(
@@ -99,8 +121,15 @@ class Acceptor:
         peer: str = "",
         accept: Accept | None = None,
     ) -> None:
-        """Take in a fresh connection, or one whose `hello` was read elsewhere and that has `seconds` left; `accept` instead of
-        those of the policy."""
+        """Take in a connection that has proven nothing.
+
+        Args:
+            sock: the connection, owned from now on.
+            hello: bytes of its hello that were read elsewhere.
+            seconds: time left to its handshake.
+            peer: its address, for people; default: as the socket tells it.
+            accept: decision in place of the policy's.
+        """
         try:
             connection = _PendingConnection(SocketLink(sock, peer), self._clock.monotonic() + seconds, hello, accept)
         except (OSError, NetworkError) as error:
@@ -124,7 +153,10 @@ class Acceptor:
         self._outcomes.append(Dropped(connection.link.peer, "too many connections wait for their handshake"))
 
     def step(self) -> list[Outcome]:
-        """Serve every connection as far as its bytes go; returns what became of those that are through."""
+        """Serve every connection as far as its bytes go.
+
+        Returns: outcomes of the connections that are through.
+        """
         self._advance()
         outcomes, self._outcomes = self._outcomes, []
         return outcomes
@@ -146,7 +178,7 @@ class Acceptor:
                     connection.link.close()
 
     def close(self) -> None:
-        """Close all connections, also those whose outcome nobody has asked for; idempotent."""
+        """Close all connections, those of outcomes that `step` has not returned, too; idempotent."""
         for connection in self._pending:
             connection.link.close()
         for outcome in self._outcomes:
@@ -177,7 +209,7 @@ class _PendingConnection:
         return self._reader.need > 0
 
     def step(self, policy: Policy, now: float, clock: Clock) -> Outcome | None:
-        """Read what is there and answer; None while more is needed. Never reads beyond the handshake."""
+        """Read the bytes that are there and answer; None while more is needed. Never reads beyond the handshake."""
         try:
             return self._go_on(policy, now, clock)
         except Refused as refusal:  # by the parser of the hello, or by the handshake
@@ -208,7 +240,7 @@ class _PendingConnection:
         return self._admit(self._handshake, self._reader.hello, clock)
 
     def _receive(self, size: int) -> bytes | None:
-        """At most `size` bytes, None when none is there yet."""
+        """Read at most `size` bytes, None when none is there yet."""
         view = memoryview(bytearray(size))
         count = self.link.receive(view)
         if count == 0:
@@ -217,6 +249,7 @@ class _PendingConnection:
         return None if count is None else bytes(view[:count])
 
     def _turn_away(self, hint: Hint) -> Dropped:
+        # one byte, unsealed: before its proof a stranger learns nothing else about this node
         self._put(bytes([hint]))
         who = f" as node {self._accept.node}" if self._accept is not None and self._accept.node is not None else ""
         return Dropped(self.link.peer, f"refused{who}: {hint.name}")

@@ -1,6 +1,6 @@
-"""How much memory the objects of a msgpack tree take, known before the first of them is made.
+"""Memory that the objects of a msgpack tree take, known before the first of them is made.
 
-A limit in bytes bounds no memory: a list costs one byte on the wire and some 80 in memory. So what a peer or a file brings
+A limit in bytes bounds no memory: a list costs one byte on the wire and some 80 in memory. So a message or file from outside
 may become at most 64 MiB of objects, and once more the bytes that it came in; arrays are counted apart, by their own bytes.
 That is room for half a million pairs or two million numbers; more of them have to come as arrays.
 """
@@ -17,9 +17,9 @@ OBJECT_BYTES = 64 << 20
 LARGEST_GROWTH = 80  # bytes of objects per byte of a tree, at most: empty lists
 _SMALL_TREE = 1 << 12  # lengths that such a tree claims without having them reserve little
 
-_LIST = 88  # an empty list, the block of its items, and its place in what holds it
+_LIST = 88  # an empty list, the block of its items, and its place in its container
 _TAG = 72
-_DICT = 96  # what a dict, or an object, takes beyond the tag and the list that it comes as
+_DICT = 96  # taken by a dict or an object beyond the tag and the list that it comes as
 _FEW = 10  # keys and values of the smallest dict
 _ENTRY = 48  # of a larger one, for each of key and value, beside the place of one in a list
 _NUMBER = 40
@@ -37,10 +37,11 @@ _LENGTHS = {0xC4: 1, 0xC5: 2, 0xC6: 4, 0xD9: 1, 0xDA: 2, 0xDB: 4, 0xDC: 2, 0xDD:
 
 
 def check_tree(tree: bytes | bytearray | memoryview, budget: int = OBJECT_BYTES) -> None:
-    """See that the objects of `tree` take at most `budget` bytes and those of the tree, and that its lengths are no lies.
+    """Check that the objects of `tree` take at most `budget` bytes and those of the tree, and that its lengths are true.
 
     Costs 3 ns per byte, and nothing for a short tree; only where the bytes alone do not tell that there is room, each item is
     looked at, in about the time that it takes to make it.
+
     Raises: ProtocolError naming the limit.
     """
     size = len(tree)
@@ -54,7 +55,7 @@ def check_tree(tree: bytes | bytearray | memoryview, budget: int = OBJECT_BYTES)
 
 
 def check_sent(tree: bytes) -> None:
-    """See that a receiver will take `tree`.
+    """Check that a receiver will take `tree`.
 
     Raises: ValueError naming the limit.
     """
@@ -66,8 +67,14 @@ def check_sent(tree: bytes) -> None:
 
 
 class Room:
-    """For what is made of a tree's objects, sets and tables say: it may take, together with these objects, `OBJECT_BYTES` and
-    the bytes that all came in; twice those of arrays, so that with the arrays it is three times the wire, as everywhere.
+    """Limit of the memory for values made of a tree's objects, such as sets and tables.
+
+    They may take, together with these objects, `OBJECT_BYTES` and the bytes that all came in, and twice those of arrays, so
+    that with the arrays it is three times the wire, as everywhere.
+
+    Args:
+        tree: the msgpack tree.
+        array_bytes: bytes of the arrays beside it.
     """
 
     __slots__ = ("_counted", "_plain", "_tree", "limit")
@@ -78,7 +85,7 @@ class Room:
         self._plain, self._counted = LARGEST_GROWTH * len(tree), False
 
     def check(self, made: int) -> None:
-        """See that `made` bytes have room. The objects of the tree are counted only where the bytes alone do not tell.
+        """Check that `made` bytes have room. The objects of the tree are counted only where the bytes alone do not tell.
 
         Raises: ProtocolError naming the limit.
         """
@@ -96,14 +103,15 @@ def _too_much(size: int, limit: int) -> ProtocolError:
 
 
 def is_within(text: str) -> bool:
-    """Whether a text in JSON would become at most `OBJECT_BYTES` of objects and twice its own bytes, counted by brackets and
-    commas, those within strings, too.
+    """Tell if a text in JSON would become at most `OBJECT_BYTES` of objects and twice its own bytes.
+
+    Counted by brackets and commas, those within strings, too.
     """
     return 88 * text.count("[") + 320 * text.count("{") + 64 * text.count(",") <= OBJECT_BYTES + 2 * len(text)
 
 
 def _check_lengths(tree: bytes | bytearray | memoryview) -> None:
-    """msgpack reserves a list when it has read its length; this finds out without reserving whether the items are there."""
+    """Find out without reserving whether the announced items are there: msgpack reserves a list when it has read its length."""
     unpacker = msgpack.Unpacker(max_buffer_size=len(tree))
     try:
         unpacker.feed(tree)
@@ -113,7 +121,7 @@ def _check_lengths(tree: bytes | bytearray | memoryview) -> None:
 
 
 def object_bytes(tree: bytes | bytearray | memoryview, enough: int) -> int:
-    """About how many bytes the objects of `tree` take, temporary ones included; counting ends beyond `enough`."""
+    """Estimate the bytes that the objects of `tree` take, temporary ones included; counting ends beyond `enough`."""
     data = bytes(tree)
     at, total, size = 0, 0, len(data)
     entries = False  # whether the next list is that of a dict, or of an object
@@ -141,7 +149,7 @@ def object_bytes(tree: bytes | bytearray | memoryview, enough: int) -> int:
         elif first & 0xF0 == 0x80:
             tag = data[at + 1 : at + 3]
             entries = tag in (b"\xa1d", b"\xa1o")
-            total += 0 if tag == b"\xa1t" else _TAG + (_DICT if entries else 0)  # a tuple takes what is counted for its list
+            total += 0 if tag == b"\xa1t" else _TAG + (_DICT if entries else 0)  # a tuple takes as much as its list
             at += 3 if tag[:1] == b"\xa1" else 1
         else:
             prefix = _LENGTHS.get(first, 0)
@@ -158,7 +166,7 @@ def object_bytes(tree: bytes | bytearray | memoryview, enough: int) -> int:
 
 
 def _end(run: re.Pattern[bytes], data: bytes, at: int) -> int:
-    """Where the items of a kind end that begin at `at`; beyond the data for one that is cut."""
+    """Find the end of the items of a kind that begin at `at`; beyond the data for one that is cut."""
     found = run.match(data, at)
     return at + 9 if found is None else found.end()
 

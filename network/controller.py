@@ -1,8 +1,8 @@
-"""The communication object of a node: send to any peer, receive from all, wait with a limit.
+"""Communication object of a node: send to any peer, receive from all, wait with a limit.
 
-The calling thread moves the bytes: sending pushes what the kernel takes, waiting pumps every session in both directions. No
-thread runs in the background. Messages with a *head* (the blocks of an exchange) go to `on_block` the moment they arrive; all
-others wait in their session's bounded inbox until `get_one`.
+The calling thread moves the bytes: sending pushes as much as the kernel takes, waiting pumps every session in both directions.
+No thread runs in the background. Messages with a *head* (the blocks of an exchange) go to `on_block` the moment they arrive;
+all others wait in their session's bounded inbox until `get_one`.
 """
 
 from __future__ import annotations
@@ -39,11 +39,17 @@ BlockHandler = Callable[[int, Message], None]
 class Controller(contextlib.AbstractContextManager["Controller"]):
     """Sessions with the other nodes of a job, by node id.
 
-    `node_id` is ours; `addresses` tells where the others are, if we called them. `on_block(sender, message)` receives the
-    messages with a head, but for those whose head has a length that one of `handlers` takes. `on_wait()` and
-    `on_resume(moves)`, if set, are called before and after each wait, which then is cut into slices of 0.25 s; `moves` tells
-    whether bytes can be moved. A peer whose connection ends without a BYE shows in `lost`; `get_one` reports it once. `admit`
-    and `interrupt` may be called from another thread; everything else belongs to one thread.
+    Args:
+        node_id: id of this node.
+        sessions: peer's id: the open session with it, owned from now on.
+        clock: measures time-outs; default: the system's.
+        wait: waiter of the sessions' links; default: `poll_again()`, for sockets.
+
+    `addresses` tells where the peers are, if this node called them. `on_block(sender, message)` receives the messages with a
+    head, except those whose head has a length that one of `handlers` takes. `on_wait()` and `on_resume(moves)`, if set, are
+    called before and after each wait, which then is cut into slices of 0.25 s; `moves` tells whether bytes can be moved. A peer
+    whose connection ends without a BYE shows in `lost`; `get_one` reports it once. `admit` and `interrupt` may be called from
+    another thread; everything else belongs to one thread.
     """
 
     def __init__(
@@ -70,7 +76,7 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
         self.classes: Sequence[type] = ()
         self._place: Callable[[int, tuple[int, ...]], Array | None] | None = None
         self._outbox: Outbox | None = None
-        self.look_seconds = 0.0  # for which those look who wait for what no message tells
+        self.look_seconds = 0.0  # for which a waiter looks for data that no message announces
         self._closed_bytes = [0, 0]
         self._thread_inbox = ThreadInbox()
         for peer, session in sessions.items():
@@ -100,7 +106,9 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
         return sorted(peer for peer, session in self.sessions.items() if session.alive)
 
     def counts(self) -> list[tuple[int, int, int]]:
-        """Each peer, and how many messages were sent to it and have come from it over the connection that there is now."""
+        """Return (peer, messages sent to it, messages received from it) for each peer, over the connection that there is
+        now.
+        """
         return [(peer, s.messages_sent, s.messages_read) for peer, s in self.sessions.items()]
 
     @property
@@ -114,7 +122,7 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
         return self._closed_bytes[1] + sum(s.bytes_read for s in self.sessions.values())
 
     def use_classes(self, classes: Sequence[type]) -> None:
-        """Share the job's class table with every session, present and future."""
+        """Share `classes`, the class table of the job, with every session, present and future."""
         self.classes = classes
         for session in self.sessions.values():
             session.use_classes(classes)
@@ -130,17 +138,22 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
         self._wait = wait
 
     def use_place(self, place: Callable[[int, tuple[int, ...]], Array | None] | None) -> None:
-        """Have `place(sender, head)` say where arrays are read to, in every session, present and future; see `frames.Place`."""
+        """Let `place(sender, head)` return the array to read into, in every session, present and future; see `frames.Place`."""
         self._place = place
         for peer, session in self.sessions.items():
             session.use_place(None if place is None else partial(place, peer))
 
     def send_one(self, target: int | Iterable[int], value: object, timeout: float | None = None) -> None:
-        """Send `value` to one node or several; returns when the system has taken every byte, so arrays may change again.
+        """Send a value and return when the system has taken every byte, so arrays may change again.
 
         While it waits for a slow peer it goes on receiving, so two nodes that send to each other do not block each other.
 
-        Raises: TypeError for a value that cannot travel, PeerLost, TimedOut, and what `interrupt` was given.
+        Args:
+            target: id of one node, or ids of several.
+            value: any value that `network.values` can encode.
+            timeout: seconds for all targets together; None waits for ever.
+
+        Raises: TypeError for a value that cannot travel, PeerLost, TimedOut, and the error given to `interrupt`.
         """
         targets = [target] if isinstance(target, int) else list(target)
         start = self._clock.monotonic()
@@ -152,6 +165,13 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
 
     def post(self, peer: int, value: object, head: Sequence[int] = ()) -> Sent:
         """Put a message in line for `peer` without sending it yet; its arrays must stay unchanged until `flushed`.
+
+        Args:
+            peer: id of the node.
+            value: any value that `network.values` can encode.
+            head: at most 8 integers; with them `on_block` of the peer receives the message.
+
+        Returns: the bytes that the message costs.
 
         Raises: TypeError for a value that cannot travel, ClosedByUs, PeerLost for a peer that is gone.
         """
@@ -169,7 +189,7 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
         return session
 
     def push(self) -> None:
-        """Hand what is in line to the system, as far as it takes it at once."""
+        """Hand queued bytes to the system, as far as it takes them at once."""
         for session in self.sessions.values():
             if session.pending_bytes:
                 session.send()
@@ -177,7 +197,7 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
                     self._note(session)
 
     def read(self) -> None:
-        """Take what has arrived from the system, so that the peers can go on sending; the next `pump` hands it over."""
+        """Read the bytes that have arrived, so that the peers can go on sending; the next `pump` hands the messages over."""
         for session in self.sessions.values():
             if session.lost is None:
                 with contextlib.suppress(ProtocolError):  # the session is lost then, and tells why
@@ -185,11 +205,15 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
                 self._note(session)
 
     def flushed(self) -> bool:
-        """Whether the system has taken every queued byte."""
+        """Tell if the system has taken every queued byte."""
         return not any(map(_PENDING, self.sessions.values()))
 
     def flush(self, targets: Iterable[int] | None = None, timeout: float | None = None) -> None:
-        """Wait until the system has taken what is in line for `targets` (default: all).
+        """Wait until the system has taken the bytes queued for `targets`.
+
+        Args:
+            targets: ids of nodes; default: all.
+            timeout: seconds; None waits for ever.
 
         Raises: PeerLost for a target that is gone, TimedOut naming the slow peers.
         """
@@ -205,10 +229,16 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
             raise self.loss_of(gone[0])
 
     def get_one(self, blocking: bool = True, timeout: float | None = None) -> tuple[int, Any] | None:
-        """The next message as (sender, value), fair between senders; None at once when there is none and not `blocking`.
+        """Take the next message, fair between senders.
 
-        Raises: PeerLost once for every peer that is lost (after its messages were taken), or when nobody is left to
-        wait for; TimedOut after `timeout` seconds.
+        Args:
+            blocking: wait for one; else return None at once when there is none.
+            timeout: seconds to wait; None waits for ever.
+
+        Returns: (sender, value), or None.
+
+        Raises: PeerLost once for every peer that is lost (after its messages were taken), or when every peer has left; TimedOut
+        after `timeout` seconds.
         """
         self.check()
         found = self._take()
@@ -238,7 +268,7 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
                 try:
                     if not message.head or self.on_block is None:
                         return peer, message.value
-                    # it came before there was a handler, or by `read`, and nobody has pumped since
+                    # it came before there was a handler, or by `read`, and `pump` was not called since
                     self.handlers.get(len(message.head), self.on_block)(peer, message)
                 except ProtocolError as error:
                     self._give_up(session, error)
@@ -252,7 +282,12 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
     def wait_until(self, ready: Callable[[], bool], timeout: float | None, what: Callable[[], str]) -> None:
         """Pump until `ready()`.
 
-        Raises: TimedOut with `what()` after `timeout` seconds, and what `interrupt` was given.
+        Args:
+            ready: tells if the wait is over.
+            timeout: seconds; None waits for ever.
+            what: names the awaited event, for the error.
+
+        Raises: TimedOut with `what()` after `timeout` seconds, and the error given to `interrupt`.
         """
         self.check()
         start = self._clock.monotonic()
@@ -265,7 +300,7 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
     def pump(self, timeout: float | None) -> None:
         """Wait up to `timeout` seconds until bytes can be moved or a peer has gone, and move them.
 
-        None is for ever; in the midst of a frame it is `LOOK_SECONDS` at most. Raises: what `interrupt` was given.
+        None is for ever; in the midst of a frame it is `LOOK_SECONDS` at most. Raises: the error given to `interrupt`.
         """
         # to wait first and then move costs half the system calls of trying first
         inbox, sessions = self._thread_inbox, self.sessions.values()
@@ -333,7 +368,7 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
             self._unreported.append(session.lost)
 
     def _take_requests(self) -> None:
-        """Do what other threads asked for."""
+        """Carry out the requests of other threads."""
         admitted, lost = self._thread_inbox.take()
         for peer, session in admitted:
             self._add(peer, session)
@@ -345,7 +380,7 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
                 self._unreported.append(self.lost[peer])
 
     def admit(self, peer: int, session: Session) -> None:
-        """Take over the session of a new peer (thread-safe)."""
+        """Take over `session` with the new peer of id `peer` (thread-safe)."""
         self._thread_inbox.admit(peer, session)
 
     def take_over(self, other: Controller) -> None:
@@ -356,7 +391,13 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
         other.close(graceful=False)
 
     def lose(self, peer: int, reason: str, kind: type[PeerLost] = PeerLost) -> None:
-        """Treat `peer` as lost, though its connection may stand: a failure detector says so (thread-safe)."""
+        """Treat a peer as lost, though its connection may stand: a failure detector says so (thread-safe).
+
+        Args:
+            peer: id of the node.
+            reason: end of the sentence "Node(..) is lost: ..".
+            kind: class of the error that `get_one` raises.
+        """
         self._thread_inbox.lose(peer, reason, kind)
 
     def interrupt(self, error: BaseException) -> None:
@@ -368,12 +409,12 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
         self._thread_inbox.wake()
 
     def check(self) -> None:
-        """Raise what `interrupt` was given, if it was."""
+        """Raise the error given to `interrupt`, if there is one."""
         if self._thread_inbox.interruption is not None:
             raise self._thread_inbox.interruption
 
     def loss_of(self, peer: int) -> NetworkError:
-        """Why `peer` cannot be talked to any more."""
+        """Return the reason for which `peer` cannot be talked to any more."""
         if peer in self.lost:
             return self.lost[peer]
         session = self.sessions.get(peer)
@@ -385,9 +426,9 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
         return ", ".join(s.peer for s in self.sessions.values() if s.alive) or "anybody"
 
     def close(self, *, graceful: bool = True) -> None:
-        """Say BYE to everybody, let the last bytes go out within two seconds, and close; idempotent.
+        """Say BYE to every peer, let the last bytes go out within two seconds, and close; idempotent.
 
-        Without `graceful` the peers see a loss at once, which is what a failing node owes them.
+        Without `graceful` the peers see a loss at once, which a failing node owes them.
         """
         self._thread_inbox.end()
         if self._thread_inbox.waiting:

@@ -1,4 +1,4 @@
-"""Opening sessions: connect, prove the key, wait for the first sealed frame; several at once, none beyond its limit."""
+"""Dialing of sessions: connect, prove the key, wait for the first sealed frame; several at once, none beyond its limit."""
 
 from __future__ import annotations
 
@@ -26,9 +26,14 @@ NEXT_ADDRESS_SECONDS = 0.25
 
 
 class CannotConnect(PeerLost):
-    """No address of a host has taken a connection.
+    """Error: no address of a host has taken a connection.
 
-    Attributes: `refused`, the families of those where nothing listens; else as PeerLost.
+    Attributes: `refused`, the families of those addresses where nothing listens; else as PeerLost.
+
+    Args:
+        target: the target that was called.
+        reason: why no address has taken it.
+        refused: see above.
     """
 
     def __init__(self, target: Target, reason: str, refused: Collection[int]) -> None:
@@ -37,9 +42,17 @@ class CannotConnect(PeerLost):
 
 
 class Target(NamedTuple):
-    """Whom to call, as what, and with which key.
+    """Address to call, with the key to prove.
 
-    `unix_path` is tried first where it is trustworthy.
+    Args:
+        address: host and port.
+        key: proven in the handshake.
+        role: our own role.
+        expect: role that the server must have.
+        job: job process to reach, "" for the agent itself.
+        node_id: id of the node there, for errors.
+        caps: plain values that we tell about us.
+        unix_path: socket of the same server, tried first where it is trustworthy.
     """
 
     address: Address
@@ -53,7 +66,7 @@ class Target(NamedTuple):
 
 
 def dial(target: Target, limit: float = CONNECT_SECONDS) -> Session:
-    """Open one session within `limit` seconds.
+    """Open one session with `target` within `limit` seconds.
 
     Raises: NetworkError (TimedOut, PeerLost, Rejected, ...) that names the address.
     """
@@ -69,7 +82,16 @@ def dial_all(
     clock: Clock | None = None,
     kind: Callable[[Mapping[int, Target], float, Clock], Dialing] | None = None,
 ) -> tuple[dict[int, Session], dict[int, NetworkError]]:
-    """Open a session to every target at the same time; what fails is returned beside what works. `kind` may call again."""
+    """Open a session to every target at the same time.
+
+    Args:
+        targets: key of the caller's choice: target.
+        limit: seconds for all of them.
+        clock: measures the limit.
+        kind: makes the `Dialing`; another one than that may call again.
+
+    Returns: sessions that are open, and errors of those that failed, by the targets' keys.
+    """
     clock = clock or SystemClock()
     dialing = (kind or Dialing)(targets, limit, clock)
     try:
@@ -86,7 +108,7 @@ def dial_all(
 
 
 def advised(error: NetworkError, address: Address) -> NetworkError:
-    """The same error; for an address where nothing listens, with advice."""
+    """Return the error itself, or, for an address where nothing listens, one with advice that names `address`."""
     if not isinstance(error, CannotConnect):
         return error
     if not error.refused:
@@ -102,8 +124,13 @@ def advised(error: NetworkError, address: Address) -> NetworkError:
 class Dialing:
     """Connections to several targets while they are opened, for an event loop that has other connections, too.
 
-    Poll what is `reading` and `writing`, then `step`, at `next_step` at the latest, until it `is_over`. `sessions` are open,
-    and belong to the caller; `errors` tell why others are not. After `deadline` nobody is called any more.
+    Poll the links in `reading` and `writing`, then `step`, at `next_step` at the latest, until it `is_over`. `sessions` are
+    open, and belong to the caller; `errors` tell why others are not. No target is called after `deadline`.
+
+    Args:
+        targets: key of the caller's choice: target.
+        limit: seconds from now to `deadline`.
+        clock: measures them.
     """
 
     def __init__(self, targets: Mapping[int, Target], limit: float, clock: Clock) -> None:
@@ -120,7 +147,7 @@ class Dialing:
             raise
 
     def call(self, key: int, target: Target) -> None:
-        """Call one target more, or again."""
+        """Call one more target, or the same again, under `key`."""
         try:
             self._attempts[key] = _Attempt(target, max(0.05, self.deadline - self._clock.monotonic()), self._clock)
         except NetworkError as error:
@@ -131,7 +158,7 @@ class Dialing:
 
     @property
     def next_step(self) -> float:
-        """When to call `step` though no socket is ready (monotonic seconds)."""
+        """Time at which to call `step` though no socket is ready (monotonic seconds)."""
         return min([self.deadline, *(attempt.next_step for attempt in self._attempts.values())])
 
     @property
@@ -168,7 +195,7 @@ class Dialing:
 
 
 class _Attempt:
-    """One connection while it is opened: sockets on their way to the addresses of a host, then the link of the first to arrive.
+    """Connection while it is opened: sockets on their way to the addresses of a host, then the link of the first to arrive.
 
     `connecting` are those sockets; `next_step` is when the next address is tried beside them.
     """
@@ -214,6 +241,8 @@ class _Attempt:
             code = sock.connect_ex(route)  # type: ignore[arg-type]
             if code in (0, errno.EINPROGRESS):
                 self.connecting.append(sock)
+                # both families of a name are called: where one of them leads nowhere, its time-out would pass before the other
+                # is tried
                 if self._routes:
                     self.next_step = self._clock.monotonic() + NEXT_ADDRESS_SECONDS
                 return
@@ -287,7 +316,7 @@ class _Attempt:
         self._sent += len(data)
 
     def _on_handshake(self, handshake: ClientHandshake) -> None:
-        while not handshake.done:  # never more than the handshake needs: what follows belongs to the session
+        while not handshake.done:  # never more than the handshake needs: later bytes belong to the session
             view = memoryview(bytearray(handshake.need))
             count = self._link().receive(view)
             if count is None:
@@ -318,7 +347,7 @@ class _Attempt:
         return PeerLost(self.target.node_id, str(self.target.address), reason)
 
     def _named(self, error: NetworkError) -> NetworkError:
-        """The same error, telling with whom: a handshake knows no address."""
+        """Name the peer in an error of its handshake, which knows no address."""
         if isinstance(error, PeerLost):
             return error
         text = f"{self.name}: {error}"

@@ -1,6 +1,6 @@
-"""The vocabulary of failure: every way in which talking to another node can end.
+"""Vocabulary of failure: every way in which a conversation with another node can end.
 
-Each error says who, what and after how long, so that a person can act on it without reading code.
+Each error names the node, the reason and, for a time-out, the seconds, so that a person can act on it without reading code.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ __all__ = [
 
 
 class NetworkError(Exception):
-    """Anything that stopped a conversation between nodes."""
+    """Base of all errors that stop a conversation between nodes."""
 
 
 class ClosedByUs(NetworkError):
-    """This side closed the connection or left the job, so nothing more can be sent or received."""
+    """Error: this side closed the connection or left the job, so nothing more can be sent or received."""
 
 
 class PeerLost(NetworkError):
-    """The other side is gone: its connection ended without a BYE.
+    """Error: the other side is gone, its connection ended without a BYE.
 
     Attributes: `node_id` (None before it is known), `address` (text), `reason`.
     """
@@ -46,7 +46,14 @@ class PeerLost(NetworkError):
 
 
 class NotReached(PeerLost):
-    """No agent was there when it was called. Attributes: as PeerLost."""
+    """Error: there was no agent at the address. Attributes: as PeerLost; `advice` is the last sentence of its text.
+
+    Args:
+        node_id: id of the node, None if it has none yet.
+        address: the address that was called.
+        reason: why no agent was reached there.
+        advice: see above.
+    """
 
     def __init__(self, node_id: int | None, address: str, reason: str, advice: str) -> None:
         super().__init__(node_id, address, reason)
@@ -55,11 +62,13 @@ class NotReached(PeerLost):
 
 
 class Impostor(PeerLost):
-    """A node of the job has called under the id of another one, so nobody talks with it any more. Attributes: as PeerLost."""
+    """Error: a node of the job has called under the id of another one, so no node talks with it any more. Attributes: as
+    PeerLost.
+    """
 
 
 class TimedOut(NetworkError, TimeoutError):
-    """A wait reached its limit. Attributes: `what` was awaited, `seconds` of the limit."""
+    """Error: a wait reached its limit. Attributes: `what` names the awaited event, `seconds` is the limit."""
 
     def __init__(self, what: str, seconds: float) -> None:
         super().__init__(f"Timed out after {seconds:.3g} s waiting for {what}.")
@@ -68,19 +77,21 @@ class TimedOut(NetworkError, TimeoutError):
 
 
 class Busy(NetworkError):
-    """The node works on another job and has no free slot."""
+    """Error: the node works on another job and has no free slot."""
 
 
 class ProtocolError(NetworkError):
-    """The other side sent what the protocol does not allow; the connection is closed."""
+    """Error: the other side broke the protocol; the connection is closed."""
 
 
 class Rejected(NetworkError):
-    """The other side refused us, or we refused it: wrong key, role, version or state."""
+    """Error: the other side refused us, or we refused it: wrong key, role, version or state."""
 
 
 class BadContent(NetworkError):
-    """A node of the job sent data that cannot be used. Attributes: `node_id` of the sender, `what` it was for, `reason`."""
+    """Error: a node of the job sent data that cannot be used. Attributes: `node_id` of the sender, `what` names their use,
+    `reason`.
+    """
 
     def __init__(self, node_id: int, what: str, reason: str) -> None:
         super().__init__(f"Node({node_id}) sent what cannot be used, for {what}: {reason}.")

@@ -1,4 +1,4 @@
-"""Reading frames: a machine without I/O that says where the next bytes belong and collects whole messages."""
+"""Reader of frames: a machine without I/O that says where the next bytes belong and collects whole messages."""
 
 from __future__ import annotations
 
@@ -38,19 +38,26 @@ _READY, _MESSAGE, _MORE, _BYE = map(int, (Kind.READY, Kind.MESSAGE, Kind.MORE, K
 
 
 #: Where the array of a message with this head shall be read to: a contiguous array; None, or one that does not fit the message:
-#: to new memory. What is in it means nothing until the message is there: a record is decrypted first and checked then.
+#: to new memory. Its content means nothing until the message is there: a record is decrypted first and checked then.
 Place: TypeAlias = "Callable[[tuple[int, ...]], Array | None]"
 
 
 class FrameReader:
-    """Turns a byte stream into messages, with one copy at most for small frames and none for large arrays.
+    """Parser that turns a byte stream into messages, with one copy at most for small frames and none for large arrays.
 
-    Ask `buffer()` where to read to, read there, tell `advance(n)` how much came; whole messages appear in `messages`.
-    With `opener` the first frame must be a record, and with `sealed` every frame. With `expect_ready` the first frame must be
-    READY, which `ready` tells, and `told` what it held; `ended` tells that BYE came, after which nothing may come.
+    Ask `buffer()` where to read to, read there, call `advance(n)` with the number of bytes that came; whole messages appear in
+    `messages`. `ready` is True once READY has come, and `told` is its content; `ended` says that BYE came, after which nothing
+    may come.
+
     `place`, where it is set, finds the memory for messages of one array. Where nothing is sealed the ends may share memory:
-    `notes` holds what the peer said of that, `memory` is what it leaves arrays in. Those of a message with a head are read
-    there, and cannot be written to; `left` counts their bytes until somebody else does.
+    `notes` holds the peer's messages about that, `memory` is the memory in which the peer leaves arrays. Those of a message
+    with a head are read there, and cannot be written to; `left` counts their bytes until its owner sets it to 0.
+
+    Args:
+        opener: opens the first frame, which must be a record; None: no frame is one.
+        sealed: whether every later frame must be a record, too.
+        limits: bytes that are accepted.
+        expect_ready: whether the first frame must be READY.
     """
 
     # with more than thirty attributes in a dict CPython takes a longer way to all of them: a tenth of a small message's time
@@ -142,14 +149,14 @@ class FrameReader:
         self._metadata: bytes | bytearray = b""
 
     def forget(self) -> None:
-        """Nothing more will come: free what a lost session must not keep, a message in the making and memory for others."""
+        """Free the memory of a session that is over: a message in the making and memory for others. Nothing more will come."""
         self._reset()
         self._begin()
         self._pool = SlabPool()
         self._records = self.memory = None
 
     def buffer(self) -> memoryview:
-        """Where the next received bytes go; never empty."""
+        """Return the memory for the next received bytes; never empty."""
         if self._records is not None:
             buffer = self._records.buffer()
             self.direct = self._records.direct
@@ -181,7 +188,7 @@ class FrameReader:
         self._read(self._scratch[: 0 if self.direct else count])
 
     def feed(self, data: bytes | bytearray | memoryview, most: int = 1 << 30) -> None:
-        """Read what is here already, in portions of at most `most` bytes. Raises as `advance`."""
+        """Read bytes that are here already, in portions of at most `most` bytes. Raises as `advance`."""
         rest = memoryview(data)
         while rest:
             buffer = self.buffer()
@@ -203,7 +210,7 @@ class FrameReader:
             self._step()
 
     def _take_known(self, unread: memoryview) -> memoryview:
-        """Make the messages in front whose like has come before, as most of a training step are; return what follows them."""
+        """Make the messages in front whose tails are known, as most of a training step are; return the bytes behind them."""
         at, size = 0, len(unread)
         if self._missing or not self.ready or self.ended or self.place:
             return unread
@@ -238,7 +245,7 @@ class FrameReader:
         return unread[at:]
 
     def _take_start(self, unread: memoryview) -> memoryview:
-        """Read header and, where it has come whole, meta of a frame in place; return what follows them."""
+        """Read header and, where it has come whole, meta of a frame in place; return the bytes behind them."""
         self._fresh = False
         meta_bytes = self._check_header(HEADER.unpack_from(unread))
         end = HEADER.size + meta_bytes
@@ -251,7 +258,7 @@ class FrameReader:
         return unread[end:]
 
     def _drain(self, unread: memoryview) -> memoryview:
-        """Move `unread` into the targets, drop those that are full, and return what is left."""
+        """Move `unread` into the targets, drop those that are full, and return the bytes left over."""
         fill = self._fill
         while fill:
             target = fill[0]
@@ -279,7 +286,7 @@ class FrameReader:
         self._step, self._fill = self._on_meta, [memoryview(meta)]
 
     def _check_header(self, header: tuple[int, ...]) -> int:
-        """Take note of what a header says; returns the length of the frame's meta."""
+        """Check a header and note its fields; return the length of the frame's meta."""
         kind, flags, page, meta_bytes, data_bytes = header
         if flags == SHARED and kind == _MESSAGE and self.memory is not None and not self._missing:
             self._shared = page, data_bytes
@@ -302,7 +309,7 @@ class FrameReader:
         return meta_bytes
 
     def _begin_more(self, header: tuple[int, ...]) -> list[memoryview]:
-        """Where the data belong of a frame of kind MORE that is about to be opened."""
+        """Return the memory for the data of a frame of kind MORE that is about to be opened."""
         self._check_header(header)
         return self._take(self._data_bytes)
 
@@ -327,7 +334,7 @@ class FrameReader:
             self._missing = sum(map(len, self._sinks))
 
     def _place_for(self, known: Known) -> Array:
-        """Where the array of a message goes whose metadata came before."""
+        """Find memory for the array of a message whose metadata came before."""
         if self.place is not None:
             found = self.place(self._head)
             if found is not None and found.dtype == known.dtype and found.shape == known.shape:
@@ -350,7 +357,9 @@ class FrameReader:
             self._tails.note(bytes(metadata[tail_at:]), unpack(self._tree), self._arrays)
 
     def _in_memory(self, layout: Any) -> list[Array]:
-        """The arrays of a message that lie in memory; where nobody knows of that, because it has no head, copies."""
+        """Find the arrays of a message in shared memory; copies for a message without a head, whose receiver knows nothing
+        of that.
+        """
         if self._shared is None or self.memory is None:
             raise ProtocolError("A message tells of memory in a session that is over.")
         arrays = allocate(layout, self._shared[1], Places(self.memory, *self._shared))

@@ -1,20 +1,20 @@
-"""The handshake of both ends as machines without I/O: bytes in, bytes out, and two session keys at the end.
+"""Handshake of both ends as machines without I/O: bytes in, bytes out, and two session keys at the end.
 
     client  HELLO  versions, role, key id, nonce, caps, job, share, ciphers
     server  REPLY  version, role, nonce, caps, share, cipher  ||  HMAC(k_auth_s, T)
     client  PROOF  HMAC(k_auth_c, T)
-    server  READY  the session's first frame, sealed with k_s2c; confirms the keys to the client, and tells what it is
+    server  READY  the session's first frame, sealed with k_s2c; confirms the keys to the client, and describes the server
 
-On a private link there are neither shares nor ciphers, and READY has a MAC by k_s2c: what follows is not sealed, so there is
-nothing to keep secret, and a process that talks over such links alone never loads a cipher. Each end knows by its own socket
-what its link is, never by what the other one says; a message of the other kind ends the handshake, and what names the link
+On a private link there are neither shares nor ciphers, and READY has a MAC by k_s2c: no later frame is sealed, so there is
+nothing to keep secret, and a process that talks over such links alone never loads a cipher. Each end knows the kind of its link
+from its own socket, never from the other end's words; a message of the other kind ends the handshake, and the name of the link
 (`binding`) is in every key, so that two ends whose links are of different kinds never agree.
 
 T is the hash of HELLO and REPLY; every key follows from T, the shared key and the secret of both X25519 shares (see
 `keys.derive`), as in Noise's NNpsk0. The server proves itself first, so a client never sends code or data to an impostor. Both
-nonces are in T, so a recording is worthless; versions, roles, caps and ciphers are in T, so nobody on the path can change them;
-each end proves with a key of its own, so nothing can be reflected. The shares are forgotten with the handshake: whoever learns
-the key later, and has recorded everything, can read nothing of it.
+nonces are in T, so a recording is worthless; versions, roles, caps and ciphers are in T, so no party on the path can change
+them; each end proves with a key of its own, so nothing can be reflected. The shares are forgotten with the handshake: an
+attacker that learns the key later, and has recorded everything, can read nothing of it.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ Steps: TypeAlias = Generator[tuple[int, bytes], bytes, bytes]
 
 
 class _Handshake(ABC):
-    """One end, whose steps a subclass writes down as a generator; it ends with session keys or with the first fault.
+    """Side of a handshake, a generator of its steps in a subclass; it ends with session keys or with the first fault.
 
-    Attributes: `need`, bytes still missing from the message that is being read, 0 at the end: whoever reads no more than
-    that leaves what follows where it is; `leftover`, bytes fed beyond the end, which belong to whatever comes next.
+    Attributes: `need`, bytes still missing from the message that is being read, 0 at the end: a caller that reads no more than
+    that leaves later bytes where they are; `leftover`, bytes fed beyond the end, which belong to the session.
     """
 
     def __init__(self) -> None:
@@ -70,14 +70,14 @@ class _Handshake(ABC):
 
     @property
     def keys(self) -> SessionKeys:
-        """The session's keys; ProtocolError before the end."""
+        """Keys of the session; ProtocolError before the end."""
         if self._keys is None:
             raise ProtocolError("The handshake is not finished, so there are no session keys.")
         return self._keys
 
     @abstractmethod
     def _steps(self) -> Steps:
-        """What this end reads and says, from the first byte to the last."""
+        """Read and answer the messages of this end, from the first byte to the last."""
 
     def _begin(self) -> bytes:
         """Start the handshake and return the bytes to send first."""
@@ -90,8 +90,8 @@ class _Handshake(ABC):
     def feed(self, data: bytes | bytearray | memoryview) -> bytes:
         """Take bytes that arrived and return those to send.
 
-        Raises: ProtocolError or Rejected (Refused, where a hint says why). After that, and after the end, every further
-        call raises ProtocolError.
+        Raises: ProtocolError or Rejected (Refused, where a hint says why). After that, and after the end, every further call
+        raises ProtocolError.
         """
         if self._running is None:
             raise ProtocolError("The handshake has not been started, so nothing can have arrived.")
@@ -99,7 +99,7 @@ class _Handshake(ABC):
             raise ProtocolError(f"The handshake is over: {self._end}")
         answer = b""
         rest = memoryview(data)
-        while rest and self.need:
+        while rest and self.need:  # bytes behind the last message are no part of the handshake
             taken = rest[: self.need]
             rest = rest[len(taken) :]
             self._buffer += taken
@@ -128,20 +128,20 @@ HANDSHAKE_SECONDS = 5.0
 
 
 class ClientHandshake(_Handshake):
-    """The end that connects.
+    """Client's side of a handshake: it has called, and speaks first.
 
     Args:
-        key: what both sides must hold.
-        role: what this side is; the server decides whether the key admits it.
-        expect_role: what the server must be.
-        job: "" for an agent, else the job process that the agent shall hand the connection to.
-        caps: what this side tells about itself, at most 16 plain values; whoever listens reads them.
+        key: the key that both sides must hold.
+        role: role of this side; the server decides whether the key admits it.
+        expect_role: role that the server must have.
+        job: "" for an agent, else the job process to which the agent shall hand the connection.
+        caps: description of this side for the server, at most 16 plain values.
         nonce_source: gives n fresh random bytes, for the nonce and the share.
         binding: names the private link to which the keys are tied, the same on both sides; b"" where the link is not private.
         versions: lowest and highest protocol version to offer.
 
-    Send what `start()` returns, then `feed` what arrives until `done`. The server has proven itself by then, and what it
-    told is in `peer_caps`; that it accepted us is known when its first frame (READY, made with `keys.server_key`)
+    Send the bytes that `start()` returns, then `feed` those that arrive until `done`. The server has proven itself by then, and
+    `peer_caps` is its description; that it accepted us is known when its first frame (READY, made with `keys.server_key`)
     verifies. ValueError when an argument cannot be sent.
     """
 
@@ -168,7 +168,7 @@ class ClientHandshake(_Handshake):
         self._hello_bytes = self._hello.to_bytes()
 
     def start(self) -> bytes:
-        """The HELLO to send first. A handshake serves one connection: ProtocolError when called again."""
+        """Return the HELLO to send first. A handshake serves one connection: ProtocolError when called again."""
         return self._begin()
 
     def _steps(self) -> Steps:
@@ -186,6 +186,7 @@ class ClientHandshake(_Handshake):
         schedule = derive(self._key, shared, self._binding, self._hello_bytes, core)
         if not hmac.compare_digest(schedule.server_proof, mac):
             raise self._impostor()
+        # the server's choices are read after its proof only: before that, anyone on the path may have written them
         low, high = self._hello.versions
         if not low <= reply.version <= high:
             raise ProtocolError(f"The server chose protocol version {reply.version}, offered were {low} to {high}.")
@@ -195,7 +196,7 @@ class ClientHandshake(_Handshake):
             raise ProtocolError(f"The server chose the cipher {reply.cipher}, offered were {', '.join(self._hello.ciphers)}.")
         self.peer_caps = reply.caps
         self._keys = SessionKeys(schedule.server_key, schedule.client_key, reply.cipher)
-        del self._share  # so that nobody makes these keys again
+        del self._share  # so that these keys cannot be made again
         return schedule.client_proof
 
     def _impostor(self) -> Rejected:
@@ -221,17 +222,17 @@ class ClientHandshake(_Handshake):
 
 
 class ServerHandshake(_Handshake):
-    """The end that accepts, fed with the HELLO (read by itself or handed over whole) and what follows.
+    """Server's side of a handshake, fed with the client's HELLO (read by itself or handed over whole) and the bytes behind it.
 
     Args:
-        admits: for every role that may connect, the keys that open it, and nothing else: at an agent
-            {'submitter': cluster}, at a job process {'peer': job_ring, 'code': control_ring}.
-        role: what this side is.
+        admits: for every role that may connect, the keys that open it, and nothing else: at an agent {'submitter': cluster}, at
+            a job process {'peer': job_ring, 'code': control_ring}.
+        role: role of this side.
         job: the name that a HELLO must ask for; "" at an agent.
         caps, nonce_source, binding, versions: as for `ClientHandshake`.
 
-    When `done`, the client has proven its key and what `hello` says about it is authentic. A `Refused` error carries the
-    hint to send before closing; after any other error close without a word. ValueError when an argument cannot be sent.
+    When `done`, the client has proven its key and its `hello` is authentic. A `Refused` error carries the hint to send before
+    closing; after any other error close without a word. ValueError when an argument cannot be sent.
     """
 
     def __init__(
@@ -253,14 +254,14 @@ class ServerHandshake(_Handshake):
         self._nonce_source = nonce_source
         self._binding = binding
         self._versions = versions
-        # so that caps that cannot be sent show here, not when somebody calls
+        # so that caps that cannot be sent show here, not when a client calls
         share, cipher = (b"", "") if binding else (bytes(SHARE_SIZE), ciphers()[0])
         Reply(versions[1], role, bytes(NONCE_SIZE), self._caps, share, cipher).to_bytes()
         self._begin()
 
     @property
     def peer_caps(self) -> Caps:
-        """What the client told about itself; to be believed when `done`."""
+        """Description of the client by itself; to be believed when `done`."""
         return self.hello.caps if self.hello is not None else {}
 
     def _steps(self) -> Steps:
@@ -275,6 +276,7 @@ class ServerHandshake(_Handshake):
         version = choose_version(hello.versions, self._versions)
         core = Reply(version, self._role, nonce, self._caps, share.public, cipher).to_bytes()
         schedule = derive(key, share.secret(hello.share), self._binding, hello_bytes, core)
+        # the byte 0 stands where a refusal has its hint
         proof = yield PROOF_SIZE, b"\0" + LENGTH.pack(len(core)) + core + schedule.server_proof
         if not hmac.compare_digest(schedule.client_proof, proof):
             raise Rejected(f"The client did not prove that it holds key {key.id.hex()}.")
@@ -282,7 +284,7 @@ class ServerHandshake(_Handshake):
         return b""
 
     def _admit(self, hello: Hello) -> Key:
-        """The key that this client has to prove."""
+        """Find the key that this client has to prove."""
         if hello.job != self._job:
             raise Refused(Hint.NO_SUCH_JOB, f"The client asks for job '{hello.job}', this is '{self._job}'.")
         ring = self._admits.get(hello.role)

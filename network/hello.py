@@ -1,13 +1,13 @@
-"""The first messages on a connection, their strict parsers, and the one-byte hint that a refusal leaves behind.
+"""First messages on a connection, their strict parsers, and the one-byte hint that a refusal leaves behind.
 
     HELLO  = "PSGD" || u16 length || msgpack {v: [min, max], role, key_id, n, caps, job, e, c}   client to server
     REPLY  = 0 || u16 length || msgpack {v, role, n, caps, e, c} || 32-byte MAC                  server to client
     hint   = one byte that is not 0, then the connection closes                                  server to client
 
-Share (e) and ciphers (c) are there unless the link is private, as the end that reads them knows of its own socket: a message
-of the other kind is refused. Neither is longer than 1 KiB. Both come from strangers until a MAC has verified: a parser raises
-ProtocolError for whatever is not exactly right (types, ranges, unknown, missing or repeated fields, bytes left over) and
-nothing else.
+Share (e) and ciphers (c) are there unless the link is private, which the end that reads them knows from its own socket: a
+message of the other kind is refused. Neither message is longer than 1 KiB. Both come from strangers until a MAC has verified: a
+parser raises ProtocolError for any message that is not exactly right (types, ranges, unknown, missing or repeated fields, bytes
+left over) and nothing else.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _CORE_LIMIT = MESSAGE_LIMIT - 1 - LENGTH.size - PROOF_SIZE
 
 
 class Hint(enum.IntEnum):
-    """Why a server refuses. Anyone could have sent that byte, so it serves to tell a person and for nothing else."""
+    """Reason of a server's refusal. Anyone could have sent that byte, so it serves to tell a person and for nothing else."""
 
     BAD_KEY = 1
     VERSION = 2
@@ -52,7 +52,7 @@ class Hint(enum.IntEnum):
 
 
 class Refused(Rejected):
-    """A handshake that ends with a hint: a server sends `bytes([error.hint])` and closes, a client has received it."""
+    """Error: a handshake ends with a `hint`: a server sends `bytes([error.hint])` and closes, a client has received it."""
 
     def __init__(self, hint: Hint, message: str) -> None:
         super().__init__(message)
@@ -61,10 +61,10 @@ class Refused(Rejected):
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """What a client says first.
+    """First message of a client.
 
-    Attributes: `versions` (lowest, highest), `role` it claims, `key_id` of the key it will prove, `nonce` (32 fresh
-    bytes), `caps` (what it can do; plain values), `job` ("" for the agent itself, else the job process it wants), `share`
+    Attributes: `versions` (lowest, highest), `role` it claims, `key_id` of the key it will prove, `nonce` (32 fresh bytes),
+    `caps` (its description of itself; plain values), `job` ("" for the agent itself, else the job process it wants), `share`
     (X25519, 32 bytes), `ciphers` that it has, the faster one first; these two are empty on a private link.
     """
 
@@ -78,7 +78,7 @@ class Hello:
     ciphers: tuple[str, ...]
 
     def to_bytes(self) -> bytes:
-        """The message as it travels; ValueError when a field is not what a parser would accept."""
+        """Encode the message; ValueError when a parser would not accept a field."""
         fields: dict[str, Any] = {
             "v": list(self.versions),
             "role": self.role,
@@ -95,7 +95,7 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a server answers: `version` and `cipher` that it chose, its `role`, `nonce` (32 fresh bytes), `caps` and `share`.
+    """Answer of a server: `version` and `cipher` that it chose, its `role`, `nonce` (32 fresh bytes), `caps` and `share`.
 
     Cipher and share are empty on a private link.
     """
@@ -108,7 +108,7 @@ class Reply:
     cipher: str
 
     def to_bytes(self) -> bytes:
-        """The core of the message, without length and MAC; ValueError when a field is not what a parser would accept."""
+        """Encode the core of the message, without length and MAC; ValueError when a parser would not accept a field."""
         fields: dict[str, Any] = {
             "v": self.version,
             "role": self.role,
@@ -121,11 +121,11 @@ class Reply:
 
 
 class HelloReader:
-    """Takes exactly the bytes of a HELLO, so that a connection can be handed on with nothing read beyond it.
+    """Reader that takes exactly the bytes of a HELLO, so that a connection can be handed on with nothing read beyond it.
 
-    `need` says how many bytes are still missing; read at most that many and `feed` them. When it is 0, `hello` is the
-    parsed message and `data` its bytes. ProtocolError as soon as the bytes cannot become a HELLO any more. `private` says
-    what the link is over which they come.
+    `need` is the number of bytes still missing; read at most that many and `feed` them. When it is 0, `hello` is the parsed
+    message and `data` its bytes. ProtocolError as soon as the bytes cannot become a HELLO any more. `private` is the kind of
+    the link over which they come.
     """
 
     __slots__ = ("_data", "_private", "need")
@@ -145,6 +145,7 @@ class HelloReader:
             rest = rest[len(taken) :]
             self._data += taken
             self.need -= len(taken)
+            # at the first wrong byte: a stranger's connection need not be kept until six have come
             if not _MAGIC.startswith(self._data[: len(_MAGIC)]):
                 raise ProtocolError(_NO_HELLO)
             if len(self._data) == HEAD.size:
@@ -153,7 +154,7 @@ class HelloReader:
 
     @property
     def data(self) -> bytes:
-        """The bytes read so far: the whole HELLO when `need` is 0."""
+        """Bytes read so far: the whole HELLO when `need` is 0."""
         return bytes(self._data)
 
     @property
@@ -165,7 +166,7 @@ _NO_HELLO = "These are not the first bytes of a Parallel-SGD connection."
 
 
 def hello_length(head: bytes | bytearray) -> int:
-    """The length of the body that follows the 6 bytes `head` of a HELLO, 1 to 1018."""
+    """Return the length of the body that follows the 6 bytes `head` of a HELLO, 1 to 1018."""
     magic, length = HEAD.unpack(head)
     if magic != _MAGIC:
         raise ProtocolError(_NO_HELLO)
@@ -175,7 +176,7 @@ def hello_length(head: bytes | bytearray) -> int:
 
 
 def reply_length(head: bytes) -> int:
-    """The length of core and MAC that follow the 2 bytes `head` of a REPLY."""
+    """Return the length of core and MAC that follow the 2 bytes `head` of a REPLY."""
     (length,) = LENGTH.unpack(head)
     if not 1 <= length <= _CORE_LIMIT:
         raise ProtocolError(f"A reply's core must have 1 to {_CORE_LIMIT} bytes, got {length}.")
@@ -183,15 +184,20 @@ def reply_length(head: bytes) -> int:
 
 
 def parse_hello(data: bytes, versions: tuple[int, int] = VERSIONS, private: bool = False) -> Hello:
-    """Read a whole HELLO that came over a link that is `private`, or not.
+    """Read a whole HELLO.
 
-    Raises: Refused (VERSION) when it speaks none of `versions`, whatever else a later version may have put into it;
+    Args:
+        data: its bytes.
+        versions: lowest and highest version that this side speaks.
+        private: whether its link is private.
+
+    Raises: Refused (VERSION) when it speaks none of `versions`, whatever fields a later version may have put into it;
     ProtocolError for every other fault.
     """
     if len(data) < HEAD.size or hello_length(data[: HEAD.size]) != len(data) - HEAD.size:
         raise ProtocolError(f"A hello of {len(data)} bytes does not have the length that it states.")
     fields = unpack_fields(data[HEAD.size :])
-    offered = fields.get("v")
+    offered = fields.get("v")  # before the other fields, of which another version may have others
     if is_version_range(offered) and not choose_version(offered, versions):
         raise Refused(Hint.VERSION, f"The client speaks protocol versions {offered}, this side {list(versions)}.")
     fault = field_fault(fields, hello_checks(private))
@@ -211,7 +217,10 @@ def parse_hello(data: bytes, versions: tuple[int, int] = VERSIONS, private: bool
 
 
 def parse_reply(core: bytes, private: bool = False) -> Reply:
-    """Read the core of a REPLY; ProtocolError for every fault. Nothing in it may be believed before its MAC verifies."""
+    """Read the `core` of a REPLY that came over a `private` link, or another; ProtocolError for every fault.
+
+    Nothing in it may be believed before its MAC verifies.
+    """
     fields = unpack_fields(core)
     fault = field_fault(fields, reply_checks(private))
     if fault is not None:
@@ -220,7 +229,7 @@ def parse_reply(core: bytes, private: bool = False) -> Reply:
 
 
 def parse_ready(value: object) -> Caps:
-    """What a server tells of itself in READY; ProtocolError for anything else."""
+    """Read the server's description of itself in READY; ProtocolError for any other content."""
     told = {} if value is None else value
     if not _is_caps(told):
         raise ProtocolError(f"A READY must hold nothing or {_CAPS[1]}.")
@@ -228,19 +237,19 @@ def parse_ready(value: object) -> Caps:
 
 
 def choose_version(offered: Sequence[int], own: Sequence[int]) -> int:
-    """The highest version in both ranges, 0 if there is none."""
+    """Return the highest version in both ranges, 0 if there is none."""
     high = min(offered[1], own[1])
     return high if high >= max(offered[0], own[0]) else 0
 
 
 ROLES = frozenset({"submitter", "agent", "peer", "code"})
-"""Who may be at either end. `code` is the submitter's session with a job process, `peer` that of two job processes."""
+"""Roles of the ends. `code` is the submitter's session with a job process, `peer` that of two job processes."""
 
 NONCE_SIZE = 32
 KEY_ID_SIZE = 8
 
 Caps: TypeAlias = Mapping[str, "bool | int | float | str | bytes | None"]
-"""What one end tells the other about itself: at most 16 plain values under names in lower case."""
+"""Description of one end for the other: at most 16 plain values under names in lower case."""
 
 Checks: TypeAlias = Mapping[str, tuple[Callable[[Any], bool], str]]
 """Field name to (whether a value may stand there, in words)."""
@@ -281,7 +290,9 @@ def _is_plain(value: Any) -> bool:
 
 
 def _are_ciphers(value: Any) -> bool:
-    """Others than ours may be among them: a later release has more, and who chooses passes over what it does not know."""
+    """Tell if `value` lists ciphers. Unknown ones may be among them: a later release has more, and `choose_cipher` ignores
+    these.
+    """
     return (
         isinstance(value, list)
         and 1 <= len(value) <= _MOST_CIPHERS
@@ -320,17 +331,19 @@ _REPLY: Checks = {
 
 
 def hello_checks(private: bool) -> Checks:
-    """What the fields of a HELLO must be."""
+    """Return the rules for the fields of a HELLO, over a link that is `private`, or not."""
     return _PRIVATE_HELLO if private else _HELLO
 
 
 def reply_checks(private: bool) -> Checks:
-    """What the fields of a REPLY must be."""
+    """Return the rules for the fields of a REPLY, over a link that is `private`, or not."""
     return _PRIVATE_REPLY if private else _REPLY
 
 
 def field_fault(fields: Mapping[str, Any], checks: Checks) -> str | None:
-    """What is wrong with the fields of a message, None if nothing is. Values are named by type: they may be hostile."""
+    """Describe the first fault in the `fields` of a message by `checks`, None without one. Values are named by type: they
+    may be hostile.
+    """
     if fields.keys() != checks.keys():
         return f"must have the fields {', '.join(checks)} and no others"
     for name, (holds, expectation) in checks.items():
@@ -340,7 +353,7 @@ def field_fault(fields: Mapping[str, Any], checks: Checks) -> str | None:
 
 
 def pack_fields(fields: Mapping[str, Any], checks: Checks, limit: int) -> bytes:
-    """The fields as msgpack; ValueError when one breaks its rule or all together exceed `limit` bytes."""
+    """Encode fields as msgpack; ValueError when one breaks its rule or all together exceed `limit` bytes."""
     fault = field_fault(fields, checks)
     if fault is not None:
         raise ValueError(f"Handshake message {fault}")
@@ -351,7 +364,7 @@ def pack_fields(fields: Mapping[str, Any], checks: Checks, limit: int) -> bytes:
 
 
 def unpack_fields(body: bytes) -> dict[str, Any]:
-    """The map that `body` holds, its fields still unchecked; ProtocolError for anything but one map within limits."""
+    """Read the map in `body`, its fields still unchecked; ProtocolError for anything but one map within limits."""
     try:
         fields = msgpack.unpackb(
             body,

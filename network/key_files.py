@@ -1,4 +1,4 @@
-"""Where keys are kept: a private file per user, or a variable of the environment for Kubernetes secrets."""
+"""Places of keys: a private file per user, or a variable of the environment for Kubernetes secrets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FILE_LIMIT = 1024
 
 
 def default_key_path(environ: Mapping[str, str] = os.environ) -> Path:
-    """`$XDG_CONFIG_HOME/psgd/key`, else `~/.config/psgd/key`; KeyFileError when this user has no home directory."""
+    """Return `$XDG_CONFIG_HOME/psgd/key`, else `~/.config/psgd/key`; KeyFileError when this user has no home directory."""
     base = environ.get("XDG_CONFIG_HOME", "")
     if os.path.isabs(base):  # the XDG specification has relative paths ignored
         return Path(base, "psgd", "key")
@@ -49,10 +49,10 @@ def create_key_file(path: str | os.PathLike[str]) -> Keyring:
 
 
 def load_key_file(path: str | os.PathLike[str]) -> Keyring:
-    """Read the one or two keys of a file that belongs to this user alone.
+    """Read the one or two keys of the file at `path`, which belongs to this user alone.
 
-    Raises KeyFileError, which says what to do, for a missing or unreadable file, a symbolic link or anything else that
-    is no regular file, another owner, a mode that lets group or others in, and for every fault in the text.
+    Raises KeyFileError, which names the repair, for a missing or unreadable file, a symbolic link or anything else that is no
+    regular file, another owner, a mode that lets group or others in, and for every fault in the text.
     """
     keyring = _load(Path(path))
     if keyring is None:
@@ -67,7 +67,7 @@ def take_key_from_environment(environ: MutableMapping[str, str]) -> Keyring | No
     """Remove `PSGD_KEY` from `environ` and return its keys, None where it is not set.
 
     Call it with `os.environ` before the first child process starts: a variable left there would be inherited. Where the system
-    keeps what this process was started with, and shows it to others of the same user, the text is overwritten.
+    keeps the environment with which this process was started, and shows it to others of the same user, the text is overwritten.
     KeyFileError for a malformed text, which is removed too.
     """
     if environ is os.environ:
@@ -77,11 +77,11 @@ def take_key_from_environment(environ: MutableMapping[str, str]) -> Keyring | No
 
 
 def find_keys(explicit: str | os.PathLike[str] | None, environ: Mapping[str, str], create: bool) -> Keyring:
-    """The keys to use: from the file `explicit`, the file `$PSGD_KEY_FILE`, the text `$PSGD_KEY`, or the default file.
+    """Find the keys to use: in the file `explicit`, the file `$PSGD_KEY_FILE`, the text `$PSGD_KEY`, or the default file.
 
-    The first source that is named counts; if it is faulty, no other is tried. With `create` a missing default file is
-    made, and two processes that do so at once return the same key. `environ` is not changed; where it is `os.environ`,
-    call `take_key_from_environment` before starting children.
+    The first source that is named counts; if it is faulty, no other is tried. With `create` a missing default file is made, and
+    two processes that do so at once return the same key. `environ` is not changed; where it is `os.environ`, call
+    `take_key_from_environment` before starting children.
     """
     named = explicit if explicit is not None else environ.get(KEY_FILE_VARIABLE) or None
     if named is not None:
@@ -131,14 +131,14 @@ def _link(draft: Path, path: Path) -> bool:
 
 
 def _load(path: Path) -> Keyring | None:
-    """The keys in `path`, None if there is no such file."""
+    """Read the keys in `path`, None if there is no such file."""
     text = _read_private(path)
     return None if text is None else parse_keyring(text, f"Key file {path}")
 
 
 def _read_private(path: Path) -> str | None:
     try:
-        # O_NONBLOCK: a pipe of that name must not stop us before we see what it is
+        # O_NONBLOCK: a pipe of that name must not stop us before we see that it is one
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
         return None

@@ -29,12 +29,12 @@ _FORMAT = "psgd-key-1"
 
 
 class KeyFileError(NetworkError):
-    """A key cannot be read, written or used; the message says where and what to do, never what the key is."""
+    """Error: a key cannot be read, written or used. The message names place and repair, never the secret."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Key:
-    """A secret of 32 bytes and its public name.
+    """Secret of 32 bytes and its public name.
 
     Attributes: `secret`; `id`, the first 8 bytes of SHA-256("psgd key id" || secret), which may be shown and sent.
     """
@@ -62,12 +62,14 @@ class Key:
 
 
 def new_key() -> Key:
-    """A fresh key from the operating system's random source."""
+    """Make a fresh key from the operating system's random source."""
     return Key(secrets.token_bytes(KEY_SIZE))
 
 
 def derive_key(key: Key, purpose: str) -> Key:
-    """HMAC-SHA256(secret, "psgd derived key 1 " || purpose): a key of its own, which does not tell what it was made from."""
+    """Derive HMAC-SHA256(secret, "psgd derived key 1 " || purpose) from `key`: a key of its own, which does not reveal its
+    origin.
+    """
     return Key(hmac.digest(key.secret, b"psgd derived key 1 " + purpose.encode(), "sha256"))
 
 
@@ -75,8 +77,8 @@ def derive_key(key: Key, purpose: str) -> Key:
 class Keyring:
     """One key, or two while a key is being changed. ValueError for another number or the same key twice.
 
-    To change the key of a running cluster: add the new one as second line everywhere, then make it the first
-    everywhere, then remove the old one; agents read the file when they start.
+    To change the key of a running cluster: add the new one as second line everywhere, then make it the first everywhere, then
+    remove the old one; agents read the file when they start. `keys` holds them in this order.
     """
 
     keys: tuple[Key, ...]
@@ -89,11 +91,11 @@ class Keyring:
 
     @property
     def offered(self) -> Key:
-        """The key that a client proves."""
+        """Key that a client proves."""
         return self.keys[0]
 
     def find(self, key_id: bytes) -> Key | None:
-        """The key of that id, or None."""
+        """Return the key whose id is `key_id`, or None."""
         return next((key for key in self.keys if key.id == key_id), None)
 
     def __iter__(self) -> Iterator[Key]:
@@ -101,7 +103,7 @@ class Keyring:
 
 
 def format_keyring(keyring: Keyring) -> str:
-    """The text of a key file: one line `psgd-key-1 <key id in hex> <secret in base64>` per key."""
+    """Write the text of `keyring` for a key file: one line `psgd-key-1 <key id in hex> <secret in base64>` per key."""
     return "".join(f"{_FORMAT} {key.id.hex()} {base64.b64encode(key.secret).decode()}\n" for key in keyring)
 
 
@@ -138,14 +140,14 @@ def _parse_line(line: str, where: str) -> Key:
     return key
 
 
-# What follows from a key, a shared secret, and the first two messages of a handshake: both proofs and the keys of the session.
+# Derivation of both proofs and the session's keys from a key, a shared secret, and the first two messages of a handshake.
 #
 # T   = SHA256(u32(len(HELLO)) || HELLO || REPLY core)
 # PRK = HMAC(T, key || secret || binding)         secret = X25519(own share, the other's), 32 zeros on a private link
 # k_x = HMAC(PRK, "psgd/2 " || x || 0x01)        x = auth_s, auth_c, c2s, s2c
 #
 # All HMACs are HMAC-SHA256; PRK and k_x are HKDF's extract and one-block expand (RFC 5869) with T as salt. The shares are made
-# for one handshake and forgotten with it, so who learns the key later cannot open what was recorded before (RFC 7748).
+# for one handshake and forgotten with it, so an attacker that learns the key later cannot open an older recording (RFC 7748).
 
 SHARE_SIZE = 32
 """Bytes of a share, private or public, and of the secret that two of them make."""
@@ -156,16 +158,16 @@ _TRANSCRIPT_HEAD = struct.Struct("!I")
 
 
 class Share:
-    """One end's part in a secret of two: `public` is for the other end. `private` are 32 random bytes."""
+    """Part of one end in a secret of two: `public` is for the other end. `private` are 32 random bytes."""
 
     def __init__(self, private: bytes) -> None:
         self._private = x25519.X25519PrivateKey.from_private_bytes(private)
         self.public = self._private.public_key().public_bytes_raw()
 
     def secret(self, other: bytes) -> bytes:
-        """What only the two ends know.
+        """Return the secret that only the two ends know, made with the share `other`.
 
-        Raises: ProtocolError for a share that makes the same secret with everybody's.
+        Raises: ProtocolError for a share that makes the same secret with every other one.
         """
         try:
             return self._private.exchange(x25519.X25519PublicKey.from_public_bytes(other))
@@ -174,18 +176,20 @@ class Share:
 
 
 class NoShare:
-    """In place of a share on a private link, on which nobody listens: the secret is 32 zeros, which two shares never make."""
+    """Placeholder of a share on a private link, on which no party can listen: its secret is 32 zeros, which two shares never
+    make.
+    """
 
     public = b""
 
     def secret(self, _other: bytes) -> bytes:
-        """What everybody knows."""
+        """Return 32 zeros, a constant of the protocol."""
         return bytes(SHARE_SIZE)
 
 
 @dataclass(frozen=True, slots=True)
 class SessionKeys:
-    """The keys that seal one session with `cipher`: `server_key` what the server sends, `client_key` what the client sends.
+    """Keys that seal one session with `cipher`: `server_key` the server's frames, `client_key` the client's.
 
     On a private link `cipher` is "" and nothing is sealed; `server_key` makes the MAC of READY, `client_key` has no use.
     """
@@ -197,7 +201,7 @@ class SessionKeys:
 
 @dataclass(frozen=True, slots=True)
 class KeySchedule:
-    """`server_proof` = HMAC(k_auth_s, T), `client_proof` = HMAC(k_auth_c, T), and k_s2c and k_c2s."""
+    """Schedule of a handshake: `server_proof` = HMAC(k_auth_s, T), `client_proof` = HMAC(k_auth_c, T), and k_s2c and k_c2s."""
 
     server_proof: bytes = field(repr=False)
     client_proof: bytes = field(repr=False)
@@ -206,8 +210,15 @@ class KeySchedule:
 
 
 def derive(key: Key, shared: bytes, binding: bytes, hello: bytes, core: bytes) -> KeySchedule:
-    """The schedule of a handshake; `hello` and `core` are the messages' bytes, `shared` is the secret of both shares,
-    `binding` names the private link below, if it is one."""
+    """Derive the schedule of a handshake.
+
+    Args:
+        key: the key that both ends hold.
+        shared: secret of both shares.
+        binding: name of the private link below, b"" if it is none.
+        hello: bytes of the HELLO.
+        core: bytes of the REPLY's core.
+    """
     transcript = hashlib.sha256(_TRANSCRIPT_HEAD.pack(len(hello)) + hello + core).digest()
     root = _hmac(transcript, key.secret + shared + binding)
     auth_s, auth_c, c2s, s2c = (_hmac(root, b"psgd/2 %b\1" % label) for label in (b"auth_s", b"auth_c", b"c2s", b"s2c"))

@@ -1,4 +1,4 @@
-"""Addresses that mean each machine itself, and that stand beside those of other machines, where they mean another one."""
+"""Loopback addresses that stand beside addresses of other machines by mistake: each machine takes them for itself."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .transport import NAME_SECONDS, resolve
 
 
 class Misplaced(NamedTuple):
-    """A loopback `address` beside `other`, which is on another machine; `own` is an address of this machine, "" if unknown."""
+    """Loopback `address` beside `other`, which is on another machine; `own` is an address of this machine, "" if unknown."""
 
     address: Address
     other: Address
@@ -21,12 +21,12 @@ class Misplaced(NamedTuple):
 
     @property
     def what(self) -> str:
-        """What is wrong, behind the address."""
+        """Description of the fault, to stand behind the address."""
         return f"it means each machine itself, so {self.other}, which is another machine, does not reach this one by it"
 
     @property
     def repair(self) -> str:
-        """What to do about it."""
+        """Advice that repairs it."""
         own = f", such as {self.own}," if self.own else ""
         anywhere = "::" if ":" in self.own else "0.0.0.0"  # noqa: S104  said, not bound
         return f"Write this machine's address{own} into worker.json, and start its worker with --listen {anywhere}."
@@ -39,7 +39,7 @@ class Misplaced(NamedTuple):
 
 
 class MisplacedAddress(ValueError):
-    """A loopback address is among those of several machines. `found` tells which, and beside which."""
+    """Error: a loopback address is among those of several machines. `found` tells which, and beside which."""
 
     def __init__(self, found: Misplaced) -> None:
         super().__init__(str(found))
@@ -49,8 +49,8 @@ class MisplacedAddress(ValueError):
 def misplaced(addresses: Iterable[Address], limit: float = NAME_SECONDS) -> Misplaced | None:
     """Find a loopback address among nodes that are to reach each other, beside one that is on another machine.
 
-    A name counts as what it stands for here, but for the name of this machine itself: other machines look it up by themselves.
-    What all is on this machine may have any of its names.
+    A name counts as the addresses that it has here, but for the name of this machine itself: other machines look it up by
+    themselves. Nodes that are all on this machine may have any of its names.
 
     Args:
         addresses: of the nodes.
@@ -77,9 +77,10 @@ def misplaced(addresses: Iterable[Address], limit: float = NAME_SECONDS) -> Misp
 
 
 def refuse_misplaced(addresses: Iterable[Address], limit: float = NAME_SECONDS) -> None:
-    """Check that nodes can reach each other by `addresses`, as far as this machine knows; see `misplaced`.
+    """Check that nodes can reach each other by `addresses`, as far as this machine knows; `limit` is in seconds, see
+    `misplaced`.
 
-    Raises: MisplacedAddress, which says what to write instead.
+    Raises: MisplacedAddress, whose text gives a right address.
     """
     found = misplaced(addresses, limit)
     if found is not None:
@@ -108,7 +109,7 @@ def _places(address: Address, deadline: float) -> list[str]:
     try:
         return [str(place[0]) for _, place in resolve(address, left)] if left > 0 else []
     except NetworkError:
-        return []  # who calls it says why
+        return []  # the error of the call says why
 
 
 def _is_own_address(host: str) -> bool:

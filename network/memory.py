@@ -14,7 +14,7 @@ CACHE_LINE = 64  # where slabs begin: the allocator's begin 16 bytes behind one,
 
 
 class SlabPool:
-    """Makes arrays and keeps the memory of large ones; what was used longest ago goes first."""
+    """Maker of arrays that keeps the memory of large ones, at most `capacity` bytes; the slab used longest ago goes first."""
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self._capacity = capacity
@@ -25,8 +25,14 @@ class SlabPool:
         return sum(len(slab) - CACHE_LINE for slab in self._slabs)
 
     def empty(self, shape: Sequence[int], dtype: np.dtype[Any], size: int) -> np.typing.NDArray[Any]:
-        """A contiguous array of `size` bytes with any content, in memory that no other living array shares; a large one begins
-        at a cache line."""
+        """Make a contiguous array with any content, in memory that no other living array shares; a large one begins at a cache
+        line.
+
+        Args:
+            shape: its dimensions.
+            dtype: its type.
+            size: its bytes, which follow from both.
+        """
         if not SMALLEST <= size <= self._capacity:
             return np.empty(shape, dtype)
         slab = self._idle(size)
@@ -47,14 +53,16 @@ class SlabPool:
 
 
 class SpareBuffers:
-    """Buffers of one size that whoever has emptied one gives back for the next, so that nobody keeps one who waits."""
+    """Buffers of `size` bytes: each reader that has emptied one gives it back for the next, so that no waiting reader keeps
+    one. At most `most` spare ones are kept.
+    """
 
     def __init__(self, size: int, most: int) -> None:
         self._size, self._most = size, most
         self._spare: list[memoryview] = []
 
     def take(self, size: int) -> memoryview:
-        """A buffer of at least `size` bytes."""
+        """Return a buffer of at least `size` bytes."""
         if size > self._size:
             return memoryview(bytearray(size))
         try:
@@ -63,13 +71,15 @@ class SpareBuffers:
             return memoryview(bytearray(self._size))
 
     def give(self, buffer: memoryview) -> None:
-        """Take a buffer back that nobody looks into any more."""
+        """Take back a buffer into which no view looks any more."""
         if len(buffer) == self._size and len(self._spare) < self._most:
             self._spare.append(buffer)
 
 
 def _holders(slabs: Sequence[object], number: int) -> int:
-    """References to a slab. Every array that looks into it holds it: NumPy makes the owner of the memory their base."""
+    """Count the references to a slab. Every array that looks into it holds one: NumPy makes the owner of the memory their
+    base.
+    """
     return sys.getrefcount(slabs[number])
 
 

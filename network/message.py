@@ -1,4 +1,4 @@
-"""A message that has arrived."""
+"""Message that has arrived, and its value, which is decoded on request."""
 
 from __future__ import annotations
 
@@ -14,14 +14,20 @@ ARRAY_BYTES = 1 << 11  # of an array in line beside its content: it takes some 2
 
 
 class Undecoded(NamedTuple):
-    """A value as it came, decoded on request: a message that waits in line takes no more than its bytes."""
+    """Value as it came: a message that waits in line takes no more than its bytes.
+
+    Args:
+        tree: the value in msgpack.
+        arrays: its arrays, in the order of the tree.
+        classes: class table of the job.
+    """
 
     tree: bytes
     arrays: list[Array]
     classes: Sequence[type]
 
     def unpack(self, budget: int = OBJECT_BYTES) -> Any:
-        """The value.
+        """Decode the value.
 
         Raises: ProtocolError when it is malformed, or would become more than `budget` bytes of objects.
         """
@@ -29,12 +35,12 @@ class Undecoded(NamedTuple):
 
 
 def unpacked(content: Any) -> Any:
-    """The value of `Message.content`. Raises: ProtocolError, as `Undecoded.unpack`."""
+    """Return the value of `Message.content`. Raises: ProtocolError, as `Undecoded.unpack`."""
     return content.unpack() if type(content) is Undecoded else content
 
 
 def own(content: Any) -> Any:
-    """`Message.content` with arrays that may be changed: copies of those that lie in memory of the sender."""
+    """Return `Message.content` with arrays that may be changed: copies of those that lie in memory of the sender."""
     if type(content) is Undecoded:
         return content._replace(arrays=[_own(array) for array in content.arrays])
     return tuple(map(_own, content)) if type(content) is tuple else _own(content)
@@ -45,10 +51,16 @@ def _own(item: Any) -> Any:
 
 
 class Message(NamedTuple):
-    """One received message and its size in bytes. `content` is an array, a tuple that ends with one, or `Undecoded`; `shared`
-    says that its arrays did not travel: they were left in memory.
+    """Received message and its size in bytes.
 
-    Arrays that cannot be written to lie in memory of the sender, which it uses again when nobody here holds them any more.
+    Arrays that cannot be written to lie in memory of the sender, which uses it again when no array here holds it any more.
+
+    Args:
+        head: integers, the key of an exchanged block, or empty.
+        content: an array, a tuple that ends with one, or `Undecoded`.
+        raw: bytes of its arrays.
+        overhead: bytes that the protocol added.
+        shared: whether its arrays did not travel, but were left in memory.
     """
 
     head: tuple[int, ...]
@@ -59,11 +71,11 @@ class Message(NamedTuple):
 
     @property
     def value(self) -> Any:
-        """What was sent, made now, as by `within`, and not in memory of the sender."""
+        """Value that was sent, decoded now, as by `within`, and not in memory of the sender."""
         return unpacked(own(self.content))
 
     def within(self, budget: int) -> Any:
-        """The value, if its objects take no more than `budget` bytes.
+        """Return the value, if its objects take no more than `budget` bytes.
 
         Raises: ProtocolError, as `Undecoded.unpack`.
         """
@@ -71,6 +83,6 @@ class Message(NamedTuple):
 
     @property
     def held(self) -> int:
-        """Bytes that it takes in line, about; many small arrays take more than what is in them."""
+        """Estimate of the bytes that it takes in line; many small arrays take more than their content."""
         arrays = len(self.content.arrays) if type(self.content) is Undecoded else 1
         return self.raw + self.overhead + ARRAY_BYTES * arrays

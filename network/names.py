@@ -14,12 +14,16 @@ _NOTHING: Final = MappingProxyType[Any, str]({})
 def lazily(
     package: str, shown: Mapping[str, str], hidden: Mapping[str, str] = _NOTHING
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` (PEP 562) of `package`: {module: names that come from it, with blanks between them}.
+    """Make `__getattr__` and `__dir__` (PEP 562) of a package.
 
-    Those modules are attributes of the package, as if it had imported them. `hidden` likewise, but not shown: names for
-    packages of this project that build on this one.
-    Completion and `help()` go by `__dir__`: they show those names, and of what is loaded only modules of the package.
-    Type checkers do not see it: the package imports the same names under `TYPE_CHECKING`.
+    Its modules are attributes of the package, as if it had imported them. Completion and `help()` go by `__dir__`: they show
+    those names, and of loaded modules only those of the package. Type checkers do not see it: the package imports the same
+    names under `TYPE_CHECKING`.
+
+    Args:
+        package: its name.
+        shown: module: names that come from it, with blanks between them.
+        hidden: the same, but not shown: names for packages of this project that build on this one.
     """
     homes = {name: home for homes in (hidden, shown) for home, names in homes.items() for name in names.split()}
 
@@ -46,7 +50,7 @@ def lazily(
 
 
 class LazyModule:
-    """A module that is imported when something of it is first asked for, which is at hand from then on."""
+    """Module that is imported at the first access to one of its attributes, which is kept here from then on."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -64,16 +68,21 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers import aead as aead
 else:
     numpy = LazyModule("numpy")  # half of the start of an agent, which takes part in no message with an array
-    exceptions = LazyModule("cryptography.exceptions")  # and most of the other half, until somebody connects
+    exceptions = LazyModule("cryptography.exceptions")  # and most of the other half, until the program connects
     x25519 = LazyModule("cryptography.hazmat.primitives.asymmetric.x25519")
     aead = LazyModule("cryptography.hazmat.primitives.ciphers.aead")
 
 
 def did_you_mean(name: object, known: Iterable[object], quoted: bool = True, meant: Mapping[Any, str] = _NOTHING) -> str:
-    """`; did you mean 'Plain'?` for `Plian`, to go behind what a message says; "" where nothing known is near to it.
+    """Return `; did you mean 'Plain'?` for `Plian`, to stand at the end of a message; "" where no known word is near to it.
 
-    Upper and lower case count as equal. `quoted`: whether texts stand in quotation marks, as other keys do by their `repr`;
-    `meant` tells what to say for some of those that are known.
+    Upper and lower case count as equal.
+
+    Args:
+        name: the word that came.
+        known: words that exist.
+        quoted: whether texts stand in quotation marks, as other keys do by their `repr`.
+        meant: word: the one to name in its place.
     """
     from difflib import get_close_matches  # noqa: PLC0415 - for messages only
 

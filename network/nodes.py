@@ -1,4 +1,4 @@
-"""Who takes part in a job and where: node ids, addresses, and their assignment.
+"""Members of a job and their places: node ids, addresses, and their assignment.
 
 Workers are numbered 0..n-1, the parameter server is -2, the submitter -1.
 """
@@ -15,14 +15,14 @@ from .errors import ClosedByUs
 __all__ = ["DEFAULT_PORT", "PARAMETER_SERVER", "SUBMITTER", "Address", "NodeAssignment"]
 
 DEFAULT_PORT = 15387
-"""Where a worker listens unless told."""
+"""Port on which a worker listens unless told."""
 SUBMITTER = -1
 PARAMETER_SERVER = -2
-"""What stands for these two where workers have their number."""
+"""Node ids of these two; workers have their number."""
 
 
 class Address(NamedTuple):
-    """A host (name, IPv4 or IPv6 literal) and a TCP port."""
+    """Address of a node: a host (name, IPv4 or IPv6 literal) and a TCP port."""
 
     host: str
     port: int
@@ -30,6 +30,10 @@ class Address(NamedTuple):
     @classmethod
     def parse(cls, text: str, default_port: int = DEFAULT_PORT) -> Address:
         """Read `host`, `host:port`, `[v6]`, `[v6]:port` or a bare IPv6 literal.
+
+        Args:
+            text: the address.
+            default_port: port of a text without one.
 
         Raises: ValueError that shows the text when it is none of these or the port is not in 0..65535.
         """
@@ -58,7 +62,7 @@ class Address(NamedTuple):
 
 
 def is_ip(host: str) -> bool:
-    """Whether `host` is an IPv4 or IPv6 literal, so that no name server is asked."""
+    """Tell if `host` is an IPv4 or IPv6 literal, so that no name server is asked."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -67,7 +71,7 @@ def is_ip(host: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether `host` is a literal that cannot leave this machine (127.0.0.0/8, ::1), or the name localhost."""
+    """Tell if `host` is a literal that cannot leave this machine (127.0.0.0/8, ::1), or the name localhost."""
     if host == "localhost":
         return True
     try:
@@ -94,7 +98,11 @@ class NodeAssignment:
         self._closed = ""
 
     def add(self, node_id: int, address: str | Address) -> NodeAssignment:
-        """Assign `address` to `node_id`; returns self, so that calls chain.
+        """Assign an address to a node; returns self, so that calls chain.
+
+        Args:
+            node_id: 0 or more, or -2 for the parameter server.
+            address: an `Address`, or a text that `Address.parse` reads.
 
         Raises: ValueError when the id is taken or no legal node id, or the address is malformed.
         """
@@ -106,7 +114,7 @@ class NodeAssignment:
         return self
 
     def check_open(self) -> None:
-        """Raises: ClosedByUs when the agents of these nodes have ended with the block that started them."""
+        """Raise ClosedByUs when the agents of these nodes have ended with the block that started them."""
         if self._closed:
             raise ClosedByUs(self._closed)
 
@@ -121,7 +129,7 @@ class NodeAssignment:
         return PARAMETER_SERVER in self._addresses
 
     def items(self) -> ItemsView[int, Address]:
-        """Pairs of node id and address."""
+        """Return pairs of node id and address."""
         return self._addresses.items()
 
     def __getitem__(self, node_id: int) -> Address:
@@ -134,8 +142,8 @@ class NodeAssignment:
         return len(self._addresses)
 
     def _repr_html_(self) -> str:
-        """For notebooks."""
-        from html import escape  # noqa: PLC0415 - for who looks: agents do not
+        """Draw the table of nodes for notebooks."""
+        from html import escape  # noqa: PLC0415 - for notebooks: agents show none
 
         names = {node: "parameter server" if node == PARAMETER_SERVER else f"worker {node}" for node in self}
         rows = "".join(f"<tr><td>{names[node]}</td><td>{escape(str(self[node]))}</td></tr>" for node in self)

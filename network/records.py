@@ -2,7 +2,7 @@
 
     record i = header (16 bytes, in the clear) || AEAD(key, nonce_i, meta || data, header)      nonce_i = u32(0) || u64(i)
 
-The header is authenticated with what it describes, the number is counted on both sides and never sent: a record that is
+The header is authenticated with the bytes it describes, the number is counted on both sides and never sent: a record that is
 altered, replayed, dropped, reordered or taken from another session does not open. One key serves one direction of one session,
 for 2^40 bytes; the next one is HMAC-SHA256(key, "psgd/2 rekey" || 0x01), and the numbers go on. The cipher is AES-256-GCM where
 both processors have instructions for AES, else ChaCha20-Poly1305; both add a tag of 16 bytes.
@@ -45,13 +45,17 @@ _END = 1 << 64
 
 @functools.cache
 def ciphers() -> tuple[str, str]:
-    """What this processor seals with, the faster one first."""
+    """List the ciphers of this processor, the faster one first."""
     return (AES, CHACHA) if _has_aes() else (CHACHA, AES)
 
 
 def choose_cipher(offered: Sequence[str], own: Sequence[str]) -> str:
-    """One that is in both, where each has its faster ones first: ChaCha20 where an end prefers it, as it loses least by it.
-    What only one end has counts for nothing.
+    """Choose a cipher that both ends have, where each lists its faster ones first: ChaCha20 where an end prefers it, as it
+    loses least by it. A cipher that only one end has counts for nothing.
+
+    Args:
+        offered: ciphers of the client.
+        own: ciphers of this side.
 
     Raises: ProtocolError when there is none.
     """
@@ -84,7 +88,13 @@ def check_library() -> None:
 
 
 class _Records:
-    """The series of nonces and keys that both ends count alike."""
+    """Series of nonces and keys that both ends count alike.
+
+    Args:
+        cipher: `AES` or `CHACHA`.
+        key: 32 bytes, for the first 2^40 bytes.
+        first: number of the first record.
+    """
 
     __slots__ = ("_aead", "_cipher", "_key", "_number", "_process", "_room")
 
@@ -116,12 +126,16 @@ class _Records:
 
 
 class Sealer(_Records):
-    """Seals what this side sends."""
+    """Sealer of the frames that this side sends."""
 
     __slots__ = ()
 
     def seal(self, frame: Sequence[bytes | memoryview], into: memoryview) -> None:
-        """Write the record of a frame to `into`, which is TAG_SIZE bytes longer than the parts of the frame.
+        """Write the record of a frame.
+
+        Args:
+            frame: header and meta in one part, then data.
+            into: memory for the record, TAG_SIZE bytes longer than the parts of the frame.
 
         Raises: ProtocolError when all record numbers are used.
         """
@@ -134,15 +148,21 @@ class Sealer(_Records):
 
 
 class TagSpace:
-    """In place of a sealer where frames are sealed after they have left the session: they have room for the tag."""
+    """Placeholder of a sealer where frames are sealed after they have left the session: they have room for the tag."""
 
     def seal(self, frame: Sequence[bytes | memoryview], into: memoryview) -> None:
-        """Write the frame to `into`, which is TAG_SIZE bytes longer."""
+        """Write `frame` to `into`, which is TAG_SIZE bytes longer."""
         into[:] = b"".join([*frame, bytes(TAG_SIZE)])
 
 
 class Opener(_Records):
-    """Opens the records that arrive; after the first that does not open every later one is refused too."""
+    """Opener of the records that arrive; after the first that does not open every later one is refused too.
+
+    Args:
+        cipher: `AES` or `CHACHA`.
+        key: key of this direction, 32 bytes, for its first 2^40 bytes.
+        first: number of the next record.
+    """
 
     __slots__ = ("_broken",)
 
@@ -151,9 +171,9 @@ class Opener(_Records):
         self._broken = False
 
     def open(self, record: memoryview, into: memoryview) -> None:
-        """Write meta and data of the next record to `into`.
+        """Write meta and data of the next `record` to `into`.
 
-        Raises: ProtocolError unless it is the next record of this session; what is in `into` means nothing then.
+        Raises: ProtocolError unless it is the next record of this session; the content of `into` means nothing then.
         """
         try:
             if not self._broken:
@@ -166,7 +186,9 @@ class Opener(_Records):
 
 
 class Confirmation:
-    """Makes and checks READY on a private link, where no other frame is sealed: the first half of HMAC-SHA256(k_s2c, frame)."""
+    """Maker and checker of READY on a private link, where no other frame is sealed: the first half of HMAC-SHA256(k_s2c,
+    frame).
+    """
 
     __slots__ = ("_key",)
 
@@ -174,12 +196,12 @@ class Confirmation:
         self._key = key
 
     def seal(self, frame: Sequence[bytes | memoryview], into: memoryview) -> None:
-        """Write the frame and its MAC to `into`, which is TAG_SIZE bytes longer."""
+        """Write `frame` and its MAC to `into`, which is TAG_SIZE bytes longer."""
         data = b"".join(frame)
         into[:] = data + self._mac(data)
 
     def open(self, record: memoryview, into: memoryview) -> None:
-        """Write meta and data of the record to `into`.
+        """Write meta and data of `record` to `into`.
 
         Raises: ProtocolError unless the server of this session has made it.
         """
@@ -193,10 +215,15 @@ class Confirmation:
 
 
 class RecordReader:
-    """Ask `buffer()` where to read to, read there, then take the `frames` in what has come.
+    """Reader of records. Ask `buffer()` where to read to, read there, then take the `frames` that have come.
 
-    `scratch` is memory for many small records, for as long as none is larger. With `first_only` it opens one record.
     `direct` says whether the last buffer ends with a large record, of which more is on its way.
+
+    Args:
+        opener: opens each record.
+        limits: bytes that are accepted.
+        scratch: memory for many small records, for as long as none is larger.
+        first_only: whether to open one record only.
     """
 
     __slots__ = ("_filled", "_first_only", "_frames", "_lacking", "_limits", "_opener", "_records", "_scratch", "direct")
@@ -204,10 +231,10 @@ class RecordReader:
     def __init__(self, opener: Opener | Confirmation, limits: Limits, scratch: memoryview, first_only: bool) -> None:
         self._opener = opener
         self._limits = limits
-        self._scratch = self._records = scratch  # what has come
+        self._scratch = self._records = scratch  # bytes that have come
         self._filled = 0  # bytes of it
         self._lacking = 0  # bytes of the first record that have not come, as soon as its header is there
-        self._frames = memoryview(b"")  # what the records hold, but for arrays that have records of their own
+        self._frames = memoryview(b"")  # content of the records, but for arrays that have records of their own
         self._first_only = first_only
         self.direct = False
 
@@ -217,7 +244,7 @@ class RecordReader:
         return self._filled > 0
 
     def buffer(self) -> memoryview:
-        """Room for the rest of the first record and the header of the next one, or for many small ones."""
+        """Return room for the rest of the first record and the header of the next one, or for many small ones."""
         self.direct = self._lacking >= DIRECT_BYTES
         room = self._lacking + HEADER.size
         if not self.direct:
@@ -232,9 +259,15 @@ class RecordReader:
     def frames(
         self, count: int, more: Callable[[tuple[int, ...]], list[memoryview]], done: Callable[[], None]
     ) -> Iterator[memoryview]:
-        """Whole frames, one after the other, of the records that `count` bytes more in the last buffer complete.
+        """Yield whole frames, one after the other, of the records that the new bytes complete.
 
-        A frame of kind MORE goes where its data belong: `more`, which is given the header, says where, `done` is told after.
+        A frame of kind MORE goes to its destination at once.
+
+        Args:
+            count: bytes that came in the last buffer.
+            more: returns the destinations for the header of such a frame.
+            done: called after each such frame.
+
         Raises: ProtocolError for a record that does not open, or is too large.
         """
         records, filled, at, end = self._records, self._filled + count, 0, 0
@@ -267,7 +300,7 @@ class RecordReader:
                 if self._first_only:
                     break
         except ProtocolError:
-            yield self._frames[:end]  # what came before is right
+            yield self._frames[:end]  # the frames before the fault are right
             raise
         yield self._frames[:end]
         if len(self._frames) > _FRAMES_BYTES:
@@ -280,7 +313,7 @@ class RecordReader:
             records[: self._filled] = records[at:filled]
 
     def _let_go(self) -> None:
-        """Leave memory for a large record to others, to whom one comes now."""
+        """Give memory for a large record back, for the connections on which one comes now."""
         if self._records is not self._scratch:
             LARGE_BUFFERS.give(self._records)
             self._records = self._scratch
@@ -296,7 +329,7 @@ class RecordReader:
             held = held[len(target) :]
 
     def rest(self) -> bytes:
-        """What has come behind the last record that was opened."""
+        """Return the bytes behind the last record that was opened."""
         return bytes(self._records[: self._filled])
 
 

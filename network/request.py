@@ -1,4 +1,4 @@
-"""The submitter's side: connect to every node of an assignment."""
+"""Connections of the submitter to every node of an assignment."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from .session import Session
 
 
 class Request:
-    """Opens authenticated connections to agents.
+    """Opener of authenticated connections to agents.
 
-    `key_file`: the cluster key; default: the assignment's own, `PSGD_KEY_FILE`, or the user's configuration directory. `key`:
-    the key itself, where there is no file.
+    Args:
+        key_file: the cluster key; default: the assignment's own, `PSGD_KEY_FILE`, or the user's configuration directory.
+        key: the key itself, where there is no file.
 
     >>> with Request().request(nodes) as com:  # doctest: +SKIP
     ...     print(com.available_clients)
@@ -45,7 +46,8 @@ class Request:
         return com
 
     def reach(self, nodes: NodeAssignment, limit: float = CONNECT_SECONDS) -> tuple[Controller, dict[int, NetworkError]]:
-        """Connect to those of `nodes` that can be reached; the others are returned, each with the reason.
+        """Connect to those of `nodes` that can be reached within `limit` seconds; the others are returned, each with the
+        reason.
 
         Raises: KeyFileError; ClosedByUs for nodes whose `with` block has ended.
         """
@@ -55,9 +57,15 @@ class Request:
     def call(
         self, nodes: NodeAssignment, limit: float = CONNECT_SECONDS
     ) -> tuple[dict[int, Session], dict[int, NetworkError], Key]:
-        """As `reach`, for who moves the bytes of the sessions by itself; and the key that they were opened with.
+        """Connect as `reach` does, for a caller that moves the bytes of the sessions by itself.
 
-        Raises: KeyFileError; ClosedByUs for nodes whose `with` block has ended.
+        Args:
+            nodes: the assignment.
+            limit: seconds for all of them.
+
+        Returns: sessions, errors, and the key with which they were opened.
+
+        Raises: KeyFileError; ClosedByUs for nodes whose `with` block has ended; ValueError for an assignment without nodes.
         """
         nodes.check_open()
         if not len(nodes):
@@ -73,7 +81,7 @@ class Request:
 
     @staticmethod
     def connected(nodes: NodeAssignment, sessions: Mapping[int, Session], key: Key) -> Controller:
-        """A controller of sessions that `call` has opened."""
+        """Make a controller of `sessions` that `call` has opened with `nodes` by `key`."""
         com = Controller(SUBMITTER, sessions)
         com.addresses, com.key = dict(nodes.items()), key
         return com

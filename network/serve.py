@@ -1,4 +1,4 @@
-"""The serving side without jobs: one listening port that admits one submitter after another."""
+"""Serving side without jobs: one listening port that admits one submitter after another."""
 
 from __future__ import annotations
 
@@ -22,9 +22,12 @@ _log = logging.getLogger(__name__)
 
 
 class Serve:
-    """Listens on `address` (port 0 picks a free one, see `address` afterwards) and hands out connections.
+    """Listener that hands out connections. A context manager; `close` stops listening.
 
-    Off loopback an explicit `key_file` is required. A context manager; `close` stops listening.
+    Args:
+        address: where to listen; port 0 picks a free one, see `address` afterwards.
+        key_file: the cluster key; required off loopback.
+        clock: measures time-outs; default: the system's.
     """
 
     def __init__(self, address: str = "127.0.0.1:0", key_file: str | Path | None = None, clock: Clock | None = None) -> None:
@@ -62,7 +65,7 @@ class Serve:
         deadline = self._acceptor.deadline
         limits = [patience, None if deadline is None else deadline - self._clock.monotonic()]
         wait_sockets([self._listener, *self._acceptor.links], [], min((t for t in limits if t is not None), default=None))
-        with contextlib.suppress(BlockingIOError, ConnectionError):  # nobody there, or gone again
+        with contextlib.suppress(BlockingIOError, ConnectionError):  # no caller there, or gone again
             connection, _ = self._listener.accept()
             self._acceptor.add(connection)
         for outcome in self._acceptor.step():
@@ -72,7 +75,7 @@ class Serve:
                 _log.info("A connection from %s was closed: %s.", outcome.peer, outcome.reason.rstrip("."))
 
     def close(self) -> None:
-        """Stop listening and send everybody away who has not been acquired; idempotent."""
+        """Stop listening and close all connections that were not acquired; idempotent."""
         self._listener.close()
         self._acceptor.close()
         while self._authenticated:

@@ -1,4 +1,4 @@
-"""A session: one authenticated connection that carries messages. Its owner moves the bytes; nothing runs behind its back."""
+"""Session: one authenticated connection that carries messages. Its owner moves the bytes; nothing runs behind its back."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from .values import Array
 from .wire import TAG_SIZE, Frame, Kind, Leave, Limits, Sent, pack
 
 INBOX_LIMIT = 256  # messages, and
-INBOX_BYTES = 256 << 20  # what they take: a session that holds as much is not read, so the sender is slowed
-TURN_BYTES = 1 << 20  # what one call of `receive` reads at most when there is a message to handle already, and
+INBOX_BYTES = 256 << 20  # of messages: a session that holds as much is not read, so the sender is slowed
+TURN_BYTES = 1 << 20  # read by one call of `receive` at most when there is a message to handle already, and
 LONGEST_TURN_BYTES = 32 << 20  # when there is none
 _BUFFERS_AT_ONCE = 64
 _RECORDS_BYTES = 1 << 14  # of small records that are sealed together, at first
@@ -37,7 +37,7 @@ _EVENT_LOOPS = frozenset({"agent", "submitter"})  # the roles at the ends of a s
 
 
 class Peer(NamedTuple):
-    """Who is at the other end, as the handshake has proven: its role, its node's id, and what it has said of itself."""
+    """Other end, as the handshake has proven it: its `role`, the id of its node, and `caps`, its description of itself."""
 
     role: str
     node_id: int | None = None
@@ -57,16 +57,26 @@ os.register_at_fork(after_in_child=_close_in_child)
 
 
 class Session:
-    """One end of an authenticated connection between two nodes.
+    """Session, an end of an authenticated connection between two nodes.
 
     A frame that the peer has begun must go on: else `receive` ends the connection, after 30 s where an agent is at an end, and
-    after ten minutes between processes of a job and with them. Whoever waits calls it every `LOOK_SECONDS` or more often.
+    after ten minutes between processes of a job and with them. A waiting owner calls it every `LOOK_SECONDS` or more often.
 
-    `queue` frames a message and `send` moves what the link takes; until `pending_bytes` is 0 the arrays of queued messages
-    must stay unchanged. `receive` moves what has arrived into `inbox`. When the connection ends, `lost` holds the reason:
-    None while it lives, ClosedByUs after `close`, PeerLost otherwise; `left` tells that the peer said BYE first.
-    Every frame is sealed if `keys` name a cipher, else READY alone is confirmed. A server `tells` of itself in READY: `caps`
-    of the client have it after `confirm`. Not thread-safe. Raises: ValueError without a cipher on a link that is not private.
+    `queue` frames a message and `send` moves as many bytes as the link takes; until `pending_bytes` is 0 the arrays of queued
+    messages must stay unchanged. `receive` moves arrived messages into `inbox`. When the connection ends, `lost` holds the
+    reason: None while it lives, ClosedByUs after `close`, PeerLost otherwise; `left` tells that the peer said BYE first. Every
+    frame is sealed if `keys` name a cipher, else READY alone is confirmed. Not thread-safe.
+
+    Args:
+        link: the connection, owned from now on.
+        keys: keys of the session.
+        peer: the other end.
+        is_server: whether this end accepted the connection.
+        limits: bytes that are accepted.
+        clock: measures a frame that does not go on; default: the system's.
+        tells: a server's description of itself in READY, which `caps` of the client have after `confirm`.
+
+    Raises: ValueError without a cipher on a link that is not private.
     """
 
     def __init__(
@@ -92,11 +102,11 @@ class Session:
         self._leaving = False
         self.bytes_sent = self.bytes_read = 0
         self.messages_sent = 0  # that were queued
-        self.bytes_shared = 0  # of both, what lay in memory that both ends share
+        self.bytes_shared = 0  # of both, those that lay in memory that both ends share
         self._outbox: Outbox | None = None
         self._leave: Leave | None = None
         self.pending_bytes = 0
-        self.unsent_bytes = 0  # what was in line when the connection ended
+        self.unsent_bytes = 0  # in line when the connection ended
         self._limits = limits
         self._clock = clock or SystemClock()
         self._looked = self._seconds = 0.0  # at a frame that does not go on: when, and for how long
@@ -109,10 +119,10 @@ class Session:
                 send_key, receive_key = receive_key, send_key
             self._sealer, opener = Sealer(keys.cipher, send_key), Opener(keys.cipher, receive_key)
         self._reader = FrameReader(opener, self.sealed, limits, expect_ready=not is_server)
-        self.inbox = self._reader.messages  # messages that have arrived and nobody has taken
+        self.inbox = self._reader.messages  # messages that have arrived and were not taken
         self._frames: deque[Frame] = deque()  # not sealed yet
         self._records = memoryview(b"")  # memory for those that are, used again when they have left
-        self._pending: deque[bytes | memoryview] = deque()  # what the link takes next
+        self._pending: deque[bytes | memoryview] = deque()  # bytes that the link takes next
         if is_server:
             ready, raw, overhead, _ = pack(Kind.READY, (), dict(tells) or None, True)
             self._frames += ready
@@ -121,11 +131,13 @@ class Session:
 
     @property
     def messages_read(self) -> int:
-        """Messages that have arrived so far; with a peer that has sent more of them, some are on their way, or lost."""
+        """Number of messages that have arrived so far; with a peer that has sent more of them, some are on their way, or
+        lost.
+        """
         return self._reader.completed
 
     def confirm(self) -> bool:
-        """Whether the peer's READY is there, which proves that it holds the session's keys; only a client needs it."""
+        """Tell if the peer's READY is there, which proves that it holds the session's keys; only a client needs it."""
         self.caps |= self._reader.told
         return self._reader.ready
 
@@ -148,15 +160,22 @@ class Session:
         return self.lost is None and not self.left
 
     def use_classes(self, classes: Sequence[type]) -> None:
-        """Share the job's class table: instances of these classes may travel from now on."""
+        """Share `classes`, the class table of the job: instances of these classes may travel from now on."""
         self._reader.classes = classes
 
     def use_place(self, place: Place | None) -> None:
-        """Have `place` say where the array of a message is read to, or nobody any more; see `frames.Place`."""
+        """Let `place` return the array to read into, None for new memory each time; see `frames.Place`."""
         self._reader.place = place
 
     def queue(self, value: object, head: Sequence[int] = (), kind: Kind = Kind.MESSAGE) -> Sent:
         """Put a message in line; `send` moves it.
+
+        Args:
+            value: any value that `network.values` can encode.
+            head: at most 8 integers.
+            kind: kind of the frame.
+
+        Returns: the bytes that the message costs.
 
         Raises: TypeError when the value cannot travel; the error in `lost` when the connection has ended, ClosedByUs after
         `leave`.
@@ -180,32 +199,39 @@ class Session:
         return Sent(raw, overhead, shared > 0)
 
     def let_seal(self) -> Sealer | None:
-        """The sealer, None without, for who from now on seals what leaves here with room for tags; nothing may be in line."""
+        """Give the sealer away, None without one: its new owner seals the frames that leave here with room for tags from now
+        on. No frame may be in line.
+        """
         sealer = self._sealer if isinstance(self._sealer, Sealer) else None
         if sealer is not None:
             self._sealer = TagSpace()
         return sealer
 
     def share_memory(self, outbox: Outbox) -> None:
-        """Leave arrays for the peer in `outbox`, once it has agreed, and read there what it leaves: where both are processes of
-        one user on one host, and nobody stands between."""
+        """Leave arrays for the peer in `outbox`, once it has agreed, and read in place the arrays that it leaves.
+
+        That happens where both are processes of one user on one host, and nothing stands between.
+        """
         if self.link.private and not self.sealed:
             self._outbox, self._leave = outbox, self._offer
             self._agree()  # the peer may have been the first
 
     def offer_memory(self) -> tuple[memoryview | None, bool]:
-        """Offer it now, not behind the first arrays; the board of this side, and whether the peer has agreed to read it."""
+        """Offer shared memory now, not behind the first arrays.
+
+        Returns: the board of this side, and whether the peer has agreed to read it.
+        """
         if self._leave == self._offer:
             self._offer(())
         return None if self._outbox is None else self._outbox.board, isinstance(self._leave, partial)
 
     @property
     def peer_board(self) -> memoryview | None:
-        """That of the peer, if this side reads it."""
+        """Board of the peer, if this side reads it."""
         return None if self._reader.memory is None else self._reader.memory.board
 
     def _offer(self, arrays: Sequence[Array]) -> None:
-        """The first arrays travel, behind an offer of our memory."""
+        """Let the first arrays travel, behind an offer of our memory."""
         self._leave = None
         if self._outbox is not None and (handle := self._outbox.handle) is not None:
             self._tell(tuple(handle))
@@ -216,7 +242,9 @@ class Session:
         self.pending_bytes += overhead
 
     def _agree(self) -> None:
-        """Take an offer of the peer, or its consent to ours. What cannot be mapped here stays unused: arrays travel then."""
+        """Take an offer of the peer, or its consent to ours. Memory that cannot be mapped here stays unused: arrays travel
+        then.
+        """
         reader = self._reader
         if (outbox := self._outbox) is None:
             return
@@ -280,15 +308,16 @@ class Session:
         return self._records[:end]
 
     def _let_go(self) -> None:
-        """Leave memory for large records to others, who send now."""
+        """Give memory for large records back, for the sessions that send now."""
         if len(self._records) > _RECORDS_BYTES:
             LARGE_BUFFERS.give(self._records)
             self._records = memoryview(b"")
 
     def receive(self) -> None:
-        """Move what has arrived into `inbox`, unless it is full; more may be there. An ended or broken link shows in `lost`.
+        """Move messages that have arrived into `inbox`, unless it is full; more may be there. An ended or broken link shows in
+        `lost`.
 
-        Raises: ProtocolError for what must not arrive, and for what has begun and does not go on.
+        Raises: ProtocolError for a frame that must not arrive, and for one that has begun and does not go on.
         """
         start, reader = self.bytes_read, self._reader
         while self.wants_more:
@@ -329,8 +358,9 @@ class Session:
                 return
 
     def _watch_frame(self) -> None:
-        """A frame has begun of which little or nothing comes just now: end the connection if that lasts. Only the time in which
-        somebody looked counts, because this process may have been stopped, or busy, while bytes were there."""
+        """End the connection if a frame that has begun does not go on for too long. Only the time in which `receive` was
+        called counts, because this process may have been stopped, or busy, while bytes were there.
+        """
         reader, now = self._reader, self._clock.monotonic()
         if not reader.watched:
             reader.watched = True
@@ -357,12 +387,14 @@ class Session:
             self._leaving = True
 
     def give_up(self, error: ProtocolError) -> None:
-        """The peer is as good as lost, since it sent what makes no sense; a reader that finds such bytes says so by itself."""
+        """End the connection for `error`: the peer is as good as lost, since its messages make no sense. A reader that finds
+        such bytes says so by itself.
+        """
         if self.lost is None:
             self._end(str(error).rstrip("."))
 
     def close(self) -> None:
-        """End the connection at once; what is queued is dropped."""
+        """End the connection at once; queued messages are dropped."""
         if self.lost is None:
             self.lost = ClosedByUs(f"The connection with {self.peer} was closed by this side.")
         self._drop()
@@ -383,7 +415,7 @@ class Session:
 
     @property
     def peer(self) -> str:
-        """Who is at the other end, for people."""
+        """Name of the other end, for people."""
         return f"node {self.node_id} ({self.link.peer})" if self.node_id is not None else self.link.peer
 
 
@@ -391,9 +423,14 @@ CLOSE_SECONDS = 2.0
 
 
 def close_gracefully(sessions: Sequence[Session], wait: Waiter, clock: Clock) -> None:
-    """Say BYE to all peers, send what is left, and read until each closes too or two seconds have passed.
+    """Say BYE to all peers, send the queued bytes, and read until each closes too or two seconds have passed.
 
     Closing over unread bytes would destroy sent ones. The sessions are still to be closed.
+
+    Args:
+        sessions: those to end.
+        wait: waiter of their links.
+        clock: measures the two seconds.
     """
     for session in sessions:
         session.leave()

@@ -2,8 +2,8 @@
 
 A message whose arrays lie in memory has a frame like any other (flag SHARED, see `wire`), which tells the page where they begin
 and has no data. So the connection wakes, orders memory between processors, and shows that a peer is gone, as it does without;
-what it saves is two copies through the kernel. A process has one `Outbox` for all its peers. Each peer counts in a table of its
-own, which the process reads, how often it has let go of what began on a page: nobody writes where another one does.
+it saves two copies through the kernel. A process has one `Outbox` for all its peers. Each peer counts in a table of its own,
+which the process reads, how often it has let go of the arrays that began on a page: no two processes write to one place.
 
 Memory has no name in any file system: it lives until the last process that maps it has ended, however it ended. A reader needs
 its handle, and the right to look at the descriptors of the owner: the same user, the same view of processes.
@@ -29,8 +29,8 @@ from .names import numpy as np
 from .values import Array
 
 PAGE_BYTES = 1 << 12
-PAGES = 1 << 15  # of an outbox; those that nobody has written to take no memory
-BOARD_BYTES = (8 << 20) + 2 * PAGE_BYTES  # behind them, for what peers look at without being told
+PAGES = 1 << 15  # of an outbox; pages that were never written to take no memory
+BOARD_BYTES = (8 << 20) + 2 * PAGE_BYTES  # behind them, for data that peers look at without a message
 OUTBOX_BYTES = PAGES * PAGE_BYTES + BOARD_BYTES
 LEAST_BYTES = 16 << 10  # less is as fast on the connection
 ALIGNMENT = 64
@@ -40,7 +40,9 @@ LOADS_FIRST = platform.machine() in {"x86_64", "AMD64"}  # no load is seen by ot
 
 
 class MemoryHandle(NamedTuple):
-    """Where another process of this host finds shared memory."""
+    """Place of shared memory, for other processes of this host: `process` id and file `descriptor` of its owner, its random
+    `name`, and its `size` in bytes.
+    """
 
     process: int
     descriptor: int
@@ -49,7 +51,7 @@ class MemoryHandle(NamedTuple):
 
 
 class SharedMemory:
-    """Fresh memory of `size` bytes, writable in `memory`; `handle` is for those who shall read it.
+    """Fresh memory of `size` bytes, writable in `memory`; its readers attach to it by `handle`.
 
     Raises: OSError when the system has no such memory.
     """
@@ -61,16 +63,17 @@ class SharedMemory:
         descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         weakref.finalize(self, os.close, descriptor)
         os.ftruncate(descriptor, size)
-        # for ever: who reads beyond the end of a file that has shrunk is killed
+        # for ever: a process that reads beyond the end of a file that has shrunk is killed
         fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
         self.memory = memoryview(mmap.mmap(descriptor, size))
         self.handle = MemoryHandle(os.getpid(), descriptor, name, size)
 
 
 def attach(content: object, size: int) -> memoryview:
-    """The shared memory of `size` bytes of a process of this host, whose handle came as `content`, read-only.
+    """Map the shared memory of `size` bytes of a process of this host, whose handle came as `content`, read-only.
 
-    Raises: OSError when it is not there, may not be read, or could shrink under its readers; ValueError for what is no handle.
+    Raises: OSError when it is not there, may not be read, or could shrink under its readers; ValueError for content that is no
+    handle.
     """
     if not isinstance(content, tuple) or tuple(map(type, content)) != (int, int, str, int) or content[3] != size:
         raise ValueError(f"Not the handle of {size} bytes of shared memory: {content!r}")
@@ -89,7 +92,7 @@ def attach(content: object, size: int) -> memoryview:
 
 
 class Segment:
-    """Pages of an outbox. `waiting` tells what each reader will have counted when it has let go of them."""
+    """Pages of an outbox, `pages` from `start` on. `waiting` is the count of each reader at which it has let go of them."""
 
     __slots__ = ("pages", "start", "waiting")
 
@@ -103,7 +106,7 @@ class Segment:
 
 
 class PeerTable:
-    """The counts of one reader of an outbox, as its table has them and as they will be."""
+    """Counts of one reader of an outbox, as its table has them and as they will be. `handle` is that of the table."""
 
     def __init__(self, handle: object) -> None:
         self.counts = attach(handle, _TABLE_BYTES).cast("I")
@@ -116,29 +119,31 @@ class PeerTable:
 
     @property
     def ended(self) -> bool:
-        """Whether the process of the reader has ended; that only its connection has tells nothing of what it still reads."""
+        """Whether the process of the reader has ended; the end of its connection alone would tell nothing of its reading."""
         return bool(self._process.poll(0))
 
     def expect(self, segment: Segment) -> None:
-        """It will read what is in `segment`, and count it."""
+        """Expect that the reader will read `segment`, and count it."""
         count = (self._expected.get(segment.start, 0) + 1) % _COUNTS
         self._expected[segment.start] = count
         segment.waiting[self] = count
 
 
 class Outbox:
-    """Where this process leaves arrays for others of its host. Pages are used again when all their readers have let go."""
+    """Place where this process leaves arrays for others of its host. Pages are used again when all their readers have let
+    go.
+    """
 
     def __init__(self) -> None:
         self._shared: SharedMemory | None = None
         self._possible = True
         self._lines: dict[int, list[Segment]] = {}  # by the number of pages
         self._end = 0  # pages that were used so far
-        self.last: tuple[Array, Segment] | None = None  # what was left since anything was sent: it has not changed
+        self.last: tuple[Array, Segment] | None = None  # left since the last message: it has not changed
 
     @property
     def handle(self) -> MemoryHandle | None:
-        """Where it is; None where the system has no such memory."""
+        """Handle of the memory; None where the system has no such memory."""
         if self._shared is None and self._possible:
             try:
                 self._shared = SharedMemory(OUTBOX_BYTES)
@@ -148,11 +153,14 @@ class Outbox:
 
     @property
     def board(self) -> memoryview | None:
-        """What follows the pages."""
+        """Memory behind the pages."""
         return None if self._shared is None else self._shared.memory[-BOARD_BYTES:]
 
     def leave(self, reader: PeerTable, arrays: Sequence[Array]) -> tuple[int, int] | None:
-        """Copy arrays to memory for `reader`; the page where they begin and the bytes to their end, None without room."""
+        """Copy `arrays` to memory for `reader`.
+
+        Returns: the page where they begin and the bytes to their end, None without room.
+        """
         size = arrays[0].nbytes if len(arrays) == 1 else _extent(arrays)
         if self.last is not None and len(arrays) == 1 and self.last[0] is arrays[0]:  # for another reader
             segment = self.last[1]
@@ -186,7 +194,7 @@ class Outbox:
         return segment
 
     def _forget_the_ended(self) -> bool:
-        """Wait no more for readers that were killed; whether there were any."""
+        """Stop waiting for readers that were killed; return whether there were any."""
         segments = [segment for line in self._lines.values() for segment in line]
         ended = {table for segment in segments for table in segment.waiting if table.ended}
         for segment in segments:
@@ -195,7 +203,7 @@ class Outbox:
         return bool(ended)
 
     def _make_room(self, pages: int) -> bool:
-        """Forget the free segments at the end; whether `pages` fit there now."""
+        """Forget the free segments at the end; return whether `pages` fit there now."""
         for segment in sorted((s for line in self._lines.values() for s in line), key=lambda each: -each.start):
             if not segment.free:
                 break
@@ -213,10 +221,10 @@ def _extent(arrays: Sequence[Array]) -> int:
 
 
 class PeerMemory:
-    """The outbox of a peer, as its reader sees it; `handle` is that of the table in which the reader counts.
+    """Outbox of a peer, as its reader sees it; `handle` is that of the table in which the reader counts.
 
-    Where arrays are, and how large, is checked before they are made, and the memory cannot shrink; its owner may change what is
-    in them at any time, as it might have sent anything.
+    Place and size of arrays are checked before they are made, and the memory cannot shrink; its owner may change their content
+    at any time, as it might have sent any. The argument is the handle of the outbox.
     """
 
     def __init__(self, handle: object) -> None:
@@ -229,7 +237,14 @@ class PeerMemory:
         self._fence = threading.Lock()
 
     def take(self, page: int, shape: Sequence[int], dtype: np.dtype[Any], size: int) -> Array:
-        """The one array of `size` bytes, read-only, that begins on `page`; the page is let go of when nobody holds it any more.
+        """Return the one array that begins on a page, read-only; the page is let go of when the array and all its views are
+        gone.
+
+        Args:
+            page: number of the page.
+            shape: dimensions of the array.
+            dtype: its type.
+            size: its bytes.
 
         Raises: ProtocolError when it does not end in this memory.
         """
@@ -245,14 +260,20 @@ class PeerMemory:
         if os.getpid() != self.handle.process:  # a fork of the reader has let go, and not the reader
             return
         if not LOADS_FIRST:
-            for _ in range(2):  # what was read before the first is let go of cannot be seen after the second is taken
+            for _ in range(2):  # a value read before the first is let go of cannot be seen after the second is taken
                 with self._fence:
                     pass
         self._counts[page] = (self._counts[page] + 1) % _COUNTS
 
 
 class Places:
-    """Hands out the arrays of one message, which lie one after the other from `page` on; in place of a pool (`wire.allocate`).
+    """Allocator of the arrays of one message, which lie one after the other from `page` on; in place of a pool
+    (`wire.allocate`).
+
+    Args:
+        memory: outbox of the sender.
+        page: number of the page.
+        size: bytes to the end of the last array.
 
     Raises: ProtocolError, as `PeerMemory.take`.
     """
@@ -262,7 +283,7 @@ class Places:
         self._at = 0
 
     def empty(self, shape: Sequence[int], dtype: np.dtype[Any], size: int) -> Array:
-        """The next array."""
+        """Return the next array, of `size` bytes in all. Raises: ProtocolError beyond the end."""
         at = self._at + -self._at % ALIGNMENT
         self._at = at + size
         if self._at > len(self._whole):

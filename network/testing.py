@@ -1,4 +1,4 @@
-"""Stand-ins for the world outside, for tests, lectures and simulations: time that moves when it is told to, and faults."""
+"""Clock and network faults under the control of a test, a lecture or a simulation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _START_OF_2026 = 1767225600.0
 
 
 class VirtualClock:
-    """A `network.clock.Clock` under the hand of its owner.
+    """Clock (a `network.clock.Clock`) that its owner moves.
 
     Args:
         monotonic: first value of `monotonic()`, in seconds.
@@ -38,11 +38,11 @@ class VirtualClock:
         self._wall_ahead = wall - monotonic
 
     def monotonic(self) -> float:
-        """Seconds on the time line of deadlines; never goes back."""
+        """Return seconds on the time line of deadlines; never goes back."""
         return self._monotonic
 
     def time(self) -> float:
-        """Wall time in seconds: moves along with `monotonic()`, plus every `jump_wall`."""
+        """Return wall time in seconds: moves along with `monotonic()`, plus every `jump_wall`."""
         return self._monotonic + self._wall_ahead
 
     def advance(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""What other threads tell the one that owns a controller: new peers, lost peers, and the order to stop."""
+"""Requests of other threads to the one that owns a controller: new peers, lost peers, and the order to stop."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from .transport import Waker
 
 
 class Requests(NamedTuple):
-    """New sessions by peer, and peers that count as lost, with the reason."""
+    """New sessions by peer (`admitted`), and peers that count as `lost`, with the reason."""
 
     admitted: list[tuple[int, Session]]
     lost: list[tuple[int, str, type[PeerLost]]]
 
 
 class ThreadInbox:
-    """Any thread may call `admit`, `lose`, `interrupt` and `wake`; the owner waits for `waker` too, and takes what came.
+    """Inbox into which any thread may call `admit`, `lose`, `interrupt` and `wake`; the owner waits for `waker` too, and takes
+    the requests.
 
-    Attributes: `waiting`, whether there is anything to take; `interruption`, what the owner is to raise.
+    Attributes: `waiting`, whether there is anything to take; `interruption`, the error that the owner is to raise.
     """
 
     def __init__(self) -> None:
@@ -32,7 +33,7 @@ class ThreadInbox:
         self._requests = Requests([], [])
 
     def admit(self, peer: int, session: Session) -> None:
-        """Hand over the session of a new peer; it is closed when the owner takes none any more."""
+        """Hand over `session` with the new peer of id `peer`; it is closed when the owner takes none any more."""
         with self._lock:
             closed = self._closed
             if not closed:
@@ -47,7 +48,7 @@ class ThreadInbox:
         self.wake()
 
     def interrupt(self, error: BaseException) -> None:
-        """The owner is to raise `error`; the first interruption wins."""
+        """Ask the owner to raise `error`; the first interruption wins."""
         if self.interruption is None:
             self.interruption = error
         self.wake()
@@ -57,8 +58,8 @@ class ThreadInbox:
         self.waiting = True  # after waking, so that a reader of this finds the waker readable
 
     def take(self) -> Requests:
-        """All requests since the last time; for the owner only."""
-        self.waiting = False  # before looking: what comes from here on is taken the next time
+        """Take all requests since the last time; for the owner only."""
+        self.waiting = False  # before looking: a message that comes from here on is taken the next time
         self.waker.clear()
         with self._lock:
             requests, self._requests = self._requests, Requests([], [])

@@ -1,7 +1,7 @@
-"""Links: what a connection must offer, whatever carries it, and the TCP and Unix sockets that offer it.
+"""Links: the byte streams below sessions, whatever carries them, and the TCP and Unix sockets among these.
 
-A link never blocks: `send` takes what fits, `receive` gives what is there. To wait is the job of the transport's *waiter*,
-because only it knows what its links wait on: poll for sockets, a condition for links in memory.
+A link never blocks: `send` takes as much as fits, `receive` gives the bytes that are there. To wait is the job of the
+transport's *waiter*, because only it knows how its links wait: poll for sockets, a condition for links in memory.
 """
 
 from __future__ import annotations
@@ -30,24 +30,25 @@ from .records import check_library
 
 
 class Link(ABC):
-    """One end of a byte stream. A `Session` runs over any.
+    """Link, an end of a byte stream (TCP, Unix socket, shared memory) over which a `Session` runs.
 
     To add a kind: a class with these methods in a file of this package, and a pair of it among `WIRES` in
     `tests/network/wires.py`, which a test demands. `wait_sockets` waits for one whose `fileno()` polls in both directions. Any
     other brings a waiter of its own, the `wait` of a `Controller`; that takes plain sockets, too, by which other threads wake
     the controller. The keys of a session come from the machines of `handshake`, which `dial` and `acceptor` run over sockets.
-    What listens, and the path that peers of the host are told, is `rpc.agent.agent`'s; by which of them one calls, `dial`'s.
+    The listening sockets, and the path that peers of the host are told, are `rpc.agent.agent`'s; the choice of the one to call
+    is `dial`'s.
     """
 
     peer: str  # address of the other end, for people
-    transport: str  # what carries it, for accounts: "tcp", "unix", or a name of its own
-    binding: bytes = b""  # what names it where nobody can stand between its ends: the handshake ties its keys to that
+    transport: str  # the kind of link in accounts: "tcp", "unix", or a name of its own
+    binding: bytes = b""  # names a link between whose ends no third process can stand: the handshake ties its keys to that
 
     @property
     def private(self) -> bool:
-        """Whether nobody can stand between its ends: in memory, or on a Unix socket whose other end the kernel names.
+        """Whether no party can stand between its ends: in memory, or on a Unix socket whose other end the kernel names.
 
-        It hangs on nothing that the other end says. Only elsewhere handshakes have shares, and frames are sealed.
+        It never depends on the other end's words. Only elsewhere handshakes have shares, and frames are sealed.
         """
         return bool(self.binding)
 
@@ -75,7 +76,10 @@ class Link(ABC):
 
 
 class Waiter(Protocol):
-    """Waits until a link of `reading` has bytes or an end, one of `writing` takes bytes, or `timeout` seconds passed."""
+    """Function that waits for links, `timeout` seconds at most.
+
+    It waits until one of `reading` has bytes or an end, or one of `writing` takes bytes.
+    """
 
     def __call__(self, reading: Sequence[Link], writing: Sequence[Link], timeout: float | None) -> Collection[object] | None:
         """Return at the first event the links for which there is one; None where all are to be tried."""
@@ -96,7 +100,7 @@ _MAX_BUFFERS = 64  # per sendmsg; Linux allows 1024, but gathering more at once 
 
 
 class PortInUse(NetworkError):
-    """Another process listens on this port. `holder` says which, as far as the system tells us."""
+    """Error: another process listens on this port. `holder` names it, as far as the system tells us."""
 
     def __init__(self, address: Address) -> None:
         self.holder = _holder(address)
@@ -107,7 +111,12 @@ class PortInUse(NetworkError):
 
 
 class SocketLink(Link):
-    """A connected TCP or Unix socket, owned from now on."""
+    """Connected TCP or Unix socket, owned from now on.
+
+    Args:
+        sock: the socket.
+        peer: address of the other end, for people; default: as the socket tells it.
+    """
 
     def __init__(self, sock: socket.socket, peer: str = "") -> None:
         sock.setblocking(False)
@@ -123,7 +132,7 @@ class SocketLink(Link):
             self.transport = "tcp"
             self.peer = peer or str(
                 Address(host.removeprefix(_IPV4_BY_IPV6), port)
-            )  # whoever owns the port that was called may lead the bytes on
+            )  # the owner of the port that was called may lead the bytes on
         self._socket: socket.socket | None = sock
 
     def fileno(self) -> int:
@@ -160,7 +169,8 @@ class SocketLink(Link):
 
     @property
     def unacknowledged(self) -> int:
-        """How many bytes TCP has sent again and again, and the other end's kernel has not got; 0 where that cannot be known.
+        """Number of bytes that TCP has sent again and again, and the other end's kernel has not got; 0 where that cannot be
+        known.
 
         A peer that does not read is no such case: its kernel says that it has no room.
         """
@@ -182,7 +192,7 @@ class SocketLink(Link):
 
 
 def _peer_uid(sock: socket.socket) -> int:
-    """The user at the other end of a Unix socket, as the kernel says.
+    """Return the user at the other end of a Unix socket, as the kernel says.
 
     Raises: NetworkError when it is another user than ours.
     """
@@ -198,13 +208,21 @@ def _peer_uid(sock: socket.socket) -> int:
 def wait_sockets(
     reading: Sequence[SocketLink | socket.socket], writing: Sequence[SocketLink | socket.socket], timeout: float | None
 ) -> set[object]:
-    """The waiter of socket links for who waits now and then; plain sockets (a waker, say) may be among them."""
+    """Wait for socket links now and then; plain sockets (a waker, say) may be among them.
+
+    Args:
+        reading: those whose bytes or end are awaited.
+        writing: those that shall take bytes.
+        timeout: seconds; None waits for ever.
+
+    Returns: the links for which there is an event.
+    """
     poll, owners = _KnownLinks().poll(reading, writing)
     return {owners[descriptor] for descriptor, _ in poll.poll(_milliseconds(timeout))}
 
 
 def poll_again() -> Waiter:
-    """A waiter of socket links for one thread that waits again and again, most often for the same links."""
+    """Make a waiter of socket links for one thread that waits again and again, most often for the same links."""
     known = _KnownLinks()
 
     def wait(
@@ -217,7 +235,7 @@ def poll_again() -> Waiter:
 
 
 def busy_poll(seconds: float) -> Waiter:
-    """`poll_again` that polls again and again for so many seconds before it sleeps.
+    """Make a waiter as `poll_again` does, which polls again and again for so many seconds before it sleeps.
 
     A core that has nothing to do sleeps deeply, and takes tens of microseconds to wake up when a byte comes: longer than a
     worker waits for the others, if all have a core of their own. Where they share cores it takes time from those that work.
@@ -253,7 +271,7 @@ class _KnownLinks:
     def poll(
         self, reading: Sequence[SocketLink | socket.socket], writing: Sequence[SocketLink | socket.socket]
     ) -> tuple[select.poll, dict[int, Any]]:
-        """What waits for all of them, and which descriptor is whose; those that are closed do not count."""
+        """Return the poll object that waits for all of them, and the owner of each descriptor; closed links do not count."""
         links = [*reading, *writing]
         known = len(reading), links, [link.fileno() for link in links]
         if known != self._known:
@@ -269,7 +287,7 @@ class _KnownLinks:
 
 
 def resolve(address: Address, limit: float) -> list[tuple[socket.AddressFamily, tuple[object, ...]]]:
-    """Socket addresses of `address`, in the order to try; a name server gets `limit` seconds.
+    """List the socket addresses of `address`, in the order to try; a name server gets `limit` seconds.
 
     Raises: NetworkError naming the host that is unknown, TimedOut.
     """
@@ -298,9 +316,9 @@ def resolve(address: Address, limit: float) -> list[tuple[socket.AddressFamily, 
 
 
 def listen_tcp(address: Address) -> socket.socket:
-    """A listening, non-blocking TCP socket; port 0 picks a free one. On `::` it serves IPv4, too, elsewhere one family.
+    """Open a listening, non-blocking TCP socket; port 0 picks a free one. On `::` it serves IPv4, too, elsewhere one family.
 
-    Raises: NetworkError naming the address; PortInUse, which tells what to do; NetworkError where nothing could be encrypted.
+    Raises: NetworkError naming the address; PortInUse, which names the repair; NetworkError where nothing could be encrypted.
     """
     check_library()
     family, sockaddr = resolve(address, NAME_SECONDS)[0]
@@ -325,7 +343,7 @@ def listen_tcp(address: Address) -> socket.socket:
 
 
 def _holder(address: Address) -> str:
-    """Who listens on a port of this host, in words. Linux tells the user, and the process where we may look at it."""
+    """Name the listener on a port of this host. Linux tells the user, and the process where we may look at it."""
     for table in ("tcp6", "tcp") if ":" in address.host else ("tcp", "tcp6"):
         try:
             lines = Path("/proc/net", table).read_text("ascii").splitlines()[1:]
@@ -355,7 +373,7 @@ def _user_name(number: int) -> str:
 
 
 def listen_unix(path: Path) -> socket.socket:
-    """A listening, non-blocking Unix socket at `path`, mode 0600; a stale one of ours is replaced.
+    """Open a listening, non-blocking Unix socket at `path`, mode 0600; a stale one of ours is replaced.
 
     Raises: NetworkError when the path is too long for the system or cannot be used.
     """
@@ -375,7 +393,7 @@ def listen_unix(path: Path) -> socket.socket:
 
 
 def trusted_unix_path(path: str) -> bool:
-    """Whether `path` is a socket of ours in a directory that only we can enter, so that nobody else can be behind it."""
+    """Tell if `path` is a socket of ours in a directory that only we can enter, so that no other user can be behind it."""
     try:
         entry, folder = os.lstat(path), os.lstat(os.path.dirname(path))
     except OSError:
@@ -386,7 +404,9 @@ def trusted_unix_path(path: str) -> bool:
 
 
 class Waker:
-    """Wakes a thread that waits for sockets: `wake`, from any thread or signal handler, makes `sock` readable until `clear`."""
+    """Waker of a thread that waits for sockets: `wake`, from any thread or signal handler, makes `sock` readable until
+    `clear`.
+    """
 
     def __init__(self) -> None:
         self._wake_end, self.sock = socket.socketpair()
@@ -400,7 +420,7 @@ class Waker:
 
     def clear(self) -> None:
         """Forget all calls of `wake` so far."""
-        with contextlib.suppress(OSError):  # nobody woke it, or it is closed
+        with contextlib.suppress(OSError):  # no thread woke it, or it is closed
             self.sock.recv(1024)
 
     def close(self) -> None:

@@ -1,18 +1,18 @@
 """Values that may travel: plain data and arrays, turned into a msgpack tree plus raw array buffers and back.
 
 A value is None, bool, int, float, str, bytes, list, tuple, dict (int and str keys), a NumPy array or scalar of the listed
-types, or an instance of a class in the *class table* that both sides share. Arrays are not copied: the tree holds their
-place, the caller moves their bytes. Decoding never imports, calls or constructs anything but these: an instance is made by
-`object.__new__` and filled field by field, so no `__init__`, `__reduce__` or `__setstate__` runs; a class with a
-`__del__` may not travel.
+types, or an instance of a class in the *class table* that both sides share. Arrays are not copied: the tree holds their place,
+the caller moves their bytes. Decoding never imports, calls or constructs anything but these: an instance is made by
+`object.__new__` and filled field by field, so no `__init__`, `__reduce__` or `__setstate__` runs; a class with a `__del__` may
+not travel.
 
-In the tree a scalar stands for itself, a list for a list; everything else is a map with one key, the tag:
-`t` tuple, `d` dict as a flat list of keys and values, `a` array number i, `s` NumPy scalar and `b` long bytes in array
-number i, `i` integer beyond 64 bits, `o` object (class number, fields), `e` enum member, `n` named tuple. Arrays are
-numbered in the order of the tree and each is used once, so a short tree cannot grow into much memory.
+In the tree a scalar stands for itself, a list for a list; everything else is a map with one key, the tag: `t` tuple, `d` dict
+as a flat list of keys and values, `a` array number i, `s` NumPy scalar and `b` long bytes in array number i, `i` integer beyond
+64 bits, `o` object (class number, fields), `e` enum member, `n` named tuple. Arrays are numbered in the order of the tree and
+each is used once, so a short tree cannot grow into much memory.
 
-Whoever passes a `Conversion` takes more: it turns values of further types into data and back, under tags of more than one
-letter, and dicts may have keys of any kind that hashes without code of a class that a peer could fill.
+A caller that passes a `Conversion` can send more: it turns values of further types into data and back, under tags of more than
+one letter, and dicts may have keys of any kind that hashes without code of a class that a peer could fill.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _CODES = ("|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", 
 # `dtype.str` of everything that may travel, little-endian, and its `itemsize`; object, string and void types may not
 DTYPES = {code: int(code[2:]) for code in _CODES}
 MAX_DEPTH = 64
-MAX_DIMENSIONS = 32  # what every supported NumPy can hold
+MAX_DIMENSIONS = 32  # that every supported NumPy can hold
 LONG_BYTES = 4096  # shorter byte strings stay in the tree
 LONG_INTEGER = 512  # bytes of the longest integer
 _PLAIN = frozenset({type(None), bool, float, str})
-_LEAVES = _PLAIN | {int, bytes}  # what stands for itself in a received tree
+_LEAVES = _PLAIN | {int, bytes}  # types of values that stand for themselves in a received tree
 _NUMBERS = "biufc"  # kinds of the dtypes that travel as they are
 _ADVICE = (
     "send arrays, numbers, strings, tuples, lists or dicts, or define its class in the module of the code that is shipped "
@@ -44,46 +44,56 @@ _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made by a class statement
 
 
 class Tag(NamedTuple):
-    """One tagged node of a received tree."""
+    """Tagged node of a received tree: `name` of the tag, and `body`."""
 
     name: str
     body: Any
 
 
 class Conversion(Protocol):
-    """How values of further types become data and come back; for one message."""
+    """Conversion of values of further types to data and back; for one message."""
 
     def advice(self) -> str:
-        """What to do about a type that none of them is."""
+        """Return advice about a type that none of them is."""
 
     def has(self, kind: type) -> bool:
-        """Whether the user has said how `kind` becomes data."""
+        """Tell if the user has registered a converter for `kind`."""
 
     def to_data(self, value: Any) -> tuple[str, Any] | None:
-        """Name of the converter, longer than a letter, and data; None for a type that has none.
+        """Convert `value` to (name of the converter, longer than a letter, data); None for a type that has none.
 
         Raises: TypeError for one of these values that cannot travel.
         """
 
     def from_data(self, name: str, data: Any) -> Any:
-        """The value again.
+        """Make the value again from the `name` of its converter and its `data`.
 
         Raises: ProtocolError for a name or data that `to_data` does not give.
         """
 
 
 def encode(value: object, classes: Sequence[type] = (), conversion: Conversion | None = None) -> tuple[Any, list[Array]]:
-    """Turn `value` into a tree for msgpack and the contiguous arrays that it refers to, by number.
+    """Turn a value into a tree for msgpack and the contiguous arrays that it refers to, by number.
 
-    Raises: TypeError naming the type that cannot travel and what to send instead.
+    Args:
+        value: the value.
+        classes: class table that both sides share.
+        conversion: converts values of further types.
+
+    Raises: TypeError naming the type that cannot travel and a replacement to send.
     """
     sent = _Sent(classes, conversion)
     return _encode(value, sent, 0), sent.arrays
 
 
 def decode(tree: Any, arrays: Sequence[Array], classes: Sequence[type] = (), conversion: Conversion | None = None) -> Any:
-    """The value that `encode` was given; `tree` comes from `wire.unpack` (tuples arrive as tuples, other maps
-    as `Tag`), and is used up.
+    """Make the value that `encode` was given.
+
+    Args:
+        tree: from `wire.unpack` (tuples arrive as tuples, other maps as `Tag`); it is used up.
+        arrays: the arrays of the message, in the order of the tree.
+        classes: class table that both sides share.
+        conversion: converts values of further types.
 
     Raises: ProtocolError when the tree is not one that `encode` makes.
     """
@@ -162,7 +172,7 @@ def _encode_dict(value: dict[Any, Any], sent: _Sent, depth: int) -> Any:
 
 
 def _check_key(key: Any, among: _Sent | _Received) -> None:
-    """Raises: TypeError for a key that nobody may send, or whose hash is code of a class that a peer could fill."""
+    """Raise TypeError for a key that may not travel, or whose hash is code of a class that a peer could fill."""
     kind = type(key)
     if kind in (int, str):
         return
@@ -222,7 +232,7 @@ def _is_field(name: Any) -> bool:
 
 
 def fields_of(value: Any) -> dict[str, Any]:
-    """The instance's own fields: its `__dict__` and filled `__slots__`."""
+    """Return the instance's own fields: its `__dict__` and filled `__slots__`."""
     state = dict(getattr(value, "__dict__", {}))
     for name, slot in _slots(type(value)).items():
         try:
@@ -324,7 +334,7 @@ def _decode_dict(body: Any, received: _Received, depth: int) -> dict[Any, Any]:
 
 
 def _decode_items(items: list[Any], received: _Received, depth: int) -> list[Any]:
-    """The same list: what it held is free at once, so that a value never takes the memory of two."""
+    """Decode the items in place: each raw item is free at once, so that a value never takes the memory of two."""
     for number, item in enumerate(items):
         if type(item) not in _LEAVES:
             items[number] = _decode(item, received, depth + 1)

@@ -1,23 +1,22 @@
-"""Frames: how a message becomes bytes on a connection and comes back.
+"""Frames: the form of a message on a connection.
 
     header `!BBHIQ` = kind, flags, reserved, meta length, data length (16 bytes)
     meta   msgpack [head, layout, tree]; absent in MORE frames
     data   raw bytes of the arrays, in the order of the layout
 
 Between processes of one host arrays of 16 KiB and more lie in memory that both map (see `shared_memory`). Their frame has the
-flag SHARED, the page where they begin in place of the 0 in the header, and no data; the data length tells where they end.
-
-Where somebody may stand on the path each frame travels as a record: meta and data encrypted, and a tag (see `records`).
+flag SHARED, the page where they begin in place of the 0 in the header, and no data; the data length tells where they end. Where
+an attacker may stand on the path each frame travels as a record: meta and data encrypted, and a tag (see `records`).
 
 `head` is a short list of integers (the key of an exchanged block, or empty), `layout` lists dtype and shape of every array,
-`tree` is the value with places for the arrays (see `values`). A message whose arrays exceed one frame continues in MORE
-frames, and the flag CONTINUES says of a frame that such a one follows. Arrays go out from their own memory and come in straight
-into new arrays, into which records are decrypted: so a large array has records of its own, beside that of the meta. Limits are
+`tree` is the value with places for the arrays (see `values`). A message whose arrays exceed one frame continues in MORE frames,
+and the flag CONTINUES says of a frame that such a one follows. Arrays go out from their own memory and come in straight into
+new arrays, into which records are decrypted: so a large array has records of its own, beside that of the meta. Limits are
 checked on the header before anything is allocated, and of a record nothing is decoded before it has opened.
 
 A training step sends a few dozen messages that are one array, or a few integers and one array, of the same shapes every time.
-Of these both ends keep what follows the head in the meta, the *tail*: the sender the bytes, the receiver what it found in them
-after it had checked everything. Whatever looks otherwise takes the long way. Both tables are bounded.
+Of these both ends keep the part of the meta behind the head, the *tail*: the sender its bytes, the receiver its content after
+it had checked everything. All other messages take the long way. Both tables are bounded.
 """
 
 from __future__ import annotations
@@ -43,16 +42,16 @@ MOST_KNOWN = 512  # tails
 LONGEST = 256  # bytes of meta whose tail is worth keeping
 _HEADS = [bytes([0x93, 0x90 + count]) for count in range(MAX_HEAD + 1)]  # msgpack: a list of three, the first a list of so many
 _INT = frozenset({int})  # not bool
-_LONG_WAY = frozenset({dict, list, str, type(None)})  # operations and the like: no need to ask what an array is
+_LONG_WAY = frozenset({dict, list, str, type(None)})  # operations and the like, which need no test for an array
 CONTINUES = 1  # flag of a frame that is not the last of its message
 SHARED = 2  # flag of a message whose arrays lie in memory that both ends map
 TAG_SIZE = 16  # bytes that a record is longer than its frame
-RECORD_BYTES = 1 << 20  # data of one record: what is encrypted and decrypted stays in the caches of both ends
+RECORD_BYTES = 1 << 20  # data of one record: its text and its cipher text stay in the caches of both ends
 _TOGETHER = 32 << 10  # bytes of arrays that share a record with their meta; they are copied once more
 
 
 class Kind(enum.IntEnum):
-    """What a frame is."""
+    """Kind of a frame."""
 
     READY = 1  # the server's first frame, which confirms the keys: a record on every connection
     MESSAGE = 2
@@ -65,14 +64,14 @@ KINDS = frozenset(Kind)
 
 
 class Limits(NamedTuple):
-    """What a receiver accepts, in bytes."""
+    """Limits of a receiver in bytes: of the `meta` and `data` of a frame, and of the arrays of a `message`."""
 
     meta: int = 1 << 20
     data: int = 8 << 20
     message: int = 2 << 30
 
 
-_tails: dict[tuple[Any, ...], bytes] = {}  # of what was sent
+_tails: dict[tuple[Any, ...], bytes] = {}  # of messages that were sent
 
 Frame = list[bytes | memoryview]  # header and meta in one, then data
 
@@ -81,8 +80,13 @@ Leave: TypeAlias = Callable[[Sequence[Array]], "tuple[int, int] | None"]
 
 
 class Sent(NamedTuple):
-    """What a message costs in bytes: its arrays, and what the protocol adds (headers, meta, tags); `shared`: the arrays do not
-    travel, they lie in memory that the peer reads."""
+    """Cost of a message in bytes.
+
+    Args:
+        raw: its arrays.
+        overhead: the protocol's own (headers, meta, tags).
+        shared: whether the arrays do not travel, but lie in memory that the peer reads.
+    """
 
     raw: int
     overhead: int
@@ -94,7 +98,14 @@ class Sent(NamedTuple):
 
 
 class Packed(NamedTuple):
-    """A message ready to leave: its frames, its size as in `Sent`, that of the tags included, and what of it lies in memory."""
+    """Message ready to leave.
+
+    Args:
+        frames: its frames, not sealed.
+        raw: as in `Sent`.
+        overhead: as in `Sent`, that of the tags included.
+        shared: bytes of it that lie in shared memory.
+    """
 
     frames: list[Frame]
     raw: int
@@ -102,7 +113,7 @@ class Packed(NamedTuple):
     shared: int = 0
 
     def buffers(self) -> list[bytes | memoryview]:
-        """What travels where nothing is encrypted."""
+        """Return the buffers that travel where nothing is encrypted."""
         return [part for frame in self.frames for part in frame]
 
 
@@ -115,7 +126,16 @@ def pack(
     limits: Limits = Limits(),  # noqa: B008
     leave: Leave | None = None,
 ) -> Packed:
-    """Frame one message, whose frames become records where `sealed`, or which `leave` may leave in memory.
+    """Frame one message.
+
+    Args:
+        kind: kind of its first frame.
+        head: at most 8 integers.
+        value: any value that `values.encode` takes.
+        sealed: whether its frames become records.
+        classes: class table that both sides share.
+        limits: those of the receiver.
+        leave: leaves its arrays in memory; see `Leave`.
 
     Raises: TypeError when the value cannot travel, ValueError when it exceeds `limits`.
     """
@@ -161,7 +181,7 @@ def pack(
 
 
 def tail_of(value: object) -> tuple[bytes, Array] | None:
-    """What follows the head in the meta of `value`, and its array; None where it takes the long way."""
+    """Find the bytes of the meta of `value` behind the head, and its array; None for a value that takes the long way."""
     integers: tuple[Any, ...] = ()
     if type(value) is tuple and 1 < len(value) <= 4:
         integers, value = value[:-1], value[-1]
@@ -196,7 +216,9 @@ def _make_tail(array: Array, integers: tuple[Any, ...]) -> bytes | None:
 
 
 class Known(NamedTuple):
-    """What the receiver has found in a tail: the type, shape and bytes of the one array, and the integers before it."""
+    """Content of a tail, as the receiver has found it: the type, shape and bytes of the one array, and the integers before
+    it.
+    """
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -209,19 +231,19 @@ class Known(NamedTuple):
 
 @lru_cache(maxsize=1 << 12)
 def _integer(number: int) -> bytes:
-    """One of a head; a packer of msgpack makes more effort to begin than to pack all of them."""
+    """Encode one integer of a head; a packer of msgpack makes more effort to begin than to pack all of them."""
     return bytes(msgpack.packb(number))
 
 
 class KnownTails:
-    """Those of one connection."""
+    """Tails that one connection has seen."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, Known] = {}
         self._lengths: tuple[int, ...] = ()
 
     def find(self, meta: bytes) -> tuple[tuple[int, ...], Known] | None:
-        """Head and tail of meta whose tail was there before, or None."""
+        """Split meta whose tail was there before into head and `Known`; None for any other."""
         for length in self._lengths:
             known = self._known.get(meta[-length:])
             if known is not None and meta[0] == 0x93 and len(meta) <= LONGEST:
@@ -234,7 +256,7 @@ class KnownTails:
         return None
 
     def note(self, tail: bytes, tree: Any, arrays: list[Array]) -> None:
-        """Keep a tail that was found right, if it is one of the simple ones."""
+        """Keep `tail`, whose `tree` and `arrays` were found right, if it is one of the simple ones."""
         if len(arrays) != 1 or len(self._known) >= MOST_KNOWN:
             return
         integers = _integers_of(tree)
@@ -259,7 +281,7 @@ def _is_place(item: Any) -> bool:
 
 
 def as_bytes(array: Array) -> memoryview:
-    """The memory of a contiguous array that is not empty, byte by byte."""
+    """View the memory of a contiguous array that is not empty, byte by byte."""
     if array.dtype.kind == "c":  # memoryviews know no complex numbers
         return array.reshape(-1).view(np.uint8).data
     return array.data.cast("B")
@@ -280,9 +302,10 @@ def _chunks(views: list[memoryview], size: int) -> Iterator[list[memoryview]]:
 
 
 def unpack(meta: bytes | bytearray | memoryview, budget: int = OBJECT_BYTES) -> Any:
-    """Decode msgpack from the network: maps become tuples and `Tag`. `budget` bounds what it may grow to, see `check_tree`.
+    """Decode msgpack from the network: maps become tuples and `Tag`. `budget` bounds the bytes of its objects, see
+    `check_tree`.
 
-    Raises: ProtocolError for anything but what `pack` makes, and for more objects than the budget allows.
+    Raises: ProtocolError for bytes that `pack` does not make, and for more objects than the budget allows.
     """
     check_tree(meta, budget)
     size = len(meta)
@@ -306,7 +329,7 @@ def unpack(meta: bytes | bytearray | memoryview, budget: int = OBJECT_BYTES) -> 
 
 
 def split(meta: bytes | bytearray | memoryview) -> tuple[Any, Any, bytes, int]:
-    """Head and layout of a message's meta, decoded, its tree as bytes, and where its tail begins.
+    """Split a message's meta into its head and layout, decoded, its tree as bytes, and the place where its tail begins.
 
     Raises: ProtocolError for anything that has not three parts.
     """
@@ -342,7 +365,12 @@ def _no_extension(code: int, _data: bytes) -> Any:
 
 
 def allocate(layout: Any, limit: int, pool: SlabPool | Places | None = None) -> list[Array]:
-    """Arrays for a received layout, in memory of `pool` where it is given.
+    """Make arrays for a received layout.
+
+    Args:
+        layout: [[dtype, length, ...], ...] as it came.
+        limit: bytes of all of them.
+        pool: gives their memory; default: new memory.
 
     Raises: ProtocolError when a type is not allowed, a shape malformed, or the sum exceeds `limit` bytes.
     """

@@ -1,4 +1,4 @@
-"""Jobs on many nodes: submission, agents, retrieval. Knows no learning."""
+"""Jobs on many nodes: submission, agents, retrieval. This package knows no learning."""
 
 import sys
 from typing import TYPE_CHECKING

@@ -1,4 +1,6 @@
-"""Which of the user's own classes, functions and modules a piece of code can reach, so that all of it travels together."""
+"""Closure of a piece of code: the user's own classes, functions and modules that it can reach, so that all of it travels
+together.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ _ON_EVERY_NODE = OWN_PACKAGES | sys.stdlib_module_names | {"numpy", "pandas", "m
 
 
 def is_user_module(name: str) -> bool:
-    """Whether `name` is code that the nodes do not have: `__main__`, or a file outside the installed packages."""
+    """Tell if `name` is code that the nodes do not have: `__main__`, or a file outside the installed packages."""
     if name == "__main__":
         return True
     module = sys.modules.get(name)
@@ -34,13 +36,13 @@ def is_user_module(name: str) -> bool:
 
 
 def user_modules() -> list[types.ModuleType]:
-    """All loaded modules of the user but `__main__`, which pickles travel by value in any case."""
+    """List all loaded modules of the user but `__main__`, which pickles travel by value in any case."""
     loaded = [(name, module) for name, module in sys.modules.items() if name not in ("__main__", "__mp_main__")]
     return [module for name, module in loaded if isinstance(module, types.ModuleType) and is_user_module(name)]
 
 
 def is_user_file(file: str | None) -> bool:
-    """Whether code in that file is neither Python's nor of an installed package."""
+    """Tell if code in that file is neither Python's nor of an installed package."""
     if not file or file in ("built-in", "frozen") or file.startswith("<frozen "):
         return False
     parts = file.split(os.sep)
@@ -54,11 +56,12 @@ def _stdlib_folders() -> tuple[str, ...]:
 
 
 class CodeClosure:
-    """Walks from some objects to all user classes, functions and modules that their code can name.
+    """Walk from some objects to all user classes, functions and modules that their code can name.
 
     Attributes: `classes`, of which instances in messages may be: those that the code names, then other classes of the same
     modules, which annotations or `getattr` may name; `names`, all names that the code looks up, also in modules; `codes`, the
     code of every function, with the globals of its module.
+
     Raises: ValueError when a function body imports a user module, which cannot be followed to the nodes.
     """
 
@@ -70,7 +73,7 @@ class CodeClosure:
             trial = walk.copy()
             try:
                 trial.follow([neighbour])
-            except ValueError:  # nobody asked for it, so it may not stop the job
+            except ValueError:  # the user did not ask for it, so it may not stop the job
                 continue
             if trial.foreign <= needed:  # nor may it ask the nodes for packages that the job can do without
                 walk = trial
@@ -80,7 +83,7 @@ class CodeClosure:
 
 
 class _Walk:
-    """What was seen so far, in a fixed order; `foreign` are the packages that loading it imports."""
+    """State of a walk, in a fixed order; `foreign` are the packages that loading the code imports."""
 
     def __init__(self) -> None:
         self.classes: dict[type, None] = {}
@@ -99,7 +102,7 @@ class _Walk:
         return other
 
     def neighbours(self) -> list[type]:
-        """Classes of the same modules that were not reached."""
+        """List classes of the same modules that were not reached."""
         found: dict[type, None] = {}
         for module in self.modules:
             for item in vars(sys.modules[module]).values():
@@ -168,7 +171,7 @@ class _Walk:
         self._todo += [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
 
     def _follow_module(self, module: Any, within: tuple[Any, ...] = ()) -> None:
-        """Go on to what the code may look up in a user's module, and in modules there."""
+        """Go on to the objects that the code may look up in a user's module, and in modules there."""
         if isinstance(module, types.ModuleType) and is_user_module(module.__name__) and module not in within:
             for name in sorted(self.names & vars(module).keys()):
                 self._todo.append(vars(module)[name])
@@ -192,7 +195,7 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 class _Names(NamedTuple):
-    """What a piece of code names: globals, and top-level names of packages that it imports, relative ones with their dots."""
+    """Names in a piece of code: globals, and top-level names of packages that it imports, relative ones with their dots."""
 
     globals: tuple[str, ...]
     imports: tuple[str, ...]
@@ -200,7 +203,9 @@ class _Names(NamedTuple):
 
 @functools.lru_cache(maxsize=4096)
 def _names_in(code: types.CodeType) -> _Names:
-    """Disassembling is half of what packing a function costs, and functions name the same helpers again and again."""
+    """List the names in `code`, once: disassembling is half the cost of packing a function, and functions name the same
+    helpers often.
+    """
     found: list[str] = []
     imported: list[str] = []
     instructions = [i for i in dis.get_instructions(code) if i.opname != "EXTENDED_ARG"]

@@ -1,4 +1,4 @@
-"""What an executor talks through: messages to single nodes, and operations of its whole working group."""
+"""Communication of an executor: messages to single nodes, and operations of its whole working group."""
 
 from __future__ import annotations
 
@@ -41,13 +41,24 @@ LoadCode: TypeAlias = Callable[[bytes, bytes], tuple[dict[str, Any], Sequence[ty
 
 
 class Communication:
-    """The `com` of an executor.
+    """Communication of an executor with the other nodes of its job: the object `com` that it gets.
 
-    Attributes: `node_id`, `group` (ids of the working group, ascending), `rank` and `size` within it, `output_directory`
-    for reports and for what an executor saves to go on from, which lasts over all attempts at its job on this node; `job`, and
-    `attempt` from 0; `cache_directory` for data worth keeping between jobs, `controller` for those who move bytes themselves,
-    `connector` for executors that connect with their peers by themselves (`AbsExecutable.meets_peers`), else None; `suspects`,
-    the peers of which the failure detector has a doubt.
+    Attributes: `node_id`, `group` (ids of the working group, ascending), `rank` and `size` within it, `output_directory` for
+    reports and for state from which an executor goes on, which lasts over all attempts at its job on this node; `job`, and
+    `attempt` from 0; `cache_directory` for data worth keeping between jobs, `controller` for executors that move bytes
+    themselves, `connector` for executors that connect with their peers by themselves (`AbsExecutable.meets_peers`), else None;
+    `suspects`, the peers of which the failure detector has a doubt.
+
+    Args:
+        controller: sessions with the peers.
+        group: ids of the working group.
+        output_directory: see above.
+        cache_directory: see above.
+        on_progress: called with percent and note.
+        job: id of the job.
+        attempt: counted from 0.
+        load_code: loads code from the submitter; None where that is not possible.
+        connector: see above.
     """
 
     def __init__(
@@ -90,7 +101,7 @@ class Communication:
 
     def _take_operation(self, sender: int, message: Message) -> None:
         kind, number = message.head
-        if kind == WAKE or (kind == _GATHER and number < self._operation):  # then a slot has brought what was in it
+        if kind == WAKE or (kind == _GATHER and number < self._operation):  # then a slot has brought its array
             return
         self._arrived[kind, number, sender] = message
 
@@ -102,7 +113,9 @@ class Communication:
 
     @property
     def on_block(self) -> BlockHandler | None:
-        """Who gets the messages with a head of its own (the blocks of an exchange), as (sender, message)."""
+        """Handler of messages with a head of their own (the blocks of an exchange), called as (sender, message). A new
+        `handler` gets those that came before it.
+        """
         return self._on_block
 
     @on_block.setter
@@ -113,9 +126,13 @@ class Communication:
             handler(*self._early.pop(0))
 
     def load_code(self, objects: bytes, code: bytes) -> tuple[dict[str, Any], Sequence[type]]:
-        """The objects and the class table of a bundle (`shipping.Bundle`) that the submitter has sent while the job runs.
+        """Load the objects and the class table of a bundle (`shipping.Bundle`) that the submitter has sent while the job runs.
 
-        Raises: Rejected where the worker's policy forbids it or outside a job process, and what `shipping.load` raises.
+        Args:
+            objects: its pickled objects.
+            code: its pickled code.
+
+        Raises: Rejected where the worker's policy forbids it or outside a job process, and the errors of `shipping.load`.
         """
         if self._load_code is None:
             raise Rejected(f"Node {self.node_id} runs in no job process, so it takes no code.")
@@ -136,18 +153,21 @@ class Communication:
         return self.controller.bytes_read
 
     def send_one(self, target: int | Iterable[int], value: object, timeout: float | None = None) -> None:
-        """Send to one node or several; see `network.Controller.send_one`."""
+        """Send `value` to one node or several, the `target`, within `timeout` seconds; see `network.Controller.send_one`."""
         self.controller.send_one(target, value, timeout)
 
     def get_one(self, blocking: bool = True, timeout: float | None = None) -> tuple[int, Any] | None:
-        """The next message as (sender, value); see `network.Controller.get_one`."""
+        """Take the next message as (sender, value); `blocking` and `timeout` as for `network.Controller.get_one`."""
         return self.controller.get_one(blocking, timeout)
 
     def report_progress(self, percent: float, note: str = "") -> None:
-        """Tell the submitter how far this node is, 0 to 100, and with up to 120 characters how it stands: at most ten times a
-        second, and always when it is done.
+        """Tell the submitter how far this node is: at most ten times a second, and always when it is done.
 
-        Raises: ValueError outside that range.
+        Args:
+            percent: 0 to 100.
+            note: a text of up to 120 characters.
+
+        Raises: ValueError for `percent` outside that range.
         """
         if not 0 <= percent <= 100:
             raise ValueError(f"Progress must be from 0 to 100, got {percent}.")
@@ -157,11 +177,17 @@ class Communication:
             self._on_progress(self._percent, note[:MOST_NOTE])
 
     def allreduce(self, array: Any, op: str = "mean", timeout: float | None = None) -> np.ndarray[Any, Any]:
-        """Combine an array of the same shape from every node of the group, by 'mean', 'sum', 'max' or 'min'.
+        """Combine an array of the same shape from every node of the group.
 
         Every node gets the same bits: they are combined in the order of ranks, along a binary tree. A small array goes from
-        everybody to everybody; of a large one each node combines a part: two nodes of one host a half of each stretch, which
-        they leave in their slots, others pieces (`allreduce.ShardedReduction`).
+        each node to all; of a large one each node combines a part: two nodes of one host a half of each stretch, which they
+        leave in their slots, others pieces (`allreduce.ShardedReduction`).
+
+        Args:
+            array: of this node.
+            op: 'mean', 'sum', 'max' or 'min'.
+            timeout: seconds; None waits for ever.
+
         Raises: ValueError for an unknown `op` or shapes that differ, PeerLost, TimedOut.
         """
         check_op(op)
@@ -183,7 +209,9 @@ class Communication:
         self._operation += PART_NUMBERS - self._operation % PART_NUMBERS
 
     def _reduce_halves(self, mine: Array, op: str, left: Callable[[], float | None]) -> Array:
-        """Of two nodes: of each stretch each gets its half of the other's array, and leaves the result for it."""
+        """Reduce in halves of each stretch between two nodes: each gets its half of the other's array, and leaves the result
+        for it.
+        """
         flat, result = np.ascontiguousarray(mine).reshape(-1), room_for(mine, self.size, op, self._pieces.pool)
         total, scratch = result.reshape(-1), Scratch()
         length = STRETCH_BYTES // max(mine.itemsize, result.itemsize)
@@ -210,8 +238,9 @@ class Communication:
     def _exchange(
         self, mine: Array, shape: tuple[int, ...], left: Callable[[], float | None], size: int | None = None
     ) -> list[tuple[int, Array]]:
-        """What others have left where we leave `mine`, of the same shape, or as a part of an array of this shape `size` items:
-        by rank, and not ours to keep."""
+        """Exchange arrays of this shape, or parts of `size` items: leave `mine`, and return those of the others by rank,
+        which are not ours to keep.
+        """
         self.controller.check()
         others = [peer for peer in self.group if peer != self.node_id]
         near = self._slots.put(self._operation, mine, shape)
@@ -236,7 +265,7 @@ class Communication:
     def _reduce_sharded(self, mine: Array, op: str, left: Callable[[], float | None]) -> Array:
         try:
             reduction = self._pieces.begin(self._operation, mine, op)
-            self._slots.sleep(self._operation)  # nobody is to leave a small array unnoticed
+            self._slots.sleep(self._operation)  # no peer is to leave a small array unnoticed
 
             def ready() -> bool:
                 for peer in self.group:
@@ -264,7 +293,7 @@ class Communication:
         return ValueError(f"allreduce needs one shape; node {peer} has {theirs}, node {self.node_id} {ours}.")
 
     def broadcast(self, value: Any, root: int = 0, timeout: float | None = None) -> Any:
-        """The value of rank `root`, on every node of the group.
+        """Return the `value` of rank `root`, on every node of the group, within `timeout` seconds.
 
         Raises: ValueError when there is no such rank, PeerLost, TimedOut.
         """
@@ -277,7 +306,7 @@ class Communication:
         return self._await(_RESULT, self.group[root], left)
 
     def barrier(self, timeout: float | None = None) -> None:
-        """Return when every node of the group has come here.
+        """Wait until every node of the group has come here, for `timeout` seconds.
 
         Raises: PeerLost, TimedOut.
         """
@@ -317,7 +346,9 @@ class Communication:
         return _left(value) if kind == _GATHER else value
 
     def _culprit(self, peer: int) -> int | None:
-        """The node for whose loss `peer` will not send: a lost one of the group first, else `peer` itself if it has left."""
+        """Find the node because of whose loss `peer` will not send: a lost one of the group first, else `peer` itself if it
+        has left.
+        """
         lost = [node for node in self.group if node in self.controller.lost]
         if lost or peer not in self.available_clients:
             return lost[0] if lost else peer
@@ -325,7 +356,7 @@ class Communication:
 
 
 def _left(value: Any) -> Left:
-    """What a message brought in place of a slot."""
+    """Read the array of a message in place of a slot."""
     if type(value) is tuple and len(value) == 2 and type(value[1]) is np.ndarray:
         return value
     array = np.asarray(value)
@@ -339,7 +370,7 @@ def check_root(root: int, size: int) -> None:
 
 
 class _Countdown:
-    """Called, it tells how many seconds are left of `timeout`; None without a limit."""
+    """Countdown of `timeout`: called, it returns the seconds that are left; None without a limit."""
 
     def __init__(self, timeout: float | None) -> None:
         self._deadline = None if timeout is None else time.monotonic() + timeout

@@ -32,7 +32,7 @@ UNREAD: Final = "nobody reads it"
 
 WAITING_BYTES: Final = 256 << 10  # of text that a stream has not taken
 RESULT_SECONDS: Final = 5.0  # without a byte taken, until a result counts as one that cannot be printed
-LAST_SECONDS: Final = 1.0  # for what waits when the program ends
+LAST_SECONDS: Final = 1.0  # for text that waits when the program ends
 _MOST_CREDIT: Final = 0.25  # seconds for which a writer waits for a reader at most,
 _CREDIT: Final = 0.05  # as a share of the time that has passed
 _POLL_SECONDS: Final = 0.05
@@ -280,7 +280,7 @@ class ConsoleStream(io.TextIOBase):
         return "backslashreplace"
 
     def write(self, text: str) -> int:
-        """Show text, or as much as the stream takes; returns its length."""
+        """Show `text`, or as much as the stream takes; return its length."""
         if self._before is not None:
             self._before()
         self.console.write(text.encode(self._encoding, "backslashreplace"))
@@ -385,7 +385,7 @@ def show_result(text: str, seconds: float | None = RESULT_SECONDS) -> str:
         stream = sys.stdout if isinstance(sys.stdout, ConsoleStream) else console_stream(sys.stdout)
         if isinstance(stream, ConsoleStream):
             console = stream.console
-            console.settle(seconds, anew=True)  # else it might be left out with what waits
+            console.settle(seconds, anew=True)  # else it might be left out with the waiting text
             before = console.lost
             stream.write(text)
             shown = console.settle(seconds, anew=True)

@@ -1,4 +1,4 @@
-"""Sessions with many job processes at once, and the one that a running process keeps with its submitter."""
+"""Dialing of many job processes at once, and the session that a running process keeps with its submitter."""
 
 from __future__ import annotations
 
@@ -16,31 +16,36 @@ from network.transport import SocketLink
 
 from .liveness.limits import PER_NODE_SECONDS, PROBE_AFTER_SECONDS, PROBE_SECONDS, PROBES, SUBMITTER_SECONDS, UNTAKEN_SECONDS
 
-_FEW_NODES = 8  # of one host can be called within the usual limit, at which it is told who does not answer
+_FEW_NODES = 8  # of one host can be called within the usual limit, at which an error names those that do not answer
 _PAUSE_SECONDS = 0.05
 _ATTEMPTS = 20
 
 
 def connect_seconds(fullest: int) -> float:
-    """The limit of a call among all nodes of a job, where the host that has most of them has `fullest`."""
+    """Return the limit, in seconds, of a call among all nodes of a job, of which the fullest host has `fullest`."""
     return CONNECT_SECONDS + PER_NODE_SECONDS * max(0, fullest - _FEW_NODES)
 
 
 def dial_processes(
     targets: Mapping[int, Target], limit: float = CONNECT_SECONDS
 ) -> tuple[dict[int, Session], dict[int, NetworkError]]:
-    """As `network.dial.dial_all`, by `ProcessDialer`."""
+    """Dial as `network.dial.dial_all` does, by `ProcessDialer`."""
     return dial_all(targets, limit, kind=ProcessDialer)
 
 
 class ProcessDialer(Dialing):
-    """Calls again, for about a second, who hangs up without a word: an agent that has more visitors than it can hold turns the
-    oldest away, whoever that is. `errors` tell who is not called any more, and why.
+    """Dialing that calls again, for about a second, a target that hangs up without a word: an agent that has more visitors
+    than it can hold turns the oldest away, an honest one too. `errors` tell which are not called any more, and why.
+
+    Args:
+        targets: how to call each node.
+        limit: seconds for all calls together.
+        clock: of limit and pauses.
     """
 
     def __init__(self, targets: Mapping[int, Target], limit: float, clock: Clock) -> None:
         self._targets = targets
-        self._again: dict[int, float] = {}  # when those are called again that have hung up
+        self._again: dict[int, float] = {}  # targets that have hung up, and when they are called again
         self._left = dict.fromkeys(targets, _ATTEMPTS)
         super().__init__(targets, limit, clock)
 
@@ -61,7 +66,7 @@ class ProcessDialer(Dialing):
         return min([super().next_step, *self._again.values()])
 
     def step(self) -> None:
-        """Go as far as the sockets let us, and call those again for whom it is time."""
+        """Go as far as the sockets let us, and call targets again when it is time."""
         now = self._clock.monotonic()
         for node in [node for node, when in self._again.items() if now >= when]:
             del self._again[node]
@@ -74,7 +79,8 @@ class ProcessDialer(Dialing):
 
 
 def await_submitter(controller: Controller) -> Session:
-    """The submitter's session, which it opens once the executor runs (`Coordinator.call`, `AbsExecutable.serves_submitter`).
+    """Wait for the submitter's session, which it opens once the executor runs (`Coordinator.call`,
+    `AbsExecutable.serves_submitter`).
 
     Raises: TimedOut, PeerLost, ProtocolError when a peer poses as the submitter.
     """
@@ -88,8 +94,8 @@ def await_submitter(controller: Controller) -> Session:
 
 
 def watch_for_silence(session: Session, seconds: float = UNTAKEN_SECONDS) -> None:
-    """Have the kernels ask each other whether they are there: a host that vanishes is lost after `seconds` at the latest, also
-    when nobody has anything to say to it.
+    """Let the kernels of both ends probe each other: a host that vanishes is lost after `seconds` at the latest, also on an
+    idle session.
 
     A process that is busy, or holds Python's lock for long, is not: its kernel answers for it. On Linux the limit for bytes
     that are not taken is that for probes, too, and a stopped process may take none for long: so it is not shorter.

@@ -1,4 +1,4 @@
-"""What runs on the nodes of a job: the executor interface, and the simple case of one function."""
+"""Executors, which run on the nodes of a job: the interface, and the simple case of one function."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ if TYPE_CHECKING:
 
 
 class ReplyPackage:
-    """Content that answers a request, or the result of an executor: any data that may travel (see network.values)."""
+    """Content that answers a request, or the result of an executor: `content` is any data that may travel (see
+    network.values).
+    """
 
     def __init__(self, content: Any = None) -> None:
         self._content = content
 
     def content(self) -> Any:
-        """What is in it."""
+        """Return the content."""
         return self._content
 
     def __eq__(self, other: object) -> bool:
@@ -35,14 +37,14 @@ def content_of(package: Any) -> Any:
 
 
 class Resources(NamedTuple):
-    """What executors get that ask: `reply(node, request)`, or with `packages` a `ReplyPackage` of that."""
+    """Answers to the executors' requests: `reply(node, request)`, or with `packages` a `ReplyPackage` of that."""
 
     reply: Callable[[int, str], Any]
     packages: bool = False
 
 
 class AbsExecutable(ABC):
-    """An executor: made on every node of a job, fed with what it requests, started, and asked for its result.
+    """Executor: made on every node of a job, fed with the resources that it requests, started, and asked for its result.
 
     Args:
         node_id: the node it runs on.
@@ -50,9 +52,9 @@ class AbsExecutable(ABC):
         initializer_id: the node that answers its requests (the submitter, -1).
 
     Attributes: `shipped`, the objects that were submitted with the class (`Coordinator.submit_group(..., objects=)`), and
-    `cache_directory`, for data worth keeping between jobs; both are set before `requests` is called. `logger`, whose lines
-    end in the job's log on this node. A class whose `start` calls the signals of `rpc.monitor` may say so with
-    `signals = True`: then the failure detector also watches the time until the first of them.
+    `cache_directory`, for data worth keeping between jobs; both are set before `requests` is called. `logger`, whose lines end
+    in the job's log on this node. A class whose `start` calls the signals of `rpc.monitor` may say so with `signals = True`:
+    then the failure detector also watches the time until the first of them.
     """
 
     signals: ClassVar[bool] = False
@@ -71,43 +73,45 @@ class AbsExecutable(ABC):
 
     @abstractmethod
     def requests(self) -> Sequence[str]:
-        """Names of the resources that it needs first."""
+        """Return the names of the resources that the executor needs first."""
 
     @abstractmethod
     def satisfy(self, replies: Sequence[Any]) -> Sequence[str]:
-        """Take the contents of the requested resources, in order; returns the names of what it needs next.
+        """Take the contents of the requested resources, the `replies`, in order; return the names of those it needs next.
 
         Where the submitter calls `resources_dispatch(dispatch_map=...)` they are packages, and `.content()` is the content.
         """
 
     @abstractmethod
     def ready(self) -> bool:
-        """Whether it has all it needs to start."""
+        """Tell if the executor has all resources that it needs to start."""
 
     def over_tcp(self) -> Collection[int]:
-        """Nodes that it shall meet over TCP though they may be on its host, where sockets and memory are nearer. Asked once it
-        is ready; the other end names this one, too."""
+        """Return the nodes that it shall meet over TCP though they may be on its host, where sockets and memory are nearer.
+
+        Asked once it is ready; the other end names this one, too.
+        """
         return ()
 
     def prepare(self) -> None:
-        """Do what takes time before the start, once everything is there; nobody has started when this runs."""
+        """Prepare the start, which may take time, once all resources are there; no node has started when this runs."""
         return
 
     @abstractmethod
     def start(self, com: Communication) -> None:
-        """Do the work. Runs only once all nodes of the working group are ready."""
+        """Do the work, with `com` for messages. Runs only once all nodes of the working group are ready."""
 
     @abstractmethod
     def done(self) -> ReplyPackage:
-        """The result, after `start` has returned."""
+        """Return the result, after `start` has returned."""
 
     def trace_files(self) -> Sequence[str]:
-        """Names of the report files that it has written into `com.output_directory`, for the submitter to fetch."""
+        """Return the names of the report files that it has written into `com.output_directory`, for the submitter to fetch."""
         return []
 
 
 class AbsSimpleExecutor(AbsExecutable):
-    """An executor that needs nothing: override `run`, whose return value is the result.
+    """Executor that needs no resources: override `run`, whose return value is the result.
 
     >>> class Hello(AbsSimpleExecutor):
     ...     def run(self, com):
@@ -118,7 +122,7 @@ class AbsSimpleExecutor(AbsExecutable):
 
     @abstractmethod
     def run(self, com: Communication) -> Any:
-        """Do the work; the returned value must be data that may travel."""
+        """Do the work, with `com` for messages; the returned value must be data that may travel."""
 
     def requests(self) -> Sequence[str]:
         return []

@@ -1,7 +1,7 @@
 """Files that are changed wholly or not at all, on a disk that may be full for a moment; the result of an executor among them.
 
-What could not be written then stands in the way of no later try, neither on the disk, as half a line or half a draft, nor in
-memory. Nothing is written through a link. And files and names of others, taken so that they can do no harm.
+A failed write stands in the way of no later try, neither on the disk, as half a line or half a draft, nor in memory. Nothing is
+written through a link. And files and names of others, taken so that they can do no harm.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ else:  # pragma: no cover
 
 PRIVATE: Final = 0o600
 ROOM_SECONDS: Final = 20.0
-"""How long the end of a job waits for room on the disk, for what nobody could get afterwards."""
+"""How long the end of a job waits for room on the disk, for files that could not be fetched afterwards."""
 MOST_BYTES: Final = 4 << 20
 """Of a file that lists hosts, sets up an agent or describes a job."""
 _MOST_HEAD: Final = 1 << 12
@@ -49,7 +49,7 @@ Result = TypeVar("Result")
 
 
 def is_safe_name(name: str) -> bool:
-    """Whether a peer may choose this file name: one plain component that means the same on every system."""
+    """Tell if a peer may choose this file name: one plain component that means the same on every system."""
     return (
         _NAME.fullmatch(name) is not None
         and ".." not in name
@@ -59,7 +59,12 @@ def is_safe_name(name: str) -> bool:
 
 
 def write_private(path: Path, text: str, *, lasting: bool = False) -> None:
-    """Write a file that its owner alone can read, in place of the one before; a `lasting` one outlives a loss of power.
+    """Write a file that its owner alone can read, in place of the one before.
+
+    Args:
+        path: the file.
+        text: its content.
+        lasting: whether to wait until the disk has it, so that it outlives a loss of power.
 
     Raises: OSError when the disk refuses; then the one before is still there.
     """
@@ -71,9 +76,14 @@ def write_private(path: Path, text: str, *, lasting: bool = False) -> None:
 def publish(path: Path, text: str | bytes, mode: int = PRIVATE) -> None:
     """Write a file that appears with its whole content, in a folder in which others may write, too; a link in its place goes.
 
+    Args:
+        path: the file.
+        text: its content; a text is written in UTF-8.
+        mode: its permissions.
+
     Raises: OSError; then nothing is left behind.
     """
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")  # which nobody can have made before us
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")  # which no other user can have made before us
     _replace(path, draft, text, os.O_EXCL, mode, lasting=True)  # also where the folder is on another machine
 
 
@@ -94,7 +104,7 @@ def _replace(path: Path, draft: Path, text: str | bytes, flags: int, mode: int, 
 
 
 def read_text(path: Path, most: int = MOST_BYTES) -> str:
-    """The text of a file of at most `most` bytes; a pipe that a shell has made of a command's output is one, too.
+    """Read the text of a file of at most `most` bytes; a pipe that a shell has made of a command's output is one, too.
 
     A byte order mark before it, which some editors write, is no part of it.
 
@@ -105,7 +115,7 @@ def read_text(path: Path, most: int = MOST_BYTES) -> str:
 
 
 def read_regular(path: Path, most: int = MOST_BYTES) -> str:
-    """As `read_text` where others may have put something else in its place: a pipe holds nobody up."""
+    """Read as `read_text` does, where another user may have put a pipe in the file's place: none holds this program up."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -114,22 +124,22 @@ def read_regular(path: Path, most: int = MOST_BYTES) -> str:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The content of a TOML file.
+    """Read the content of a TOML file.
 
-    Raises: OSError, ValueError saying where it is wrong.
+    Raises: OSError, ValueError naming the faulty place.
     """
     return parsed_toml(read_text(path))
 
 
 def parsed_toml(text: str) -> dict[str, Any]:
-    """Return what a text in TOML holds. Raises: ValueError saying where it is wrong."""
+    """Parse a text in TOML. Raises: ValueError naming the faulty place."""
     return parsed(tomllib.loads, text)
 
 
 def open_unlinked(path: Path | str, folder: int | None = None) -> BufferedReader:
-    """A regular file that others may have replaced by a link, a pipe or a device: none of these is followed or waited for.
+    """Open a regular file that others may have replaced by a link, a pipe or a device: none of these is followed or waited for.
 
-    With `folder`, a descriptor, the path begins there. Raises: OSError, also for what is no regular file.
+    With `folder`, a descriptor, the path begins there. Raises: OSError, also for a file that is not regular.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
@@ -149,7 +159,7 @@ _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 def open_folder(root: Path | str, way: Sequence[str] = ()) -> int:
     """Open the folder at the end of a way below `root` and return its descriptor.
 
-    The root may be named by a link, because its owner has chosen the name; what is below it may not.
+    The root may be named by a link, because its owner has chosen the name; folders below it may not.
 
     Raises: OSError, also for a link or no folder on the way, and for a step that leads elsewhere than one folder down.
     """
@@ -166,7 +176,7 @@ def open_folder(root: Path | str, way: Sequence[str] = ()) -> int:
 def open_below(root: Path | str, way: Sequence[str]) -> BufferedReader:
     """Open a regular file by the way to it below `root`: no link below the root is followed, no pipe or device is waited for.
 
-    Raises: OSError, also for what is no regular file, and for a way that leads elsewhere than down.
+    Raises: OSError, also for a file that is not regular, and for a way that leads elsewhere than down.
     """
     folder = open_folder(root, way[:-1])
     try:
@@ -182,26 +192,26 @@ def read_below(root: Path | str, way: Sequence[str], most: int = MOST_BYTES) -> 
 
 
 def _plain(name: str) -> str:
-    """The name, if it is that of something in a folder. Raises: OSError."""
+    """Return the name, if it is that of something in a folder. Raises: OSError."""
     if name in ("", ".", "..") or "/" in name or "\0" in name:
         raise OSError(errno.EINVAL, "it must be a plain path below the folder")
     return name
 
 
 def open_to_write(path: Path, flags: int, mode: int = PRIVATE) -> int:
-    """A descriptor of a file that is made if need be, but not through a link, and that children do not inherit."""
+    """Open a file that is made if need be, but not through a link, and that children do not inherit; return its descriptor."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | flags, mode)
 
 
 def private(path: str, flags: int) -> int:
-    """The `opener` of `open` for a file that its owner alone can read."""
+    """Open a file that its owner alone can read, as the `opener` of `open`."""
     return open_to_write(Path(path), flags)
 
 
 def parsed(parse: Callable[[str], Result], text: str) -> Result:
-    """`parse(text)`, for the parsers of JSON and TOML, which follow nested brackets until the stack ends.
+    """Return `parse(text)`, for the parsers of JSON and TOML, which follow nested brackets until the stack ends.
 
-    Raises: what `parse` raises, ValueError for text that is nested too deeply.
+    Raises: the errors of `parse`, ValueError for text that is nested too deeply.
     """
     try:
         return parse(text)
@@ -210,7 +220,12 @@ def parsed(parse: Callable[[str], Result], text: str) -> Result:
 
 
 def append(path: Path, text: str, mode: int = PRIVATE) -> int:
-    """Add to the end of a file, which is made with `mode` where there is none; returns its size in bytes.
+    """Add to the end of a file, which is made with `mode` where there is none; return its size in bytes.
+
+    Args:
+        path: the file.
+        text: the text to add, in UTF-8.
+        mode: permissions of a new file.
 
     Raises: OSError when the disk refuses; then nothing has been added.
     """
@@ -228,7 +243,9 @@ def append(path: Path, text: str, mode: int = PRIVATE) -> int:
 
 
 def end_of_rows(descriptor: int) -> int:
-    """Where the last whole line of a file ends: of a table whose writer was killed the rest is half a row. Raises: OSError."""
+    """Find the end of the last whole line of a file: of a table whose writer was killed the rest is half a row. Raises:
+    OSError.
+    """
     at = os.fstat(descriptor).st_size
     while at:
         begin = max(0, at - _MOST_HEAD)
@@ -240,9 +257,11 @@ def end_of_rows(descriptor: int) -> int:
 
 
 def sample(descriptor: int, size: int, most: int, parts: int) -> bytes:
-    """Of a file of lines its first `size` bytes, or, where that is more than `most`, its first line and so many parts of whole
-    lines, evenly from all of it, the last one up to the end: about `most` bytes in all. The last line is left out until it is
-    whole. Raises: OSError.
+    """Read a sample of a file of lines.
+
+    It is the first `size` bytes, or, where that is more than `most`, the first line and `parts` parts of whole lines, evenly
+    from all of it, the last one up to the end: about `most` bytes in all. The last line is left out until it is whole. Raises:
+    OSError.
     """
     if size <= most:
         content = os.pread(descriptor, size, 0)
@@ -261,9 +280,9 @@ def is_full(error: OSError) -> bool:
 
 
 def when_there_is_room(write: Callable[[], Result], what: str, logger: logging.Logger) -> Result:
-    """Call `write`, again and again for up to `ROOM_SECONDS` while the disk is full; `what` is written, in words.
+    """Call `write`, again and again for up to `ROOM_SECONDS` while the disk is full; `what` names the content, in words.
 
-    Raises: what `write` raised last.
+    Raises: the last error of `write`.
     """
     deadline = time.monotonic() + ROOM_SECONDS
     warned = False
@@ -292,7 +311,7 @@ def _text(content: bytes, most: int) -> str:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in it last, too."""
+    """Make the names in the folder last, too."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -301,7 +320,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def _write(descriptor: int, text: str | bytes) -> int:
-    """Write all of it; a disk that becomes full takes a part first. Returns the number of bytes."""
+    """Write all of it; a disk that becomes full takes a part first. Return the number of bytes."""
     data = text.encode("utf-8", "backslashreplace") if isinstance(text, str) else text
     written = 0
     while written < len(data):
@@ -310,7 +329,7 @@ def _write(descriptor: int, text: str | bytes) -> int:
 
 
 def read_one(file: BufferedReader | BytesIO, classes: Sequence[type] = ()) -> Any:
-    """The value of the one message that `file` holds, with instances of `classes`; reading ends at a second one.
+    """Read the value of the one message that `file` holds, with instances of `classes`; reading ends at a second one.
 
     Raises: ProtocolError when there is none that is complete, or a second one; OSError.
     """
@@ -331,7 +350,7 @@ RESULT_FILE = "result.psgd"
 def write_result(path: Path, content: object, classes: Sequence[type]) -> None:
     """Write `content`, whose instances may be of `classes`.
 
-    Raises: TypeError for what cannot travel, ValueError for more than a message may hold, OSError from the disk.
+    Raises: TypeError for a value that cannot travel, ValueError for more than a message may hold, OSError from the disk.
     """
     packed = pack(Kind.MESSAGE, (), content, False, classes)
     with open(path, "wb") as file:
@@ -340,7 +359,7 @@ def write_result(path: Path, content: object, classes: Sequence[type]) -> None:
 
 
 def read_result(path: Path, classes: Sequence[type]) -> Any:
-    """What `write_result` wrote with the same `classes`.
+    """Read the value that `write_result` wrote with the same `classes`.
 
     Raises: ProtocolError when the file is no complete result, OSError.
     """
@@ -355,8 +374,9 @@ CONFIGURATION: Final = "configuration.json"
 
 
 def keep_configuration(folder: Path, content: Mapping[str, Any]) -> None:
-    """Write `content` into `folder`, in place of that of an earlier attempt; what JSON does not know is written as its text.
+    """Write `content` into `folder`, in place of that of an earlier attempt; values that JSON does not know are written as
+    text.
 
-    Raises: OSError when the disk refuses; what was there before is there still.
+    Raises: OSError when the disk refuses; the old content is there still.
     """
     publish(folder / CONFIGURATION, json.dumps(content, indent=1, default=str))

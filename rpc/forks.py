@@ -22,7 +22,7 @@ class Closable(Protocol):
     """Socket, pipe or channel."""
 
     def close(self) -> object:
-        """Let go of it."""
+        """Close the socket, pipe or channel."""
 
 
 def catch(number: int, handler: Handler) -> None:
@@ -47,13 +47,13 @@ class OwnProcess:
 
     @property
     def is_here(self) -> bool:
-        """Return whether this process is no child that was forked from it."""
+        """Whether this process is the one in which the object was made, not a child of it."""
         return os.getpid() == self.pid
 
     def check(self, what: str) -> None:
-        """Refuse to use something of the parent.
+        """Refuse to use something of the parent, named by `what`.
 
-        Raises: RuntimeError naming `what`, such as "executor", both processes and the remedy.
+        Raises: RuntimeError naming it, such as "executor", both processes and the remedy.
         """
         if not self.is_here:
             raise self.refusal(what)

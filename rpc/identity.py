@@ -18,38 +18,46 @@ _JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,47}")
 
 
 def new_job_id() -> str:
-    """A fresh name: date, time and 32 random bits, as in `20261120-173000-9f86d081`."""
+    """Make a fresh name: date, time and 32 random bits, as in `20261120-173000-9f86d081`."""
     return f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(4)}"
 
 
 def is_job_id(text: str) -> bool:
-    """Whether `text` may name a job, and a folder."""
+    """Tell if `text` may name a job, and a folder."""
     return _JOB_ID.fullmatch(text) is not None and ".." not in text
 
 
 def process_name(job: str, node: int) -> str:
-    """What a connection asks for that wants the process of `node` in `job`."""
+    """Return the name for which connections to the process of `node` in `job` ask."""
     return f"{job}.{node}" if node >= 0 else f"{job}.ps{-node}"
 
 
 def code_key(cluster: Key, job: str, node: int) -> Key:
-    """The key of the submitter's session with one job process. Both ends derive it, so it never travels."""
+    """Derive the key of the submitter's session with one job process. Both ends derive it, so it never travels."""
     return derive_key(cluster, f"code {process_name(job, node)}")
 
 
 def peer_key(cluster: Key, job: str, one: int, other: int) -> Key:
-    """The key of the sessions between two nodes of a job, in either order; no third one holds it, so it names the two."""
+    """Derive the key of the sessions between two nodes of a job, in either order; no third one holds it, so it names the
+    two.
+
+    Args:
+        cluster: the cluster's key.
+        job: id of the job.
+        one: number of a node.
+        other: number of the other.
+    """
     return derive_key(cluster, f"peers {job} {min(one, other)} {max(one, other)}")
 
 
 def peer_keys(cluster: Key, job: str, node: int, nodes: Iterable[int]) -> dict[int, Key]:
-    """All that `node` shares with others of `nodes`, by these."""
+    """Derive all keys that `node` shares with others of `nodes`, by these."""
     return {other: peer_key(cluster, job, node, other) for other in sorted(set(nodes) - {node})}
 
 
 @cache
 def host_name() -> str:
-    """A name that processes share exactly if they run on one booted system, in one mount namespace, as one user."""
+    """Return a name that processes share exactly if they run on one booted system, in one mount namespace, as one user."""
     parts = [socket.gethostname(), str(os.getuid())]
     for path in ("/proc/sys/kernel/random/boot_id", "/etc/machine-id"):
         try:

@@ -15,7 +15,7 @@ if sys.version_info >= (3, 11):
 else:
 
     def dataclass_transform(**_: Any) -> Any:
-        """For type checkers."""
+        """Do nothing: this is for type checkers."""
         return lambda kind: kind
 
 

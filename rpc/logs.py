@@ -1,4 +1,4 @@
-"""How log lines look, everywhere (`INFO P-SGD Submit@23:23:13: Start job.`), and how much of them a console shows."""
+"""Log lines: their form, everywhere (`INFO P-SGD Submit@23:23:13: Start job.`), and how much of them a console shows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AGENT_LOG_BYTES, _AGENT_LOG_PARTS = 10 << 20, 5
 
 
 class _PrivateFileHandler(RotatingFileHandler):
-    """Every part of the file, also those begun by rotation, is readable by its owner only."""
+    """Handler whose file, in every part, also those begun by rotation, is readable by its owner only."""
 
     def _open(self) -> TextIOWrapper:
         return cast(TextIOWrapper, open(self.baseFilename, self.mode, encoding=self.encoding, opener=_private))
@@ -32,19 +32,23 @@ def _private(path: str, flags: int) -> int:
 
 
 class CleanFormatter(logging.Formatter):
-    """Formats a record so that what peers sent can neither act on a terminal nor pass for a line of its own."""
+    """Formatter of records: text of peers can neither act on a terminal nor pass for a line of its own. `told` changes the
+    text.
+    """
 
     def __init__(self, told: Callable[[str], str] = str) -> None:
         super().__init__(_FORMAT, _TIME)
         self._told = told
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line as `told` tells it, its continuation lines indented, control characters but tabs shown as escapes."""
+        """Format a record: the line as `told` tells it, its continuation lines indented, control characters but tabs shown
+        as escapes.
+        """
         return clean_lines(self._told(super().format(record)))
 
 
 class _CleanFilter(logging.Filter):
-    """The same for a record, before any handler formats it."""
+    """Filter that cleans a record before any handler formats it."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         try:
@@ -63,7 +67,7 @@ _CLEAN_FILTER = _CleanFilter()
 
 
 def get_logger(name: str) -> logging.Logger:
-    """The logger of that name, whose records are clean for any handler: an application may have configured its own."""
+    """Return the logger of that name, whose records are clean for any handler: an application may have configured its own."""
     return cleaned(logging.getLogger(name))
 
 
@@ -73,18 +77,20 @@ def cleaned(logger: logging.Logger) -> logging.Logger:
 
 
 def clean_text(text: str, limit: int = 4096) -> str:
-    """Text of a peer for a terminal: each line cleaned, and cut at `limit`."""
+    """Clean text of a peer for a terminal: each line cleaned, and cut at `limit`."""
     return "\n".join(clean(line, limit) for line in text.split("\n"))
 
 
 def clean_lines(text: str) -> str:
-    """Text of a peer for the log: each line cleaned, those after the first behind a tab, so that none passes for another."""
+    """Clean text of a peer for the log: each line cleaned, those after the first behind a tab, so that none passes for
+    another.
+    """
     first, *rest = (_escape(line, keep="\t") for line in text.split("\n"))
     return "\n".join([first, *(line if line.startswith("\t") else "\t" + line for line in rest)])
 
 
 def clean(text: str, limit: int = 512) -> str:
-    """Text of a peer for one log line: control characters escaped, cut at `limit`."""
+    """Clean text of a peer for one log line: control characters escaped, cut at `limit`."""
     shown = _escape(text[: limit + 1])
     return shown if len(shown) <= limit else shown[:limit] + "..."
 
@@ -96,7 +102,7 @@ def _escape(text: str, keep: str = "") -> str:
 
 
 class ConsoleHandler(logging.StreamHandler[TextIO]):
-    """Handler that shows records on a standard stream, whose reader cannot hold up the program by not reading."""
+    """Handler that shows records on a standard stream; a reader that does not read cannot hold up the program."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Show a record, or leave it out where the stream does not take it (see `rpc.console`)."""
@@ -137,17 +143,17 @@ QUIET: Final = 0
 NORMAL: Final = 1
 VERBOSE: Final = 2
 
-#: What a notebook shows of the log, too: `logger.info("Job id: %s.", job, extra=HEADLINE)`.
+#: Mark of records that a notebook shows, too: `logger.info("Job id: %s.", job, extra=HEADLINE)`.
 HEADLINE: Final = {"headline": True}
 
 _VERBOSITY: ContextVar[int] = ContextVar("rpc_verbosity", default=NORMAL)
 
 
 def verbosity(level: int) -> AbstractContextManager[None]:
-    """How much is shown by what this context runs in a `with` block.
+    """Set how much this context shows in a `with` block.
 
-    0: warnings and errors. 1: the story of a job, and its progress; in a notebook one bar, and of the story a few lines.
-    2: all of it in a notebook, too.
+    0: warnings and errors. 1: the story of a job, and its progress; in a notebook one bar, and of the story a few lines. 2: all
+    of it in a notebook, too.
 
     Raises: ValueError for another level.
     """
@@ -175,7 +181,7 @@ def in_notebook() -> bool:
 
 
 class ConsoleFilter(logging.Filter):
-    """What the console shows of the log; files and handlers of the application get all of it."""
+    """Filter of the log for the console; files and handlers of the application get all of it."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         level = _VERBOSITY.get()

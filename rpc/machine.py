@@ -1,4 +1,4 @@
-"""The base of all state machines: `handle(event, now) -> actions`, without socket, thread or clock inside."""
+"""Base of all state machines: `handle(event, now) -> actions`, without socket, thread or clock inside."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _REMEMBERED = 20
 
 
 class Tick(Immutable):
-    """Time has passed: the event that every machine with a `deadline` takes."""
+    """Event that every machine with a `deadline` takes: time has passed."""
 
 
 class Machine(ABC):
-    """Decides without acting. Events and actions are small frozen dataclasses."""
+    """Machine that decides without acting. Events and actions are small frozen dataclasses."""
 
     def __init__(self) -> None:
         self._history: deque[tuple[float, Any]] = deque(maxlen=_REMEMBERED)
 
     def handle(self, event: Any, now: float) -> list[Any]:
-        """Take note of `event` at `now` (monotonic seconds); returns what to do, in order.
+        """Take note of `event` at `now` (monotonic seconds); return the actions, in order.
 
         Raises: InvalidTransition for an event that cannot happen in this state, with the last events attached.
         """
@@ -32,7 +32,7 @@ class Machine(ABC):
 
     @abstractmethod
     def _decide(self, event: Any, now: float) -> list[Any]:
-        """The decision itself."""
+        """Decide on an event."""
 
     def _impossible(self, event: Any) -> InvalidTransition:
         trail = "; ".join(f"{when:.3f} {past}" for when, past in self._history)

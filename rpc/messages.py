@@ -1,4 +1,4 @@
-"""The messages of jobs: what submitters, agents and job processes say to each other, and who may say what to whom."""
+"""Messages of jobs between submitters, agents and job processes, and their legal directions."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ MAX_MODULE_NAME = 256
 
 
 class CanCommit(Operation):
-    """Phase one: take this job? Carries what the agent needs to start and admit the job process."""
+    """Phase one: order to take a job, with the data that the agent needs to start and admit the job process."""
 
     job: str
     title: str
@@ -67,13 +67,15 @@ class CanCommit(Operation):
     prepare_limit: float  # seconds until the executor has all it needs
     start_limit: float  # and from then until it starts
     stall: float = 0.0  # N: seconds of silence in a step beyond which the process counts as stuck; 0 for the default, as below
-    begin: float = 0.0  # likewise from the start to the first step
+    begin: float = 0.0  # the same from the start to the first step
     between: float = 0.0  # between steps
     save: float = 0.0  # while it saves
-    driver: Annotated[str, Length(0, 96)] = ""  # who drives the job and hands it on; "" for a job that nobody starts again
+    driver: Annotated[str, Length(0, 96)] = (
+        ""  # name of the driver that hands the job on; "" for a job that is not started again
+    )
     others: list[Node] = field(default_factory=list)  # nodes of the job that are not of the group, but may call it or be called
     term: Term = 0  # of the driver's claim
-    attempt_state: str = ""  # with whom the attempt begins, for whoever drives the job after this driver
+    attempt_state: str = ""  # the nodes with which the attempt begins, for a driver after this one
     kernels: Annotated[str, Length(0, 32)] = ""  # of the BLAS, which all processes of the job have; "": each its own
     standstill: float = 0.0  # seconds for which a signal may stop the process until it counts as stuck; 0: for ever
     module: Annotated[str, Length(0, MAX_MODULE_NAME)] = (
@@ -82,21 +84,21 @@ class CanCommit(Operation):
 
 
 class Abort(Operation):
-    """Give the job up before it has started everywhere."""
+    """Order to give the job up before it has started everywhere."""
 
     job: str
     reason: str
 
 
 class Stop(Operation):
-    """End the running job."""
+    """Order to end the running job."""
 
     job: str
     reason: str
 
 
 class StopNode(Operation):
-    """End one process of the running job; the others go on."""
+    """Order to end one process of the running job; the others go on."""
 
     job: str
     node: Node
@@ -104,7 +106,7 @@ class StopNode(Operation):
 
 
 class Lose(Operation):
-    """Another node of this job is gone, although its connections may stand: nobody shall wait for it."""
+    """Notice that another node of this job is gone, although its connections may stand: no process shall wait for it."""
 
     job: str
     node: Node
@@ -112,32 +114,32 @@ class Lose(Operation):
 
 
 class Subscribe(Operation):
-    """Tell me what happens to this job from now on ("" for the newest)."""
+    """Subscription to the events of this job from now on ("" for the newest)."""
 
     job: str
 
 
 class ListJobs(Operation):
-    """Which jobs does this agent run or remember?"""
+    """Question for the jobs that this agent runs or remembers."""
 
 
 class Fetch(Operation):
-    """Send the files of a job ("" for the newest): its logs, and once it has ended its reports."""
+    """Request for the files of a job ("" for the newest): its logs, and once it has ended its reports."""
 
     job: str
 
 
 class Examine(Operation):
-    """Send all that is known of a job on one node, for the cause of a failure; answered as a Fetch is."""
+    """Request for all that is known of a job on one node, for the cause of a failure; answered as a Fetch is."""
 
     job: str
     node: Node
 
 
 class Tail(Operation):
-    """Send what the tables and the log of a running job have gained on one node; `places`: what the asker has of each file, as
-    its number and the bytes. With `samples`, bytes and parts by the begin of a name, of such tables alone, and of each that has
-    gained something a sample of the whole (`files.sample`).
+    """Request for the new bytes of the tables and the log of a running job on one node; `places`: the state of each file at
+    the asker, as its number and the bytes. With `samples`, bytes and parts by the begin of a name, of such tables alone, and
+    of each that has new bytes a sample of the whole (`files.sample`).
     """
 
     job: str
@@ -147,7 +149,9 @@ class Tail(Operation):
 
 
 class Suspect(Operation):
-    """Another node of this job is late, and within `seconds` it will be known whether it is stuck; 0: it is well again."""
+    """Notice that another node of this job is late, and that within `seconds` it will be known whether it is stuck; 0: it is
+    well again.
+    """
 
     job: str
     node: Node
@@ -158,8 +162,9 @@ class Suspect(Operation):
 
 
 class Accepted(Operation):
-    """The agent, which listens on `port`, has started the job process. `host` and `unix_path` let peers on the same host take
-    the short way, if nobody stands between: if that is the port that is called."""
+    """Answer that the agent, which listens on `port`, has started the job process. `host` and `unix_path` let peers on the
+    same host take the short way, if nothing stands between: if that is the port that is called.
+    """
 
     job: str
     node: Node
@@ -170,8 +175,9 @@ class Accepted(Operation):
 
 
 class Refused(Operation):
-    """The agent does not take the job; `busy_since` is 0 unless another job holds it; `driver` says why the sender
-    does not drive this one, if somebody else does."""
+    """Answer that the agent does not take the job; `busy_since` is 0 unless another job holds it; `driver` says why the
+    sender does not drive this one, if another driver does.
+    """
 
     job: str
     node: Node
@@ -181,7 +187,7 @@ class Refused(Operation):
 
 
 class State(Operation):
-    """The job of this node has reached `state`; `detail` tells why it did not end well."""
+    """State that the job of this node has reached; `detail` tells why it did not end well."""
 
     job: str
     node: Node
@@ -190,7 +196,7 @@ class State(Operation):
 
 
 class Progress(Operation):
-    """How far the node is, 0 to 100, and a note on how it stands."""
+    """Progress of the node, 0 to 100, and a note on how it stands."""
 
     job: str
     node: Node
@@ -199,32 +205,32 @@ class Progress(Operation):
 
 
 class Jobs(Operation):
-    """The jobs of an agent, newest last: id, title, node, state, start (seconds since 1970)."""
+    """Jobs of an agent, newest last: id, title, node, state, start (seconds since 1970)."""
 
     entries: list[dict[str, str | int | float]]
 
 
 class FileBegin(Operation):
-    """A file follows, in chunks."""
+    """Begin of a file, which follows in chunks."""
 
     name: str
     size: Bytes
 
 
 class FileChunk(Operation):
-    """The next bytes of the file."""
+    """Next bytes of the file."""
 
     data: bytes
 
 
 class FileEnd(Operation):
-    """The file is complete; SHA-256 of its bytes, in hex."""
+    """End of a file, which is complete; SHA-256 of its bytes, in hex."""
 
     sha256: Sha256
 
 
 class FetchEnd(Operation):
-    """All files of the job have been sent; its state and title, and the `problem` when some could not be sent."""
+    """End of all files of the job; its state and title, and the `problem` when some could not be sent."""
 
     job: str
     state: JobState
@@ -233,8 +239,8 @@ class FetchEnd(Operation):
 
 
 class Tailed(Operation):
-    """What a `Tail` asks for: of each file that has gained something its number, from which byte on, and the bytes; a sample
-    stands for all up to its end. A file that begins again has another number.
+    """Answer to a `Tail`: of each file with new bytes its number, the place of the first, and the bytes; a sample stands for
+    all up to its end. A file that begins again has another number.
     """
 
     job: str
@@ -243,11 +249,11 @@ class Tailed(Operation):
     data: dict[str, bytes]
 
 
-# ---- agent to job process, and back, over their socket pair; the agent passes on what it is told of other nodes
+# ---- agent to job process, and back, over their socket pair; the agent passes on notices of other nodes
 
 
 class Begin(Operation):
-    """What a job process is told first."""
+    """First message to a job process."""
 
     job: str
     title: str
@@ -255,7 +261,7 @@ class Begin(Operation):
     group: list[Node]
     attempt: Attempt
     code_key: Secret
-    peer_keys: dict[Node, Secret]  # what it shares with each other node of the job, and with nobody else
+    peer_keys: dict[Node, Secret]  # those that it shares with each other node of the job, and with no third one
     prepare_limit: float
     start_limit: float
     cache: str
@@ -263,9 +269,8 @@ class Begin(Operation):
 
 
 class Visitor(Operation):
-    """A connection for this job travels with this message: its hello, the seconds left to prove a key, its address.
-
-    Of a peer also the key that it has to prove, and who holds that besides us; of others `key` is empty.
+    """Connection for this job, which travels with this message: its hello, the seconds left to prove a key, its address. Of
+    a peer also the key that it has to prove, and the node that holds that besides us; of others `key` is empty.
     """
 
     hello: Annotated[bytes, Length(0, 1024)]
@@ -276,33 +281,33 @@ class Visitor(Operation):
 
 
 class Halt(Operation):
-    """End the job: interrupt the executor at its next send or receive."""
+    """Order to end the job: interrupt the executor at its next send or receive."""
 
     reason: str
 
 
 class Took(Operation):
-    """The job process has taken one visitor."""
+    """Notice that the job process has taken one visitor."""
 
 
 class Reached(Operation):
-    """The job process has reached `state`; `files` are the reports it registered, with done or failed."""
+    """State that the job process has reached; `files` are the reports it registered, with done or failed."""
 
     state: RunState
     detail: str
     files: list[str]
-    exit_code: ExitCode = -1  # what the executor has called sys.exit with; -1: it has not
+    exit_code: ExitCode = -1  # argument of the executor's sys.exit; -1: it has not called it
 
 
 class Advanced(Operation):
-    """The executor reports progress, 0 to 100, and how it stands."""
+    """Progress that the executor reports, 0 to 100, and how it stands."""
 
     percent: Percent
     note: Note = ""
 
 
 class SecurityEvent(Operation):
-    """Something for the agent's audit log: the hash of loaded code, a rejected visitor."""
+    """Event for the agent's audit log: the hash of loaded code, a rejected visitor."""
 
     event: Annotated[str, ("code loaded", "turned away", "refused")]
     detail: str
@@ -312,7 +317,7 @@ class SecurityEvent(Operation):
 
 
 class Load(Operation):
-    """The code and objects of the job, and where the other nodes are: node -> [address, host, unix path]."""
+    """Code and objects of the job, and where the other nodes are: node -> [address, host, unix path]."""
 
     bundle: bytes
     code: bytes
@@ -321,31 +326,32 @@ class Load(Operation):
 
 
 class Loaded(Operation):
-    """The executor exists."""
+    """Notice that the executor exists."""
 
     version: str
 
 
 class Asks(Operation):
-    """The executor needs these resources."""
+    """Request of the executor for these resources."""
 
     requests: list[str]
 
 
 class Answers(Operation):
-    """The resources asked for, in order; `packages`: the executor gets each as a `ReplyPackage`."""
+    """Answers to the executor's requests, in order; `packages`: the executor gets each as a `ReplyPackage`."""
 
     contents: list[Any]
     packages: bool = False
 
 
 class Prepared(Operation):
-    """The executor has all it needs."""
+    """Notice that the executor has all it needs."""
 
 
 class DoCommit(Operation):
-    """All executors of the group have all they need: meet, and start. Before this none starts, after it no limit of preCommit
-    is judged any more."""
+    """Order to meet, and start: all executors of the group have all they need. Before this none starts, after it no limit of
+    preCommit is judged any more.
+    """
 
 
 FROM_SUBMITTER = (

@@ -1,4 +1,4 @@
-"""The signals by which a program tells the failure detector where it is.
+"""Signals by which a program tells the failure detector where it is.
 
     from rpc.monitor import monitor_batch_begin, monitor_batch_end, monitor_epoch_end, monitor_train_end
 
@@ -10,8 +10,8 @@
         monitor_epoch_end()
     monitor_train_end()
 
-Inside a job process each call writes one signal, in about a microsecond, where the agent finds it; outside they do nothing.
-A process that has begun a batch and does not end it in time is stuck: it is ended, and the verdict names epoch and batch.
+Inside a job process each call writes one signal, in about a microsecond, where the agent finds it; outside they do nothing. A
+process that has begun a batch and does not end it in time is stuck: it is ended, and the verdict names epoch and batch.
 `monitor_epoch_end` before `monitor_batch_end` is fine; a long save is told by `monitor_save_begin` and `monitor_save_end`, long
 work between batches (a validation of minutes) by `monitor_alive` now and then.
 """
@@ -34,7 +34,7 @@ _BEGIN, _END = int(Kind.BEGIN), int(Kind.END)  # plain numbers cost half as much
 
 
 class Monitor:
-    """The signals of one process. It counts epochs and batches, from 0, unless it is told where training is."""
+    """Signals of one process. It counts epochs and batches, from 0, unless it is told where training is."""
 
     def __init__(self) -> None:
         self._recorder: Recorder | None = None
@@ -47,11 +47,11 @@ class Monitor:
         self._recorder = recorder
 
     def detach(self) -> None:
-        """Have the calls do nothing any more."""
+        """Let all later calls of this object do nothing."""
         self._recorder = None
 
     def batch_begin(self, epoch: int | None = None, batch: int | None = None) -> None:
-        """A batch begins.
+        """Signal that a batch begins.
 
         Raises: ValueError when epoch or batch is out of range.
         """
@@ -68,9 +68,9 @@ class Monitor:
         self._by_hand = True
 
     def progress(self) -> None:
-        """Something was achieved that a library knows of: from now on it counts as a step until the next such call.
+        """Signal progress that a library knows of: from now on it counts as a step until the next such call.
 
-        Says nothing once the program tells of its batches, which it knows better.
+        It signals nothing once the program tells of its batches, which it knows better.
         """
         if self._recorder is not None and not self._by_hand:
             self._recorder.note(_BEGIN, 0, self._achieved)
@@ -81,30 +81,32 @@ class Monitor:
             self._recorder.note(_END, *self._open)
 
     def epoch_end(self, epoch: int | None = None) -> None:
-        """The epoch has ended, that of the last batch unless another is given; what belongs to it is saved."""
+        """Signal that the epoch has ended, that of the last batch unless another is given; its state is saved."""
         if self._recorder is not None:
             ended = self._open[0] if epoch is None else epoch
             self._recorder.note(Kind.EPOCH, ended, self._open[1])
             self._epoch, self._batch = ended + 1, 0
 
     def train_end(self) -> None:
-        """Training has ended: nobody watches any more."""
+        """Signal that training has ended: the process is not watched any more."""
         self._note(Kind.TRAIN_END)
 
     def save_begin(self) -> None:
-        """A save begins, which has a limit of its own."""
+        """Signal that a save begins, which has a limit of its own."""
         self._note(Kind.SAVE_BEGIN)
 
     def save_end(self) -> None:
         self._note(Kind.SAVE_END)
 
     def work_begins(self, number: int) -> None:
-        """A piece of work begins, `number` in a count of the program's own, from 1: a verdict on the process names the last."""
+        """Signal that a piece of work begins, `number` in a count of the program's own, from 1: a verdict on the process
+        names the last.
+        """
         if self._recorder is not None:
             self._recorder.begins(number)
 
     def alive(self) -> None:
-        """Work outside a batch goes on."""
+        """Signal that work outside a batch goes on."""
         if self._recorder is not None:
             self._recorder.works()
 
@@ -114,7 +116,7 @@ class Monitor:
 
 
 job_monitor = Monitor()
-"""The one of this process: a job process attaches its recorder to it, elsewhere it does nothing."""
+"""Signals of this process: a job process attaches its recorder to them, elsewhere they do nothing."""
 
 attach, detach = job_monitor.attach, job_monitor.detach
 
@@ -122,7 +124,7 @@ attach, detach = job_monitor.attach, job_monitor.detach
 
 
 def monitor_batch_begin(epoch: int | None = None, batch: int | None = None) -> None:
-    """A batch begins; `epoch` and `batch` count from 0 and are counted here unless given.
+    """Signal that a batch begins; `epoch` and `batch` count from 0 and are counted here unless given.
 
     Raises: ValueError when they are out of range.
     """
@@ -130,30 +132,30 @@ def monitor_batch_begin(epoch: int | None = None, batch: int | None = None) -> N
 
 
 def monitor_batch_end() -> None:
-    """The batch that began last has ended."""
+    """Signal that the batch that began last has ended."""
     job_monitor.batch_end()
 
 
 def monitor_epoch_end() -> None:
-    """The epoch of the last batch has ended; what belongs to it is saved."""
+    """Signal that the epoch of the last batch has ended; its state is saved."""
     job_monitor.epoch_end()
 
 
 def monitor_train_end() -> None:
-    """Training has ended: nobody watches any more."""
+    """Signal that training has ended: the process is not watched any more."""
     job_monitor.train_end()
 
 
 def monitor_save_begin() -> None:
-    """A save begins, which has a limit of its own."""
+    """Signal that a save begins, which has a limit of its own."""
     job_monitor.save_begin()
 
 
 def monitor_save_end() -> None:
-    """The save has ended."""
+    """Signal that the save has ended."""
     job_monitor.save_end()
 
 
 def monitor_alive() -> None:
-    """Long work outside a batch goes on."""
+    """Signal that long work outside a batch goes on."""
     job_monitor.alive()

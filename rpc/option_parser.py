@@ -1,4 +1,4 @@
-"""A parser of command lines that says what may be meant by a misspelt option or choice."""
+"""Parser of command lines that suggests a near word for a misspelt option or choice."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _CHOICE = re.compile(r"invalid choice: '?([^']*?)'? \(choose from (.*)\)$", re.D
 
 
 class OptionParser(argparse.ArgumentParser):
-    """Likewise an `argparse.ArgumentParser`."""
+    """Parser of a command line (an `argparse.ArgumentParser`) that suggests near words."""
 
     def parse_args(  # type: ignore[override] # one signature instead of three
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> argparse.Namespace:
-        """The options; ends the program where one is wrong."""
+        """Return the options; end the program where one is wrong."""
         found: argparse.Namespace
         found, strange = self.parse_known_args(args, namespace)
         if strange:
@@ -30,19 +30,21 @@ class OptionParser(argparse.ArgumentParser):
         return found
 
     def error(self, message: str) -> NoReturn:
-        """End the program with how to call it and what is wrong."""
+        """Print usage, the error and a near word, exit with status 2."""
         choice = _CHOICE.search(message)
         near = "" if choice is None else did_you_mean(choice[1], re.findall(r"[^\s,']+", choice[2]), quoted=False)
         self.complain(message + near)
         raise SystemExit(2)
 
     def complain(self, message: str) -> None:
-        """Tell how to call it and what is wrong, and end the program."""
+        """Print usage and the error, exit with status 2."""
         super().error(message)
 
 
 def program_name(command: str, script: str) -> str:
-    """How this program was called: as `psgd` or the `command` that an installation has, as a module, or as the `script`."""
+    """Return the name under which this program was called: as `psgd` or the `command` that an installation has, as a module,
+    or as the `script`.
+    """
     called = Path(sys.argv[0])
     if called.name == "__main__.py" and called.parent.name in ("psgd", "parallel_sgd"):  # not pytest's, for one
         return f"python -m {called.parent.name}"

@@ -1,4 +1,4 @@
-"""Folders of a machine in texts that are passed on, such as logs, errors and pages: none tells in whose home a file is.
+"""Folders of a machine in texts that are passed on, such as logs, errors and pages: none tells in which user's home a file is.
 
 A file of the run is told from its folder on, one of an installed package from the package on, one in a home from `~` on.
 """
@@ -26,7 +26,7 @@ def without_places(text: str, folder: str | Path | None = None) -> str:
 
     Args:
         text: anything.
-        folder: what is told as `.`, such as that of a run; none by default.
+        folder: the folder that is told as `.`, such as that of a run; none by default.
 
     >>> without_places('File "/home/ann/work/mycodec.py", line 3')
     'File "~/work/mycodec.py", line 3'
@@ -41,7 +41,7 @@ def without_places(text: str, folder: str | Path | None = None) -> str:
 
 
 def data_without_places(content: Any, folder: str | Path | None = None) -> Any:
-    """Return plain data whose texts are as `without_places` makes them; `folder` is what is told as `.`."""
+    """Return plain data, the `content`, with all texts as `without_places` makes them; `folder` is told as `.`."""
     if isinstance(content, str):
         return without_places(content, folder)
     if isinstance(content, dict):
@@ -51,7 +51,7 @@ def data_without_places(content: Any, folder: str | Path | None = None) -> Any:
 
 @functools.cache
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """What stands before the path of a package, and what stands for a home."""
+    """Make the patterns of the text before the path of a package, and of a home."""
     roots = {str(Path(__file__).resolve().parents[1]), *map(str, map(sysconfig.get_path, ("purelib", "platlib", "stdlib")))}
     found = sorted({each for root in roots for each in _spellings(root)}, key=len, reverse=True)
     home = "|".join([*map(re.escape, _spellings(os.path.expanduser("~"))), _HOMES])
@@ -60,5 +60,5 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 def _spellings(folder: str) -> list[str]:
-    """The path, as it is and without links, behind its first slash; nothing for the root."""
+    """Return the path, as it is and without links, behind its first slash; nothing for the root."""
     return [each[1:] for each in dict.fromkeys((os.path.abspath(folder), os.path.realpath(folder))) if each != os.sep]

@@ -1,4 +1,4 @@
-"""The socket pair between an agent and a job process: small operations, and descriptors of connections with them."""
+"""Socket pair between an agent and a job process: small operations, and descriptors of connections with them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def make_channel() -> tuple[socket.socket, socket.socket]:
 
 
 class ProcessChannel:
-    """One end, which never blocks. Operations are refused unless they are of `accepts`."""
+    """End of the socket pair of agent and job process; it never blocks. Operations are refused unless they are of `accepts`."""
 
     def __init__(self, sock: socket.socket, accepts: Iterable[type[Operation]]) -> None:
         sock.setblocking(False)
@@ -53,13 +53,13 @@ class ProcessChannel:
             socket.send_fds(self.sock, [packet], [descriptor])
 
     def receive(self) -> tuple[Operation, socket.socket | None] | None:
-        """The next operation and the connection that came with it; None when the other end is gone.
+        """Return the next operation and the connection that came with it; None when the other end is gone.
 
         Raises: ProtocolError for anything unexpected, BlockingIOError when there is nothing.
         """
         try:
             packet, ancillary, _, _ = self.sock.recvmsg(MAX_PACKET, socket.CMSG_SPACE(4 * 4), _CLOEXEC)
-        except ConnectionResetError:  # it left words of ours unread; what it said itself comes after this error
+        except ConnectionResetError:  # it left operations of ours unread; its own come after this error
             packet, ancillary, _, _ = self.sock.recvmsg(MAX_PACKET, socket.CMSG_SPACE(4 * 4), _CLOEXEC)
         descriptors = array.array("i")
         for level, kind, data in ancillary:

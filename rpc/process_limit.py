@@ -1,4 +1,4 @@
-"""Limit of processes and threads of a user in words: the errors by which it is met say little."""
+"""Limit of a user's processes and threads, in words, as the errors of the system by which it is met say little."""
 
 from __future__ import annotations
 

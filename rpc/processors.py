@@ -1,4 +1,4 @@
-"""The number of cores that this process may use: what the machine has, less what affinity and control groups take away."""
+"""Number of cores that this process may use: those of the machine, less those that affinity and control groups take away."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def cores_as_cap() -> str:
 
 
 def share_cores(one: object, other: object) -> bool:
-    """Tell if two agents of one host, by what each tells as `cores_as_cap`, may use the same core; True where it is unknown."""
+    """Tell if two agents of one host, by the texts of `cores_as_cap` of each, may use the same core; True where it is
+    unknown.
+    """
     sets = []
     for cap in (one, other):
         try:

@@ -1,4 +1,4 @@
-"""What an operation is: fields checked against types and ranges before anyone acts on them.
+"""Operations: messages whose fields are checked against types and ranges before anyone acts on them.
 
 An operation is a frozen dataclass; its name on the wire is the class name. `parse` accepts exactly the operations that the
 receiver's role and state allow, with exactly their fields, and raises ProtocolError for everything else.
@@ -35,7 +35,7 @@ class Matching(Immutable):
 
 
 class Length(Immutable):
-    """Texts, bytes or lists whose length lies from `low` to `high`."""
+    """Texts, bytes or lists with a length from `low` to `high`."""
 
     low: int
     high: int
@@ -71,9 +71,14 @@ class Operation(Immutable):
 def operations(
     session: Session, allowed: typing.Iterable[type[Operation]], budget: int = OPERATION_BYTES
 ) -> Iterator[Operation]:
-    """What has come over `session`, oldest first, once what is in line there has been sent as far as the link takes it.
+    """Yield the operations that have come over `session`, oldest first, once its queued bytes have been sent as far as the link
+    takes them.
 
-    `budget` is what the objects of one operation may take. Whoever breaks the protocol is hung up on.
+    Args:
+        session: closed when the peer breaks the protocol.
+        allowed: classes of operations that may come.
+        budget: bytes that the objects of one operation may take.
+
     Raises: ProtocolError then, as `parse` and `Session.receive`.
     """
     session.send()
@@ -87,7 +92,7 @@ def operations(
 
 
 def parse(value: Any, allowed: typing.Iterable[type[Operation]]) -> Operation:
-    """The operation in `value`, if it is one of `allowed` and every field has its type.
+    """Read the operation in `value`, if it is one of `allowed` and every field has its type.
 
     Raises: ProtocolError naming the operation and the field.
     """
@@ -111,7 +116,7 @@ def parse(value: Any, allowed: typing.Iterable[type[Operation]]) -> Operation:
 
 @functools.cache
 def _schema(cls: type[Any]) -> dict[str, Any]:
-    """The type of each field; read once, since it takes longer than a small message."""
+    """Read the type of each field, once, since it takes longer than a small message."""
     hints = typing.get_type_hints(cls, include_extras=True)
     return {f.name: hints[f.name] for f in fields(cls)}
 

@@ -1,9 +1,9 @@
-"""Code and objects that travel from the submitter to the job processes: the only module that packs or loads code.
+"""Shipping of code and objects from the submitter to the job processes: the only module that packs or loads code.
 
-What the nodes have already (classes of this project) goes by name and configuration, as data; only a user's own classes and
-functions are pickled, by value. A job without any needs no pickle at all, so nodes that refuse shipped code can run it.
+Objects that the nodes have already (classes of this project) go by name and configuration, as data; only a user's own classes
+and functions are pickled, by value. A job without any needs no pickle at all, so nodes that refuse shipped code can run it.
 Everything that comes back, or goes between workers, is data: instances are of classes in the table that both sides share. The
-one exception is at the end: results of tasks for a submitter who has asked to load what the nodes send.
+one exception is at the end: results of tasks for a submitter that has asked to load the nodes' pickles.
 """
 
 from __future__ import annotations
@@ -47,21 +47,21 @@ SOURCE_BYTES = 256 << 10  # of all texts; a record must not keep a job from star
 
 
 class _ByName(Immutable):
-    """A class or function that every node has."""
+    """Class or function that every node has."""
 
     module: str
     name: str
 
 
 class _Instance(Immutable):
-    """An object of a class that every node has, with its fields."""
+    """Object of a class that every node has, with its fields."""
 
     cls: _ByName
     state: dict[str, Any]
 
 
 class _Pickled(Immutable):
-    """The object of that number in the pickled part."""
+    """Object of that number in the pickled part."""
 
     number: int
 
@@ -73,8 +73,15 @@ _packing = threading.Lock()  # cloudpickle's register of modules is one for all 
 
 @dataclass(frozen=True)
 class Bundle:
-    """Packed objects: `objects` is data, `code` a pickle (empty when no user code is among them), `classes` the table,
-    `sources` the text of the user's modules, `module` the name of the one with the executor, which need not travel."""
+    """Packed objects.
+
+    Args:
+        objects: data.
+        code: a pickle (empty when no user code is among the objects).
+        classes: the class table.
+        sources: text of the user's modules.
+        module: name of the module with the executor, which need not travel.
+    """
 
     objects: bytes
     code: bytes
@@ -89,15 +96,15 @@ class Bundle:
 
 
 def bundle_hash(objects: bytes, code: bytes) -> str:
-    """SHA-256 over both parts, in hex: equal for equal code and objects, once Python has compiled the user's modules."""
+    """Return SHA-256 over both parts, in hex: equal for equal code and objects, once Python has compiled the user's modules."""
     return hashlib.sha256(len(objects).to_bytes(8, "big") + objects + code).hexdigest()
 
 
 def pack(objects: dict[str, Any]) -> Bundle:
     """Make `objects` ready to travel.
 
-    Raises: TypeError naming what cannot, ValueError for an import that cannot be followed, more than 8 MiB of code, or more
-    than 100,000 tuples, dicts, arrays and instances.
+    Raises: TypeError naming the object that cannot, ValueError for an import that cannot be followed, more than 8 MiB of code,
+    or more than 100,000 tuples, dicts, arrays and instances.
     """
     pickled: list[Any] = []
     described = _describe(objects, pickled, 0)
@@ -116,13 +123,13 @@ def pack(objects: dict[str, Any]) -> Bundle:
 
 
 def _check_tags(tree: bytes) -> None:
-    """Raises: ValueError for more tags than `MAX_TAGS`, before anything is made of them."""
+    """Raise ValueError for more tags than `MAX_TAGS`, before anything is made of them."""
     if next(itertools.islice(_TAG.finditer(tree), MAX_TAGS, None), None) is not None:
         raise ValueError(f"The objects of a job may have {MAX_TAGS:,} tuples, dicts, arrays and instances: send data as arrays")
 
 
 def _sources(items: Sequence[Any]) -> dict[str, str]:
-    """The text of the files that define `items`, by module; only for the record, nobody runs it."""
+    """Read the text of the files that define `items`, by module; only for the record, it is not run."""
     texts: dict[str, str] = {}
     room = SOURCE_BYTES
     for name in sorted({str(getattr(item, "__module__", "")) for item in items}):
@@ -169,7 +176,7 @@ def _is_plain_array(item: Any) -> bool:
 
 
 def _by_name(item: Any) -> _ByName | None:
-    """How every node finds `item`, if it is a class of this project that may be named."""
+    """Name `item` for all nodes, if it is a class of this project that may be named."""
     module, name = item.__module__ or "", item.__qualname__
     if not _may_be_named(module) or "<" in name:
         return None
@@ -189,7 +196,7 @@ def _keep(item: Any, pickled: list[Any]) -> _Pickled:
 
 
 def _pickle(items: list[Any], classes: list[type]) -> bytes:
-    """One pickle for all objects and their class table, so that classes in both are identical; fills `classes`.
+    """Make one pickle for all objects and their class table, so that classes in both are identical; fills `classes`.
 
     With it go the source lines of the functions, for tracebacks, unless they make it too large.
     """
@@ -221,7 +228,7 @@ def _travels(item: Any) -> bool:
     """Whether `item` can be pickled, apart from modules that it names; a neighbour in a module that cannot is left behind."""
     try:
         _dump(item, ())
-    except Exception:  # noqa: BLE001  pickling runs arbitrary reducers, which raise what they like
+    except Exception:  # noqa: BLE001  pickling runs arbitrary reducers, which may raise any error
         return False
     return True
 
@@ -233,7 +240,9 @@ def _dump(item: Any, names: Collection[str]) -> bytes:
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """Of the user's modules only the contents under `names` travel; the same code always gives the same bytes."""
+    """Pickler of the user's modules, of which only the contents under `names` travel; the same code always gives the same
+    bytes.
+    """
 
     def __init__(self, file: io.BytesIO, names: Collection[str]) -> None:
         super().__init__(file)
@@ -258,9 +267,13 @@ def _cached(function: Callable[..., Any], maxsize: int | None, typed: bool) -> C
 
 
 def load(objects: bytes, code: bytes, policy: str = ANY_CODE) -> tuple[dict[str, Any], Sequence[type]]:
-    """The objects of a bundle and its class table. Call it in a job process only.
+    """Load the objects of a bundle and its class table. Call it in a job process only.
 
-    `policy` is "any", "none" (bundles without user code only), or the path of a file with allowed SHA-256 sums.
+    Args:
+        objects: its data.
+        code: its pickle.
+        policy: "any", "none" (bundles without user code only), or the path of a file with allowed SHA-256 sums.
+
     Raises: Rejected by policy; ImportError naming a module that this node lacks; ProtocolError for a malformed bundle.
     """
     if code:
@@ -284,9 +297,9 @@ def load(objects: bytes, code: bytes, policy: str = ANY_CODE) -> tuple[dict[str,
 
 
 def pack_trusted(value: Any, classes: Sequence[type]) -> tuple[bytes, list[np.ndarray[Any, Any]]]:
-    """A pickle of a task's result, and the memory of its arrays, for a submitter who has said that he trusts the nodes.
+    """Pickle a task's result for a submitter that trusts the nodes; also return the memory of its arrays.
 
-    Classes of `classes`, which came from there, go by their number. Raises: TypeError for what cannot be pickled.
+    Classes of `classes`, which came from there, go by their number. Raises: TypeError for a value that cannot be pickled.
     """
     buffers: list[Any] = []
     file = io.BytesIO()
@@ -316,8 +329,8 @@ def _class_of_result(number: int) -> type:
 
 
 def load_trusted(data: bytes, arrays: Sequence[np.ndarray[Any, Any]], classes: Sequence[type]) -> Any:
-    """What `pack_trusted` was given with the same `classes`. **Runs whatever the sender wants**: only for a submitter who has
-    asked for it (`ClusterExecutor(trust_results=True)`). Raises: anything.
+    """Load the value that `pack_trusted` was given with the same `classes`. **Runs any code of the sender**: only for a
+    submitter that has asked for it (`ClusterExecutor(trust_results=True)`). Raises: anything.
     """
     token = _result_classes.set(classes)
     try:
@@ -363,7 +376,7 @@ def _make_instance(described: _Instance, pickled: Sequence[Any]) -> Any:
 
 
 def _find(reference: _ByName) -> Any:
-    """A class that a job may name.
+    """Find a class that a job may name.
 
     Raises: Rejected for anything else, ImportError for a module that is not there.
     """
@@ -379,6 +392,7 @@ def _find(reference: _ByName) -> Any:
 
 
 def _may_be_named(module: str) -> bool:
-    """Whether a job without code may name the classes of `module`. Not those that reach files, sockets or pickles: a name must
-    not open what a node that refuses shipped code has closed."""
+    """Tell if a job without code may name the classes of `module`. Not those that reach files, sockets or pickles: a name
+    must not open a door that a node closes by refusing shipped code.
+    """
     return module.partition(".")[0] in ("nn", "parallel_sgd", "executor") or module == "rpc.executable"

@@ -41,7 +41,7 @@ def collect(codes: Iterable[tuple[types.CodeType, dict[str, Any]]]) -> Lines:
 
 
 def remember(lines: Lines) -> None:
-    """Let tracebacks in this process show these lines, whatever stands in a file of that name here."""
+    """Let tracebacks in this process show these lines, in place of those of a file of that name here."""
     with _lock:
         for name, own in lines.items():
             known = _known.setdefault(name, {})

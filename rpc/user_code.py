@@ -1,4 +1,4 @@
-"""The user's own code in a traceback: whose frame is whose, and the sentence that names class, method and line."""
+"""User code in a traceback: the owner of each frame, and the sentence that names class, method and line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ _SHOWS_NOTES = sys.version_info >= (3, 11)
 
 
 def is_users(frame: FrameType) -> bool:
-    """Tell whether the code is the user's. What dataclasses write for ours stands in no file; its module tells whose it is."""
+    """Tell whether the code is the user's. Code that dataclasses write for ours stands in no file; its module tells the
+    owner.
+    """
     return is_user_file(frame.f_code.co_filename) and not is_ours(frame)
 
 
@@ -24,7 +26,8 @@ def is_ours(frame: FrameType) -> bool:
 
 
 def own_frames(trace: TracebackType | None) -> list[tuple[FrameType, int]]:
-    """Return the user's frames at the end of a traceback, outermost first: what this project called last, and what that called.
+    """Return the user's frames at the end of a traceback, outermost first: the function that this project called last, and its
+    callees.
 
     Frames of installed packages do not count. Empty where this project itself raised the error.
     """
@@ -77,7 +80,7 @@ def _code_of(method: object) -> CodeType | None:
 
 
 def note(error: BaseException, about: str = "") -> None:
-    """Add to an error of the user's the sentence that names class, method and line, and what it was `about`; once."""
+    """Add to an error of the user's the sentence that names class, method and line, with `about` behind it; once."""
     sentence = raised_by(error)
     notes = vars(error).setdefault("__notes__", [])
     if sentence and not any(str(each).startswith(sentence) for each in notes):

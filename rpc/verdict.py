@@ -1,4 +1,4 @@
-"""What agents tell of a node that does not go on: notices, and the verdict on one that did not end well."""
+"""Verdicts and notices of agents on nodes that do not go on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Count = Annotated[int, range(1 << 40)]
 ExitCode = Annotated[int, range(-1, 256)]
 PhaseName = Annotated[str, ("unwatched", "start", "step", "between", "save", "ended")]
 VerdictKind = Annotated[str, ("stuck", "crashed", "exited", "silent", "cut", "deadlock")]
-BY_DRIVER = ("silent", "cut", "deadlock")  # kinds that only the driver finds, who sees several nodes
+BY_DRIVER = ("silent", "cut", "deadlock")  # kinds that only the driver finds, which sees several nodes
 LOG_LINES = 20
 _LONGEST_LINE = 4096
 _LOSS = f"{PeerLost.__module__}.{PeerLost.__qualname__}:"
@@ -30,10 +30,10 @@ _LATE = (
 
 
 class Verdict(Operation):
-    """Why a node did not go on; it travels from the agent to the submitter.
+    """Verdict on a node that did not go on; it travels from the agent to the submitter.
 
-    kind: stuck (silent beyond the limit of its phase), crashed (a signal or an exception), exited (sys.exit), silent (its
-    host is), cut (a link with another node carries nothing), deadlock (all that still train wait for each other). epoch, batch:
+    kind: stuck (silent beyond the limit of its phase), crashed (a signal or an exception), exited (sys.exit), silent (its host
+    is), cut (a link with another node carries nothing), deadlock (all that still train wait for each other). epoch, batch:
     where it was, counted from 1, 0 before the first. seconds: of silence. detail: more in words. exit_code: -1 for none.
     signal: its number, 0 for none. trace: the traceback of a crash, the stack of a stuck process, or why there is none. log:
     the last lines of the job's log there. work: the piece of work that it began last, in its own count, from 1; 0 for none.
@@ -62,7 +62,7 @@ class Verdict(Operation):
 
     @property
     def summary(self) -> str:
-        """Who, what, where; not why."""
+        """Node, place and event; not the reason."""
         return f"Node({self.node}) {self.place}: {self._what()}."
 
     @property
@@ -71,7 +71,7 @@ class Verdict(Operation):
 
     @property
     def reason(self) -> str:
-        """What and why; not who and where."""
+        """Event and reason; not node and place."""
         what = self._what()
         return f"{what[0].upper()}{what[1:]}. {self.detail}".rstrip()
 
@@ -90,15 +90,16 @@ class Verdict(Operation):
 
     @property
     def rank(self) -> int:
-        """0 for what happens by itself, 1 for what may be the doing of others (they are silent, or sent what cannot be used), 2
-        for what follows from a loss."""
+        """Rank of the verdict: 0 for an event of its own, 1 for one that others may have caused (they are silent, or sent
+        data that cannot be used), 2 for a consequence of a loss.
+        """
         last = self.trace.strip().rpartition("\n")[2]
         if self.kind == "crashed" and is_loss(self.trace):
             return 2
         return 1 if self.kind == "deadlock" or (self.kind == "crashed" and last.startswith(_LATE)) else 0
 
     def describe(self) -> str:
-        """The headline, and the diagnostics below it; what a worker has said in it is cleaned, fit for a terminal."""
+        """Return the headline, and the diagnostics below it; text of a worker in it is cleaned, fit for a terminal."""
         parts = [self.headline]
         if self.trace:
             parts += ["Stack:" if self.kind == "stuck" else "Traceback:", *_indented(self.trace.strip().splitlines())]
@@ -111,12 +112,21 @@ class Verdict(Operation):
 
 
 def is_loss(trace: str) -> bool:
-    """Whether a process has ended, by its traceback, because it lost another node."""
+    """Tell if a process has ended, by its traceback, because it lost another node."""
     return trace.strip().rpartition("\n")[2].startswith(_LOSS)
 
 
 def describe_place(host: str, pid: int, attempt: int, phase: str, epoch: int, batch: int) -> str:
-    """Where in the cluster and in the work, by what a verdict or a heartbeat says; people count attempts from 1."""
+    """Describe the place in the cluster and in the work, by the fields of a verdict or a heartbeat.
+
+    Args:
+        host: name of the host.
+        pid: process id.
+        attempt: from 0, shown from 1.
+        phase: the word for it.
+        epoch: from 1; 0 before the first.
+        batch: from 1.
+    """
     who = f"on {clean(host)}, process {pid}, attempt {attempt + 1}"
     if phase == Phase.UNWATCHED.value:
         return f"{who}, which gave no signals of its progress"
@@ -131,7 +141,7 @@ def signal_name(number: int) -> str:
 
 
 def in_causal_order(verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """First causes before their consequences, else in the order in which they came."""
+    """Order first causes before their consequences, else as they came."""
     return sorted(verdicts, key=lambda verdict: verdict.rank)
 
 
@@ -140,7 +150,9 @@ def _indented(lines: Iterable[str]) -> list[str]:
 
 
 class Notice(Operation):
-    """The process is silent for half of what it may be (warned), or has shown life since (recovered, after `seconds`)."""
+    """Notice that the process is silent for half of its limit (warned), or has shown life since (recovered, after
+    `seconds`).
+    """
 
     job: str
     node: Node

@@ -23,11 +23,11 @@ _NOTHING = object()
 
 
 class Collection(Generic[T]):
-    """Elements in partitions, in a fixed order; made by a `Context`.
+    """Elements in partitions, in a fixed order; made by a `Context`, from a `lineage` by a `runner`.
 
-    Operations that return a collection compute nothing. The others run one task per partition, and everything that the
-    collection depends on and that is not persisted is computed anew. Functions must be pure: a task whose worker is lost runs
-    again elsewhere. Elements are data (see `network.values`) unless the executor is a pool of threads.
+    Operations that return a collection compute nothing. The others run one task per partition, and all collections behind this
+    one that are not persisted are computed anew. Functions must be pure: a task whose worker is lost runs again elsewhere.
+    Elements are data (see `network.values`) unless the executor is a pool of threads.
     """
 
     def __init__(self, lineage: Lineage, runner: Runner) -> None:
@@ -50,23 +50,23 @@ class Collection(Generic[T]):
     # ---- element by element
 
     def map(self, function: Callable[[T], U]) -> Collection[U]:
-        """f(x) for every x."""
+        """Apply `function` to every element x: f(x)."""
         return self._apply("map", map, function)
 
     def flat_map(self, function: Callable[[T], Iterable[U]]) -> Collection[U]:
-        """All elements of f(x), for every x."""
+        """Apply `function` to every element x and chain the results: all elements of f(x)."""
         return self._apply("flat_map", pipeline.flat_map, function)
 
     def filter(self, function: Callable[[T], Any]) -> Collection[T]:
-        """Every x for which f(x) is true."""
+        """Keep every x for which `function` returns a true value."""
         return self._apply("filter", filter, function)
 
     def map_partitions(self, function: Callable[[Iterator[T]], Iterable[U]]) -> Collection[U]:
-        """All elements of f(iterator), for every partition."""
+        """Apply `function` to the iterator over every partition and chain the results."""
         return self._apply("map_partitions", pipeline.whole, function)
 
     def sample(self, fraction: float, seed: int = 0) -> Collection[T]:
-        """Each element with probability `fraction`, independently; the same for equal seed and partitions.
+        """Keep each element with probability `fraction`, independently; the same for equal `seed` and partitions.
 
         Raises: ValueError for a fraction outside 0 to 1 or a seed outside 0 to 2**64 - 1.
         """
@@ -77,7 +77,7 @@ class Collection(Generic[T]):
         return self._then(pipeline.Sample(float(fraction), int(seed)), "sample")
 
     def zip_with_index(self) -> Collection[tuple[T, int]]:
-        """(x, place of x in the whole collection)."""
+        """Pair every element with its place: (x, place of x in the whole collection)."""
         return Collection(Indexed(self._lineage), self._runner)
 
     # ---- by key
@@ -85,35 +85,44 @@ class Collection(Generic[T]):
     def reduce_by_key(
         self: Collection[tuple[K, V]], function: Callable[[V, V], V], partitions: int | None = None
     ) -> Collection[tuple[K, V]]:
-        """(key, f(f(v0, v1), v2)...) of pairs (key, v), the values in their order; `function` must be associative.
+        """Reduce the values of each key: (key, f(f(v0, v1), v2)...) of pairs (key, v), the values in their order.
 
-        Keys may be what `keys.stable_hash` takes; in which order they come is not defined, here and below.
+        Keys may be any that `shuffle.stable_hash` takes; in which order they come is not defined, here and below.
+
+        Args:
+            function: f, which must be associative.
+            partitions: of the result; default: as many as here.
         """
         combine = Combine(checked_function("reduce_by_key", function), self._count(partitions))
         return Collection(ByKey([self._lineage], combine, Merge(function), "reduce_by_key"), self._runner)
 
     def group_by_key(self: Collection[tuple[K, V]], partitions: int | None = None) -> Collection[tuple[K, list[V]]]:
-        """(key, [v0, v1, ...]) of pairs (key, v), the values in their order."""
+        """List the values of each key: (key, [v0, v1, ...]) of pairs (key, v), in their order. `partitions` as in
+        `reduce_by_key`.
+        """
         combine = Combine(None, self._count(partitions))
         return Collection(ByKey([self._lineage], combine, Merge(None), "group_by_key"), self._runner)
 
     def join(
         self: Collection[tuple[K, V]], other: Collection[tuple[K, W]], partitions: int | None = None
     ) -> Collection[tuple[K, tuple[V, W]]]:
-        """(key, (v, w)) for every (key, v) here and (key, w) in `other`."""
+        """Join by key: (key, (v, w)) for every (key, v) here and (key, w) in `other`. `partitions` as in `reduce_by_key`."""
         if not isinstance(other, Collection):
             raise TypeError(f"join needs another collection, got {type(other).__qualname__}.")
         combine = Combine(None, self._count(partitions))
         return Collection(ByKey([self._lineage, other._lineage], combine, join, "join"), self._runner)
 
     def distinct(self, partitions: int | None = None) -> Collection[T]:
-        """One element of those that are equal."""
+        """Keep one element of those that are equal. `partitions` as in `reduce_by_key`."""
         return self.map(_keyed).reduce_by_key(_first, partitions).map(operator.itemgetter(0))
 
     def sort_by(
         self, key: Callable[[T], Any] | None = None, *, reverse: bool = False, partitions: int | None = None
     ) -> Collection[T]:
-        """The elements in the order that `sorted(..., key=key, reverse=reverse)` gives; elements of equal keys keep theirs."""
+        """Sort the elements as `sorted(..., key=key, reverse=reverse)` does; elements of equal keys keep their order.
+
+        `partitions` as in `reduce_by_key`.
+        """
         if key is not None:
             checked_function("sort_by", key)
         return Collection(Sorted(self._lineage, key, reverse, self._count(partitions)), self._runner)
@@ -124,15 +133,15 @@ class Collection(Generic[T]):
     # ---- results
 
     def collect(self) -> list[T]:
-        """All elements."""
+        """Return all elements."""
         return self._collected()
 
     def count(self) -> int:
-        """How many elements there are."""
+        """Count the elements."""
         return sum(self._collected(pipeline.count))
 
     def take(self, most: int) -> list[T]:
-        """The first `most` elements; computes no more partitions than it needs, in growing steps.
+        """Return the first `most` elements; computes no more partitions than it needs, in growing steps.
 
         Raises: ValueError unless it is an integer from 0.
         """
@@ -149,7 +158,8 @@ class Collection(Generic[T]):
         return found[:most]
 
     def reduce(self, function: Callable[[T, T], T]) -> T:
-        """f(f(x0, x1), x2)..., for an associative function: each partition first, then their results in order.
+        """Reduce the elements by `function`, which is associative: f(f(x0, x1), x2)..., each partition first, then their
+        results in order.
 
         Raises: TypeError for an empty collection.
         """
@@ -159,7 +169,9 @@ class Collection(Generic[T]):
         return functools.reduce(function, results)
 
     def fold(self, initial: T, function: Callable[[T, T], T]) -> T:
-        """f(f(initial, x0), x1)..., for an associative function; `initial` is used once."""
+        """Reduce the elements after `initial`: f(f(initial, x0), x1)..., for an associative `function`; `initial` is used
+        once.
+        """
         return functools.reduce(function, self._reduced(checked_function("fold", function)), initial)
 
     def _reduced(self, function: Callable[[T, T], T]) -> list[T]:
@@ -169,17 +181,16 @@ class Collection(Generic[T]):
         parts = self._lineage.compute(self._runner, range(self.partitions), further)
         return [item for number in range(len(parts)) for item in parts[number]]
 
-    # ---- keeping what was computed
+    # ---- keeping computed partitions
 
     def persist(self, replicas: int = 1) -> Collection[T]:
         """Keep partitions once they have been computed; returns the collection itself.
 
         On a `ClusterExecutor` they stay in the memory of the node that has computed them, and of others, so that there are
-        `replicas` of each, or as many as there are nodes; what needs a partition runs where it is. A partition that a node has
-        no room for (`keep_bytes`), or that was lost with all nodes that had it, is computed again. Elements need not be data
-        then, as long as there is one replica; they must not be changed.
-
-        On other executors they are kept here, in the process of the Context, and `replicas` means nothing.
+        `replicas` of each, or as many as there are nodes; a task that needs a partition runs where it is. A partition that a
+        node has no room for (`keep_bytes`), or that was lost with all nodes that had it, is computed again. Elements need not
+        be data then, as long as there is one replica; they must not be changed. On other executors they are kept here, in the
+        process of the Context, and `replicas` means nothing.
 
         Raises: ValueError unless `replicas` is a positive integer.
         """
@@ -192,7 +203,7 @@ class Collection(Generic[T]):
         return self
 
     def cache(self) -> Collection[T]:
-        """`persist()`."""
+        """Keep partitions as `persist()` does."""
         return self.persist()
 
     def unpersist(self) -> Collection[T]:
@@ -220,7 +231,7 @@ def _first(first: Any, _second: Any) -> Any:
 
 
 def checked_count(what: str, value: object) -> int:
-    """The value as an int.
+    """Return the value as an int; `what` names it in the error.
 
     Raises: ValueError unless it is a positive integer.
     """
@@ -230,7 +241,7 @@ def checked_count(what: str, value: object) -> int:
 
 
 def checked_function(what: str, function: Any) -> Any:
-    """The function itself.
+    """Return the function itself; `what` names its user in the error.
 
     Raises: TypeError unless it can be called.
     """

@@ -1,4 +1,4 @@
-"""Where lazy collections begin."""
+"""Context, from which lazy collections begin."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class Context:
-    """Makes collections whose tasks run on an executor.
+    """Source of collections whose tasks run on an executor.
 
     Args:
         executor: any `concurrent.futures.Executor`; or nodes, for a ClusterExecutor of its own that `close` shuts down.
@@ -58,7 +58,7 @@ class Context:
         self._files: list[str] = []
 
     def parallelize(self, data: Iterable[T], partitions: int | None = None) -> Collection[T]:
-        """The elements of `data` (of an array: its rows) in partitions of about the same size.
+        """Divide the elements of `data` (of an array: its rows) into `partitions` of about the same size.
 
         Raises: ValueError for no partition.
         """
@@ -73,10 +73,16 @@ class Context:
     def text_file(
         self, path: str | Path | Sequence[str | Path], partitions: int | None = None, *, encoding: str = "utf-8"
     ) -> Collection[str]:
-        """The lines of a file, of all files of a directory, or of several paths, each task reading a range of bytes.
+        """Read the lines of a file, of all files of a directory, or of several paths, each task a range of bytes.
 
-        The files must be where the tasks run, too. Raises: FileNotFoundError; ValueError for an encoding that is no extension
-        of ASCII.
+        The files must be where the tasks run, too.
+
+        Args:
+            path: of one file or directory, or several.
+            partitions: number of ranges, about.
+            encoding: of the text.
+
+        Raises: FileNotFoundError; ValueError for an encoding that is no extension of ASCII.
         """
         check_encoding(encoding)
         ranges = ranges_of(files_of(path), self._count(partitions))
@@ -91,9 +97,17 @@ class Context:
         delimiter: str = ",",
         encoding: str = "utf-8",
     ) -> Collection[Any]:
-        """The records of CSV files as dicts of str by the names in the first record, without `header` as lists of str.
+        """Read the records of CSV files as dicts of str by the names in the first record, without `header` as lists of str.
 
         Fields in quotes may hold line feeds; quotes stand at both ends of a field only, or doubled within (RFC 4180).
+
+        Args:
+            path: of one file or directory, or several.
+            partitions: number of ranges, about.
+            header: whether the first record of each file has the names.
+            delimiter: between fields.
+            encoding: of the text.
+
         Raises: as `text_file`; a task raises ValueError for a record that does not fit the header.
         """
         check_encoding(encoding)
@@ -101,7 +115,7 @@ class Context:
         return Collection(CsvRanges(ranges, ReadRecords(encoding, delimiter, header)), self._runner)
 
     def broadcast(self, value: T) -> Broadcast[T]:
-        """A value that tasks name, brought to each process once; to processes of a pool by a temporary file until `close`.
+        """Bring `value`, which tasks name, to each process once; to processes of a pool by a temporary file until `close`.
 
         Where the processes of a pool are on several machines, `$TMPDIR` must be a folder that they share, except on Dask.
 
@@ -156,7 +170,7 @@ Range = tuple[str, int, int]  # path, first byte, end
 
 
 def files_of(path: str | Path | Sequence[str | Path]) -> list[str]:
-    """The files of a path, of a directory in the order of their names, or of several paths.
+    """List the files of a path, of a directory in the order of their names, or of several paths.
 
     Raises: FileNotFoundError for a path that is not there.
     """
@@ -181,14 +195,14 @@ def ranges_of(files: Sequence[str], partitions: int) -> list[Range]:
 
 
 def check_encoding(encoding: str) -> None:
-    """Raises: ValueError unless a line ends with the byte 10 in this encoding, LookupError for an unknown one."""
+    """Raise ValueError unless a line ends with the byte 10 in this encoding, LookupError for an unknown one."""
     if not "a\n".encode(encoding).endswith(b"a\n"):
         raise ValueError(f"A file that is read in ranges needs an encoding that extends ASCII, got {encoding!r}.")
 
 
 @dataclass(frozen=True)
 class ReadLines:
-    """The lines of a range, without their ends: a line feed, or carriage return and line feed."""
+    """Reader of a range's lines, without their ends: a line feed, or carriage return and line feed."""
 
     encoding: str
 
@@ -210,7 +224,7 @@ def _to_line(file: IO[bytes], start: int) -> int:
 
 
 def count_quotes(_number: int, item: Range) -> Iterable[int]:
-    """[how many quotes a range has]."""
+    """Count the quotes of a range: [number]."""
     path, start, end = item
     total = 0
     with open(path, "rb") as file:
@@ -222,14 +236,19 @@ def count_quotes(_number: int, item: Range) -> Iterable[int]:
 
 
 class CsvRanges(Lineage):
-    """Ranges of CSV files with quotes as in RFC 4180: a range learns from those before it whether it begins within quotes."""
+    """Ranges of CSV files with quotes as in RFC 4180: a range learns from those before it whether it begins within quotes.
+
+    Args:
+        ranges: (path, first byte, end) of each partition.
+        read: step that reads a range.
+    """
 
     def __init__(self, ranges: Sequence[Range], read: Step) -> None:
         super().__init__(len(ranges), "csv_file")
         self._ranges, self._read = ranges, read
 
     def inputs(self, runner: Runner, wanted: Sequence[int]) -> Mapping[int, Any]:
-        """(range, whether it begins within quotes)."""
+        """Pair each range with whether it begins within quotes."""
         files = {self._ranges[number][0] for number in wanted}
         before = [n for n, r in enumerate(self._ranges) if r[0] in files and n < max(wanted)]
         quotes = Source([self._ranges[n] for n in before], count_quotes, "csv_file: quotes")
@@ -249,14 +268,14 @@ class CsvRanges(Lineage):
 
 @dataclass(frozen=True)
 class ReadRecords:
-    """The records of a range: with `header` dicts by the names in its file's first record, else lists."""
+    """Reader of a range's records: with `header` dicts by the names in its file's first record, else lists."""
 
     encoding: str
     delimiter: str
     header: bool
 
     def __call__(self, _number: int, item: tuple[Range, bool]) -> Iterator[Any]:
-        """See the class. Raises: ValueError naming a record with more or fewer fields than the header."""
+        """Yield the records. Raises: ValueError naming a record with more or fewer fields than the header."""
         (path, start, end), inside = item
         with open(path, "rb") as file:
             top, names = self._header(file) if self.header else (-1, [])
@@ -272,7 +291,9 @@ class ReadRecords:
                 position += len(record)
 
     def _header(self, file: IO[bytes]) -> tuple[int, list[str]]:
-        """Where what is between two line feeds begins with the header, and the names; empty lines may come before it."""
+        """Find the begin of the text between two line feeds that has the header, and the names; empty lines may come before
+        it.
+        """
         position = 0
         for record in _records(file, 0, False):
             found = self._parse(record)
@@ -294,7 +315,7 @@ class ReadRecords:
 
 
 def _records(file: IO[bytes], start: int, inside: bool) -> Iterator[bytes]:
-    """What lies between line feeds outside of quotes, from `start` on; the first may be the end of a record."""
+    """Yield the text between line feeds outside of quotes, from `start` on; the first may be the end of a record."""
     file.seek(start)
     parts: list[bytes] = []
     while line := file.readline():

@@ -1,4 +1,4 @@
-"""How partitions come to be: from inputs, opened by a step, through further steps; what is missing is computed again.
+"""Lineage of partitions: made from inputs, opened by a step, through further steps; missing ones are computed again.
 
 Steps in a row are executed by one task per partition, which begins with the last partition on its way that is kept, where that
 is. Between wide operations (see `shuffle`) the data passes through the process of the Context.
@@ -17,19 +17,25 @@ from .pipeline import Keep, Missed, Outcome, Pipeline, Step, count
 
 
 class Runner(ABC):
-    """Executes tasks."""
+    """Runner of tasks."""
 
     @abstractmethod
     def run(self, plans: Mapping[int, Plan], what: str, take: Callable[[int, Outcome | Missed], None]) -> None:
-        """Run the task of each partition, and tell `take` what came of it; `what` names the stage for people."""
+        """Run the task of each partition.
+
+        Args:
+            plans: by number of the partition.
+            what: name of the stage, for people.
+            take: called with the number and the outcome of each.
+        """
 
     @abstractmethod
     def keep(self, replicas: int) -> Persisted:
-        """Where the partitions of one more collection are to be kept."""
+        """Return the place where the partitions of one more collection are to be kept, in `replicas` copies."""
 
 
 class Lineage(ABC):
-    """Where the partitions of a collection come from. `count` is their number, `what` a name for people."""
+    """Origin of a collection's partitions. `count` is their number, `what` a name for people."""
 
     def __init__(self, count: int, what: str) -> None:
         self.count, self.what = count, what
@@ -37,28 +43,35 @@ class Lineage(ABC):
 
     @abstractmethod
     def inputs(self, runner: Runner, wanted: Sequence[int]) -> Mapping[int, Any]:
-        """What the tasks for the partitions `wanted` begin with."""
+        """Return the inputs of the tasks for the partitions `wanted`; `runner` computes other collections that they need."""
 
     @abstractmethod
     def steps(self) -> list[Step]:
-        """What the tasks do with it."""
+        """Return the steps of the tasks, of which the first opens the input."""
 
     def before(self, runner: Runner, wanted: Sequence[int]) -> tuple[Lineage, Step] | None:
-        """The collection of whose same partitions the partitions `wanted` are made, by one step; None if that is not how."""
+        """Find the collection whose partitions of the same numbers become `wanted` by one step; None if there is none."""
         return None
 
     def compute(self, runner: Runner, wanted: Sequence[int], further: Sequence[Step] = ()) -> dict[int, list[Any]]:
-        """The elements of partitions after `further` steps; kept partitions are not computed again while they are there."""
+        """Compute the elements of partitions; kept partitions are not computed again while they are there.
+
+        Args:
+            runner: runs the tasks.
+            wanted: numbers of the partitions.
+            further: steps behind those of the collection.
+        """
         results: dict[int, list[Any]] = {}
         if self.kept is not None and not further:
             results.update(self.kept.at_hand(wanted))
+        # more than one round only where kept partitions were not found at their nodes any more
         while left := [number for number in wanted if number not in results]:
             plans = self._plans(runner, left, further)
             _run(runner, plans, self.what, results)
         return results
 
     def _plans(self, runner: Runner, wanted: Sequence[int], further: Sequence[Step]) -> dict[int, Plan]:
-        """Each partition from where it is kept last on its way here, else from the inputs of the lineage that it comes from."""
+        """Plan each partition from where it is kept last on its way here, else from the inputs of its lineage."""
         plans: dict[int, Plan] = {}
         left, steps = list(wanted), list[Step | Keep](further)
         keeps: tuple[Persisted, ...] = ()
@@ -68,7 +81,7 @@ class Lineage(ABC):
                 plans.update(lineage.kept.plans(left, steps, keeps))
                 left = [number for number in left if number not in plans]
                 steps, keeps = [lineage.kept.step, *steps], (lineage.kept, *keeps)
-            if not left:
+            if not left:  # collections further back need not be looked at, nor their inputs computed
                 return plans
             before = lineage.before(runner, left)
             if before is None:
@@ -97,12 +110,13 @@ def _run(runner: Runner, plans: Mapping[int, Plan], what: str, results: dict[int
     try:
         runner.run(plans, what, take)
     finally:
+        # each once, in this order; also after an error, as copies are on their way then, too
         for kept in {id(kept): kept for plan in plans.values() for kept in plan.keeps}.values():
             kept.settle()
 
 
 class Source(Lineage):
-    """Inputs that are there already; `open_step` turns one into elements."""
+    """Lineage of inputs that are there already; `open_step` turns one into elements."""
 
     def __init__(self, items: Sequence[Any], open_step: Step, what: str) -> None:
         super().__init__(len(items), what)
@@ -116,7 +130,7 @@ class Source(Lineage):
 
 
 class Narrow(Lineage):
-    """Each partition comes from the same one of `parent`, by one more step."""
+    """Lineage of partitions that each come from the same one of `parent`, by one more step."""
 
     def __init__(self, parent: Lineage, step: Step, what: str) -> None:
         super().__init__(parent.count, what)
@@ -150,7 +164,7 @@ class Indexed(Lineage):
         return self._parent, Numbered(list(starts))
 
     def inputs(self, runner: Runner, wanted: Sequence[int]) -> Mapping[int, Any]:
-        """(place of the first element, elements)."""
+        """Return (place of the first element, elements) for each partition."""
         before = self._parent.compute(runner, range(max(wanted, default=-1) + 1))
         starts = list(itertools.accumulate((len(before[number]) for number in range(len(before))), initial=0))
         return {number: (starts[number], before[number]) for number in wanted}
@@ -161,7 +175,7 @@ class Indexed(Lineage):
 
 @dataclass(frozen=True)
 class Numbered:
-    """(element, its place), for partitions that begin at the places `starts`."""
+    """Step that makes (element, its place), for partitions that begin at the places `starts`."""
 
     starts: list[int]
 

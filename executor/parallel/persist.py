@@ -1,4 +1,4 @@
-"""The partitions of a persisted collection, in the Context's process or in the memory of the nodes, and plans for tasks that
+"""Partitions of a persisted collection, in the Context's process or in the memory of the nodes, and plans for tasks that
 begin with them.
 """
 
@@ -15,8 +15,15 @@ from .pipeline import FromShelf, Keep, Pipeline, Step, elements
 
 
 class Plan(NamedTuple):
-    """How the task of one partition is to run: its pipeline and input, and the nodes that have what it needs; `keeps` are those
-    that the `Keep`s in the pipeline belong to, `begin` is the one whose partition the task begins with."""
+    """Plan for the task of one partition.
+
+    Args:
+        pipeline: its steps.
+        item: its input.
+        near: nodes that have the partition it begins with.
+        keeps: collections of the `Keep`s in the pipeline.
+        begin: the collection whose partition the task begins with.
+    """
 
     pipeline: Pipeline
     item: Any
@@ -26,32 +33,45 @@ class Plan(NamedTuple):
 
 
 class Persisted:
-    """The partitions of one collection that are kept in this process, where `replicas` have no meaning."""
+    """Partitions of one collection that are kept in this process, where `replicas` have no meaning."""
 
     def __init__(self) -> None:
         self._parts: dict[int, list[Any]] = {}
 
     @property
     def step(self) -> Keep:
-        """What a task does with a partition that it has just made: hand it out."""
+        """Step behind a partition that a task has just made: hand it out."""
         return Keep(None, hand_out=True)
 
     def plans(self, wanted: Sequence[int], further: Sequence[Step | Keep], keeps: Sequence[Persisted]) -> Mapping[int, Plan]:
-        """Plans that begin with a kept partition, for those of `wanted` that are kept; here it is the input."""
+        """Return plans that begin with a kept partition, for those of `wanted` that are kept; here it is the input.
+
+        Args:
+            wanted: numbers of partitions.
+            further: steps behind the kept collection.
+            keeps: collections of the `Keep`s among these.
+        """
         pipeline = Pipeline([elements, *further])
         return {n: Plan(pipeline, self._parts[n], (), keeps) for n in wanted if n in self._parts}
 
     def note(self, number: int, node: int | None, there: bool, part: list[Any] | None) -> None:
-        """A task on `node` has made a partition, which is kept `there` or not, and handed it out or not."""
+        """Note that a task on `node` has made a partition, which is kept `there` or not, and handed it out or not.
+
+        Args:
+            number: number of the partition.
+            node: the node of the task, None without nodes.
+            there: whether the node keeps it.
+            part: its elements if they were handed out, else None.
+        """
         if part is not None:
             self._parts[number] = part
 
     def at_hand(self, wanted: Sequence[int]) -> Mapping[int, list[Any]]:
-        """The partitions that are in this process."""
+        """Return the partitions that are in this process."""
         return {number: self._parts[number] for number in wanted if number in self._parts}
 
     def miss(self, number: int, node: int) -> None:
-        """A partition is not on `node` any more."""
+        """Note that a partition is not on `node` any more."""
 
     def settle(self) -> None:
         """Wait until copies that are on their way have arrived."""
@@ -65,10 +85,11 @@ class Persisted:
 
 
 class PersistedOnNodes(Persisted):
-    """In the memory of the nodes that made them, and of others, so that `replicas` nodes have each, or as many as there are.
+    """Partitions in the memory of the nodes that made them, and of others, so that `replicas` nodes have each, or as many as
+    there are.
 
-    A partition is made once. Its copies pass through this process, which does not keep it. What a lost node had is taken from a
-    copy, and copied again when it is used; where there is none, it is made anew.
+    A partition is made once. Its copies pass through this process, which does not keep it. The partitions of a lost node are
+    taken from a copy, and copied again when they are used; one without a copy is made anew.
     """
 
     def __init__(self, executor: Keeper, replicas: int) -> None:
@@ -79,16 +100,16 @@ class PersistedOnNodes(Persisted):
         self._asked: dict[int, set[int]] = {}  # nodes that were to keep a partition, though they may have had no room
         self._put = Put(self._shelf)
         self._copies: list[tuple[int, Future[Any]]] = []
-        self._end = weakref.finalize(self, executor.clear_shelf, self._shelf)  # a collection that nobody holds is not kept
-        self._end.atexit = False
+        self._end = weakref.finalize(self, executor.clear_shelf, self._shelf)  # a dropped collection is not kept
+        self._end.atexit = False  # at the end of the program the nodes end, and their memory with them
 
     @property
     def step(self) -> Keep:
-        """Keep it on the node, and hand it out if there are to be copies."""
+        """Step that keeps it on the node, and hands it out if there are to be copies."""
         return Keep(self._shelf, hand_out=min(self._replicas, len(self._executor.live_nodes)) > 1)
 
     def plans(self, wanted: Sequence[int], further: Sequence[Step | Keep], keeps: Sequence[Persisted]) -> Mapping[int, Plan]:
-        """Near those who have the partition; where copies were lost, it is handed out once more."""
+        """Return plans near the nodes that have the partition; where copies were lost, it is handed out once more."""
         begin = FromShelf(self._shelf)
         plain = Pipeline([begin, *further])
         copying = Pipeline([begin, self.step, *further])
@@ -117,13 +138,15 @@ class PersistedOnNodes(Persisted):
         live = set(self._executor.live_nodes)
         asked, places = self._asked[number], self._places.get(number, set())
         burden = Counter(node for places in self._asked.values() for node in places)
-        others = sorted(live - asked, key=lambda node: (burden[node], node))
+        others = sorted(live - asked, key=lambda node: (burden[node], node))  # those that keep the fewest partitions first
         for node in others[: self._replicas - len(places & live)]:
             asked.add(node)
             self._copies.append((number, self._executor.submit_near([node], self._put, number, part)))
 
     def miss(self, number: int, node: int) -> None:
-        """It was never put there, or had to make room; or the task ran there because all nodes that had it are lost."""
+        """Note that it was never put there, or had to make room; or the task ran there because all nodes that had it are
+        lost.
+        """
         places = self._places.get(number, set())
         if node in places:
             places.discard(node)
@@ -132,18 +155,20 @@ class PersistedOnNodes(Persisted):
             places.clear()
 
     def settle(self) -> None:
-        """A node that is lost meanwhile has no copy, which is no error."""
+        """Wait for the copies. A node that is lost meanwhile has no copy, which is no error."""
         copies, self._copies = self._copies, []
         for number, future in copies:
             try:
                 node, there = future.result()
-            except BrokenExecutor:
+            except BrokenExecutor:  # of a lost node
                 continue
             if there:
                 self._places.setdefault(number, set()).add(node)
 
     def copy_to(self, replicas: int) -> None:
-        """Missing copies are made when the partition is used next; there may be more than `replicas`."""
+        """Set the number of copies. Missing ones are made when the partition is used next; there may be more than
+        `replicas`.
+        """
         self._replicas = replicas
 
     def close(self) -> None:
@@ -151,7 +176,7 @@ class PersistedOnNodes(Persisted):
 
 
 class Put:
-    """Keeps a copy on the node that it runs on; tells which one that is, and whether there was room."""
+    """Task that keeps a copy on its node; it returns the node, and whether there was room."""
 
     def __init__(self, shelf: int) -> None:
         self.shelf = shelf

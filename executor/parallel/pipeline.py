@@ -1,4 +1,4 @@
-"""What one task does: steps in a row over the elements of one partition, some of which keep what they have got."""
+"""Pipeline of one task: steps in a row over the elements of one partition, some of which keep the elements so far."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ Step: TypeAlias = Callable[[int, Any], Iterable[Any]]
 
 @dataclass(frozen=True)
 class Keep:
-    """Keep the elements on a shelf of this process, if there is one, and hand them to the process of the Context."""
+    """Step that keeps the elements on a `shelf` of this process, if there is one, and with `hand_out` sends them to the
+    process of the Context.
+    """
 
     shelf: int | None
     hand_out: bool
 
     def put(self, number: int, elements: list[Any]) -> bool:
-        """Whether they are on the shelf now."""
+        """Put the elements on the shelf; return whether they are there now."""
         return self.shelf is not None and SHELVES.get().put(self.shelf, number, elements, size_of(elements))
 
 
 @dataclass(frozen=True)
 class FromShelf:
-    """The elements that an earlier task has kept. Raises: Absent."""
+    """Step that takes the elements that an earlier task has kept. Raises: Absent."""
 
     shelf: int
 
@@ -40,8 +42,14 @@ class FromShelf:
 
 
 class Outcome(NamedTuple):
-    """What a task sends back: the node that it ran on, if that keeps anything; the elements after all steps, None for the same
-    as were handed out last; and for each `Keep` whether they are kept there, and the elements if they are handed out."""
+    """Outcome of a task.
+
+    Args:
+        node: the node that it ran on, if that keeps anything.
+        elements: the elements after all steps, None for the same as were handed out last.
+        kept: for each `Keep`, whether its elements are kept there.
+        handed: for each `Keep`, its elements if they are handed out.
+    """
 
     node: int | None
     elements: list[Any] | None
@@ -54,13 +62,15 @@ class Outcome(NamedTuple):
 
 
 class Missed(NamedTuple):
-    """What a task began with is not on `node` any more."""
+    """Outcome of a task whose input is not on `node` any more."""
 
     node: int
 
 
 class Pipeline:
-    """The steps of a task; the first opens its input. Returns an `Outcome` or `Missed`, as a plain tuple that may travel."""
+    """Pipeline of a task: `steps`, the first of which opens its input. Returns an `Outcome` or `Missed`, as a plain tuple
+    that may travel.
+    """
 
     def __init__(self, steps: Sequence[Step | Keep]) -> None:
         self.steps = list(steps)
@@ -85,7 +95,7 @@ class Pipeline:
 
 
 def opened(result: Any) -> Outcome | Missed:
-    """What a pipeline returned."""
+    """Read the tuple that a pipeline returned."""
     return Missed(*result) if len(result) == 1 else Outcome(*result)
 
 
@@ -98,7 +108,7 @@ def elements(_number: int, items: Iterable[Any]) -> Iterable[Any]:
 
 @dataclass(frozen=True)
 class Apply:
-    """`how(function, items)`: `map`, `filter`, or one of those below."""
+    """Step that calls `how(function, items)`: `map`, `filter`, or one of those below."""
 
     how: Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]]
     function: Callable[..., Any]
@@ -108,17 +118,17 @@ class Apply:
 
 
 def flat_map(function: Callable[[Any], Iterable[Any]], items: Iterable[Any]) -> Iterable[Any]:
-    """All elements of f(x), for every x."""
+    """Chain the elements of f(x), for every x."""
     return itertools.chain.from_iterable(map(function, items))
 
 
 def whole(function: Callable[[Iterator[Any]], Iterable[Any]], items: Iterable[Any]) -> Iterable[Any]:
-    """f(iterator over the partition)."""
+    """Return f(iterator over the partition): `function` takes all `items` at once."""
     return function(iter(items))
 
 
 def reduced(function: Callable[[Any, Any], Any], items: Iterable[Any]) -> Iterable[Any]:
-    """[f(f(x0, x1), x2)...], or [] for an empty partition."""
+    """Return [f(f(x0, x1), x2)...], or [] for an empty partition."""
     source = iter(items)
     for first in source:
         return [functools.reduce(function, source, first)]
@@ -127,7 +137,7 @@ def reduced(function: Callable[[Any, Any], Any], items: Iterable[Any]) -> Iterab
 
 @dataclass(frozen=True)
 class Sample:
-    """Each element with probability `fraction`, drawn by Philox keyed by (seed, partition)."""
+    """Step that keeps each element with probability `fraction`, drawn by Philox keyed by (seed, partition)."""
 
     fraction: float
     seed: int
@@ -136,13 +146,13 @@ class Sample:
         draws = np.random.Generator(np.random.Philox(key=np.array([self.seed, number], np.uint64)))
         source = iter(items)
         while block := list(itertools.islice(source, _DRAWS)):
-            chosen = draws.random(_DRAWS) < self.fraction  # a whole block, so that the draws do not depend on what follows
+            chosen = draws.random(_DRAWS) < self.fraction  # a whole block, so that the draws do not depend on later steps
             yield from (item for item, keep in zip(block, chosen, strict=False) if keep)
 
 
 @dataclass(frozen=True)
 class Limit:
-    """The first elements."""
+    """Step that keeps the first elements."""
 
     most: int
 
@@ -151,5 +161,5 @@ class Limit:
 
 
 def count(_number: int, items: Iterable[Any]) -> list[int]:
-    """[how many]."""
+    """Return [number of items]."""
     return [sum(1 for _ in items)]

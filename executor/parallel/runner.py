@@ -1,4 +1,4 @@
-"""Executing pipelines on any executor: how they get there, and once more when a worker is lost."""
+"""Runner of pipelines on any executor: how they get there, and once more when a worker is lost."""
 
 from __future__ import annotations
 
@@ -31,7 +31,13 @@ _WITHIN: ContextVar[bool] = ContextVar("WITHIN", default=False)
 
 
 class ExecutorRunner(Runner):
-    """Runs a task per partition on `executor`; with `progress` a bar shows how many are done."""
+    """Runner of a task per partition on an executor.
+
+    Args:
+        executor: the executor.
+        progress: show a bar of the tasks that are done.
+        scattered: its broadcast values, if it is Dask's.
+    """
 
     def __init__(self, executor: Executor, progress: bool = False, scattered: Scattered | None = None) -> None:
         self._executor, self._progress, self._scattered = executor, progress, scattered
@@ -39,8 +45,9 @@ class ExecutorRunner(Runner):
         self._direct = isinstance(executor, (ThreadPoolExecutor, Keeper))
 
     def run(self, plans: Mapping[int, Plan], what: str, take: Callable[[int, Outcome | Missed], None]) -> None:
-        """See `Runner`. Raises: what a task raised, and BrokenExecutor when workers are lost again and again; RuntimeError
-        within a task, whose thread would be one of those that it waits for."""
+        """Run as `Runner` says. Raises: the exception of a task, and BrokenExecutor when workers are lost again and again;
+        RuntimeError within a task, whose thread would be one of those that it waits for.
+        """
         if _WITHIN.get():
             raise RuntimeError(_NOT_WITHIN)
         call = _Call(self._executor) if self._direct else _Shipped(self._executor, plans, self._scattered)
@@ -61,12 +68,12 @@ class ExecutorRunner(Runner):
         raise TypeError(_NOT_WITHIN)
 
     def keep(self, replicas: int) -> Persisted:
-        """On the nodes, if the executor is a `Keeper`, else here."""
+        """Return a place on the nodes, if the executor is a `Keeper`, else here."""
         return PersistedOnNodes(self._executor, replicas) if isinstance(self._executor, Keeper) else Persisted()
 
     @staticmethod
     def _await(call: _Call, futures: dict[int, Future[Any]], number: int, plan: Plan) -> Outcome | Missed:
-        """What came of a task; its plan is all that is needed to run it again where a worker was lost."""
+        """Wait for the outcome of a task; its plan is enough to run it again where a worker was lost."""
         for _ in range(MOST_LOSSES):
             try:
                 return opened(call.open(plan, futures[number].result()))
@@ -76,13 +83,13 @@ class ExecutorRunner(Runner):
 
 
 class _Call:
-    """How tasks of one stage are submitted, and their results opened: here to who takes any function and any data."""
+    """Submission of one stage's tasks, and opening of their results: here for executors that take any function and any data."""
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
 
     def submit(self, number: int, plan: Plan) -> Future[Any]:
-        """Have the task of one partition executed."""
+        """Submit the task of one partition."""
         if plan.near and isinstance(self._executor, Keeper):
             return self._executor.submit_near(plan.near, plan.pipeline, number, plan.item)
         if isinstance(self._executor, ThreadPoolExecutor):
@@ -90,12 +97,12 @@ class _Call:
         return self._executor.submit(plan.pipeline, number, plan.item)
 
     def open(self, plan: Plan, result: Any) -> Any:
-        """What the pipeline returned."""
+        """Return the pipeline's result."""
         return result
 
 
 def _run_here(pipeline: Pipeline, number: int, item: Any) -> Any:
-    """One task in a thread of this process."""
+    """Run one task in a thread of this process."""
     token = _WITHIN.set(True)
     try:
         return pipeline(number, item)
@@ -104,7 +111,7 @@ def _run_here(pipeline: Pipeline, number: int, item: Any) -> Any:
 
 
 class _Shipped(_Call):
-    """For executors that pickle what they are given: the pipeline goes as a bundle of code, inputs and results as data."""
+    """Submission to executors that pickle arguments: the pipeline goes as a bundle of code, inputs and results as data."""
 
     def __init__(self, executor: Executor, plans: Mapping[int, Plan], scattered: Scattered | None) -> None:
         super().__init__(executor)
@@ -139,7 +146,17 @@ def run_shipped(
     _stage: str,
     given: Mapping[int, Any],
 ) -> Payload:
-    """One task in a process of the same user, which pickles its own messages; `given` are broadcast values."""
+    """Run one task in a process of the same user, which pickles its own messages.
+
+    Args:
+        objects: objects of the function's bundle.
+        code: code of that bundle.
+        number: number of the partition.
+        tree: tree of the input's payload.
+        arrays: arrays of that payload.
+        _stage: name of the stage, for a reader of the task.
+        given: broadcast values.
+    """
     drop_removed()
     GIVEN.set(given)
     pipeline, classes, registered = _loaded(objects, code)
@@ -153,7 +170,7 @@ def _loaded(objects: bytes, code: bytes) -> tuple[Callable[[int, Any], Any], Seq
 
 
 def workers_of(executor: Executor) -> int:
-    """How many tasks an executor runs at once, 4 where it does not tell."""
+    """Return how many tasks an executor runs at once, 4 where it does not tell."""
     if isinstance(executor, ClusterExecutor):
         return len(executor.nodes)
     client = dask_client(executor)
@@ -169,19 +186,19 @@ def workers_of(executor: Executor) -> int:
 T = TypeVar("T")
 
 GIVEN: ContextVar[Mapping[int, Any]] = ContextVar("GIVEN")
-"""The broadcast values that came with the task that runs in this thread, by number."""
+"""Broadcast values that came with the task that runs in this thread, by number."""
 
 _NAMED: ContextVar[set[int]] = ContextVar("NAMED")
 
 
 class Given:
-    """Fetches a value that came with the task; where it was made, `value` itself."""
+    """Fetcher of a value that came with the task; where it was made, `value` itself."""
 
     def __init__(self, number: int, *value: Any) -> None:
         self._number, self._value = number, value
 
     def __call__(self) -> Any:
-        """The value. Raises: LookupError after `unpersist`."""
+        """Return the value. Raises: LookupError after `unpersist`."""
         if self._value:
             return self._value[0]
         given = GIVEN.get({})
@@ -195,7 +212,7 @@ class Given:
 
 
 class Scattered:
-    """The broadcast values of one Context, kept by the workers of a Dask client."""
+    """Broadcast values of one Context, kept by the workers of a Dask client."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -215,7 +232,7 @@ class Scattered:
         return Broadcast(Given(number, value), lambda: self._futures.pop(number, None))
 
     def futures(self, numbers: Iterable[int]) -> dict[int, Any]:
-        """What Dask makes the values of, where a task begins; those that were given up are left out."""
+        """Return the futures from which Dask makes the values where a task begins; those that were given up are left out."""
         return {number: self._futures[number] for number in numbers if number in self._futures}
 
     def close(self) -> None:
@@ -224,13 +241,13 @@ class Scattered:
 
 
 def scattered_by(executor: Executor) -> Scattered | None:
-    """For the executor of a Dask client; None for any other."""
+    """Return the values of a Dask client's executor; None for any other."""
     client = dask_client(executor)
     return None if client is None else Scattered(client)
 
 
 def dask_client(executor: Executor) -> Any:
-    """The client of an executor that `distributed.Client.get_executor` made, else None."""
+    """Return the client of an executor that `distributed.Client.get_executor` made, else None."""
     if type(executor).__module__.partition(".")[0] != "distributed":
         return None
     return getattr(executor, "_client", None)
@@ -242,7 +259,7 @@ def _itself(value: T) -> T:
 
 @contextmanager
 def _large_is_right() -> Iterator[None]:
-    """Dask would warn of a large argument, and advise to broadcast it."""
+    """Silence Dask, which would warn of a large argument, and advise to broadcast it."""
     from dask import config  # noqa: PLC0415 - needed here only
 
     with config.set({"distributed.admin.large-graph-warning-threshold": 1 << 62}):
@@ -251,7 +268,7 @@ def _large_is_right() -> Iterator[None]:
 
 @contextmanager
 def named() -> Iterator[set[int]]:
-    """The numbers of the broadcast values that are packed meanwhile."""
+    """Collect the numbers of the broadcast values that are packed meanwhile."""
     found: set[int] = set()
     token = _NAMED.set(found)
     try:

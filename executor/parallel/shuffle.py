@@ -28,13 +28,15 @@ SAMPLES = 256  # of the keys for each partition, about, of which borders between
 
 @dataclass(frozen=True)
 class Combine:
-    """Pairs (key, value) into buckets by key, the values of a key reduced by `function`, or listed if it is None."""
+    """Step that puts pairs (key, value) into buckets by key, the values of a key reduced by `function`, or listed if it is
+    None.
+    """
 
     function: Callable[[Any, Any], Any] | None
     buckets: int
 
     def __call__(self, _number: int, pairs: Iterable[tuple[Any, Any]]) -> list[list[tuple[Any, Any]]]:
-        """[[(key, value or values), ...] of each bucket]."""
+        """Return [[(key, value or values), ...] of each bucket]."""
         found: dict[Any, Any] = {}
         for key, value in pairs:
             _add(found, key, [value] if self.function is None else value, self.function)
@@ -46,17 +48,17 @@ class Combine:
 
 @dataclass(frozen=True)
 class Merge:
-    """Buckets of one number into pairs; the counterpart of `Combine`."""
+    """Step that turns buckets of one number into pairs; the counterpart of `Combine`."""
 
     function: Callable[[Any, Any], Any] | None
 
     def __call__(self, _number: int, item: list[list[list[tuple[Any, Any]]]]) -> Iterable[tuple[Any, Any]]:
-        """(key, value or values) for every key."""
+        """Return (key, value or values) for every key."""
         return _merged(item[0], self.function).items()
 
 
 def join(_number: int, item: list[list[list[tuple[Any, list[Any]]]]]) -> Iterable[tuple[Any, tuple[Any, Any]]]:
-    """(key, (a, b)) for every pair of values that two collections have for a key."""
+    """Yield (key, (a, b)) for every pair of values that two collections have for a key."""
     left, right = (_merged(buckets, None) for buckets in item)
     for key, values in left.items():
         for pair in itertools.product(values, right.get(key, ())):
@@ -81,14 +83,21 @@ def _add(found: dict[Any, Any], key: Any, value: Any, function: Callable[[Any, A
 
 
 class ByKey(Lineage):
-    """Elements of one or more parents with equal keys in one partition; `combine` makes buckets, `merge` opens them."""
+    """Elements of one or more `parents` with equal keys in one partition.
+
+    Args:
+        parents: the collections.
+        combine: makes buckets of each.
+        merge: opens the buckets of one number.
+        what: name of the operation, for people.
+    """
 
     def __init__(self, parents: Sequence[Lineage], combine: Combine, merge: Step, what: str) -> None:
         super().__init__(combine.buckets, what)
         self._parents, self._combine, self._merge = parents, combine, merge
 
     def inputs(self, runner: Runner, wanted: Sequence[int]) -> Mapping[int, Any]:
-        """For each parent, the buckets of that number of all its partitions."""
+        """Return for each parent the buckets of that number of all its partitions."""
         dealt = [parent.compute(runner, range(parent.count), [self._combine]) for parent in self._parents]
         return {number: [[partitions[p][number] for p in range(len(partitions))] for partitions in dealt] for number in wanted}
 
@@ -98,7 +107,7 @@ class ByKey(Lineage):
 
 @dataclass(frozen=True)
 class SortPartition:
-    """[keys, elements] of a partition, both sorted by key; elements of equal keys stay in their order.
+    """Step that makes [keys, elements] of a partition, both sorted by key; elements of equal keys stay in their order.
 
     Without a key function the elements are the keys, and stand there once: [elements].
     """
@@ -115,7 +124,7 @@ class SortPartition:
 
 @dataclass(frozen=True)
 class MergeSorted:
-    """Elements of several runs in order: parts of what `SortPartition` makes."""
+    """Step that merges several runs in order: parts of the results of `SortPartition`."""
 
     reverse: bool
 
@@ -129,14 +138,21 @@ class MergeSorted:
 
 
 class Sorted(Lineage):
-    """Sorted by key, stable: every key of a partition comes before those of the next one."""
+    """Elements sorted by key, stable: every key of a partition comes before those of the next one.
+
+    Args:
+        parent: the collection to sort.
+        key: gives the key of an element; None: the element itself.
+        reverse: whether the largest key comes first.
+        count: number of partitions.
+    """
 
     def __init__(self, parent: Lineage, key: Callable[[Any], Any] | None, reverse: bool, count: int) -> None:
         super().__init__(count, "sort_by")
         self._parent, self._key, self._reverse = parent, key, reverse
 
     def inputs(self, runner: Runner, wanted: Sequence[int]) -> Mapping[int, Any]:
-        """For each partition the part of every sorted run that belongs there."""
+        """Return for each partition the part of every sorted run that belongs there."""
         runs = self._parent.compute(runner, range(self._parent.count), [SortPartition(self._key, self._reverse)])
         borders = self._borders([runs[number][0] for number in range(len(runs))])
         found: dict[int, list[list[Column]]] = {number: [] for number in range(self.count)}
@@ -162,7 +178,7 @@ class Sorted(Lineage):
         return [samples[len(samples) * place // self.count] for place in range(1, self.count)] if samples else []
 
     def _place(self, keys: Column, border: Any) -> int:
-        """Where in a run the first key stands that does not come before `border`."""
+        """Find the place in a run of the first key that does not come before `border`."""
         plain = methodcaller("item") if isinstance(keys, np.ndarray) else None
         if self._reverse:
             return len(keys) - bisect.bisect_right(keys[::-1], border, key=plain)
@@ -176,7 +192,9 @@ Column: TypeAlias = "list[Any] | NDArray[np.int64] | NDArray[np.float64]"
 
 
 def column(items: list[Any]) -> Column:
-    """An array for integers of 64 bits or for floats, if there is nothing else in the list; else the list itself."""
+    """Make an array for integers of 64 bits or for floats, if there is nothing else in the list; else return the list
+    itself.
+    """
     kinds = set(map(type, items))
     try:
         if kinds == {int}:
@@ -189,12 +207,12 @@ def column(items: list[Any]) -> Column:
 
 
 def listed(items: Column) -> list[Any]:
-    """The list of which `column` has made `items`."""
+    """Return the list of which `column` has made `items`."""
     return items.tolist() if isinstance(items, np.ndarray) else items
 
 
 def at(items: Column, places: Sequence[int]) -> list[Any]:
-    """Some of the items, as they were in the list."""
+    """Return some of the items, as they were in the list."""
     return items[np.array(places, np.intp)].tolist() if isinstance(items, np.ndarray) else [items[place] for place in places]
 
 
@@ -202,8 +220,9 @@ _PRIME, _MASK = 1_000_003, (1 << 64) - 1
 
 
 def stable_hash(key: Any) -> int:
-    """A hash from 0 to 2**64 - 1, equal for equal keys: numbers, str, bytes, None, enum members, frozen dataclasses, and tuples
-    and frozensets of these.
+    """Hash a key to 0 .. 2**64 - 1, equal for equal keys.
+
+    Keys are numbers, str, bytes, None, enum members, frozen dataclasses, and tuples and frozensets of these.
 
     Raises: TypeError for any other key.
     """

@@ -1,7 +1,7 @@
 """Arrays that are no plain numbers: texts, bytes, dates, records, masked ones, and those of any data; and scalars of these.
 
-They travel as a description of their type and as their bytes, which are not copied. A type with objects in it is never made
-of a description: an array of objects is a list of values.
+They travel as a description of their type and as their bytes, which are not copied. A type with objects in it is never made of
+a description: an array of objects is a list of values.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Array: TypeAlias = NDArray[Any]
 MOST_ITEM_BYTES = 1 << 30
 _MOST_FIELDS = 4096
 _MOST_LEVELS = 8
-# what a type may be called: numbers in any order of bytes, S, U and V of a size, dates and spans with a unit
+# names that a type may have: numbers in any order of bytes, S, U and V of a size, dates and spans with a unit
 _NUMBER = re.compile(r"\|[biu]1|[<>](?:[iuf][248]|c8|c16)")
 _SIZED = re.compile(r"\|[SV](\d{1,9})|[<>|]U(\d{1,9})")
 _DATE = re.compile(r"[<>][mM]8(?:\[\d{0,9}(?:Y|M|W|D|h|m|s|ms|us|ns|ps|fs|as)\])?")
@@ -31,9 +31,10 @@ _NONE = type(None)
 
 
 def describe(dtype: Any, level: int = 0) -> Any:
-    """A type without objects as data: its code, or (code, shape), or a dict of its fields.
+    """Describe a type without objects as data: its code, or (code, shape), or a dict of its fields. `level` counts the types
+    around it.
 
-    Raises: TypeError for a type that cannot travel.
+    Raises: TypeError for a `dtype` that cannot travel.
     """
     if dtype.names is not None and level < _MOST_LEVELS:
         fields = [dtype.fields[name] for name in dtype.names]
@@ -57,9 +58,9 @@ def _is_code(code: str) -> bool:
 
 
 def dtype_of(described: Any, level: int = 0) -> Any:
-    """The type that `describe` was given.
+    """Make the type that `describe` was given. `level` counts the types around it.
 
-    Raises: ValueError, or what NumPy raises, for what it does not give.
+    Raises: ValueError, or the errors of NumPy, for any other description.
     """
     if level > _MOST_LEVELS:
         raise ValueError("a type of too many levels")
@@ -119,7 +120,7 @@ def _array_from(data: Any) -> Array:
 
 
 def _check_texts(array: Array) -> None:
-    """Raises: ValueError for a number that is no character, which NumPy would find out at any later time."""
+    """Raise ValueError for a number that is no character, which NumPy would find out at any later time."""
     for name in array.dtype.names or ():
         _check_texts(array[name])
     if array.dtype.kind == "U" and array.size and array.dtype.itemsize:
@@ -207,18 +208,18 @@ ROWS = [
 
 _AT_ONCE = 1 << 14
 _TEXT = 75  # bytes of a short text, its place in an array and in the copy of pandas, and the place where it ends
-_MISSING, _NAN = (1 << 32) - 1, (1 << 32) - 2  # in place of a length: what pandas puts where a text is missing
+_MISSING, _NAN = (1 << 32) - 1, (1 << 32) - 2  # in place of a length: the values that pandas puts where a text is missing
 _KINDS = frozenset({str, type(None), float})
 
 
 def are_texts(items: list[Any]) -> bool:
-    """Whether all are texts, None or NaN."""
+    """Tell if all are texts, None or NaN."""
     kinds = set(map(type, items))
     return kinds <= _KINDS and (float not in kinds or all(item != item for item in items if type(item) is float))
 
 
 def pack_texts(items: list[Any]) -> tuple[Any, ...]:
-    """Such items as (characters in UTF-8, how many each has)."""
+    """Pack an array of texts and missing values as (characters in UTF-8, how many each text has)."""
     sizes = np.fromiter((len(i) if type(i) is str else _MISSING if i is None else _NAN for i in items), np.uint32, len(items))
     whole = not items or sizes.max() < _NAN
     text = "".join(items if whole else [item for item in items if type(item) is str])
@@ -226,16 +227,16 @@ def pack_texts(items: list[Any]) -> tuple[Any, ...]:
 
 
 def texts_weight(data: Any) -> int:
-    """Bytes of the texts, and of the one in which they arrive."""
+    """Estimate the bytes of the texts, and of the one in which they arrive."""
     characters, sizes = data
     width = 1 if not characters.size or characters.max() < 0x80 else 4
     return int(_TEXT * sizes.size + 2 * width * characters.size)
 
 
 def unpack_texts(data: Any) -> NDArray[Any]:
-    """The same items again, in an array of objects.
+    """Make the array of objects again that `pack_texts` has packed.
 
-    Raises: ValueError for what `pack_texts` does not give.
+    Raises: ValueError for data that `pack_texts` does not give.
     """
     characters, sizes = parts(data, np.ndarray, np.ndarray)
     if characters.dtype != np.uint8 or sizes.dtype != np.uint32 or characters.ndim != 1 or sizes.ndim != 1:
@@ -262,7 +263,7 @@ _EMPTY, _ENTRY = 500, 200  # bytes of one without content; and of a value or a r
 
 @functools.cache
 def _scipy_sparse() -> Any:
-    """Loaded when the first of its values is met.
+    """Load SciPy when the first of its values is met.
 
     Raises: ConversionError without SciPy.
     """

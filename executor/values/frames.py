@@ -23,7 +23,7 @@ LABEL = 80  # of a label that is hashed, in the table where it is found
 
 @functools.cache
 def pandas_module() -> Any:
-    """Loaded when the first of its values is met: workers that have no need of it start faster."""
+    """Load pandas when the first of its values is met: workers that have no need of it start faster."""
     import pandas  # noqa: PLC0415
 
     return pandas
@@ -42,12 +42,12 @@ def _label_from(data: Any) -> Any:
 
 
 def distinct_to(index: Any) -> Any:
-    """An index of distinct labels."""
+    """Describe an index of distinct labels as data."""
     return (dict.fromkeys(index), _label_to(index.name)) if index.dtype == object else index
 
 
 def distinct_from(data: Any) -> Any:
-    """The index that `distinct_to` was given. Raises: ValueError for labels that are no keys."""
+    """Make the index that `distinct_to` was given. Raises: ValueError for labels that are no keys."""
     if isinstance(data, pandas_module().Index):
         if data.dtype == object:
             raise ValueError("labels of any kind come as keys")
@@ -62,14 +62,14 @@ def distinct_from(data: Any) -> Any:
 
 
 def _content(holder: Any) -> Any:
-    """The array of a series or an index: NumPy's, or one of pandas' own types."""
+    """Return the array of a series or an index: NumPy's, or one of pandas' own types."""
     return holder.to_numpy() if isinstance(holder.dtype, np.dtype) else holder.array
 
 
 def checked_column(content: Any, length: int) -> Any:
-    """The same array.
+    """Check an array that is to become a column, and return it.
 
-    Raises: ValueError for what is no column of this length.
+    Raises: ValueError for one that is no column of this length.
     """
     right = content.dtype.kind in _COLUMN_KINDS if type(content) is np.ndarray else _is_extension(content)
     if not right or content.ndim != 1 or len(content) != length:
@@ -135,7 +135,7 @@ def _series_from(data: Any) -> Any:
 
 
 def checked_index(index: Any) -> Any:
-    """The same index. Raises: ValueError for what is none."""
+    """Check an object that is to become an index, and return it. Raises: ValueError for any other object."""
     if not isinstance(index, pandas_module().Index):
         raise ValueError("no index where one belongs")
     return index
@@ -147,7 +147,7 @@ def _index_to(index: Any) -> Any:
 
 
 def _frequency_of(frequency: Any) -> str | None:
-    """In words, if these mean the same; calendars of holidays do not."""
+    """Write a frequency in words, if these mean the same; calendars of holidays do not."""
     if frequency is None or not _FREQUENCY.fullmatch(frequency.freqstr):
         return None
     return frequency.freqstr if pandas_module().tseries.frequencies.to_offset(frequency.freqstr) == frequency else None
@@ -165,7 +165,7 @@ def _index_from(data: Any) -> Any:
 
 
 def checked_frequency(text: Any) -> str:
-    """The same text. Raises: ValueError for what no frequency looks like."""
+    """Check the text of a frequency, and return it. Raises: ValueError for one that looks like no frequency."""
     if not _FREQUENCY.fullmatch(of(text, str)):
         raise ValueError("no frequency")
     return str(text)
@@ -182,7 +182,7 @@ def _multi_to(index: Any) -> Any:
 
 
 def distinct_weight(data: Any) -> int:
-    """Bytes of the labels of `distinct_to`, where they are hashed."""
+    """Estimate the bytes of the labels of `distinct_to`, where they are hashed."""
     return LABEL * len(data[0] if type(data) is tuple else data)
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from ..errors import ConversionError
 
-SMALL = 100  # bytes of a small object beside what it is made of, at most: a date, a fraction
+SMALL = 100  # bytes of a small object beside its parts, at most: a date, a fraction
 
 
 def small(_data: Any) -> int:
@@ -26,10 +26,14 @@ def small(_data: Any) -> int:
 
 
 class Row(NamedTuple):
-    """How a kind of values becomes data, and comes back.
+    """Row of the table: conversion of a kind of values to data and back.
 
-    `types` are package and qualified name of each; `weight` gives about how many bytes of objects `from_data` makes of its
-    argument, which comes from a peer as well.
+    Args:
+        name: tag of the kind in messages.
+        types: package and qualified name of each type.
+        to_data: makes data of a value.
+        from_data: makes the value of data, which may come from a peer.
+        weight: estimates the bytes of objects that `from_data` makes of its argument.
     """
 
     name: str
@@ -40,7 +44,7 @@ class Row(NamedTuple):
 
 
 def parts(data: Any, *kinds: type | tuple[type, ...]) -> tuple[Any, ...]:
-    """`data`, a tuple of exactly these types; a tuple of types stands for any of them.
+    """Return `data`, a tuple of exactly these types; a tuple of types stands for any of them.
 
     Raises: ValueError for anything else.
     """
@@ -53,7 +57,7 @@ def parts(data: Any, *kinds: type | tuple[type, ...]) -> tuple[Any, ...]:
 
 
 def of(data: Any, kind: type) -> Any:
-    """`data`, of exactly this type.
+    """Return `data`, of exactly this type.
 
     Raises: ValueError for anything else.
     """
@@ -112,7 +116,7 @@ ZONES = (_NONE, datetime.timezone, zoneinfo.ZoneInfo)
 
 
 def zone_of(zone: Any) -> Any:
-    """A zone that may travel: one of pytz becomes the same of the standard library."""
+    """Return a zone that may travel: one of pytz becomes the same of the standard library."""
     if type(zone).__module__.partition(".")[0] == "pytz" and isinstance(getattr(zone, "zone", None), str):
         return zoneinfo.ZoneInfo(zone.zone)
     return zone
@@ -196,7 +200,7 @@ def _set_weight(data: Any) -> int:
 
 
 def _dict_weight(data: Any) -> int:
-    """An OrderedDict takes the most."""
+    """Estimate the bytes of a dict; an OrderedDict takes the most."""
     return 300 + 110 * len(data)
 
 
@@ -219,7 +223,7 @@ def _default_from(data: Any) -> collections.defaultdict[Any, Any]:
     return collections.defaultdict(None if name is None else _FACTORIES[name], items)
 
 
-# what hashes is a key of a dict on its way, whose keys the decoder of `network.values` checks
+# an item that hashes is a key of a dict on its way, whose keys the decoder of `network.values` checks
 ROWS = [
     Row("complex", ("builtins.complex",), lambda v: (v.real, v.imag), lambda data: complex(*parts(data, float, float))),
     Row("bytearray", ("builtins.bytearray",), bytes, lambda data: bytearray(of(data, bytes)), lambda data: SMALL + len(data)),

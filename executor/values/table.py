@@ -1,6 +1,6 @@
-"""One table of the values beyond plain data: how each becomes data, and is made again without anything that the sender chooses.
+"""Table of the values beyond plain data: how each becomes data, and is made again without anything that the sender chooses.
 
-A row is found by the name of a type where a value leaves, by its own name where one arrives. What `from_data` is given comes
+A row is found by the name of a type where a value leaves, by its own name where one arrives. The argument of `from_data` comes
 from a peer: it checks all of it, and makes objects of its own type only. The types of users are in a table of their own,
 `Registered`, which travels with the function whose arguments and results they are.
 """
@@ -33,7 +33,14 @@ _ADVICE = (
 
 
 class Converter(NamedTuple):
-    """How a user's type becomes data and comes back; both sides know it by `name`."""
+    """Conversion of a user's type to data and back; both sides know it by `name`.
+
+    Args:
+        name: "=", module and qualified name.
+        type: the class.
+        to_data: makes data of an instance.
+        from_data: makes an instance of data.
+    """
 
     name: str
     type: type
@@ -45,13 +52,13 @@ Registered = Mapping[type, Converter]
 
 
 class Registry:
-    """What users have registered in this process; a new mapping for each change, so that one can be kept."""
+    """Types that users have registered in this process; a new mapping for each change, so that one can be kept."""
 
     def __init__(self) -> None:
         self.current: Registered = {}
 
     def add(self, converter: Converter) -> None:
-        """Take one; another class of the same name (a cell of a notebook was run again) is replaced."""
+        """Add a `converter`; another class of the same name (a cell of a notebook was run again) is replaced."""
         others = {kind: known for kind, known in self.current.items() if known.name != converter.name}
         self.current = {**others, converter.type: converter}
 
@@ -62,16 +69,17 @@ REGISTRY = Registry()
 def register_value(type: type[T], to_data: Callable[[T], Any], from_data: Callable[[Any], T]) -> None:
     """Let instances of `type` travel as arguments and results of tasks, within other values, too, and as keys.
 
-    Register where tasks are submitted, before that: the three travel with every function, so that they may be defined
-    anywhere, in a notebook, too, and nodes need no registration of their own. Registering a class again replaces what was said.
+    Register where tasks are submitted, before that: the three travel with every function, so that they may be defined anywhere,
+    in a notebook, too, and nodes need no registration of their own. Registering a class again replaces the old functions.
 
     Args:
         type: a class; instances of its subclasses are not meant.
         to_data: gives a value that may travel, of built-in or other registered types, for an instance.
-        from_data: makes an instance of that. It runs where tasks are submitted, on data that a node has sent: it must not
-            trust them.
+        from_data: makes an instance of that. It runs where tasks are submitted, on data that a node has sent: it must not trust
+            them.
 
-    Raises: TypeError for what is no class or cannot be called, ValueError for a type that travels as it is.
+    Raises: TypeError for a `type` that is no class or a function that cannot be called, ValueError for a type that travels as
+    it is.
 
     >>> import array
     >>> register_value(array.array, lambda a: (a.typecode, a.tobytes()), lambda data: array.array(*data))
@@ -87,8 +95,15 @@ def register_value(type: type[T], to_data: Callable[[T], Any], from_data: Callab
 
 
 class Conversion:
-    """What `network.values` asks for one message. `made` is how many bytes of objects the rows make, about; more than there is
-    room for beside `tree` and `arrays`, as they arrived, are refused."""
+    """Conversion of one message for `network.values`. `made` is the number of bytes of objects that the rows make, about; more
+    than there is room for are refused.
+
+    Args:
+        registered: the user's types.
+        tree: the message as it arrived, which bounds the room.
+        arrays: those of `tree`.
+        advice: advice about a type that is in no table.
+    """
 
     __slots__ = ("_advice", "_arrays", "_registered", "_room", "_tree", "made")
 
@@ -101,10 +116,11 @@ class Conversion:
         return self._advice
 
     def has(self, kind: type) -> bool:
+        """Tell if the user has registered a converter for `kind`."""
         return kind in self._registered
 
     def to_data(self, value: Any) -> tuple[str, Any] | None:
-        """(name, data), or None for a type that is not in the tables.
+        """Return (name, data), or None for a type that is not in the tables.
 
         Raises: TypeError for a value that cannot travel, ConversionError when the user's function fails.
         """
@@ -122,23 +138,23 @@ class Conversion:
         return row.name, data
 
     def from_data(self, name: str, data: Any) -> Any:
-        """The value again.
+        """Make the value again.
 
         Raises: ProtocolError for a name or data that `to_data` does not give; ConversionError where something is missing here,
         or when the user's function fails.
         """
-        if name.startswith("="):
+        if name.startswith("="):  # a converter of the user; no row of ours begins so
             return self._made_by_user(name, data)
         row = _BY_NAME.get(name)
         if row is None:
             raise ProtocolError(f"A received value is of the unknown kind {name!r:.80}.")
         try:
-            self.made += row.weight(data)
+            self.made += row.weight(data)  # before the objects are made, which may be many for few bytes
             if self._room is None:
                 self._room = Room(self._tree, sum(array.nbytes for array in self._arrays))
             self._room.check(self.made)
             return row.from_data(data)
-        except (ProtocolError, ConversionError):
+        except (ProtocolError, ConversionError):  # they name the fault better than the text below
             raise
         except Exception as error:
             raise ProtocolError(f"A received {name} is malformed: {type(error).__name__}: {error!s:.200}.") from error
@@ -158,7 +174,7 @@ def _row_of(kind: type) -> Row | None:
 
 
 def _called(function: Callable[[Any], Any], value: Any, kind: type, what: str) -> Any:
-    """Raises: ConversionError, so that a mistake of the user is not taken for a hostile peer."""
+    """Call a function of the user. Raises: ConversionError, so that its mistake is not taken for a hostile peer."""
     try:
         return function(value)
     except Exception as error:

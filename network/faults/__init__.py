@@ -1,4 +1,4 @@
-"""Faults on purpose, by node and step: a written plan, what it does to a process, and a proxy that spoils connections.
+"""Faults on purpose, by node and step: a written plan, its effects on a process, and a proxy that spoils connections.
 
 `parallel(fault=...)` takes such a plan; a job without one loads the plan and nothing else of this package.
 """

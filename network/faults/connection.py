@@ -1,4 +1,4 @@
-"""One connection through a proxy: two sockets, and a stream of bytes from each to the other."""
+"""Connection through a proxy: two sockets, and a stream of bytes from each to the other."""
 
 from __future__ import annotations
 
@@ -23,10 +23,17 @@ _GONE = (errno.ECONNRESET, errno.EPIPE, errno.ENOTCONN, errno.ETIMEDOUT)
 
 
 class ProxiedConnection:
-    """Moves bytes between `near` (who called) and `far`; both sockets are its own from now on. Nothing here waits.
+    """Mover of bytes between the caller and its target. It never waits.
 
-    `shapes` are those of what goes to `far` and of what comes from it. With `selects` they hold only once the HELLO from
-    `near` is selected. `places` are where the two directions begin, if messages are to be found in them.
+    Args:
+        near: socket of the caller, owned from now on.
+        far: socket of the target, owned from now on.
+        shapes: faults of the bytes to `far`, and of those from it.
+        generator: source of the streams' own draws.
+        places: where in the protocol the two directions begin, if messages are to be found in them.
+        sealed: whether the frames are records.
+        selects: tells by the HELLO of `near` whether the faults hold, from its end on; None: they hold at once.
+        connecting: whether `far` is still on its way.
     """
 
     def __init__(
@@ -59,7 +66,7 @@ class ProxiedConnection:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def seal(self, sealer: Sealer) -> None:
-        """What comes from `near` is sealed here, when it has met its faults: its sender has left room for the tags."""
+        """Seal the bytes of `near` here, behind their faults, by `sealer`: their sender has left room for the tags."""
         self._ways[0].stream.seal = partial(seal_later, sealer)
 
     @property
@@ -71,11 +78,11 @@ class ProxiedConnection:
         return [self._far] if self._connecting else [way.sink for way in self._ways if way.out]
 
     def next_moment(self) -> float | None:
-        """When bytes leave that nothing but time holds back."""
+        """Return the time at which bytes leave that wait for nothing but time, or None."""
         return min((m for way in self._ways if not way.out and (m := way.stream.next_moment()) is not None), default=None)
 
     def step(self, now: float) -> None:
-        """Move what can be moved. A connection that breaks on one side is reset on the other."""
+        """Move the bytes that can be moved at time `now`. A connection that breaks on one side is reset on the other."""
         try:
             if self._connecting and not self._connected():
                 return
@@ -116,7 +123,7 @@ class ProxiedConnection:
                 for way, shape in zip(self._ways, self._shapes, strict=True):
                     way.stream.shape = shape
         except ProtocolError:
-            pass  # a stranger: nobody selects it
+            pass  # a stranger, which no fault selects
         self._selects = None
 
     def reset(self) -> None:
@@ -133,7 +140,7 @@ class ProxiedConnection:
 
 
 class _Direction:
-    """One direction: where bytes come from, and where they go."""
+    """Direction of a connection: source and sink of its bytes."""
 
     def __init__(self, source: socket.socket, sink: socket.socket, stream: Stream) -> None:
         self.source = source

@@ -1,4 +1,4 @@
-"""What can be made to fail, and its written form.
+"""Faults of processes and links, and their written form.
 
     plan     clause; clause; ...
     clause   kill 1@e1.b3            stop 2@e1.b5 for 4s      hang 2@e1.b5 for 4s     exit 1@e1.b3 code 3
@@ -6,8 +6,8 @@
              +500ms 0>1              +500ms~100ms 0-1         throttle 0>1 1mbit      lose 0>1 10%
              cut 0-2@e2 for 3s       swallow 0>1@e1.b2        duplicate 0>1            reorder 0>1
 
-Epochs, batches and attempts count from 1. `@e2` alone, or `@e2.b0`, is the first batch of that epoch that comes. `0>1` is
-what node 0 sends to node 1, `0-1` is both directions. A fault happens in the first attempt, unless `@a2` or `@a*` (every
+Epochs, batches and attempts count from 1. `@e2` alone, or `@e2.b0`, is the first batch of that epoch that comes. `0>1` is the
+direction from node 0 to node 1, `0-1` is both directions. A fault happens in the first attempt, unless `@a2` or `@a*` (every
 one) follows. Times are ms, s or min; rates are bit, kbit, mbit or gbit per second.
 """
 
@@ -44,7 +44,7 @@ FIRST = 0
 
 @dataclass(frozen=True)
 class Step:
-    """A place in a training: epoch and batch, both counted from 0; without `batch` the first that comes in that epoch."""
+    """Place in a training: `epoch` and `batch`, both counted from 0; without `batch` the first that comes in that epoch."""
 
     epoch: int
     batch: int | None = None
@@ -56,15 +56,21 @@ class Step:
         return epoch == self.epoch and self.batch in (None, batch)
 
     def has_come(self, epoch: int, batch: int) -> bool:
-        """Whether this place is reached or passed."""
+        """Tell if this place is reached or passed at (`epoch`, `batch`)."""
         return (epoch, batch) >= (self.epoch, self.batch or 0)
 
 
 @dataclass(frozen=True)
 class ProcessFault:
-    """Something that happens to the process of `node` (-2: the parameter server) when it begins `step`.
+    """Fault of the process of a node when it begins a step.
 
-    `attempt` None means every one. `seconds` is how long a stop or hang lasts (None: for ever), `code` the exit code.
+    Args:
+        kind: a key of `PROCESS_KINDS`.
+        node: id of the node (-2: the parameter server).
+        step: place in the training.
+        attempt: counted from 0; None is every one.
+        seconds: duration of a stop or hang (None: for ever).
+        code: exit code of `exit`.
     """
 
     kind: str
@@ -81,10 +87,20 @@ class ProcessFault:
 
 @dataclass(frozen=True)
 class LinkFault:
-    """Something that happens to what `sender` sends to `receiver`, and with `both` also the other way.
+    """Fault of the messages from one node to another.
 
-    It begins with `step` (None: at once) and lasts `seconds` (None: to the end). `delay` and `jitter` are seconds, `rate` bytes
-    per second, `share` a part of 1.
+    Args:
+        kind: a key of `LINK_KINDS`.
+        sender: id of the sending node.
+        receiver: id of the receiving node.
+        both: whether the other direction has it, too.
+        step: its begin (None: at once).
+        attempt: counted from 0; None is every one.
+        seconds: its duration (None: to the end).
+        delay: seconds.
+        jitter: seconds at most that are added to `delay`.
+        rate: bytes per second.
+        share: part of the messages, from 0 to 1.
     """
 
     kind: str
@@ -114,11 +130,11 @@ class LinkFault:
 
 
 Fault = ProcessFault | LinkFault
-"""What happens to a process or to a link."""
+"""Fault of a process or of a link."""
 
 
 def node_text(node: int) -> str:
-    """A node as the grammar writes it."""
+    """Write a node as the grammar does."""
     return "ps" if node == PARAMETER_SERVER else str(node)
 
 
@@ -144,7 +160,7 @@ def _rate_text(rate: float) -> str:
 
 
 def _exact(number: float) -> Decimal:
-    """The shortest decimal that is read as the same float, so that what is printed is what was read."""
+    """Return the shortest decimal that is read as the same float, so that a printed number reads as before."""
     return Decimal(repr(number))
 
 
@@ -169,13 +185,13 @@ _LINK = re.compile(rf"{_NODE}([>-]){_NODE}")
 def parse_fault(clause: str) -> Fault:
     """Read one clause.
 
-    Raises: ValueError naming the clause, what was expected, and what came.
+    Raises: ValueError naming the clause, the expectation, and the text that came.
     """
     return _Clause(clause).fault()
 
 
 class _Clause:
-    """One clause and its words."""
+    """Clause while it is read, word by word."""
 
     def __init__(self, text: str) -> None:
         self._text = text.strip()

@@ -1,7 +1,7 @@
-"""A plan of faults: public, seeded, replayable, written by node and step. It decides; `perform` and a `Proxy` do.
+"""Plan of faults: public, seeded, replayable, written by node and step. It decides; `perform` and a `Proxy` carry it out.
 
-How a job uses it. The submitter reads `FaultPlan.parse(text, seed)`, checks it with `check(nodes)` and ships `str(plan)` and
-the seed. Each job process reads them again and asks at BEGIN of every batch, with epoch and batch counted from 0:
+Use in a job. The submitter reads `FaultPlan.parse(text, seed)`, checks it with `check(nodes)` and ships `str(plan)` and the
+seed. Each job process reads them again and asks at BEGIN of every batch, with epoch and batch counted from 0:
 
     for fault in plan.at(node, epoch, batch, attempt):
         perform(fault, poison=...)                      # `poison` makes this batch's loss not a number
@@ -31,8 +31,8 @@ _log = logging.getLogger(__name__)
 class FaultPlan:
     """Faults by node and step. Each fires at most once in an attempt that it belongs to (one with `@a*`: in every attempt).
 
-    Attributes: `faults`, `seed` of whatever is random in them, `counts` (how often each clause has fired, 0 included), and
-    `log`, one line per firing: it is the same for the same plan, seed and order of steps.
+    Attributes: `faults`, `seed` of their random draws, `counts` (how often each clause has fired, 0 included), and `log`, one
+    line per firing: it is the same for the same plan, seed and order of steps.
 
     >>> plan = FaultPlan.parse("kill 1@e1.b3; +500ms 0>1")
     >>> [str(fault) for fault in plan.at(node=1, epoch=0, batch=2)]
@@ -52,7 +52,11 @@ class FaultPlan:
     def parse(cls, text: str, seed: int = 0) -> FaultPlan:
         """Read clauses that are separated by ';' (see `fault`); a text without any is a plan without faults.
 
-        Raises: ValueError naming the clause, what was expected, and what came.
+        Args:
+            text: the clauses.
+            seed: of the plan's random draws.
+
+        Raises: ValueError naming the clause, the expectation, and the text that came.
         """
         if not isinstance(text, str):
             raise ValueError(f"A fault plan must be a text such as 'kill 1@e1.b3; +500ms 0>1', got {text!r}.")
@@ -76,7 +80,7 @@ class FaultPlan:
         return hash((self.faults, self.seed))
 
     def check(self, nodes: Collection[int]) -> None:
-        """Check that the job has all nodes of the plan.
+        """Check that the job, which has `nodes`, has all nodes of the plan.
 
         Raises: ValueError naming the clause and the nodes that there are.
         """
@@ -88,7 +92,14 @@ class FaultPlan:
                 raise ValueError(f"The fault clause {str(fault)!r} names node {missing[0]}; the job has the nodes {there}.")
 
     def at(self, node: int, epoch: int, batch: int, attempt: int = 0) -> list[ProcessFault]:
-        """What shall happen to the process of `node`, which begins (epoch, batch), counted from 0; each is told once."""
+        """List the faults that happen to a process now; each is returned once.
+
+        Args:
+            node: id of the process's node.
+            epoch: that it begins, counted from 0.
+            batch: that it begins, counted from 0.
+            attempt: of the job, counted from 0.
+        """
         due = [
             (number, fault)
             for number, fault in enumerate(self.faults)
@@ -100,7 +111,14 @@ class FaultPlan:
         return [fault for number, fault in due if self._fire(number, epoch, batch, attempt)]
 
     def links_at(self, node: int, epoch: int, batch: int, attempt: int = 0) -> list[LinkFault]:
-        """What shall begin on links on which `node` sends, which is the `sender` of all returned ones; each is told once."""
+        """List the faults that begin now on links of `node`, which is the `sender` of all returned ones; each is returned once.
+
+        Args:
+            node: id of a node that sends on the links.
+            epoch: that it begins, counted from 0.
+            batch: that it begins, counted from 0.
+            attempt: of the job, counted from 0.
+        """
         due = []
         for number, fault in enumerate(self.faults):
             if isinstance(fault, LinkFault) and begins(fault, epoch, batch, attempt):
@@ -122,7 +140,7 @@ class FaultPlan:
 
 
 def begins(fault: LinkFault, epoch: int, batch: int, attempt: int) -> bool:
-    """Whether a link fault has begun when (epoch, batch) of `attempt` is reached, counted from 0."""
+    """Tell if a link fault has begun when (epoch, batch) of `attempt` is reached, counted from 0."""
     return fault.attempt in (None, attempt) and (fault.step is None or fault.step.has_come(epoch, batch))
 
 
@@ -138,16 +156,20 @@ while not select.select([0], [], [], seconds)[0]:
 
 
 class InjectedFault(RuntimeError):
-    """What the fault `raise` raises."""
+    """Error that the fault `raise` raises."""
 
 
 def perform(
     fault: ProcessFault, *, poison: Callable[[], None] | None = None, sleep: Callable[[float], None] = time.sleep
 ) -> None:
-    """Let `fault` happen to this process, in the calling thread.
+    """Let a fault happen to this process, in the calling thread.
 
-    `poison` makes the loss of the running batch not a number; `sleep` is how a hang passes its seconds. A stop returns when the
-    process goes on, whoever sent the SIGCONT.
+    A stop returns when the process goes on, whichever process sent the SIGCONT.
+
+    Args:
+        fault: the fault.
+        poison: makes the loss of the running batch not a number.
+        sleep: passes the seconds of a hang.
 
     Raises: InjectedFault for `raise`, SystemExit for `exit`, ValueError for `nan` without `poison`.
     """

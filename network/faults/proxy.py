@@ -1,4 +1,4 @@
-"""A loopback proxy for what signals cannot do: slow, lossy, half-open and broken connections between real processes.
+"""Loopback proxy for faults that signals cannot make: slow, lossy, half-open and broken connections between real processes.
 
     with Proxy(seed=1) as proxy:
         route = proxy.route(address_of_the_agent)      # callers use route.address in its place
@@ -35,9 +35,12 @@ LOOPBACK = "127.0.0.1"
 
 
 class Proxy:
-    """Connections with faults. `seed` is that of jitter and losses; what the same bytes meet is the same for equal seeds.
+    """Connections with faults. Equal bytes meet equal faults for equal seeds.
 
-    Callers come to `host`, an address of this machine.
+    Args:
+        seed: of jitter and losses.
+        clock: of delays and rates; default: the system's.
+        host: address of this machine to which callers come.
     """
 
     def __init__(self, seed: int = 0, clock: Clock | None = None, host: str = LOOPBACK) -> None:
@@ -52,10 +55,12 @@ class Proxy:
         self._thread = threading.Thread(target=self._run, name="fault proxy", daemon=True)
 
     def route(self, target: Address, *, frames: bool = False, selects: Callable[[Hello], bool] | None = None) -> Route:
-        """A way to `target` through a new port of this machine.
+        """Open a way to `target` through a new port of this machine.
 
-        `frames`: find the messages of Parallel-SGD connections, for faults that handle them whole. `selects(hello)`: which
-        connections the faults shall meet, by what their client says first; the others pass undisturbed.
+        Args:
+            target: address that callers want to reach.
+            frames: find the messages of Parallel-SGD connections, for faults that handle them whole.
+            selects: tells by the client's HELLO whether the faults meet its connection; the others pass undisturbed.
         """
 
         def admit(near: socket.socket) -> ProxiedConnection | None:
@@ -79,10 +84,17 @@ class Proxy:
     ) -> tuple[socket.socket, Route]:
         """Put faults between this process and the peer of `sock`, which the proxy owns from now on.
 
-        Returns the socket to use in its place, and the route. The connection is past its handshake; `sealed` says whether its
-        frames are records, which matters for `frames`. Messages that are lost, repeated or swapped before `sealer` has made
-        records of them (`Session.let_seal`) are to the peer as their sender might have sent them; of records it would take
-        that for an attack.
+        The connection is past its handshake. Messages that are lost, repeated or swapped before `sealer` has made records of
+        them (`Session.let_seal`) are to the peer as their sender might have sent them; of records it would take that for an
+        attack.
+
+        Args:
+            sock: the connection.
+            frames: find its messages, for faults that handle them whole.
+            sealed: whether its frames are records, which matters for `frames`.
+            sealer: seals the frames behind the faults.
+
+        Returns: the socket to use in its place, and the route.
         """
         ours, near = socket.socketpair()
         route = Route(self, None, frames, None)
@@ -126,7 +138,7 @@ class Proxy:
             self._waker.clear()
 
     def _step(self) -> tuple[list[socket.socket], list[socket.socket], float | None]:
-        """Move all bytes that can be moved; what to wait for, and how long."""
+        """Move all bytes that can be moved; return the sockets to wait for, and how long."""
         now = self._clock.monotonic()
         for timer in [timer for timer in self._timers if timer[0] <= now]:
             self._timers.remove(timer)
@@ -150,7 +162,7 @@ class Proxy:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._ending = True
-        with self.changing():
+        with self.changing():  # at its end it wakes the thread, which sees that it is to end
             pass
         self._thread.join()
         for route in self._routes:
@@ -162,10 +174,16 @@ Admit = Callable[[socket.socket], ProxiedConnection | None]
 
 
 class Route:
-    """Made by `Proxy.route` and `Proxy.interpose`.
+    """Way through a proxy, made by `Proxy.route` and `Proxy.interpose`.
 
-    Attributes: `address` that callers use (None when interposed), `there` and `back` (the `Shape` of what callers send, and of
-    what they receive), `connections` (the open connections).
+    Attributes: `address` that callers use (None when interposed), `there` and `back` (the `Shape` of the bytes that callers
+    send, and of those that they receive), `connections` (the open connections).
+
+    Args:
+        proxy: the proxy that moves its bytes.
+        host: address of this machine to listen on, None when interposed.
+        frames: whether its messages are found.
+        admit: opens the connection of a caller, None when interposed.
     """
 
     def __init__(self, proxy: Proxy, host: str | None, frames: bool, admit: Admit | None) -> None:
@@ -180,13 +198,13 @@ class Route:
         self._holder: socket.socket | None = None
         self._listener: socket.socket | None = None
         if host is not None:
-            self._holder = _bound(host, 0)
+            self._holder = _bound(host, 0)  # keeps the port while the listener is closed, so that it refuses callers
             self.address = Address(host, self._holder.getsockname()[1])
             self._listen()
 
     @property
     def counts(self) -> Counter[str]:
-        """How often each kind of fault has acted, over both directions and the connections."""
+        """Count of each kind of fault that has acted, over both directions and the connections."""
         return self._own + self.there.counts + self.back.counts
 
     def reset(self) -> None:
@@ -197,7 +215,9 @@ class Route:
                 connection.reset()
 
     def refuse(self, on: bool = True) -> None:
-        """Refuse connections, as a host does on which nobody listens; those that are open live on."""
+        """Refuse connections, as a host does on which nothing listens; those that are open live on. `on` False lets them in
+        again.
+        """
         with self._proxy.changing():
             if on and self._listener is not None:
                 self._own["refuse"] += 1
@@ -242,7 +262,7 @@ class Route:
             raise ValueError(f"The fault {str(fault)!r} needs a route that knows frames: pass frames=True.")
         begin, end = begin_end[fault.kind]
         with self._proxy.changing():
-            self._proxy.move()  # what was sent before, though the proxy's thread may not have come to it yet
+            self._proxy.move()  # bytes sent before this, though the proxy's thread may not have come to them yet
             begin()
         if fault.seconds is not None:
             self._proxy.after(fault.seconds, end)
@@ -252,7 +272,7 @@ class Route:
         return [] if self._listener is None else [self._listener]
 
     def step(self, now: float) -> None:
-        """Let callers in, and move the bytes of all connections."""
+        """Let callers in, and move the bytes of all connections; `now` is the time in monotonic seconds."""
         for near in self._callers():
             connection = self._admit(near) if self._admit is not None else None
             if connection is None:

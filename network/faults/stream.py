@@ -1,4 +1,4 @@
-"""One direction of one connection under its faults: bytes go in and come out at times; no socket, thread or clock inside."""
+"""Direction of a connection under its faults: bytes go in and come out at times; no socket, thread or clock inside."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from network.wire import CONTINUES, HEADER, KINDS, TAG_SIZE, Kind
 
 
 class Shape:
-    """Faults of one direction; what is not asked for does not happen. `counts` tells how often each kind has acted, `passed`
-    how many bytes were brought.
+    """Faults of one direction; without a call of its method none happens. `counts` tells how often each kind has acted,
+    `passed` is the number of bytes that got through.
 
     Changes hold from the next byte on, for every connection that has this shape. Faults at a byte happen once: to the first
-    connection that comes there.
+    connection that comes there. `changing` is a lock around each change, for the thread that moves bytes.
     """
 
     def __init__(self, changing: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext) -> None:
@@ -35,10 +35,10 @@ class Shape:
         self.flip_at: int | None = None
         self.end_at: int | None = None
         self.loss = self.repeats = self.swaps = 0.0
-        self._changing = changing  # keeps off whoever moves bytes, and wakes them up
+        self._changing = changing  # keeps off the thread that moves bytes, and wakes it up
 
     def throttle(self, bytes_per_second: float | None) -> None:
-        """Let at most that many bytes pass in a second; None: no limit."""
+        """Let at most `bytes_per_second` pass; None: no limit."""
         if bytes_per_second is not None and not bytes_per_second > 0:
             raise ValueError(f"throttle 'bytes_per_second' must be positive or None, got {bytes_per_second!r}.")
         with self._changing():
@@ -52,7 +52,8 @@ class Shape:
     def swallow(self, on: bool = True) -> None:
         """Take everything, bring nothing, and keep the end of the connection secret: a half-open link.
 
-        What was swallowed is gone: a connection that is healed has a hole. One that heals without is stalled, as a partition.
+        Swallowed bytes are gone: a connection that is healed has a hole. For one that heals without, as after a partition, use
+        `stall`.
         """
         with self._changing():
             self.swallows = on
@@ -95,7 +96,8 @@ class Shape:
 
     def reorder(self, pairs: float = math.inf) -> None:
         """Swap each of the next pairs of messages (all); only where frames are known. A first one waits for its second, but
-        not for longer than 50 ms: it may be the last that its sender says before it waits for an answer."""
+        not for longer than 50 ms: it may be the last that its sender says before it waits for an answer.
+        """
         with self._changing():
             self.swaps = _checked("reorder", "pairs", pairs)
 
@@ -107,7 +109,7 @@ def _checked(method: str, name: str, value: float) -> float:
 
 
 def seal_later(sealer: Sealer, frames: bytes) -> bytes:
-    """The records of frames that have left their session with room for the tags (`Session.let_seal`)."""
+    """Make records of frames that have left their session with room for the tags (`Session.let_seal`)."""
     records = memoryview(bytearray(len(frames)))
     at = 0
     while at < len(frames):
@@ -130,7 +132,13 @@ _AHEAD_SECONDS = 0.05  # worth of bytes that wait at a throttled link: so late i
 
 
 class Stream:
-    """Bytes on their way. `shape` may change at any time; `splitter` finds the messages where they are to be handled whole."""
+    """Stream of bytes in one direction of a connection, delayed and damaged by a shape.
+
+    Args:
+        shape: their faults, which may change at any time.
+        generator: source of the draws for jitter and losses.
+        splitter: finds the messages where they are to be handled whole.
+    """
 
     def __init__(self, shape: Shape, generator: random.Random, splitter: MessageSplitter | None = None) -> None:
         self.shape = shape
@@ -149,7 +157,7 @@ class Stream:
 
     @property
     def room(self) -> int:
-        """How many bytes are taken now.
+        """Number of bytes that are taken now.
 
         Bytes in their delay take no room from those that wait for the link: it would bring nothing while they are on their way.
         """
@@ -174,14 +182,14 @@ class Stream:
             self._put(part, now)
 
     def finish(self, now: float) -> None:
-        """The sender ends; so does the other side, unless the link swallows."""
+        """End the stream as its sender has at `now`; the other side ends too, unless the link swallows."""
         self._finished = True
         self._release(now)
         if self._splitter is not None and self.seal is None:
             self._put(self._splitter.rest(), now)
 
     def due(self, now: float) -> list[bytes]:
-        """The pieces that leave now."""
+        """Take out the pieces that leave at `now`."""
         out: list[bytes] = []
         if now >= self._held_until:
             self._release(now)
@@ -203,18 +211,18 @@ class Stream:
         return out
 
     def next_moment(self) -> float | None:
-        """When `due` has something, should nothing else happen; None: nothing waits."""
+        """Return when `due` has something, should nothing else happen; None: nothing waits."""
         moments = [self._departure()] if self._queue else []
         return min([*moments, self._held_until] if self._held else moments, default=None)
 
     def _departure(self) -> float:
-        """When the next piece has passed: as a whole, at the end of its time on the link."""
+        """Return when the next piece has passed: as a whole, at the end of its time on the link."""
         moment, data = self._queue[0]
         rate = self.shape.rate
         return moment if rate is None else max(moment, self._free_at) + self._portion(len(data)) / rate
 
     def _portion(self, size: int) -> int:
-        """How many of `size` bytes pass at a time."""
+        """Return how many of `size` bytes pass at a time."""
         rate, piece = self.shape.rate, self.shape.piece
         if rate is not None:
             size = min(size, max(1, min(_LARGEST, int(rate * _TURN))))
@@ -264,7 +272,7 @@ class Stream:
                     shape.counts["duplicate"] += 1
 
     def _release(self, now: float) -> None:
-        """Let a message go on whose second did not come."""
+        """Let a message go on alone: its second did not come."""
         held, self._held = self._held, b""
         self._put(held, now)
 
@@ -283,7 +291,7 @@ class Stream:
 
 
 class Place(enum.Enum):
-    """Where in a connection one of its directions is."""
+    """Stage of the protocol that one direction of a connection has reached."""
 
     HELLO = enum.auto()
     PROOF = enum.auto()
@@ -293,11 +301,13 @@ class Place(enum.Enum):
 
 
 class MessageSplitter:
-    """Cuts one direction of a connection into what belongs together.
+    """Splitter of one direction of a connection into handshake messages and messages of frames.
 
-    `place` is where it begins: HELLO for what a client sends from the start, REPLY for a server, FRAMES after the handshake.
-    `sealed` says whether its frames are records; that of READY always is.
     Bytes that are no Parallel-SGD connection pass as they come.
+
+    Args:
+        place: its begin: HELLO for a client's bytes from the start, REPLY for a server's, FRAMES after the handshake.
+        sealed: whether its frames are records; that of READY always is.
     """
 
     def __init__(self, place: Place, sealed: bool) -> None:

@@ -1,4 +1,4 @@
-"""The agent: a small unattended process that holds the key and the port, starts job processes and keeps what they leave."""
+"""Agent: a small unattended process that holds the key and the port, starts job processes and keeps their files."""
 
 from typing import TYPE_CHECKING
 

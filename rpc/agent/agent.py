@@ -1,4 +1,4 @@
-"""The agent's loop: one thread, one port, no user code. It survives whatever strangers, submitters and jobs do."""
+"""Loop of an agent: one thread, one port, no user code. It survives all that strangers, submitters and jobs do."""
 
 from __future__ import annotations
 
@@ -56,9 +56,12 @@ _MOST_ACCEPTED = 64  # visitors per listener and round
 
 
 class Agent:
-    """Listens from the moment it is made; `address` is where. Call `serve_forever`, then `close`.
+    """Agent that listens from the moment it is made, at `address`. Call `serve_forever`, then `close`.
 
-    `owns_process`: this process is an agent and nothing else, so all children that it does not start are of its jobs.
+    Args:
+        settings: its port, key, slots and the like.
+        owns_process: this process is an agent and nothing else, so all children that it does not start are of its jobs.
+
     Raises: NetworkError when the port, the key or the work directory cannot be used.
     """
 
@@ -109,6 +112,7 @@ class Agent:
                 self._processes, folders, self._leases, subscribers, self._audit, self.logger, work.log, probes
             )
             held.callback(self._handler.close)
+            # close callbacks run last to first: a submitter hears of the end of its job before its session is closed
             held.callback(self._processes.close)  # before the handler, so that submitters hear of it
             self._drain = drain.Drain()
             self._leave_asked: queue.SimpleQueue[drain.LeaveAsked] = queue.SimpleQueue()
@@ -160,7 +164,7 @@ class Agent:
             at_end(listener.close)
 
     def _listen_unix(self, path: Path, held: contextlib.ExitStack) -> str:
-        """Listen where processes of this host call, and return the path: a folder of ours that nobody else can enter."""
+        """Listen where processes of this host call, and return the path: a folder of ours that no other user can enter."""
         try:
             # the user's own folder for sockets, where a session manager makes one
             runtime = os.environ.get("XDG_RUNTIME_DIR")
@@ -201,15 +205,18 @@ class Agent:
         self._waker.wake()
 
     def leave(self, reason: str, grace: float) -> None:
-        """Let the jobs save their state and stop, then make `serve_forever` return, within `grace` seconds; called as `stop`.
+        """Let the jobs save their state and stop, then make `serve_forever` return; called as `stop`. Only the first call
+        counts.
 
-        `reason` is some words. Only the first call counts.
+        Args:
+            reason: some words, for people.
+            grace: seconds until the agent is gone.
         """
         self._leave_asked.put(drain.LeaveAsked(reason, grace))
         self._waker.wake()
 
     def when_leaving(self, call: Callable[[], object]) -> None:
-        """Have `call` called, in the serving thread, before the jobs are told that the agent leaves."""
+        """Let `call` be called, in the serving thread, before the jobs are told that the agent leaves."""
         self._when_leaving = call
 
     def _step(self) -> None:
@@ -313,7 +320,7 @@ def _detach(handler: logging.Handler) -> None:
 
 
 def _own_address(listen: str) -> str:
-    """How this agent calls itself in logs and file names: the host it listens on, or its own address."""
+    """Return the name of this agent in logs and file names: the host it listens on, or its own address."""
     if listen in ("0.0.0.0", "::", ""):  # noqa: S104  compared, not bound
         try:
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -325,7 +332,7 @@ def _own_address(listen: str) -> str:
 
 
 class Cohort:
-    """An agent that takes jobs, one after another.
+    """Agent that takes jobs, one after another. `settings` are its port, key, slots and the like; default: `AgentSettings()`.
 
     >>> cohort = Cohort(AgentSettings(port=0))  # doctest: +SKIP
     >>> cohort.slave_forever()  # doctest: +SKIP

@@ -1,4 +1,4 @@
-"""Whether an agent can take a job at all: what is wrong with the order, or with the versions on both sides."""
+"""Checks whether an agent can take a job at all: faults of the order, and of the versions on both sides."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ MOST_NODES = 2048  # of a job: the keys that a process shares with the others tr
 
 
 def python_version() -> str:
-    """Major and minor version; code travels between equal ones only."""
+    """Return the major and minor version of Python here; code travels between equal ones only."""
     return ".".join(platform.python_version_tuple()[:2])
 
 
 def threads_of(order: CanCommit) -> int:
-    """Tell how many BLAS threads the process of `order` gets: its share of the cores that this agent may use, unless told."""
+    """Count the BLAS threads of the process of `order`: its share of the cores that this agent may use, unless told."""
     return order.blas_threads or max(1, usable_cores() // order.jobs_on_host)
 
 
 def too_few_slots(slots: int, nodes: Collection[int]) -> str:
-    """What to do about an agent that has fewer `slots` than `nodes` of one job were given to it."""
+    """Advise about an agent that has fewer `slots` than `nodes` of one job were given to it."""
     has = f"{slots} slot{'s' if slots > 1 else ''}"
     return (
         f"it has {has} and was given nodes {', '.join(map(str, sorted(nodes)))} of one job; start it with "
@@ -37,7 +37,7 @@ def too_few_slots(slots: int, nodes: Collection[int]) -> str:
 
 
 def objection(order: CanCommit) -> str:
-    """Why this agent does not take `order`, or "" when nothing speaks against it."""
+    """Return why this agent does not take `order`, or "" when nothing speaks against it."""
     if not is_job_id(order.job) or order.node not in order.group or order.jobs_on_host < 1:
         return "the order is malformed"
     if not 0 <= order.blas_threads <= MOST_THREADS:

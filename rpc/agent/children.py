@@ -1,4 +1,4 @@
-"""The child processes of an agent: those that it starts, and those of jobs that it adopts."""
+"""Child processes of an agent: those that it starts, and those of jobs that it adopts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..job.kernels import KERNEL_VARIABLES
 from ..process_channel import make_channel
 from ..process_limit import limit_met
 
-_MOST_ROUNDS = 100  # in one go, against who forks faster than it is killed
+_MOST_ROUNDS = 100  # in one go, against a process that forks faster than it is killed
 _CLOSE_SECONDS = 2.0
 _LOOK_SECONDS = 0.005
 _STUCK_SECONDS = 2.0  # until a fork server that does not answer is ended, once no process that it is to fork is wanted
@@ -33,10 +33,10 @@ _FORK_SERVER = f"{REFUSE_INSPECTION}; {_GC_OFF}; from rpc.job.fork_server import
 
 
 class ChildProcesses:
-    """Starts the agent's children, each the leader of a session, and ends those that it did not start.
+    """Starter of the agent's children, each the leader of a session. It ends those that it did not start.
 
-    With `adopts` this process becomes the parent of whatever a job has left behind. Any child that it has not started and
-    that was not there before is taken for that, so say so only for a process that is an agent and nothing else.
+    With `adopts` this process becomes the parent of all processes that a job has left behind. Any child that it has not started
+    and that was not there before is taken for one of those, so say so only for a process that is an agent and nothing else.
     """
 
     def __init__(self, adopts: bool) -> None:
@@ -49,7 +49,7 @@ class ChildProcesses:
             adopt_orphans()
 
     def start(self, command: list[str], **options: Any) -> subprocess.Popen[bytes]:
-        """`subprocess.Popen` with `options`, in a new session and under a private umask.
+        """Start `command` by `subprocess.Popen` with `options`, in a new session and under a private umask.
 
         Raises: OSError.
         """
@@ -61,8 +61,15 @@ class ChildProcesses:
     def start_job(
         self, environment: dict[str, str], module: str, folder: Path, channel: int, memory: int, output: int
     ) -> JobProcess:
-        """A job process with this environment, which works in `folder` and has these descriptors; `module` is that of its
-        executor. It is forked where that can be seen to end as a child, and else started.
+        """Start a job process, forked where its end can be seen as that of a child.
+
+        Args:
+            environment: its environment.
+            module: module of its executor.
+            folder: its working directory.
+            channel: descriptor of its channel with the agent.
+            memory: descriptor of its recorder's memory.
+            output: descriptor of its standard output and error.
 
         Raises: OSError.
         """
@@ -81,7 +88,7 @@ class ChildProcesses:
         return process
 
     def prepare(self, environment: dict[str, str]) -> None:
-        """Have a job process with this environment, which probably comes next, begin soon."""
+        """Begin a process for the next job early; it probably has this `environment`."""
         if self._forks:
             with contextlib.suppress(OSError):  # it is tried again when there is a job
                 self._fork_server_for(environment)
@@ -95,9 +102,9 @@ class ChildProcesses:
         return server
 
     def end_adopted(self) -> set[int]:
-        """Kill what has been adopted; returns what is still there of it, which takes some milliseconds to end.
+        """Kill the adopted processes; return those that are still there, which take some milliseconds to end.
 
-        Job processes adopt what they have started themselves, so what comes here is of a job process that has ended.
+        Job processes adopt the processes that they have started, so those that come here are of a job process that has ended.
         """
         if not self._adopts:
             return set()
@@ -113,7 +120,7 @@ class ChildProcesses:
         return last
 
     def give_up(self, pids: set[int]) -> None:
-        """Nobody waits any more for the end of these, which have been adopted and cannot be killed."""
+        """Stop waiting for the end of adopted processes that cannot be killed."""
         self._spared |= pids
 
     def close(self) -> None:
@@ -125,7 +132,7 @@ class ChildProcesses:
 
 
 class ForkServer:
-    """The process from which job processes with this `environment` are forked (see `rpc.job.fork_server`).
+    """Process from which job processes with this `environment` are forked (see `rpc.job.fork_server`).
 
     Raises: OSError.
     """
@@ -156,7 +163,7 @@ class ForkServer:
         return self._process.poll() is None
 
     def fork(self, module: str, folder: Path, descriptors: Sequence[int]) -> ForkedProcess:
-        """Raises: OSError."""
+        """Ask for a process that imports `module`, works in `folder` and has these `descriptors`. Raises: OSError."""
         socket.send_fds(self._control, [module.encode() + b"\0" + os.fsencode(folder)], descriptors)
         process = ForkedProcess(self)
         self._asked.append(process)
@@ -179,7 +186,7 @@ class ForkServer:
             self._asked.popleft().begin(int(answer))
 
     def retire(self) -> None:
-        """Let it do what it was asked for, and end."""
+        """Let the server finish the forks that it was asked for, and end."""
         if not self._asked:
             self._control.close()
             return
@@ -196,7 +203,7 @@ class ForkServer:
 
 
 class ForkedProcess:
-    """What `subprocess.Popen` is to a process that was started, for one that a fork server forks; `pid` is 0 until it has."""
+    """Forked process, with the interface that `subprocess.Popen` has for a started one; `pid` is 0 until it is forked."""
 
     def __init__(self, server: ForkServer) -> None:
         self._server, self._pid = server, 0
@@ -212,11 +219,13 @@ class ForkedProcess:
 
     @property
     def busy_pid(self) -> int:
-        """The process whose processor time and state tell whether there will be this one, or how it is."""
+        """Process id whose processor time and state tell whether there will be this process, or how it is."""
         return self.pid or self._server.pid
 
     def begin(self, answer: int) -> None:
-        """The server has forked it, with this number, or could not: then it is that of the error, negative, or 0."""
+        """Note the `answer` of the server: the number of the forked process; of an error, negative; or 0 when it could not
+        fork.
+        """
         if answer <= 0:
             self.returncode = COULD_NOT_FORK
             self.problem = limit_met(OSError(-answer, "")) or (os.strerror(-answer) if answer else "")
@@ -226,7 +235,7 @@ class ForkedProcess:
             kill_group(self)
 
     def poll(self) -> int | None:
-        """Its exit code, negative for a signal, once it has ended."""
+        """Return the exit code of the process, negative for a signal, once it has ended."""
         pid = self.pid
         if self.returncode is None and pid:
             with contextlib.suppress(ChildProcessError):  # it is not our child yet

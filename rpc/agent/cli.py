@@ -1,4 +1,4 @@
-"""`worker.py` and `psgd-worker`: start an agent, make a key, or look how agents stand and reach each other."""
+"""Command line of `worker.py` and `psgd-worker`: start an agent, make a key, or look how agents stand and reach each other."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """What an agent is told, for `serve`."""
+    """Add the options of `serve` to `parser`."""
     _add_own_address(parser, "address to listen on", "TCP port", EVERY, "; 0 picks a free one")
     parser.add_argument("--new-key", action="store_true", help="make a key file (at --key-file) and exit")
     parser.add_argument("--work-dir", metavar="DIR", help="for logs, jobs and cached data (default: in your state directory)")
@@ -111,7 +111,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_doctor_options(parser: argparse.ArgumentParser) -> None:
-    """What `examine` is told."""
+    """Add the options of `examine` to `parser`."""
     _add_hosts(parser)
     _add_own_address(parser, "where this machine's worker listens, if no HOST is named", "its TCP port")
     _add_key_from_stdin(parser)
@@ -146,7 +146,10 @@ def _add_hosts(group: Any) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the agent until Ctrl-C or SIGTERM; returns 0, or 2 when it cannot start. With --doctor 1 when something is wrong."""
+    """Run the agent until Ctrl-C or SIGTERM; return 0, or 2 when it cannot start. With --doctor 1 when something is wrong.
+
+    `arguments` are those of the command line; default: `sys.argv`.
+    """
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.doctor:
@@ -160,7 +163,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _refuse_others(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """End the program where --doctor goes with what only `serve` reads."""
+    """End the program where --doctor stands beside options that only `serve` reads."""
     examines = argparse.ArgumentParser()
     add_doctor_options(examines)
     known = {"doctor", *(action.dest for action in examines._actions)}
@@ -170,7 +173,7 @@ def _refuse_others(parser: argparse.ArgumentParser, options: argparse.Namespace)
 
 
 def serve(given: argparse.Namespace) -> int:
-    """Run the agent that the options describe; returns what `main` does."""
+    """Run the agent that the options describe; return the exit code of `main`."""
     refuse_inspection()
     options = {name: value for name, value in vars(given).items() if name not in ("doctor", "hosts", "json")}
     new_key, no_code, allowed = options.pop("new_key"), options.pop("no_shipped_code"), options.pop("allow_code")
@@ -223,14 +226,14 @@ def serve(given: argparse.Namespace) -> int:
 
 
 def _settings(options: dict[str, Any], defaults: Mapping[str, Any], key_stdin: bool) -> AgentSettings:
-    """Raises: SettingsError, KeyFileError."""
+    """Gather the settings. Raises: SettingsError, KeyFileError."""
     file = default_key_path(os.environ).with_name("worker.toml")
     settings = gather(options, os.environ, file, defaults)
     return replace(settings, keyring=read_keys(sys.stdin.fileno())) if key_stdin else settings
 
 
 def examine(given: argparse.Namespace) -> int:
-    """Look at agents that run, see `add_doctor_options`; returns 0, 1 when something is wrong, 2 for a wrong option."""
+    """Look at agents that run, see `add_doctor_options`; return 0, 1 when something is wrong, 2 for a wrong option."""
     refuse_inspection()
     options = {name: value for name, value in vars(given).items() if name in ("listen", "port", "key_file")}
     try:
@@ -246,7 +249,9 @@ def examine(given: argparse.Namespace) -> int:
 
 
 def _obey_signals(agent: Agent, grace: float) -> None:
-    """Ctrl-C ends the agent at once; so does SIGTERM, unless there is a time of grace, which is for those who run jobs here."""
+    """End the agent at once on Ctrl-C; so on SIGTERM, unless there is a time of grace, which is for the submitters of jobs
+    here.
+    """
     for number in (signal.SIGINT, signal.SIGTERM):
         catch(number, lambda *_: agent.stop())
     if grace:
@@ -273,7 +278,7 @@ def _explain_limit(error: RuntimeError | OSError) -> int:
 
 
 def _show_log(level: int) -> None:
-    """Show lines from `level` on stderr; the log files get everything from INFO on, whatever is shown."""
+    """Show lines from `level` on stderr; the log files get all lines from INFO on, at any level."""
     attach_console(min(level, logging.INFO))
     for handler in logging.getLogger().handlers:
         handler.setLevel(level)

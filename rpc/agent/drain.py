@@ -1,8 +1,8 @@
-"""How an agent goes that was told in time: its jobs save their state and stop, who wants their files gets them, then it ends.
+"""Drain of an agent that was told to leave: its jobs save their state and stop, submitters fetch their files, then it ends.
 
-staying   nobody has said anything
-leaving   jobs were told to stop; the last of them may still be at it, or somebody fetches files
-gone      it is time to end; whatever still runs is ended with the agent
+staying   it was not told to leave
+leaving   jobs were told to stop; the last of them may still be at it, or a submitter fetches files
+gone      it is time to end; jobs that still run are ended with the agent
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from ..immutable import Immutable
 from ..liveness.limits import FAREWELL_SECONDS
 from ..machine import Machine
 
-_KEPT_BACK = 0.2  # the share of the grace that is kept for what follows the jobs' end
+_KEPT_BACK = 0.2  # the share of the grace that is kept for the work after the jobs' end
 
 
 class Stage(enum.Enum):
-    """Where the agent is."""
+    """Stage of the agent."""
 
     STAYING = "staying"
     LEAVING = "leaving"
@@ -25,14 +25,14 @@ class Stage(enum.Enum):
 
 
 class LeaveAsked(Immutable):
-    """The agent must be gone within `grace` seconds, for `reason`."""
+    """Event: the agent must be gone within `grace` seconds, for `reason`."""
 
     reason: str
     grace: float
 
 
 class Seen(Immutable):
-    """How many jobs there are now and how many visitors, and whether something is being sent to one."""
+    """Event: the agent has so many jobs now and so many visitors, and sends bytes to one of them or not."""
 
     jobs: int
     visitors: int
@@ -40,18 +40,18 @@ class Seen(Immutable):
 
 
 class StopJobs(Immutable):
-    """Take no more jobs, and tell those that run to save their state and stop within so many seconds."""
+    """Action: take no more jobs, and tell those that run to save their state and stop within so many seconds."""
 
     reason: str
     seconds: float
 
 
 class Exit(Immutable):
-    """End now."""
+    """Action: end now."""
 
 
 class Drain(Machine):
-    """See the module. `deadline` is when to say what is `Seen`, or None."""
+    """Machine that the module describes. `deadline` is when to send the next `Seen`, or None."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,7 +73,9 @@ class Drain(Machine):
         raise self._impossible(event)
 
     def _on_asked(self, event: LeaveAsked, now: float) -> list[object]:
-        """The first word begins it. Others change nothing: Slurm tells the tasks of a job, and `srun`, which tells them too."""
+        """Begin with the first request. Others change nothing: Slurm tells the tasks of a job, and `srun`, which tells them
+        too.
+        """
         if self.stage is not Stage.STAYING:
             return []
         self.stage, self._end = Stage.LEAVING, now + event.grace

@@ -1,4 +1,4 @@
-"""What an agent writes down: its own logs, the audit log, the events of a job, and how many lines a peer can cause."""
+"""Logs of an agent: its own, the audit log, the events of a job, and a limit of the lines that a peer can cause."""
 
 from __future__ import annotations
 
@@ -23,13 +23,19 @@ from ..verdict import BY_DRIVER
 
 EVENT_LOG: Final = "events.jsonl"
 MAX_EVENT_BYTES: Final = 4 << 20
-"""What comes after so much is left out; a job has some ten events per attempt."""
+"""Size beyond which events are left out; a job has some ten events per attempt."""
 
 
 class EventLog:
-    """Appends events of one attempt to `folder/events.jsonl`, readable by its owner only; times in seconds since 1970.
+    """Log of one attempt's events, `folder/events.jsonl`, readable by its owner only; times in seconds since 1970.
 
-    A full disk does not keep the agent from serving: what cannot be written is left out.
+    A full disk does not keep the agent from serving: events that cannot be written are left out.
+
+    Args:
+        folder: of the job.
+        attempt: its number.
+        clock: returns seconds since 1970.
+        monotonic: returns the seconds of signals.
     """
 
     def __init__(
@@ -44,11 +50,11 @@ class EventLog:
         self._clock, self._monotonic = clock, monotonic
 
     def note(self, event: str, **fields: Any) -> None:
-        """Something has happened just now; `fields` are data that JSON knows."""
+        """Write that `event` has happened just now; `fields` are data that JSON knows."""
         self._write([self._entry(self._clock(), event, fields)])
 
     def note_signals(self, signals: Iterable[Signal]) -> None:
-        """The last that the process has signalled, each at its time."""
+        """Write the last signals of the process, each at its time."""
         now, ticks = self._clock(), self._monotonic()
         self._write(self._entry(now - (ticks - signal.time), "signal", _told(signal)) for signal in signals)
 
@@ -69,7 +75,7 @@ class EventLog:
 
 
 def note_verdicts(folder: Path, job: str, report: str) -> None:
-    """Note what of a driver's verdicts, a text in JSON, no agent could find by itself, for whoever looks at the job."""
+    """Note the verdicts of a driver, a text in JSON, that no agent could find by itself, for people who look at the job."""
     try:
         found = json.loads(report)
     except (ValueError, RecursionError):
@@ -85,7 +91,7 @@ def note_verdicts(folder: Path, job: str, report: str) -> None:
 
 
 def _told(signal: Signal) -> dict[str, str | int]:
-    """What it says; epoch and batch are counted from 1 as people do."""
+    """Describe a signal; epoch and batch are counted from 1 as people do."""
     return {"kind": signal.kind.name, "epoch": signal.epoch + 1, "batch": signal.batch + 1}
 
 
@@ -94,13 +100,13 @@ MAX_AUDIT_BYTES = 10 << 20
 
 
 class SecurityLog:
-    """Appends to `path`, which only its owner can read."""
+    """Audit log at `path`, which only its owner can read."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def write(self, event: str, detail: str) -> None:
-        """Note `event`; what peers have a say in is cleaned and cut. A full disk must not end the agent."""
+        """Write `event`; `detail`, which may come from peers, is cleaned and cut. A full disk must not end the agent."""
         entry = {"time": round(time.time(), 3), "event": event, "detail": clean(detail)}
         with contextlib.suppress(OSError):
             if append(self._path, json.dumps(entry) + "\n") > MAX_AUDIT_BYTES:
@@ -112,14 +118,20 @@ _STAMP = "%Y-%m-%d %H%M"
 
 
 def new_log(folder: Path, name: str) -> Path:
-    """Where an agent that starts now writes; the oldest files beyond those that are kept are removed."""
+    """Return the log file of an agent that starts now; the oldest files beyond those that are kept are removed."""
     for path in sorted(folder.glob("*.log*"), key=_last_written)[: -KEPT + 1]:
         path.unlink(missing_ok=True)
     return folder / f"{name} {time.strftime(_STAMP)}.log"
 
 
 def logs_between(folder: Path, begin: float, end: float) -> list[Path]:
-    """The files that were written while a job ran, oldest first; times in seconds since 1970."""
+    """List the files that were written while a job ran, oldest first; times in seconds since 1970.
+
+    Args:
+        folder: that of the agent's logs.
+        begin: start of the job.
+        end: its end.
+    """
     found = [path for path in folder.glob("*.log*") if _last_written(path) >= begin and _begun(path) <= end]
     return sorted(found, key=_last_written)
 
@@ -131,7 +143,7 @@ def _last_written(path: Path) -> float:
 
 
 def _begun(path: Path) -> float:
-    """When the agent that wrote `path` was started: its name says it, to the minute."""
+    """Return when the agent that wrote `path` was started: its name says it, to the minute."""
     stamp = path.name.partition(".log")[0].rpartition(" ")
     day = stamp[0].rpartition(" ")[2]
     with contextlib.suppress(ValueError, OverflowError):
@@ -145,7 +157,7 @@ WINDOW_SECONDS = 60.0
 
 
 class RateLimit:
-    """Counts lines per peer host and window; what is left out is told when the window ends and something happens again."""
+    """Limit of lines per peer host and window; the number left out is told when the window ends and another line comes."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -154,7 +166,7 @@ class RateLimit:
         self._left_out = 0
 
     def pass_on(self, peer: str, line: str) -> list[str]:
-        """The lines to write now that `peer` (an address) caused `line`: usually that one, none in a flood."""
+        """Return the lines to write now that `peer` (an address) caused `line`: usually that one, none in a flood."""
         lines = self._turn_window()
         host = peer.rpartition(":")[0] or peer
         if self._lines[host] >= LINES_PER_PEER or self._lines.total() >= LINES_IN_ALL:

@@ -1,4 +1,6 @@
-"""What drivers have handed on to an agent, and who drives each of its jobs: the machines decide, this acts."""
+"""Driver leases of the jobs on this agent, and the manifests that drivers have handed on to it. Carries out the decisions of
+`lease.DriverLease`.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ MOST_DETAIL = 8192
 
 @dataclass
 class _NodeLease:
-    """One job on one node; `sessions` are those of its driver, `known` is the last one that was seen to drive."""
+    """Lease of one job on one node; `sessions` are those of its driver, `known` is the last driver that was seen."""
 
     record: JobRecord
     key: Key
@@ -56,7 +58,17 @@ class _NodeLease:
 
 
 class DriverLeases:
-    """By job and node. Jobs whose submitter names no driver are none of its business: nobody starts them again."""
+    """Leases by job and node. Jobs whose submitter names no driver have none: no standby driver starts them again.
+
+    Args:
+        folders: folders of the jobs, in which promises and manifests lie.
+        subscribers: sessions that hear which driver there is.
+        cache: folder of data that outlives jobs, for standby drivers.
+        audit: the agent's audit log.
+        logger: the agent's log.
+        clock: of all limits.
+        children: starts standby drivers.
+    """
 
     def __init__(
         self,
@@ -75,7 +87,7 @@ class DriverLeases:
 
     @property
     def jobs(self) -> set[str]:
-        """The jobs that somebody drives, or will: what they have kept here is still needed."""
+        """Jobs that have a driver, or will: their files here are still needed."""
         return {job for (job, _), entry in self._entries.items() if not entry.lease.over}
 
     def _of(self, job: str) -> Iterator[_NodeLease]:
@@ -84,7 +96,9 @@ class DriverLeases:
     # ---- attempts
 
     def driver_of(self, order: CanCommit) -> str:
-        """Why the sender of `order` may not drive its job: somebody else does, or it is over; "" if nothing is against it."""
+        """Return why the sender of `order` may not drive its job: another driver does, or it is over; "" if nothing is
+        against it.
+        """
         if not order.driver:
             return ""
         records = [record for record in self._folders if record.job == order.job]
@@ -95,7 +109,7 @@ class DriverLeases:
         return next((reason for lease in leases if (reason := lease.objection(order.driver, order.term))), "")
 
     def _lease_of(self, record: JobRecord) -> who.DriverLease:
-        """What this node has promised, which is on disk where the agent has been started again."""
+        """Return the promise of this node, which is on disk where the agent has been started again."""
         entry = self._entries.get((record.job, record.node))
         if entry is not None:
             return entry.lease
@@ -123,7 +137,7 @@ class DriverLeases:
         return entry
 
     def _decide(self, entry: _NodeLease, event: object) -> who.Deny | who.Agree | who.Grant:
-        """The answer to a driver. What it promises is on disk before anybody hears of it."""
+        """Decide the answer to a driver. A promise is on disk before any driver hears of it."""
         answer: who.Deny | who.Agree | who.Grant = who.Deny("")
         before: who.Promise | None = None
         for action in entry.lease.handle(event, self._clock.monotonic()):
@@ -136,7 +150,7 @@ class DriverLeases:
                 write_promise(self._folders.folder(entry.record), entry.lease.promise)
             except OSError as error:
                 self._complain(entry, error)
-                if not isinstance(event, who.Begun):  # who takes part in it, does, and has agreed to it before
+                if not isinstance(event, who.Begun):  # a node that takes part in it has agreed to it before
                     is_new = isinstance(answer, who.Grant) and answer.is_new
                     entry.lease.restore(before, gone=is_new)
                     return who.Deny(f"it cannot be kept here: {error.strerror or error}")
@@ -145,24 +159,25 @@ class DriverLeases:
         return answer
 
     def _keep(self, entry: _NodeLease, session: Session) -> None:
-        """One more session of the driver. A host that vanishes without a word is noticed by the heartbeats of a running
-        process, and between two attempts by the kernel's."""
+        """Keep one more session of the driver. A host that vanishes without a word is noticed by the heartbeats of a running
+        process, and between two attempts by the kernel's.
+        """
         if session not in entry.sessions:
             entry.sessions.append(session)
             watch_for_silence(session, SILENT_DRIVER_SECONDS)
 
     def _announce(self, entry: _NodeLease, driver: str) -> None:
-        """Somebody drives, or begins an attempt: whoever watches is told. A claim alone may come to nothing."""
+        """Tell the subscribers which driver there is, or that it begins an attempt. A claim alone may come to nothing."""
         if entry.known not in ("", driver):
             before, now = who.who(entry.known), who.who(driver)
             self._logger.warning("Job %s: %s is gone; %s drives it now.", entry.record.name, before, now)
         entry.known, entry.record.driver = driver, who.who(driver)
         self._tell(entry.record)
 
-    # ---- what drivers say
+    # ---- messages of drivers
 
     def hand_off(self, order: KeepManifest, session: Session) -> ManifestKept | Denied:
-        """A driver hands on what its standby driver must know.
+        """Take the manifest that a driver hands on for its standby driver.
 
         Raises: ProtocolError when it names a job that was never begun here.
         """
@@ -185,19 +200,20 @@ class DriverLeases:
         return ManifestKept(order.job, order.node, entry.standby.whole == order.sha256)
 
     def _supersede(self, old: _NodeLease, new: _NodeLease) -> None:
-        """The agent has another number in the newest attempt; a standby driver that was started under the old one may be the
-        driver."""
+        """Replace the lease of an earlier attempt: the agent has another number in the newest one; a standby driver that was
+        started under the old one may be the driver.
+        """
         if old.standby.process is not None and new.standby.process is None:
             new.standby.process, old.standby.process = old.standby.process, None
             self._handle(new, who.Event.STANDBY_HERE)
-        old.record.outcome = "left"  # nobody is told: whoever watches hears of the new number
+        old.record.outcome = "left"  # no session is told: those that watch hear of the new number
         self._clear(old.record)
         self._drop(old)
 
     def part(self, part: ManifestPart, session: Session) -> ManifestKept | None:
-        """The next bytes of a manifest; the answer when it is complete.
+        """Take the next bytes of a manifest; return the answer when it is complete.
 
-        Raises: ProtocolError for a manifest that is not what was announced.
+        Raises: ProtocolError for bytes that do not fit the announcement.
         """
         entry = self._entries.get((part.job, part.node))
         if entry is None:
@@ -235,7 +251,7 @@ class DriverLeases:
         return [granted] if entry.verdict is None else [entry.verdict, granted]
 
     def _entry(self, record: JobRecord, key: Key) -> _NodeLease:
-        """That of a job that is known here; made anew where the agent was started again, or the job is over."""
+        """Find the lease of a job that is known here; made anew where the agent was started again, or the job is over."""
         entry = self._entries.get((record.job, record.node))
         if entry is None:
             entry = self._add(record, key, self._lease_of(record))
@@ -244,7 +260,7 @@ class DriverLeases:
         return entry
 
     def propose(self, proposal: ProposeAttempt, session: Session) -> Agreed | Denied:
-        """A driver wants to begin an attempt, with this node or without it.
+        """Answer a driver that wants to begin an attempt, with this node or without it.
 
         Raises: ProtocolError when it has not claimed the job on this connection.
         """
@@ -259,15 +275,16 @@ class DriverLeases:
         return Agreed(proposal.job, proposal.node, proposal.term, proposal.attempt)
 
     def conclude(self, end: Conclude, session: Session) -> list[int]:
-        """A driver says how the job is over; returns the nodes without which it goes on."""
+        """Record the end of a job as its driver tells it; return the nodes without which it goes on."""
         ended = [entry for entry in self._of(end.job) if session in entry.sessions]
         for entry in ended:
             self._end(entry.record, end.outcome, end.detail, end.report if end.outcome == "failed" else "")
         return [entry.record.node for entry in ended if end.outcome == "left"]
 
     def halt(self, job: str, reason: str, session: Session) -> None:
-        """Somebody wants the job to end: if it is not its driver, the job is over, and the driver is told, or refused when it
-        comes back."""
+        """End a job for `reason`. Unless its driver asks, the job is over, and the driver is told, or refused when it comes
+        back.
+        """
         if any(session in entry.sessions for entry in self._of(job)):  # it may drive several nodes here, each by a session
             return
         for record in self._folders:
@@ -300,7 +317,7 @@ class DriverLeases:
         except OSError as error:
             self._logger.error("The end of job %s cannot be recorded: %s", record.name, error)
 
-    # ---- what happens meanwhile
+    # ---- losses, and the passing of time
 
     def note(self, record: JobRecord, verdict: Verdict) -> None:
         entry = self._entries.get((record.job, record.node))
@@ -308,7 +325,7 @@ class DriverLeases:
             entry.verdict = verdict
 
     def forget(self, session: Session) -> None:
-        """A session has ended. A driver whose last one it was is gone."""
+        """Remove a session that has ended. A driver without any other one is gone."""
         for entry in self._entries.values():
             if session in entry.sessions:
                 entry.sessions.remove(session)
@@ -317,14 +334,14 @@ class DriverLeases:
 
     @property
     def deadline(self) -> float | None:
-        """When `step` must be called (monotonic)."""
+        """Time at which `step` must be called (monotonic)."""
         deadlines = [at for entry in self._entries.values() if (at := entry.lease.deadline) is not None]
         if any(entry.standby.process is not None for entry in self._entries.values()):
             deadlines.append(self._clock.monotonic() + _REAP_SECONDS)
         return min(deadlines, default=None)
 
     def step(self) -> None:
-        """See who has waited long enough, and which standby drivers have ended."""
+        """Look which drivers have been gone for too long, and which standby drivers have ended."""
         for entry in list(self._entries.values()):
             standby = entry.standby
             if standby.process is not None and standby.process.ended:
@@ -338,8 +355,9 @@ class DriverLeases:
                     self._forsake(entry)
 
     def _forsake(self, entry: _NodeLease) -> None:
-        """Its driver is gone without a standby driver, and so is its process: nobody goes on with it, unless the driver
-        returns."""
+        """Give up a job whose driver is gone without a standby driver, and so is its process: it goes on only if the driver
+        returns.
+        """
         self._drop(entry)
         record = entry.record
         term = self._lease_of(record).promise.own
@@ -362,7 +380,7 @@ class DriverLeases:
             self._logger.info("Job %s: nobody drives it; process %s claims it.", entry.record.name, process.pid)
 
     def standing(self, record: JobRecord) -> Standing | None:
-        """How a job stands beyond its state here; None for one that nobody drives and nobody has concluded."""
+        """Describe the state of a job beyond its process here; None for one without a driver and without an outcome."""
         entry = self._entries.get((record.job, record.node))
         if entry is None and not record.outcome:
             return None
@@ -383,7 +401,7 @@ class DriverLeases:
         self._entries.pop((entry.record.job, entry.record.node), None)
 
     def let_go(self, names: Collection[str]) -> None:
-        """The folders of these jobs (`JobRecord.name`) are gone: nobody can go on with them here."""
+        """Drop the leases of these jobs (`JobRecord.name`): their folders are gone, so no driver can go on with them here."""
         for entry in list(self._entries.values()):
             if entry.record.name in names and not entry.lease.over:  # whose standby driver ends by itself
                 self._drop(entry)

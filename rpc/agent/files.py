@@ -1,4 +1,4 @@
-"""What an agent sends of a job: its files when they are fetched, and all that is known of it when it has failed."""
+"""Files of a job that an agent sends: those that are fetched, and all that is known of a job that has failed."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ OUT: Final = "out"
 
 
 class Source(NamedTuple):
-    """A file: a folder that is trusted, and the way below it. A log that is kept `in_parts` goes as one file; of a table its
-    `whole_rows` alone.
+    """Source of a file to send: a trusted folder, and the way below it. A log that is kept `in_parts` goes as one file; of a
+    table its `whole_rows` alone.
     """
 
     root: Path
@@ -38,15 +38,20 @@ class Source(NamedTuple):
 
 
 def send_files(record: JobRecord, folder: Path, logs: Sequence[Path]) -> Iterator[Operation]:
-    """The files of a job: its log at any time, its reports once it has ended, and the agent's own `logs`.
+    """Send the files of a job: its log at any time, its reports once it has ended, and the agent's own `logs`.
 
-    What the job registered and cannot be sent is named in the `problem` of the last operation.
+    Files that the job registered and that cannot be sent are named in the `problem` of the last operation.
+
+    Args:
+        record: the record of the job.
+        folder: its folder.
+        logs: those of the agent.
     """
     yield from send_sources(record, log_sources(record, folder, logs) + report_sources(record, folder))
 
 
 def log_sources(record: JobRecord, folder: Path, logs: Sequence[Path]) -> list[Source]:
-    """Where the logs are: the agent's own, the job's, and that of a driver if one was started here."""
+    """List the logs: the agent's own, the job's, and that of a driver if one was started here."""
     driven = [name] if (folder / (name := log_name(record.node))).exists() else []
     return [
         *(Source(log.parent, (log.name,)) for log in logs),
@@ -56,7 +61,7 @@ def log_sources(record: JobRecord, folder: Path, logs: Sequence[Path]) -> list[S
 
 
 def report_sources(record: JobRecord, folder: Path) -> list[Source]:
-    """Where its reports are, once it has ended: those it registered; of a process that was killed, the tables it had begun."""
+    """List the reports of a job that has ended: those it registered; of a process that was killed, the tables it had begun."""
     if not record.ended:
         return []
     found = [Source(folder.parent, (folder.name, OUT, name)) for name in record.files]
@@ -66,7 +71,7 @@ def report_sources(record: JobRecord, folder: Path) -> list[Source]:
 
 
 def _tables(folder: Path) -> list[str]:
-    """The tables that a job writes, by name; none where they cannot be listed."""
+    """List the tables that a job writes, by name; none where they cannot be listed."""
     with contextlib.suppress(OSError):
         return sorted(path.name for path in (folder / OUT).glob("*.csv") if is_safe_name(path.name))[:MAX_FILES]
     return []
@@ -90,7 +95,7 @@ def send_sources(record: JobRecord, sources: Sequence[Source]) -> Iterator[Opera
             problems.append(f"{name} cannot be read: {error.strerror}.")
             continue
         with contextlib.closing(file):
-            size = file.size  # a log may grow while it is read; what is there now is sent
+            size = file.size  # a log may grow while it is read; its present content is sent
             if total + size > MAX_BYTES:
                 problems.append(f"The files of the job exceed {MAX_BYTES} bytes; {name} was left out.")
                 continue
@@ -102,7 +107,7 @@ def send_sources(record: JobRecord, sources: Sequence[Source]) -> Iterator[Opera
 
 
 def _contents(file: JoinedParts | BytesIO, size: int) -> Iterator[Operation]:
-    """Exactly `size` bytes; where the file has become shorter meanwhile, zeros take the place of what is gone."""
+    """Yield exactly `size` bytes; where the file has become shorter meanwhile, zeros take the place of the missing ones."""
     digest = hashlib.sha256()
     while size > 0:
         data = file.read(min(CHUNK, size)) or bytes(min(CHUNK, size))
@@ -113,7 +118,7 @@ def _contents(file: JoinedParts | BytesIO, size: int) -> Iterator[Operation]:
 
 
 def _open_parts(source: Source) -> JoinedParts:
-    """A file with what continues it.
+    """Open a file with the parts that continue it.
 
     Raises: OSError when there is nothing to send.
     """
@@ -147,8 +152,15 @@ _NUMBERS: Final = (1 << 53) - 1
 def tail(
     record: JobRecord, folder: Path, known: Mapping[str, Sequence[int]], samples: Mapping[str, Sequence[int]] | None = None
 ) -> Tailed:
-    """What the tables of a job and the end of its log hold beyond what is `known`, or `samples` of them; what cannot be read is
-    left out.
+    """Read the bytes of a job's tables and the end of its log behind the known ones.
+
+    Files that cannot be read are left out.
+
+    Args:
+        record: the job.
+        folder: its folder.
+        known: file: the number and the place that the asker has reached.
+        samples: kind of table: the most bytes, and the number of parts that a sample of it has; None for all.
     """
     places: dict[str, list[int]] = {}
     data: dict[str, bytes] = {}
@@ -174,12 +186,12 @@ def tail(
     return Tailed(record.job, record.node, places, data)
 
 
-# What an agent sends to whoever looks for the cause of a failure: all that it knows of one job on one node.
+# Diagnostics of a failure: all that an agent knows of one job on one node.
 #
 # record.json     state, times, attempts
-# events.jsonl    what happened, verdicts and the last signals included (see `event_log`)
+# events.jsonl    events, verdicts and the last signals included (see `event_log`)
 # kept.json       the checkpoints and other files that the job keeps here, and whether they are whole (see `sealed`)
-# configuration.json, logs, tables    what the job process has said of itself, the logs of both, and its reports
+# configuration.json, logs, tables    the configuration that the job process has reported, the logs of both, and its reports
 # unless they are large
 
 RECORD_COPY: Final = "record.json"
@@ -188,7 +200,13 @@ _MOST_REPORT: Final = 8 << 20  # bytes; trained models tell nothing about a fail
 
 
 def send_diagnostics(record: JobRecord, folder: Path, logs: Sequence[Path]) -> Iterator[Operation | None]:
-    """The files above, at any time; None where the next step comes later, so that others are served first."""
+    """Send the files for a diagnosis (listed above) at any time; None where the next step comes later: others are served first.
+
+    Args:
+        record: the record of the job.
+        folder: its folder.
+        logs: those of the agent.
+    """
     kept = yield from kept_files(folder, OUT)
     yield from _text(RECORD_COPY, asdict(record))
     yield from _text(KEPT, [asdict(file) for file in kept])
@@ -210,11 +228,11 @@ def _is_small(path: Path) -> bool:
     return True  # so that it is named as one that cannot be read
 
 
-# Files that carry a SHA-256 over themselves: what lies in the folders of a job, and whether it is whole.
+# Files in the folders of a job that carry a SHA-256 over themselves, and whether they are whole.
 #
 # The hash is taken over the whole file with its own field as zeros; that field is the first of a header of JSON, behind the
-# header's length (`nn.tensor_files`, which this package does not know; a test compares the two). What stands in the header
-# travels as text; nobody here reads it.
+# header's length (`nn.tensor_files`, which this package does not know; a test compares the two). Texts in the header
+# travel as they are; this package does not read them.
 
 _LENGTH = struct.Struct("<Q")
 _PREFIX = b'{"__metadata__":{"sha256":"'
@@ -228,7 +246,9 @@ STEP: Final = 1 << 20
 
 @dataclass
 class KeptFile:
-    """A file that a job has kept; `whole` is None where that was not checked, and `why` says what is wrong or was not done."""
+    """File that a job has kept; `whole` is None where that was not checked, and `why` names the fault, or why it was not
+    checked.
+    """
 
     folder: str
     name: str
@@ -240,7 +260,9 @@ class KeptFile:
 
 
 def kept_files(folder: Path, left_out: str) -> Generator[None, None, list[KeptFile]]:
-    """The files in the folders of a job but `left_out`, newest first; yields between steps, so that others can be served."""
+    """List the files in the folders of a job but `left_out`, newest first; yields between steps, so that others can be
+    served.
+    """
     found: list[KeptFile] = []
     checked = 0
     for path in _files(folder, left_out):
@@ -257,7 +279,7 @@ def kept_files(folder: Path, left_out: str) -> Generator[None, None, list[KeptFi
 
 
 def _files(folder: Path, left_out: str) -> list[Path]:
-    """The newest files one level below `folder`, without those that are being written."""
+    """List the newest files one level below `folder`, without those that are being written."""
     with contextlib.suppress(OSError):
         inner = [path for path in folder.iterdir() if path.is_dir() and not path.is_symlink() and path.name != left_out]
         files = [path for each in inner for path in each.iterdir() if not path.name.startswith(".")]

@@ -1,4 +1,4 @@
-"""What an agent decides about one job: a state machine from acceptance to the free slot.
+"""State of one job at an agent: a machine from acceptance to the free slot.
 
 starting    the job process exists; the submitter may still take everything back
 running     the executor works; the submitter may leave
@@ -19,7 +19,7 @@ from ..verdict import is_loss
 
 
 class Stage(enum.Enum):
-    """Where the job is."""
+    """Stage of the job."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -28,7 +28,7 @@ class Stage(enum.Enum):
 
 
 class Reported(Immutable):
-    """The job process has reached a state: running, done, failed or stopped."""
+    """Event: the job process has reached a state: running, done, failed or stopped."""
 
     state: str
     detail: str = ""
@@ -36,24 +36,26 @@ class Reported(Immutable):
 
 
 class ProcessGone(Immutable):
-    """The job process has ended; `how` says it in words, `killed`: by a signal."""
+    """Event: the job process has ended; `how` says it in words, `killed`: by a signal."""
 
     how: str
     killed: bool = False
 
 
 class SubmitterGone(Immutable):
-    """The submitter's connection has ended."""
+    """Event: the submitter's connection has ended."""
 
 
 class AbortAsked(Immutable):
-    """The submitter takes the job back."""
+    """Event: the submitter takes the job back before it has started everywhere."""
 
     reason: str
 
 
 class StopAsked(Immutable):
-    """The job is to end within `seconds`: somebody with the cluster's key wants it ("stopped"), or the agent goes ("left")."""
+    """Event: the job is to end within `seconds`: a submitter with the cluster's key wants it ("stopped"), or the agent goes
+    ("left").
+    """
 
     reason: str
     seconds: float = HALT_SECONDS
@@ -61,23 +63,23 @@ class StopAsked(Immutable):
 
 
 class Condemned(Immutable):
-    """The failure detector has found the process stuck, or before the start stopped by a signal."""
+    """Event: the failure detector has found the process stuck, or before the start stopped by a signal."""
 
     reason: str
 
 
 class Kill(Immutable):
-    """End the process and its children at once."""
+    """Action: end the process and its children at once."""
 
 
 class OrderHalt(Immutable):
-    """Ask the process to stop."""
+    """Action: ask the process to stop."""
 
     reason: str
 
 
 class Tell(Immutable):
-    """Record the state and tell everybody who watches."""
+    """Action: record the state and tell all subscribers."""
 
     state: str
     detail: str
@@ -85,18 +87,18 @@ class Tell(Immutable):
 
 
 class Free(Immutable):
-    """The slot can take the next job."""
+    """Action: the slot can take the next job."""
 
 
 class JobStateMachine(Machine):
-    """See the module. `deadline` is when to send the next Tick, or None."""
+    """Machine that the module describes. `deadline` is when to send the next Tick, or None."""
 
     def __init__(self, start_limit: float, now: float) -> None:
         super().__init__()
         self.stage = Stage.STARTING
         self.deadline: float | None = now + start_limit + ROLL_BACK_SECONDS
         self._outcome: Tell | None = None
-        self._stopped = "stopped"  # what the end by order is called
+        self._stopped = "stopped"  # the state after an end by order
 
     def _decide(self, event: object, now: float) -> list[object]:
         if self.stage is Stage.FREE:
@@ -106,7 +108,7 @@ class JobStateMachine(Machine):
         if isinstance(event, ProcessGone):
             return self._on_gone(event)
         if isinstance(event, SubmitterGone):
-            # before the start nobody else could roll this node back; afterwards the submitter may leave
+            # before the start only the submitter can roll this node back; afterwards it may leave
             return self._end("aborted", "The submitter left before the job had started.", now) if self._starting else []
         if isinstance(event, AbortAsked):
             return self._end("aborted", event.reason, now) if self._outcome is None else []

@@ -1,4 +1,4 @@
-"""The sets of BLAS kernels that job processes of an agent may have, by the CPU of the host and the library of NumPy."""
+"""Sets of BLAS kernels that job processes of an agent may have, by the CPU of the host and the library of NumPy."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _AVX512: Final = frozenset(("avx512f", "avx512dq", "avx512bw", "avx512vl", "avx5
 
 
 class KernelSets:
-    """The sets among which a submitter may choose for job processes of this agent.
+    """Sets among which a submitter may choose for job processes of this agent.
 
     Args:
         environ: the environment of the agent. A set that it names (`OPENBLAS_CORETYPE`) is the only one.
-        own: job processes have what the library takes by itself in this environment, as the process that started the agent
-            has; nothing is offered.
+        own: job processes have the set that the library takes by itself in this environment, as the process that started the
+            agent has; nothing is offered.
     """
 
     def __init__(self, environ: Mapping[str, str], *, own: bool) -> None:
@@ -28,7 +28,7 @@ class KernelSets:
 
     @property
     def offered(self) -> tuple[str, ...]:
-        """The names of the sets, those for newer CPUs first; they depend on the host and its environment alone."""
+        """Names of the sets, those for newer CPUs first; they depend on the host and its environment alone."""
         if self._given:
             return (self._given,)
         return () if self._own else runnable()
@@ -58,7 +58,7 @@ def runnable() -> tuple[str, ...]:
 
 
 def _has(flags: frozenset[str]) -> bool:
-    """Tell if the CPU has these instructions, and NumPy an OpenBLAS whose kernels can be chosen."""
+    """Tell if the CPU has these instructions, and NumPy an OpenBLAS with selectable kernels."""
     return bool(library_name()) and _flags() >= flags
 
 

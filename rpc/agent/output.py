@@ -1,4 +1,4 @@
-"""What a job prints: taken by the agent as it comes, and kept in its log, the beginning and the newest of it."""
+"""Output of a job: taken by the agent as it comes, and kept in the job's log, the beginning and the newest of it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,15 @@ _MOST_PARTS: Final = 16  # where the disk was full again and again
 
 
 class JobOutput:
-    """A pipe, whose writing end `theirs` is the output of a job, and its log at `path`, which holds at most `limit` bytes and,
-    in each of its parts, the line that goes beyond (see `log_parts`).
+    """Output of a job: a pipe, whose writing end `theirs` the job process has, and the log of it.
 
-    The first quarter of the limit is kept for good, and of what comes afterwards two parts of three eighths, the newest. An
-    attempt continues the log of those before. What the disk refuses is left out, and the job does not notice.
+    The log holds at most `limit` bytes and, in each of its parts, the line that goes beyond (see `log_parts`). The first
+    quarter of the limit is kept for good, and of later output two parts of three eighths, the newest. An attempt continues the
+    log of those before. Output that the disk refuses is left out, and the job does not notice.
+
+    Args:
+        path: of the log's first part.
+        limit: bytes of the log.
 
     Raises: OSError when there is no pipe, or no log can be made.
     """
@@ -58,7 +62,7 @@ class JobOutput:
         return self._ours
 
     def started(self) -> None:
-        """The job has its end of the pipe."""
+        """Close our copy of the pipe's other end: the job has its own."""
         if self.theirs >= 0:
             os.close(self.theirs)
             self.theirs = -1
@@ -77,7 +81,9 @@ class JobOutput:
             self._keep(data)
 
     def close(self) -> None:
-        """The job is gone: take what it has left, and nothing of whom it may have left behind; idempotent."""
+        """Take the output that the job, which is gone, has left, and none of processes that it may have left behind;
+        idempotent.
+        """
         self.started()
         for _ in range(1 + _PIPE_BYTES // _TURN_BYTES):
             self.take()
@@ -105,7 +111,7 @@ class JobOutput:
     def _next_part(self) -> None:
         """Go on with a new part, in place of the oldest of those that are not kept for good."""
         begin = self._begin + self._size + self._lost
-        with contextlib.suppress(OSError):  # the job may do with its folder what it likes
+        with contextlib.suppress(OSError):  # the job may have changed or removed its folder
             self._make_room()
         if self._file >= 0:
             os.close(self._file)
@@ -122,7 +128,7 @@ class JobOutput:
             later.pop(0).path.unlink()
 
     def _write(self, data: bytes) -> None:
-        """Add to the part, or lose the data: then what comes next goes into a part of its own, whose name says what is gone."""
+        """Add to the part, or lose the data: then later output goes into a part of its own, whose name tells the gap."""
         if not data:
             return
         if self._lost:
@@ -138,14 +144,14 @@ class JobOutput:
         self._size += written
 
 
-# The log of a job in parts: the first is `Fit-0 <date>.log`, each other one is named for where it begins in the output.
+# The log of a job in parts: the first is `Fit-0 <date>.log`, each other one is named for its begin in the output.
 #
-# `Fit-0 <date>.log.33554432` holds the output from its byte 33,554,432 on. What lies between the end of one part and the
-# beginning of the next was left out.
+# `Fit-0 <date>.log.33554432` holds the output from its byte 33,554,432 on. The bytes between the end of one part and the
+# beginning of the next were left out.
 
 
 class Part(NamedTuple):
-    """A part of a log; it begins at the byte `begin` of the output."""
+    """Part of a log, the file `path`; it begins at the byte `begin` of the output."""
 
     begin: int
     path: Path
@@ -162,7 +168,7 @@ def parts_of(log: Path) -> list[Part]:
 
 
 def last_bytes(log: Path, most: int) -> tuple[bytes, bool]:
-    """The end of a log, over its newest parts, and whether that is all of it; nothing of what is no regular file."""
+    """Read the end of a log, over its newest parts, and whether that is all of it; nothing of a file that is not regular."""
     data = b""
     for part in reversed(parts_of(log)):
         with contextlib.suppress(OSError), open_unlinked(part.path) as file:
@@ -174,7 +180,7 @@ def last_bytes(log: Path, most: int) -> tuple[bytes, bool]:
 
 
 class JoinedParts:
-    """Reads the parts of a log, which are open, as one text; in place of what was left out is a line that says how much.
+    """Reader of a log's parts, which are open, as one text; a line in place of each gap tells its size.
 
     `size` bytes in all, as the parts are now: they may grow.
     """
@@ -195,12 +201,12 @@ class JoinedParts:
         self.size = sum(length for _, length in self._pieces)
 
     def end_at(self, size: int) -> None:
-        """Leave out what is beyond so many bytes of a log of one part."""
+        """Leave out the bytes beyond `size` of a log of one part."""
         ((file, _),) = self._pieces
         self._pieces, self.size = [(file, size)], size
 
     def read(self, most: int) -> bytes:
-        """The next bytes, at most so many; zeros where a part has become shorter, nothing at the end."""
+        """Read the next bytes, at most `most`; zeros where a part has become shorter, nothing at the end."""
         while self._pieces:
             source, left = self._pieces[0]
             if not left:

@@ -1,4 +1,4 @@
-"""What an agent tells of itself, and how it finds out how well it reaches others: for `worker.py --doctor`."""
+"""Probes of an agent for `worker.py --doctor`: its own state, and how well it reaches other agents."""
 
 from __future__ import annotations
 
@@ -29,10 +29,18 @@ _END_SECONDS = 1.0
 
 
 class Probes:
-    """Answers at once, but for one measurement at a time, which has a thread of its own: a name server or a host that is silent
-    must keep no job waiting. While a job runs here no bursts are sent; whoever measures the way to here is told not to.
+    """Probes that answer at once, but for one measurement at a time, which has a thread of its own: a name server or a host
+    that is silent must keep no job waiting.
 
-    `jobs` are those that run now; `wake` is called, from any thread, when `step` has something to do.
+    While a job runs here no bursts are sent; an agent that measures the way to here is told not to.
+
+    Args:
+        jobs: those that run now.
+        slots: number of slots.
+        unix_path: of the socket for peers of this host.
+        work: the work directory.
+        audit: the audit log.
+        wake: called, from any thread, when `step` has something to do.
     """
 
     def __init__(
@@ -48,9 +56,9 @@ class Probes:
         self._closed = False
 
     def serve(self, session: Session, asked: Inspect | Ping | Measure, key: Key) -> None:
-        """`key` is that which the session has proven, and with which others are called.
+        """Serve a question; `key` is the one that the session has proven, and with which other agents are called.
 
-        Raises: ProtocolError for who sends too much, or asks for what is no address.
+        Raises: ProtocolError for a session that sends too much, or asks for a malformed address.
         """
         if isinstance(asked, Ping):
             deliver(session, self._pong(session, len(asked.data)))
@@ -107,16 +115,16 @@ class Probes:
         self._asker, self._thread = session, thread
 
     def step(self) -> None:
-        """Tell what has been found out."""
+        """Send the results of measurements."""
         while not self._found.empty():
             session, found = self._found.get()
             if self._thread is not None:
-                self._thread.join()  # which ends now: who hears of it may ask for the next
+                self._thread.join()  # which ends now: the asker may ask for the next when it has the answer
             self._asker = None
             deliver(session, found)
 
     def measures_for(self, session: Session) -> bool:
-        """Tell if a measurement goes on whose result `session` waits for."""
+        """Tell if `session` waits for the result of a measurement that goes on."""
         return self._asker is session
 
     def forget(self, session: Session) -> None:

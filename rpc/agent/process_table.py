@@ -1,4 +1,4 @@
-"""The job processes of an agent: at most so many as it has slots, each told about to everybody who watches it."""
+"""Job processes of an agent: at most so many as it has slots, each reported to all its subscribers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,17 @@ _REAP_SECONDS = 0.01
 
 
 class ProcessTable:
-    """Starts, watches and ends them."""
+    """Table that starts, watches and ends job processes.
+
+    Args:
+        surroundings: resources that the processes share.
+        folders: folders of the jobs.
+        leases: drivers of the jobs.
+        subscribers: sessions that hear of them.
+        audit: the agent's audit log.
+        logger: the agent's log.
+        clock: of all limits.
+    """
 
     def __init__(
         self,
@@ -78,9 +88,12 @@ class ProcessTable:
         return min(deadlines, default=None)
 
     def take(self, order: CanCommit, submitter: Session, cluster: Key) -> Accepted | Refused:
-        """Start the job process that `order` asks for, unless something speaks against it; returns the answer.
+        """Start the job process of `order`, unless something speaks against it; return the answer.
 
-        `cluster` is the key that the submitter has proven; the keys of the job are derived from it.
+        Args:
+            order: the order of the submitter.
+            submitter: its session.
+            cluster: the key that the submitter has proven; the keys of the job are derived from it.
         """
         problem = objection(order) or self._surroundings.kernels.objection(order.kernels)
         if problem:
@@ -126,16 +139,17 @@ class ProcessTable:
                 self._tell,
             )
         except OSError as error:
+            # the folder is there: its record must not look like that of a job that runs
             record.state, record.detail, record.ended = "failed", str(error), time.time()
             self._save(record)
             raise
 
     def step(self) -> None:
-        """Take in what the processes say, and free the slots of those that have ended."""
+        """Take in the messages of the processes, and free the slots of those that have ended."""
         now = self._clock.monotonic()
         self._folders.save_again()
         for supervisor in list(self._supervisors):
-            for event in [*supervisor.read(now), Tick()]:
+            for event in [*supervisor.read(now), Tick()]:  # the messages first: they may have come within a limit that is over
                 supervisor.handle(event, now)
             supervisor.look(now)
             if supervisor.free:
@@ -157,7 +171,13 @@ class ProcessTable:
         return [each for each in self._supervisors if each.order.job == job and node in (None, each.order.node)]
 
     def end(self, job: str, event: job_state.AbortAsked | job_state.StopAsked, node: int | None = None) -> None:
-        """Let all processes of `job` here, or that of one node, know that somebody wants it to end."""
+        """Tell all processes of `job` here, or that of one node, that they are to end.
+
+        Args:
+            job: id of the job.
+            event: the order, with its reason.
+            node: the node whose process is to end; default: all.
+        """
         for supervisor in self._of(job, node):
             supervisor.events.note("ordered to end", reason=event.reason)
             supervisor.handle(event, self._clock.monotonic())
@@ -174,19 +194,19 @@ class ProcessTable:
             supervisor.write_down()
 
     def pass_on(self, message: Lose | Suspect) -> None:
-        """Let the processes of a job here know that another node is lost, or late."""
+        """Tell the processes of a job here that another node is lost, or late."""
         for supervisor in self._of(message.job):
             if supervisor.order.node != message.node:
                 supervisor.tell_of_peer(message)
 
     def forget(self, session: Session) -> None:
-        """A session has ended: a job that it was starting is taken back."""
+        """Take back a job that `session`, which has ended, was starting."""
         for supervisor in self._supervisors:
             if supervisor.submitter is session:
                 supervisor.handle(job_state.SubmitterGone(), self._clock.monotonic())
 
     def _tell(self, supervisor: Supervisor, said: Operation | job_state.Tell) -> None:
-        """Tell everybody who watches where a job is, and that it is alive, late, well again or dead."""
+        """Tell all subscribers the state of a job, and that it is alive, late, well again or dead."""
         job, node = supervisor.record.job, supervisor.record.node
         if isinstance(said, SecurityEvent):
             self._audit.write(said.event, f"job {supervisor.name}: {said.detail}")
@@ -208,7 +228,7 @@ class ProcessTable:
         record = supervisor.record
         record.state, record.detail = tell.state, tell.detail
         if tell.state != "running":
-            supervisor.write_down()
+            supervisor.write_down()  # its last signals stand before its end in the event log
         supervisor.events.note("state", state=tell.state, detail=tell.detail)
         if tell.state != "running":
             record.ended, record.files = time.time(), list(tell.files)
@@ -226,6 +246,6 @@ class ProcessTable:
     def close(self) -> None:
         for supervisor in self._supervisors:
             supervisor.handle(job_state.AbortAsked("The worker was ended."), self._clock.monotonic())
-            supervisor.end()
+            supervisor.end()  # it waits for the process, so the next event is true; with it the record is written
             supervisor.handle(job_state.ProcessGone("the worker was ended"), self._clock.monotonic())
         self._supervisors.clear()

@@ -1,4 +1,4 @@
-"""Agents that a batch system has started: which of how many each is, and the shared folder where they tell their addresses."""
+"""Agents that a batch system has started: the rank of each, and the shared folder in which they register their addresses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 @dataclass(frozen=True)
 class Registration:
-    """What an agent says of itself: its `rank` among the `size` (0: unknown) of the `run` that `system` started.
+    """Registration of an agent: its `rank` among the `size` (0: unknown) of the `run` that `system` started.
 
     `host` is the name of its machine, `address` where it can be called, `slots` how many jobs it runs at once; `started` is in
     seconds since 1970.
@@ -50,12 +50,12 @@ class Registration:
 
     @property
     def name(self) -> str:
-        """Which agent this is, also after it was started anew."""
+        """Name of this agent, the same after it was started anew."""
         return "-".join(part for part in (self.system, self.run, str(self.rank)) if part)
 
     @property
     def line(self) -> str:
-        """The agent as discovery has it."""
+        """Line that describes the agent to a discovery."""
         return f"{self.address} slots={self.slots}"
 
 
@@ -63,7 +63,8 @@ class Registration:
 def registered(folder: Path, registration: Registration) -> Iterator[None]:
     """Keep `registration` in `folder`, which is made if it is missing, for as long as the block lasts.
 
-    Whoever replaces the file meanwhile (the same rank, started anew) keeps it.
+    An agent that replaces the file meanwhile (the same rank, started anew) keeps it.
+
     Raises: SettingsError when it cannot be written.
     """
     path = folder / f"{registration.name}{_SUFFIX}"
@@ -82,9 +83,10 @@ def registered(folder: Path, registration: Registration) -> Iterator[None]:
 
 
 def registrations(folder: Path) -> list[Registration]:
-    """All that `folder` holds, by rank, the newest first where ranks are equal; of one address only the newest.
+    """List the registrations in `folder`, by rank, the newest first where ranks are equal; of one address only the newest.
 
-    What is no registration is left out: it may be half of one that another machine is about to replace.
+    Other files are left out: one may be half of a registration that another machine is about to replace.
+
     Raises: OSError when the folder cannot be read; a folder that does not exist yet is empty.
     """
     found: dict[Address, Registration] = {}
@@ -116,9 +118,10 @@ _MPI_RUNS = ("PMIX_NAMESPACE", "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")
 
 
 class Allocation(NamedTuple):
-    """The `rank` of this process among `size` (0: unknown) of one `run` of `system`; `host` is how others reach its machine.
+    """Place of a process: its `rank` among `size` (0: unknown) of one `run` of `system`; `host` is the name by which others
+    reach its machine.
 
-    `job` names what the scheduler knows as one job: it is told to the submitter too, where that runs inside the job.
+    `job` is the scheduler's name of the whole job: it is told to the submitter too, where that runs inside the job.
     """
 
     system: str
@@ -130,14 +133,19 @@ class Allocation(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The same for the same rank when the scheduler starts the job anew; "" where nothing tells runs apart."""
+        """Name that is the same for the same rank when the scheduler starts the job anew; "" where nothing tells runs apart."""
         return f"{self.system}-{self.run}-{self.rank}" if self.run else ""
 
 
 def allocation_of(system: str, environ: Mapping[str, str], hostname: str) -> Allocation:
-    """The place of this process; `hostname` is the name that the machine has for itself.
+    """Read the place of this process.
 
-    Raises: SettingsError naming the variable, the expectation and what came.
+    Args:
+        system: a key of `SYSTEMS`.
+        environ: the environment.
+        hostname: the name that the machine has for itself.
+
+    Raises: SettingsError naming the variable, the expectation and its value.
     """
     if system not in SYSTEMS:
         raise SettingsError(f"--from must be one of {', '.join(SYSTEMS)}, got {system!r}.")
@@ -145,8 +153,11 @@ def allocation_of(system: str, environ: Mapping[str, str], hostname: str) -> All
 
 
 def shared_folder(system: str, environ: Mapping[str, str], home: Path) -> Path | None:
-    """Where agents of this job register if nobody says: `$PSGD_RENDEZVOUS`, or under Slurm a folder in the user's home, which
-    all machines of a cluster share, named after the job. None where neither can be had."""
+    """Return the folder in which agents of this job register by default.
+
+    It is `$PSGD_RENDEZVOUS`, or under Slurm a folder in the user's home, which all machines of a cluster share, named after the
+    job. None where neither can be had.
+    """
     named = environ.get("PSGD_RENDEZVOUS")
     if named:
         return Path(named)
@@ -173,7 +184,7 @@ def _mpi(environ: Mapping[str, str], hostname: str) -> Allocation:
 
 
 def _kubernetes(environ: Mapping[str, str], hostname: str) -> Allocation:
-    """An Indexed Job sets JOB_COMPLETION_INDEX; the pods of a StatefulSet end in their number."""
+    """Read the number of a pod: an Indexed Job sets JOB_COMPLETION_INDEX; the pods of a StatefulSet end in their number."""
     name, _, ordinal = hostname.partition(".")[0].rpartition("-")
     found = next((environ[key] for key in ("JOB_COMPLETION_INDEX", "POD_INDEX") if environ.get(key)), ordinal)
     if not (found.isascii() and found.isdigit()):

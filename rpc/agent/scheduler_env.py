@@ -1,4 +1,4 @@
-"""Agents that a program or a scheduler has started: what follows for their settings, their key, and who hears of them."""
+"""Environment of agents that a program or a scheduler has started: their settings, their key, and their registration."""
 
 from __future__ import annotations
 
@@ -26,8 +26,14 @@ _ANYWHERE = ("0.0.0.0", "::")  # noqa: S104  compared, not bound
 
 @dataclass(frozen=True)
 class SchedulerEnvironment:
-    """`allocation`: the place that a batch system gave it; `folder`: where it registers; `advertise`: the host that it tells
-    there, "" to find out; `grace`: seconds for running jobs when it is told to go, 0 for none."""
+    """Environment of an agent.
+
+    Args:
+        allocation: the place that a batch system gave it.
+        folder: the folder in which it registers.
+        advertise: the host to register, "" to find out.
+        grace: seconds for running jobs when it is told to go, 0 for none.
+    """
 
     allocation: Allocation | None
     folder: Path | None
@@ -36,7 +42,7 @@ class SchedulerEnvironment:
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """Settings that hold unless somebody says otherwise. A rank that is started anew finds its jobs again."""
+        """Settings that hold unless the user gives others. A rank that is started anew finds its jobs again."""
         if self.allocation is None:
             return {}
         found: dict[str, Any] = {"port": DEFAULT_PORT if self.allocation.system == "kubernetes" else 0}
@@ -46,7 +52,7 @@ class SchedulerEnvironment:
 
     @contextlib.contextmanager
     def registered(self, address: Address, slots: int, hostname: str) -> Iterator[None]:
-        """Be registered in the folder, if there is one, for as long as the block lasts.
+        """Register in the folder, if there is one, for as long as the block lasts.
 
         Raises: SettingsError.
         """
@@ -70,9 +76,17 @@ def scheduler_environment(
     environ: Mapping[str, str],
     hostname: str,
 ) -> SchedulerEnvironment:
-    """What the command line (None: not given), the environment and the machine's own name say.
+    """Read the options of the command line (None: not given), the environment and the machine's own name.
 
-    Raises: SettingsError naming the option or variable, the expectation and what came.
+    Args:
+        system: the scheduler (`--from`).
+        rendezvous: the folder to register in (`--rendezvous`); default: `shared_folder`.
+        advertise: the address to register (`--advertise`).
+        grace: seconds that jobs get at SIGTERM (`--grace`); default: `GRACE_SECONDS` with a scheduler, else 0.
+        environ: the environment.
+        hostname: the machine's own name.
+
+    Raises: SettingsError naming the option or variable, the expectation and its value.
     """
     if grace is not None and not 0 <= grace < float("inf"):
         raise SettingsError(f"--grace must be a number of seconds of 0 or more, got {grace:g}.")
@@ -93,7 +107,7 @@ _MOST_KEY_BYTES = 4096
 
 
 def read_keys(descriptor: int) -> Keyring:
-    """The keys that whoever started this agent sends: the text of a key file and an empty line.
+    """Read the keys that the program which started this agent sends: the text of a key file and an empty line.
 
     Raises: KeyFileError.
     """
@@ -105,7 +119,7 @@ def read_keys(descriptor: int) -> Keyring:
 
 @contextlib.contextmanager
 def temporary_directory(parent: str | None = None) -> Iterator[str]:
-    """A directory of our own in `parent`, by default where temporary files go, which goes with the block."""
+    """Make a directory of our own in `parent`, by default the place of temporary files, which goes with the block."""
     path = tempfile.mkdtemp(prefix="psgd-agent-", dir=parent)
     try:
         yield path
@@ -117,7 +131,7 @@ def temporary_directory(parent: str | None = None) -> Iterator[str]:
 def announced(path: str | None, address: str, say: Callable[[str], object]) -> Iterator[None]:
     """Keep `address` in the file `path`, which appears with its whole content, for as long as the block lasts.
 
-    With the path `-` it is said once instead. Raises: SettingsError when it cannot be written.
+    With the path `-` it is given to `say` once instead. Raises: SettingsError when it cannot be written.
     """
     if path is None or path == STDOUT:
         if path == STDOUT:

@@ -1,4 +1,4 @@
-"""Where an agent serves submitters: their sessions, what they ask for, and the files that they fetch."""
+"""Server of an agent for submitters: their sessions, their requests, and the files that they fetch."""
 
 from __future__ import annotations
 
@@ -57,7 +57,18 @@ _Send = Callable[[JobRecord, Path, Sequence[Path]], Iterator[Operation | None]]
 
 
 class RequestHandler:
-    """`logs` is the folder of the agent's own logs; what was written while a job ran goes with the files of the job."""
+    """Handler of submitters' requests at an agent.
+
+    Args:
+        runs: the job processes.
+        folders: folders of the jobs.
+        leases: drivers of the jobs.
+        subscribers: sessions that hear of the jobs.
+        audit: the agent's audit log.
+        logger: the agent's log.
+        logs: folder of the agent's own logs; those written while a job ran go with the files of the job.
+        probes: measurements for `worker.py --doctor`.
+    """
 
     def __init__(
         self,
@@ -90,11 +101,11 @@ class RequestHandler:
 
     @property
     def hurried(self) -> bool:
-        """Whether a transfer can go on at once, so nobody should wait."""
+        """Whether a transfer can go on at once, so that no wait is needed."""
         return any(session.pending_bytes < _STREAM_AHEAD for session in self._streams)
 
     def admit(self, session: Session, key: Key) -> None:
-        """Serve a session, which has proven `key`, from now on.
+        """Serve `session`, which has proven `key`, from now on.
 
         Where there are too many, the idle session gives way that has asked for nothing for the longest; without one the new
         session is closed.
@@ -161,7 +172,7 @@ class RequestHandler:
             self._processes.end(operation.job, job_state.AbortAsked(operation.reason))
         elif isinstance(operation, Stop):
             self._audit.write("stop", f"job {operation.job} by {session.link.peer}")
-            self._leases.halt(operation.job, operation.reason, session)
+            self._leases.halt(operation.job, operation.reason, session)  # first: no driver may start it again after its end
             self._processes.end(operation.job, job_state.StopAsked(operation.reason))
         elif isinstance(operation, FROM_DRIVER):
             self._serve_driver(session, operation)
@@ -185,7 +196,7 @@ class RequestHandler:
                 raise ProtocolError("It asked for files before it had those it asked for.")
             self._audit.write("retrieve", f"job {operation.job or '(newest)'} by {session.link.peer}")
             if isinstance(operation, Examine):
-                self._processes.write_down(operation.job)
+                self._processes.write_down(operation.job)  # so that the event log, one of the files, has them
                 record = self._folders.find(operation.job, operation.node)
                 self._streams[session] = self._fetch(operation.job, record, send_diagnostics)
             else:
@@ -239,7 +250,9 @@ class RequestHandler:
         }
 
     def _record(self, job: str, session: Session) -> JobRecord | None:
-        """The newest record of `job` ("" for any); where this agent ran several nodes of it, that of the session's node."""
+        """Find the newest record of `job` ("" for any); where this agent ran several nodes of it, that of the session's
+        node.
+        """
         node = session.caps.get("node")
         return self._folders.newest(job, node if isinstance(node, int) else None)
 
@@ -252,7 +265,7 @@ class RequestHandler:
         yield from send(record, self._folders.folder(record), logs)
 
     def close(self) -> None:
-        """Send what goes out at once, and close all sessions."""
+        """Send the bytes that go out at once, and close all sessions."""
         for session in self._sessions:
             session.send()
             session.close()

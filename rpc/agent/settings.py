@@ -1,4 +1,4 @@
-"""How an agent is set up: command line before environment before `worker.toml` before defaults."""
+"""Settings of an agent: command line before environment before `worker.toml` before defaults."""
 
 from __future__ import annotations
 
@@ -31,13 +31,20 @@ LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 @dataclass(frozen=True)
 class AgentSettings:
-    """Everything an agent needs to know.
+    """Settings of an agent.
 
-    `listen`: host to listen on; `port`: 0 picks a free one; `key_file`: None means the usual places (loopback only);
-    `work_dir`: None means the user's state directory; `slots`: jobs at once; `code_policy`: see `rpc.shipping.load`;
-    `keep_jobs`: ended jobs whose files are kept; `output_mib`: MiB of what a job prints that its log keeps; `own_kernels`: its
-    jobs have the BLAS kernels that its environment gives, as the process that started it has; `keyring`: keys that come from
-    no file, instead of `key_file`.
+    Args:
+        listen: host to listen on.
+        port: 0 picks a free one.
+        key_file: None means the usual places (loopback only).
+        work_dir: None means the user's state directory.
+        slots: jobs at once.
+        log_level: a name in `LEVELS`.
+        code_policy: see `rpc.shipping.load`.
+        keep_jobs: ended jobs whose files are kept.
+        output_mib: MiB of a job's output that its log keeps.
+        own_kernels: its jobs have the BLAS kernels that its environment gives, as the process that started it has.
+        keyring: keys that come from no file, instead of `key_file`.
     """
 
     listen: str = "127.0.0.1"
@@ -74,7 +81,7 @@ class AgentSettings:
 def gather(
     options: Mapping[str, Any], environ: Mapping[str, str], file: Path, defaults: Mapping[str, Any] | None = None
 ) -> AgentSettings:
-    """Settings from command-line `options` (None: not given), the environment, `file` where it exists, and `defaults`.
+    """Gather settings from command-line `options` (None: not given), the environment, `file` where it exists, and `defaults`.
 
     Raises: SettingsError.
     """
@@ -109,12 +116,12 @@ def _read_file(file: Path) -> dict[str, Any]:
 
 
 def default_work_dir(port: int, environ: Mapping[str, str] = os.environ) -> Path:
-    """`$XDG_STATE_HOME/psgd/agent-<port>`, else `~/.local/state/psgd/agent-<port>`."""
+    """Return `$XDG_STATE_HOME/psgd/agent-<port>`, else `~/.local/state/psgd/agent-<port>`."""
     return state_directory(environ) / f"agent-{port}"
 
 
 def state_directory(environ: Mapping[str, str] = os.environ) -> Path:
-    """`$XDG_STATE_HOME/psgd`, else `~/.local/state/psgd`."""
+    """Return `$XDG_STATE_HOME/psgd`, else `~/.local/state/psgd`."""
     base = environ.get("XDG_STATE_HOME", "")
     root = Path(base) if os.path.isabs(base) else Path.home() / ".local" / "state"
     return root / "psgd"

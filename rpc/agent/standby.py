@@ -1,4 +1,4 @@
-"""What a node of a job keeps for the time when its driver is lost: its promises, the manifest of the job, a standby driver."""
+"""Preparation of a node for the loss of its job's driver: its promises, the manifest of the job, a standby driver."""
 
 from __future__ import annotations
 
@@ -31,10 +31,16 @@ def log_name(node: int) -> str:
 
 
 class Standby:
-    """Of one node of a job, in `folder`. `order` is what the driver has said last, `whole` the hash of the manifest that is
-    here, `process` the standby driver that was started here.
+    """Preparation of one node for the loss of its job's driver.
 
-    Methods raise OSError when the disk refuses.
+    `order` is the last manifest order of the driver, `whole` the hash of the manifest that is here, `process` the standby
+    driver that was started here. Methods raise OSError when the disk refuses.
+
+    Args:
+        folder: of the job.
+        node: id of the node.
+        cache: folder for the standby driver's data.
+        children: starts it.
     """
 
     def __init__(self, folder: Path, node: int, cache: Path, children: ChildProcesses) -> None:
@@ -46,7 +52,10 @@ class Standby:
         self.process: StandbyProcess | None = None
 
     def keep(self, order: KeepManifest, session: Session) -> bool:
-        """Keep what changes from attempt to attempt; whether the manifest is here, too: else its parts come by `session`."""
+        """Keep the order, which changes from attempt to attempt.
+
+        Returns: whether the manifest is here, too: else its parts come by `session`.
+        """
         write_private(self._folder / ATTEMPT_STATE, json.dumps(asdict(order)))
         self.order = order  # where the disk is full, the file before is the one that a standby driver reads
         if self.whole != order.sha256 and not _is_there(self._folder / MANIFEST, order.sha256, order.size):
@@ -57,10 +66,11 @@ class Standby:
         return True
 
     def add(self, data: bytes, session: Session) -> bool:
-        """The next bytes of the manifest; whether it is whole now. What still comes on the connection of an earlier attempt is
-        left out.
+        """Take the next bytes of the manifest. Those that still come on the connection of an earlier attempt are left out.
 
-        Raises: ProtocolError for a manifest that is not what was announced.
+        Returns: whether it is whole now.
+
+        Raises: ProtocolError for bytes that do not fit the announcement.
         """
         if self._upload is None or self.order is None or self._uploader is not session:
             return False  # the disk is full, or the driver was replaced meanwhile
@@ -79,7 +89,7 @@ class Standby:
             self._upload = None
 
     def start(self, key: Key) -> StandbyProcess | None:
-        """The process of a standby driver, unless no driver has ever said which."""
+        """Start a standby driver, unless no driver has ever named its module."""
         if self.order is not None:
             self.process = StandbyProcess(self.order.standby, self._folder, self._node, self._cache, key, self._children)
         return self.process
@@ -91,13 +101,18 @@ class Standby:
 
 
 def remove_manifest(folder: Path) -> None:
-    """Remove what standby drivers need; the job is over, or goes on without this node."""
+    """Remove the files for standby drivers; the job is over, or goes on without this node."""
     for name in (MANIFEST, ATTEMPT_STATE):
         (folder / name).unlink(missing_ok=True)
 
 
 class ManifestUpload:
-    """A manifest on its way into the file `path`, which is there wholly or not at all, readable by its owner only.
+    """Upload of a manifest into a file, which is there wholly or not at all, readable by its owner only.
+
+    Args:
+        path: the file.
+        sha256: hash that the bytes must have, in hex.
+        size: how many bytes there must be.
 
     Raises: OSError when the disk refuses; then nothing is there.
     """
@@ -109,7 +124,7 @@ class ManifestUpload:
         self._file = open(open_to_write(self._draft, os.O_TRUNC), "wb")  # noqa: SIM115  see `take`, `abandon`
 
     def take(self, data: bytes) -> bool:
-        """Take the next bytes; whether it is complete now, and in its place.
+        """Take the next bytes; return whether it is complete now, and in its place.
 
         Raises: ProtocolError for too many bytes, or others than the hash says.
         """
@@ -151,9 +166,18 @@ def _is_there(path: Path, sha256: str, size: int) -> bool:
 
 
 class StandbyProcess:
-    """Calls `main` of `module` in a fresh interpreter, with the folder of the job and that of the cache as arguments.
+    """Process that calls `main` of `module` in a fresh interpreter, with the folder of the job and that of the cache as
+    arguments.
 
     Its standard input gives it the cluster's key, and ends when the agent does. Raises: OSError when it cannot be started.
+
+    Args:
+        module: name of a module.
+        folder: folder of the job; the log is written there.
+        node: number of the node, in the name of the log.
+        cache: folder of data that outlives jobs.
+        key: the cluster's key.
+        children: starts the process.
     """
 
     def __init__(self, module: str, folder: Path, node: int, cache: Path, key: Key, children: ChildProcesses) -> None:
@@ -199,7 +223,7 @@ LEASE = "lease.json"
 
 
 def write_promise(folder: Path, promise: Promise) -> None:
-    """Keep it, so that a host that loses power knows it, too.
+    """Write a promise so that it outlasts a loss of power.
 
     Raises: OSError when the disk refuses; then the one before is kept.
     """
@@ -207,18 +231,18 @@ def write_promise(folder: Path, promise: Promise) -> None:
 
 
 def read_promise(folder: Path) -> Promise:
-    """What was kept last; one to nobody where there is none, or none that can be read."""
+    """Read the last promise; an empty one where there is none, or none that can be read."""
     try:
         promise = Promise(**parsed(json.loads, read_regular(folder / LEASE)))
     except (OSError, ValueError, TypeError):
         return Promise()
-    # not by asdict, which goes down into what is nested: a file may be nested deeper than the stack allows
+    # not by asdict, which goes down into nested values: a file may be nested deeper than the stack allows
     right = all(type(getattr(promise, each.name)) is type(each.default) for each in fields(Promise))
     return promise if right else Promise()
 
 
 def content_of(promise: Promise) -> tuple[int, int, bool, str, int, int, str]:
-    """What an answer to a driver tells of a promise."""
+    """Return the fields of a promise for an answer to a driver."""
     own = (promise.own, promise.own_attempt, promise.own_state)
     return promise.attempt, promise.agreed, promise.begun, promise.attempt_state, *own
 

@@ -1,11 +1,12 @@
-"""The folders of jobs at an agent: one per job and node, with its record, log and reports; kept for a while, then removed.
+"""Folders of jobs at an agent: one per job and node, with its record, log and reports; kept for a while, then removed.
 
-<work>/placed/<job>                      a link, made by who has started this agent, to where the folders of that job shall be
+<work>/placed/<job>                      a link, made by the program that has started this agent, to the place of that job's
+folders
 <work>/jobs/<job>.<node>/job.json            the record: title, state, times, registered reports
                          Fit-<node> <date>.log
-                         out/                what the executor wrote
-                         manifest, attempt.json   what a standby driver needs (see `standby`), until the job is over
-                         Drive-<node>.log    what standby drivers have done here
+                         out/                files that the executor wrote
+                         manifest, attempt.json   input of a standby driver (see `standby`), until the job is over
+                         Drive-<node>.log    log of standby drivers that ran here
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from ..identity import process_name
 
 KEEP_SECONDS = 14 * 86400.0
 KEEP_BYTES = 1 << 30
-RETRY_SECONDS = 1.0  # between two tries to write what the disk has refused
+RETRY_SECONDS = 1.0  # between two tries to write a record that the disk has refused
 _UNFINISHED = ("starting", "running")
 _RECORD = "job.json"
 _TRIED_BYTES = 4096
@@ -37,7 +38,7 @@ _TRIED_BYTES = 4096
 
 @dataclass
 class JobRecord:
-    """What is remembered of a job; times in seconds since 1970.
+    """Record of a job; times in seconds since 1970.
 
     `state` is that of the process here, `outcome` that of the whole job as its last `driver` has told it.
     """
@@ -58,7 +59,7 @@ class JobRecord:
 
     @classmethod
     def read(cls, path: Path) -> JobRecord:
-        """The record in the file `path`.
+        """Read the record in the file `path`.
 
         Raises: OSError, ValueError when it is none, or not of the folder that it lies in.
         """
@@ -82,10 +83,14 @@ class JobRecord:
 
 
 class JobFolders:
-    """All jobs below `root`, oldest first; `keep` of those that have ended, and none longer or more than the limits above.
+    """Folders of all jobs below `root`, oldest first. Jobs that had not ended when the last agent did are recorded as lost.
 
-    Jobs that had not ended when the last agent did are recorded as lost. `placed` holds links by job id: the folders of such a
-    job lie where its link leads, and belong to whoever has set it: they are not removed here.
+    Args:
+        root: the folder of all.
+        keep: most ended jobs that are kept, none longer or more than the limits above.
+        clock: tells times and ages.
+        placed: holds links by job id: the folders of such a job lie where its link leads, and belong to the program that has
+            set it: they are not removed here.
     """
 
     def __init__(self, root: Path, keep: int, clock: Clock | None = None, placed: Path | None = None) -> None:
@@ -112,14 +117,14 @@ class JobFolders:
         return iter(self._records)
 
     def find(self, job: str, node: int | None = None) -> JobRecord | None:
-        """The newest record of `job` ("" for any job)."""
+        """Find the newest record of `job` ("" for any job)."""
         for record in reversed(self._records):
             if job in ("", record.job) and node in (None, record.node):
                 return record
         return None
 
     def newest(self, job: str, node: int | None) -> JobRecord | None:
-        """The record of the newest attempt at `job` ("" for any job) here: that of `node`, if it took part in it."""
+        """Find the record of the newest attempt at `job` ("" for any job) here: that of `node`, if it took part in it."""
         found = self.find(job)
         same = [] if found is None else [record for record in self._records if record.job == found.job]
         last = max((record.attempt for record in same), default=0)
@@ -127,7 +132,13 @@ class JobFolders:
         return next((record for record in took_part if record.node == node), took_part[-1] if took_part else None)
 
     def create(self, job: str, node: int, title: str, attempt: int = 0) -> JobRecord:
-        """A new folder and its record; a later attempt of a job goes on in the folder of the earlier ones, with its log.
+        """Make a new folder and its record; a later attempt of a job goes on in the folder of the earlier ones, with its log.
+
+        Args:
+            job: id of the job.
+            node: number of the node.
+            title: title of the job.
+            attempt: number of the attempt.
 
         Raises: FileExistsError when this attempt, or a later one, was here before; OSError when the disk refuses.
         """
@@ -173,7 +184,7 @@ class JobFolders:
         return self._next_try if self._unsaved else None
 
     def save_again(self) -> None:
-        """Write what the disk has refused before, if it is time for that."""
+        """Write again the records that the disk has refused before, if it is time for that."""
         now = self._clock.monotonic()
         if not self._unsaved or now < self._next_try:
             return
@@ -186,8 +197,9 @@ class JobFolders:
         write_private(self.folder(record) / _RECORD, json.dumps(asdict(record)))
 
     def clean_up(self, needed: Collection[str] = ()) -> list[str]:
-        """Remove the oldest ended jobs beyond number, age and size; returns their names. A running job stays, and so does one
-        of `needed`, which may be started again from what it has kept, until it is too old."""
+        """Remove the oldest ended jobs beyond number, age and size; return their names. A running job stays, and so does one
+        of `needed`, which may be started again from its files, until it is too old.
+        """
         removed: list[str] = []
         now, total, number = self._clock.time(), 0, 0
         for record in [record for record in reversed(self._records) if record.state not in _UNFINISHED]:
@@ -206,7 +218,7 @@ class JobFolders:
         return removed + self._remove_unknown(now)
 
     def _remove_unknown(self, now: float) -> list[str]:
-        """Folders whose record cannot be read stay as long as a job does, for whoever wants to look into them."""
+        """Remove old folders whose record cannot be read; they stay as long as a job does, for people who look into them."""
         known = {record.name for record in self._records}
         removed: list[str] = []
         for folder in self.root.iterdir():
@@ -217,7 +229,7 @@ class JobFolders:
 
 
 def _size(folder: Path) -> int:
-    """Bytes of all files below `folder`; what vanishes meanwhile or cannot be read counts nothing."""
+    """Sum the bytes of all files below `folder`; those that vanish meanwhile or cannot be read count nothing."""
     total = 0
     for base, _, names in os.walk(folder):
         for name in names:
@@ -228,6 +240,12 @@ def _size(folder: Path) -> int:
 
 def keep_verdict(record: JobRecord, folder: Path, detail: str, report: str) -> None:
     """Write `VERDICT-<title>-N(<node>).json` and register it; `report` is a text in JSON.
+
+    Args:
+        record: the record of the job.
+        folder: its folder.
+        detail: how the job has ended, in words.
+        report: the verdicts, a text in JSON.
 
     Raises: OSError when the disk refuses.
     """
@@ -252,7 +270,7 @@ PLACED = "placed"
 
 
 class WorkDirectory:
-    """Makes `path` and its folders with mode 0700 and holds it until `close`.
+    """Work directory of an agent: makes `path` and its folders with mode 0700 and holds it until `close`.
 
     Raises: NetworkError when another agent uses it or it cannot be made.
     """
@@ -285,7 +303,7 @@ class WorkDirectory:
             raise NetworkError(f"The work directory {self.path} cannot be used: {error.strerror}.") from error
 
     def room(self) -> tuple[int, str]:
-        """How many bytes are free where jobs lie, and why no file can be written there, "" where one can: it is tried."""
+        """Return the free bytes at the jobs' folder, and why no file can be written there, "" where one can: it is tried."""
         free = 0
         try:
             disk = os.statvfs(self.jobs)

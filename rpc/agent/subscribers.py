@@ -1,4 +1,4 @@
-"""Who is told what happens to the jobs of an agent, from attempt to attempt."""
+"""Subscribers of the events of an agent's jobs, from attempt to attempt."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class _Subscription(NamedTuple):
 
 
 class Subscribers:
-    """Sessions by job. Who names a node that is here is told of that node alone, anybody else of all.
+    """Subscribers of the events of jobs. A session that names a node that is here is told of that node alone, any other of all.
 
     `is_here(job, node)` says whether the newest attempt has that node here: after a job has been started again with fewer
     nodes, the same agent may go by another number.
@@ -28,7 +28,7 @@ class Subscribers:
         self._subscriptions: list[_Subscription] = []
 
     def add(self, session: Session, job: str, node: int | None) -> None:
-        """Tell `session` of `job` from now on; once is enough."""
+        """Tell `session` of `job` from now on, of `node` alone if it is here; once is enough."""
         subscription = _Subscription(session, job, node)
         if subscription not in self._subscriptions:
             self._subscriptions.append(subscription)
@@ -48,11 +48,11 @@ class Subscribers:
 
 
 MOST_PENDING = 64 << 20
-"""Bytes in line for one session; who lets more pile up does not read, and is let go."""
+"""Bytes in line for one session; a subscriber with more does not read, and is let go."""
 
 
 def deliver(session: Session, operation: Operation) -> None:
-    """Queue `operation` and send what goes out at once; a session that is gone or does not read gets nothing."""
+    """Queue `operation` and send the bytes that go out at once; a session that is gone or does not read gets nothing."""
     if session.lost is not None:
         return
     if session.pending_bytes > MOST_PENDING:

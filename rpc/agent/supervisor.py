@@ -1,4 +1,4 @@
-"""One job process of an agent: started, spoken to, watched, ended; the state machine decides, this acts."""
+"""Supervisor of one job process of an agent: it starts, watches and ends it, as the state machine decides."""
 
 from __future__ import annotations
 
@@ -56,8 +56,18 @@ logger = get_logger(__name__)
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the job processes of an agent share. `slots` are how many there may be; `port` and, for peers on this host,
-    `unix_path` are where one calls the agent, "" for nowhere; `output_limit` are bytes of what one prints that a log keeps."""
+    """Resources that the job processes of an agent share.
+
+    Args:
+        slots: how many processes there may be.
+        cache: folder of data that outlives jobs.
+        code_policy: see `rpc.shipping.load`.
+        output_limit: bytes of one process's output that its log keeps.
+        port: port of the agent.
+        unix_path: its socket for peers on this host, "" for none.
+        children: starts the processes.
+        kernels: sets of BLAS kernels of this host.
+    """
 
     slots: int
     cache: Path
@@ -70,10 +80,19 @@ class Surroundings:
 
 
 class Supervisor:
-    """A job process and its slot. `submitter` is the session that started it; `percent` and `note` are its progress.
+    """Job process and its slot. `percent` and `note` are its progress.
 
-    `cluster` is the key that the submitter has proven. `tell(supervisor, said)` is called as things happen, with a new state,
-    or what the process or its monitor says: progress, heartbeats, notices, a verdict, something for the audit log.
+    Args:
+        order: the order of the submitter.
+        record: the record of the job.
+        folder: its folder.
+        submitter: the session that started it.
+        cluster: the key that the submitter has proven.
+        surroundings: shared resources.
+        now: monotonic seconds.
+        tell: called as `tell(supervisor, said)` with each new state, and each message of the process or its monitor: progress,
+            heartbeats, notices, a verdict, a line for the audit log.
+
     Raises: OSError when it cannot be started.
     """
 
@@ -114,6 +133,7 @@ class Supervisor:
         except BaseException:
             self._monitor.close()
             raise
+        # until a process is forked, the work of its fork server is its sign of life
         self._monitor.begin(self._process.busy_pid if isinstance(self._process, ForkedProcess) else self._process.pid)
         self.events.note("accepted", host=socket.gethostname(), **_told(order))
         self._is_begun = False
@@ -138,7 +158,7 @@ class Supervisor:
 
     @property
     def name(self) -> str:
-        """What connections ask for that want this process."""
+        """Name for which connections to this process ask."""
         return self.record.name
 
     @property
@@ -165,8 +185,10 @@ class Supervisor:
         visitor.sock.close()  # our copy; the process has its own
 
     def _caller_of(self, visitor: Forwarded) -> tuple[int, bytes]:
-        """The node that calls, and the key that it shares with ours, by the key that it is going to prove: then it is known who
-        it is, whoever it claims to be. A node that came later than ours is not among those known: then by what it claims."""
+        """Identify the calling node by the key that it is going to prove, and return it with the key that it shares with
+        ours: it is known then, whichever id it claims. A node that came later than ours is not among those known: then by
+        its claim.
+        """
         hello = visitor.hello
         own, claimed = self.order.node, hello.caps.get("node")
         caller = self._callers.get(hello.key_id, claimed if is_node(claimed) else own)
@@ -181,12 +203,12 @@ class Supervisor:
         self._send(message)
 
     def write_down(self) -> None:
-        """Put what the process has signalled last into the event log, once."""
+        """Put the last signals of the process into the event log, once."""
         self.events.note_signals(self._monitor.recent)
         self._monitor.recent.clear()
 
     def read(self, now: float) -> list[object]:
-        """Take in what the process has said up to `now`; returns events for `handle`."""
+        """Take in the messages of the process up to `now`; return events for `handle`."""
         events: list[object] = []
         self.output.take()
         if not self._is_begun and self._process.pid:
@@ -207,7 +229,7 @@ class Supervisor:
                 self._hang_up()
                 break
             operation, connection = received
-            if connection is not None:
+            if connection is not None:  # no operation of a job process needs one
                 connection.close()
             events += self._take(operation)
             if isinstance(operation, Reached) and operation.state == "failed":
@@ -218,7 +240,7 @@ class Supervisor:
         return events
 
     def _nothing_left(self, now: float) -> bool:
-        """Whether what the process, which has ended, has started is gone too, or cannot be ended."""
+        """Tell if the processes that the job process, which has ended, has started are gone too, or cannot be ended."""
         left = self._children.end_adopted()
         self._reaped = now if self._reaped is None else self._reaped
         if left and now < self._reaped + LEFT_SECONDS:
@@ -244,7 +266,7 @@ class Supervisor:
         return []
 
     def look(self, now: float) -> None:
-        """Look after the process: whether it makes progress up to `now`, and what subscribers are to be told of it."""
+        """Check whether the process makes progress up to `now`, and tell subscribers the findings."""
         if self.free:
             return
         monitor = self._monitor
@@ -283,7 +305,7 @@ class Supervisor:
         self._tell(tell)
 
     def _hang_up(self) -> None:
-        """The process has ended, or must: its children are ended with it, and its exit code stays what it was."""
+        """End the children of the process, which has ended, or must; its exit code stays as it was."""
         kill_group(self._process)
         if self.channel is not None:
             self.channel.close()
@@ -298,7 +320,9 @@ class Supervisor:
 def _start(
     children: ChildProcesses, environment: dict[str, str], module: str, folder: Path, output: JobOutput, memory: int
 ) -> tuple[JobProcess, socket.socket]:
-    """A job process with its output in the job's log, and our end of the pair with it; `memory` is its recorder's."""
+    """Start a job process with its output in the job's log; also return our end of the pair with it. `memory` is its
+    recorder's.
+    """
     ours, theirs = make_channel()
     try:
         process = children.start_job(environment, module, folder, theirs.fileno(), memory, output.theirs)

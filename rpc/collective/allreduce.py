@@ -1,9 +1,10 @@
-"""Combining an array of every node of a group so that all get the same bits: reduce-scatter, then all-gather, in pieces.
+"""Allreduce: combine an array of every node of a group so that all get the same bits: reduce-scatter, then all-gather, in
+pieces.
 
-With W nodes the array is cut into W shards. Everybody sends its pieces of shard s to the node of rank s, which combines them
-in the order of ranks, along a binary tree, and sends the results to all. A node sends and receives 2 (W - 1) / W times the
-array, the least that is possible. Both halves run at once: part k + `AHEAD` of a shard follows only when result k has come
-back, so what moves stays in the caches, and whoever is ahead fills nobody's memory.
+With W nodes the array is cut into W shards. Each node sends its pieces of shard s to the node of rank s, which combines them in
+the order of ranks, along a binary tree, and sends the results to all. A node sends and receives 2 (W - 1) / W times the array,
+the least that is possible. Both halves run at once: part k + `AHEAD` of a shard follows only when result k has come back, so
+the moving data stay in the caches, and a node that is ahead fills no other node's memory.
 """
 
 from __future__ import annotations
@@ -23,24 +24,24 @@ Combine = Callable[..., Any]
 Left: TypeAlias = tuple[tuple[int, ...], Array]  # of an array: its shape, and the items of one part of it
 
 COMBINE: Final[dict[str, Combine]] = {"mean": np.add, "sum": np.add, "max": np.maximum, "min": np.minimum}
-WHOLE_BYTES: Final = 32 << 10  # an array of at most this size goes to everybody in one message: one way is faster than two
+WHOLE_BYTES: Final = 32 << 10  # an array of at most this size goes to all in one message: one way is faster than two
 AHEAD: Final = 2  # pieces that may be under way to one peer: it combines one while the next ones come
 PIECE_BYTES: Final = 1 << 20  # at most: large enough that messages cost little, and a few of them stay in the caches
 SMALL_PIECE_BYTES: Final = 256 << 10  # cutting less than that costs more than it gains
 PART, RESULT = 3, 4  # kinds of pieces
 GIVEN_UP: Final = "it has given that up and begun a later one"
-WAKE: Final = 5  # the kind of a message for who sleeps until a slot is filled
+WAKE: Final = 5  # the kind of a message for a node that sleeps until a slot is filled
 STRETCH_BYTES: Final = 8 << 20  # of an array that two nodes combine, each a half, in one go
 PART_NUMBERS: Final = 1 << 20  # that an operation has for the parts of its array
 
 
 def named(number: int) -> str:
-    """The operation with a part of this number, as errors name it."""
+    """Name the operation with a part of this number, as errors do."""
     return f"group operation {number // PART_NUMBERS}"
 
 
 def unlike(peer: int, theirs: Any, their_type: Any, node: int, ours: tuple[int, ...], our_type: Any) -> ValueError:
-    """Why the arrays of two nodes cannot be combined."""
+    """Make the error for arrays of two nodes that cannot be combined."""
     return ValueError(
         f"allreduce needs one shape and type; node {peer} has {theirs} of {their_type}, node {node} {ours} of {our_type}."
     )
@@ -53,13 +54,13 @@ def check_op(op: str) -> None:
 
 
 def combined(parts: Sequence[Array], op: str) -> Array:
-    """The parts of all ranks, combined in their order along a binary tree."""
+    """Combine the parts of all ranks in their order along a binary tree, by the operation `op`."""
     result = tree(parts, COMBINE[op])
     return np.asarray(result / len(parts)) if op == "mean" else result
 
 
 def tree(parts: Sequence[Array], combine: Combine) -> Array:
-    """Combine parts pairwise: the first half, with the larger number of them, and the second."""
+    """Combine parts pairwise by `combine`: the first half, with the larger number of them, and the second."""
     if len(parts) == 1:
         return parts[0]
     half = (len(parts) + 1) // 2
@@ -67,19 +68,21 @@ def tree(parts: Sequence[Array], combine: Combine) -> Array:
 
 
 def room_for(mine: Array, count: int, op: str, pool: SlabPool) -> Array:
-    """Memory of `pool` for `count` arrays like `mine`, combined."""
+    """Take memory of `pool` for `count` arrays like `mine`, combined."""
     dtype = combined([mine.reshape(-1)[:0]] * count, op).dtype
     return pool.empty(mine.shape, dtype, mine.size * dtype.itemsize)
 
 
 class Scratch:
-    """Memory for what is between the leaves of a tree and its root; fresh memory costs more than the sums."""
+    """Memory for the values between the leaves of a tree and its root; fresh memory costs more than the sums."""
 
     def __init__(self) -> None:
         self._spare: dict[int, Array] = {}
 
     def tree(self, parts: Sequence[Array], combine: Combine, target: Array, depth: int = 0) -> Array:
-        """`tree` of two parts or more, in `target`, which has their type."""
+        """Compute `tree` of two parts or more by `combine`, in `target`, which has their type; `depth` counts the calls
+        around this one.
+        """
         half = (len(parts) + 1) // 2
         left, right = parts[0], parts[-1]
         if half > 1:
@@ -93,7 +96,7 @@ class Scratch:
         return target
 
     def combine(self, parts: Sequence[Array], op: str, target: Array) -> None:
-        """`combined` parts of one type, two or more, to `target`."""
+        """Write the parts of one type, two or more, `combined` by `op`, to `target`."""
         if target.dtype != parts[0].dtype:
             np.copyto(target, combined(parts, op))
             return
@@ -103,10 +106,18 @@ class Scratch:
 
 
 class ShardedReduction:
-    """One operation on an array of more than `WHOLE_BYTES`; `group` holds the nodes by rank.
+    """Operation on an array of more than `WHOLE_BYTES`.
 
-    `take` is given what arrives, `place` says where it goes; `done` tells whether `result`, in memory of `pool`, is complete,
-    and `missing` from whom something is lacking. `mine` and `result` must stay unchanged until everything has left.
+    `take` gets the pieces that arrive, `place` returns their destination; `done` tells whether `result` is complete, and
+    `missing` lists the peers of missing pieces. `mine` and `result` must stay unchanged until everything has left.
+
+    Args:
+        controller: sends the pieces.
+        group: ids of the nodes by rank.
+        number: number of the operation.
+        mine: array of this node.
+        op: a key of `COMBINE`.
+        pool: gives the memory of `result`.
     """
 
     def __init__(
@@ -160,12 +171,18 @@ class ShardedReduction:
         session.queue((self._shape, part), (PART, self._number, piece))
 
     def place(self, sender: int, kind: int, piece: int) -> Array | None:
-        """Where a piece shall be read to; None: anywhere."""
+        """Return the memory into which a piece shall be read; None: any."""
         cuts = self._cuts[self._group.index(sender)] if kind == RESULT and sender in self._awaited else []
         return self._flat[cuts[piece]] if 0 <= piece < len(cuts) else None
 
     def take(self, sender: int, kind: int, piece: int, value: Any) -> None:
         """Take a piece; the last part of one is combined with the others and sent on, a result lets the next part go.
+
+        Args:
+            sender: node that has sent it.
+            kind: `PART` or `RESULT`.
+            piece: its number.
+            value: its array.
 
         Raises: ValueError when the sender reduces an array of another shape or type.
         """
@@ -195,16 +212,16 @@ class ShardedReduction:
                 session.queue(target, (RESULT, self._number, piece))
 
     def missing(self) -> list[int]:
-        """The peers that have yet to bring something."""
+        """List the peers that have yet to bring something."""
         return [peer for peer, count in self._awaited.items() if count]
 
     def done(self) -> bool:
-        """Push what `take` has put in line; whether the result is complete."""
+        """Push the pieces that `take` has queued; return whether the result is complete."""
         self._controller.push()
         return not any(self._awaited.values())
 
     def _alive(self, peer: int) -> Session | None:
-        """The session with `peer`; None when it is gone, which shows where its pieces are awaited."""
+        """Return the session with `peer`; None when it is gone, which shows where its pieces are awaited."""
         session = self._controller.sessions.get(peer)
         return session if session is not None and session.alive else None
 
@@ -213,7 +230,7 @@ PIECE_HEAD = 3  # ints in the head of a piece: its kind, the number of the opera
 
 
 class Pieces:
-    """One node's pieces. One operation runs at a time; a peer may be ahead."""
+    """Pieces of one node. One operation runs at a time; a peer may be ahead."""
 
     def __init__(self, controller: Controller, group: Sequence[int]) -> None:
         self._controller = controller

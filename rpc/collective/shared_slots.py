@@ -1,11 +1,11 @@
-"""Arrays of a group's operations, or parts of them, each in a slot of memory that all processes of a host read: no message
-tells of them.
+"""Slots of arrays for a group's operations, or parts of them, in memory that all processes of a host read: no message announces
+them.
 
 A process leaves its array in its own outbox (`network.shared_memory`), and beside it the number of the operation, for which the
-others look: for a moment where each process has a core; then they note in their own memory for which number they sleep, and who
-comes later and finds that sends a message without content. Of two slots the numbers take turns: who begins one has seen that
-all have begun the one before, so that nobody reads any more what was left for the one before that; only who gives operations up
-goes on without the others, and so the number is looked at again after what was read.
+others look: for a moment where each process has a core; then they note in their own memory for which number they sleep, and a
+process that comes later and finds that sends a message without content. Of two slots the numbers take turns: a process that
+begins one has seen that all have begun the one before, so that none reads any more the array left for the one before that; only
+a process that gives operations up goes on without the others, and so the number is looked at again after the array was read.
 """
 
 from __future__ import annotations
@@ -35,13 +35,15 @@ _OTHER: Final = _SLOT // 8  # the word for the number of the second slot; that o
 _BUSY: Final = 1 << 63  # and the number, while the owner writes
 _SENT: Final = b"\xff"  # in place of a type: a message brings it
 _ASLEEP: Final = BOARD_BYTES // 8 - 1  # the word for the number for which the owner sleeps
-_SOON: Final = 32  # operations, after which one looks but now and then whether somebody has agreed
+_SOON: Final = 32  # operations, after which one looks but now and then whether a peer has agreed
 _LEAST_PATIENCE: Final = 1 / 64
 _CODES: Final = tuple(DTYPES)
 
 
 class SharedSlots:
-    """Those of one node of a group, made before the controller shares memory: who has done so by then has another group."""
+    """Slots of one node of a group, made before the controller shares memory: a peer that has done so by then has another
+    group.
+    """
 
     def __init__(self, controller: Controller, group: Sequence[int]) -> None:
         self._sessions, self._controller, self._group = controller.sessions, controller, group
@@ -55,13 +57,15 @@ class SharedSlots:
         self._own_words = memoryview(b"")
         self._fence = threading.Lock()
         self._count = self._at = 0
-        self._pending = False  # whether what was put last has not been checked: it failed
+        self._pending = False  # whether the array put last has not been checked: the operation failed
         self._patience = 1.0
         self._found: list[tuple[int, int]] = []  # from whom, and the word of its number
 
     def put(self, number: int, array: Array, shape: tuple[int, ...]) -> Collection[int]:
-        """Leave an array of this shape, or a part of it, under `number`, and wake who sleeps; the others of the group get a
-        message."""
+        """Leave an array of this shape, or a part of it, under `number`, and wake the sleeping readers.
+
+        Returns: the peers that read it there; the others of the group get a message.
+        """
         self._found.clear()
         self._count += 1
         after_failure, self._pending = self._pending, True
@@ -72,7 +76,7 @@ class SharedSlots:
         head = _head_of(array, shape)
         self._at = _SLOT - self._at
         board, at = self._own, self._at
-        self._own_words[at // 8] = _BUSY + number  # who is late, because we gave up, shall not take it for what it was
+        self._own_words[at // 8] = _BUSY + number  # a peer that is late, because we gave up, shall not take the old array
         if not LOADS_FIRST:
             self._order()
         if head != _SENT:
@@ -89,7 +93,7 @@ class SharedSlots:
             session = self._sessions[peer]
             session.bytes_sent += array.nbytes
             session.bytes_shared += array.nbytes
-            # who sleeps for what we gave up has to see that we have gone on; else earlier numbers are those of former sleeps
+            # a peer that sleeps for an array that we gave up must see that we went on; earlier numbers are of former sleeps
             if (words[_ASLEEP] == number or (after_failure and 0 < words[_ASLEEP] < number)) and session.alive:
                 session.queue(None, (WAKE, number))
                 woken = True
@@ -98,15 +102,16 @@ class SharedSlots:
         return self._readers.keys()
 
     def carry(self) -> bool:
-        """Whether large arrays go from slot to slot, too, as both nodes of a group of two see it alike."""
+        """Tell if large arrays go from slot to slot, too, as both nodes of a group of two see it alike."""
         if len(self._group) != 2 or sys.platform != "linux":
             return False
         session = self._sessions.get(sum(self._group) - self._controller.node_id)
         return session is not None and session.link.private and not session.sealed
 
     def look(self, number: int) -> None:
-        """Look for the arrays of the others, for a moment where each process has a core to look with; for a shorter one after
-        one in vain, as others may have come to these cores."""
+        """Look for the arrays of the others, for a moment where each process has a core to look with; for a shorter one
+        after one in vain, as others may have come to these cores.
+        """
         end = time.perf_counter() + self._controller.look_seconds * self._patience
         for words in self._words.values():
             while words[0] != number and words[_OTHER] != number:
@@ -116,13 +121,13 @@ class SharedSlots:
         self._patience = 1.0
 
     def sleep(self, number: int) -> None:
-        """Have the others send a message with their arrays for `number`; what is there by now is found."""
+        """Ask the others for a message with their arrays for `number`; those left by now are found."""
         if self._own is not None:
             self._own_words[_ASLEEP] = number
             self._order()
 
     def has(self, peer: int, number: int) -> bool:
-        """Whether `peer` has left its array under `number`."""
+        """Tell if `peer` has left its array under `number`."""
         if not self._read(peer):
             return False
         words = self._words[peer]
@@ -131,14 +136,14 @@ class SharedSlots:
         )
 
     def given_up(self, peer: int, number: int) -> bool:
-        """Whether `peer`, which had used its slots before, has none for `number` any more but one for a later."""
+        """Tell if `peer`, which had used its slots before, has none for `number` any more but one for a later."""
         if not self._read(peer):
             return False
         numbers = self._words[peer][0] % _BUSY, self._words[peer][_OTHER] % _BUSY
         return number not in numbers and min(numbers) > 0 and max(numbers) > number
 
     def find(self, peer: int, number: int) -> Left | None:
-        """What `peer` has left, in its memory: it stays as it is if `check` says so afterwards.
+        """Find the array that `peer` has left, in its memory: it was unchanged if `check` says so afterwards.
 
         Raises: BadContent when it is no array.
         """
@@ -158,9 +163,9 @@ class SharedSlots:
         return tuple(shape[:dimensions]), array
 
     def check(self, number: int) -> None:
-        """What was found under `number` has been that while it was read.
+        """Check that the arrays found under `number` have been there while they were read.
 
-        Raises: BadContent when one who did not wait for us has begun to overwrite it.
+        Raises: BadContent when a peer that did not wait for us has begun to overwrite one.
         """
         if not LOADS_FIRST:
             self._order()
@@ -171,8 +176,10 @@ class SharedSlots:
                 raise BadContent(peer, named(number), GIVEN_UP)
 
     def _agree(self) -> None:
-        """Offer memory to those that do not read it yet; who does, and has offered its own, gets no messages any more."""
-        self._controller.read()  # nobody else would, as long as all that is awaited lies in slots
+        """Offer memory to peers that do not read it yet; one that reads it, and has offered its own, gets no messages any
+        more.
+        """
+        self._controller.read()  # no other code would, as long as all awaited arrays lie in slots
         for peer in sorted(self._unknown):
             session = self._sessions[peer]
             own, is_read = session.offer_memory() if session.alive else (None, False)
@@ -185,7 +192,7 @@ class SharedSlots:
         self._controller.push()
 
     def _read(self, peer: int) -> bool:
-        """Whether we read the board of `peer`, as from when it has offered its memory."""
+        """Tell if we read the board of `peer`, as from when it has offered its memory."""
         if peer in self._boards:
             return True
         session = self._sessions.get(peer)
@@ -195,14 +202,14 @@ class SharedSlots:
         return True
 
     def _order(self) -> None:
-        """What was read or written before this is seen before what comes after it."""
+        """Order memory: all reads and writes before this are seen before those that come after it."""
         for _ in range(2):
             with self._fence:
                 pass
 
 
 def _head_of(array: Array, shape: tuple[int, ...]) -> bytes:
-    """What tells type and shape, and that of an array which a message brings that it does."""
+    """Encode type and shape, or that a message brings the array."""
     if array.dtype.str not in DTYPES or len(shape) > _MOST_DIMENSIONS or array.nbytes > _SLOT - _DATA:
         return _SENT
     return _HEAD.pack(_CODES.index(array.dtype.str), len(shape), array.size, *shape, *(0,) * (_MOST_DIMENSIONS - len(shape)))

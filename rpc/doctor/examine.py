@@ -1,4 +1,6 @@
-"""`worker.py --doctor`: call every agent, ask how it stands, have them measure the ways to each other, and print it."""
+"""Examination for `worker.py --doctor`: call every agent, ask its state, let them measure the ways to each other, and print
+it.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ _LOOK_SECONDS = 0.5
 
 
 def examine(addresses: Sequence[Address], key: Key, show: Callable[[int, int], None] = lambda done, of: None) -> Report:
-    """What there is to know of the agents at `addresses`; `show` is told how many ways have been measured, of how many."""
+    """Examine the agents at `addresses`, called with `key`; `show` is called with the number of ways measured, and of all."""
     targets = {place: Target(address, key, "submitter", "agent") for place, address in enumerate(addresses)}
     sessions, errors = dial_all(targets)
     with contextlib.ExitStack() as held:
@@ -94,7 +96,9 @@ def _asked(address: Address, session: Session) -> Worker:
 
 
 def _lost(worker: Worker, error: NetworkError | None) -> Worker:
-    """The same, unless `error` says that it has been lost since it was asked, other than by us, who close what is late."""
+    """Return `worker`, or one with the problem that `error` says it has been lost since, other than by us, who close late
+    connections.
+    """
     if error is None or isinstance(error, ClosedByUs) or worker.problem:
         return worker
     why = error.reason if isinstance(error, PeerLost) else str(error).rstrip(".")
@@ -108,7 +112,7 @@ def _reached(worker: Worker, key: Key) -> Worker:
 
 
 class _Pairs:
-    """The ways among agents. Each measures one at a time, and no host takes part in two: they would share what is measured."""
+    """Ways among agents. Each agent measures one at a time, and no host takes part in two: they would share the bandwidth."""
 
     def __init__(self, agents: dict[int, tuple[Worker, Session]]) -> None:
         self._agents = agents
@@ -121,7 +125,7 @@ class _Pairs:
         return not self._waiting and not self._running
 
     def step(self) -> None:
-        """Begin what can begin, wait for an answer, and take those that are there."""
+        """Begin the measurements that can begin, wait for an answer, and take those that are there."""
         self._begin()
         links = [self._agents[one][1].link for one in self._running]
         wait_sockets(links, [], _LOOK_SECONDS)  # type: ignore[arg-type]
@@ -132,7 +136,7 @@ class _Pairs:
                 if not isinstance(said, Measured):
                     late = f"it has not told within {PAIR_SECONDS:g} s how it reaches {address}."
                     said = Measured(address, problem or late)
-                    self._agents[one][1].close()  # what it says later would pass for the next answer
+                    self._agents[one][1].close()  # a late answer would pass for the next one
                 self._end(one, other, said)
 
     def _begin(self) -> None:
@@ -169,9 +173,15 @@ class _Pairs:
 
 
 def run(settings: AgentSettings, hosts: Sequence[str], folder: str | None, as_json: bool) -> int:
-    """Examine the agents of `hosts` and `folder`, or those that can be found, and print what is known; the exit code.
+    """Examine agents and print the report; return the exit code.
 
-    Raises: SettingsError for what names no agents; NetworkError for a key that cannot be used.
+    Args:
+        settings: the key, and the place of this machine's agent.
+        hosts: addresses, node files or folders; with none, and no folder, the agents that can be found.
+        folder: one in which agents register.
+        as_json: whether to print the report as JSON.
+
+    Raises: SettingsError for a host or folder that names no agents; NetworkError for a key that cannot be used.
     """
     named = [address for host in hosts for address in _named(host)]
     if folder is not None:
@@ -207,7 +217,7 @@ def run(settings: AgentSettings, hosts: Sequence[str], folder: str | None, as_js
 
 
 def _may_be_left_out(workers: Sequence[Worker]) -> bool:
-    """Whether the first, that of this machine, is not there, as where one only submits, or is there by another address."""
+    """Tell if the first, that of this machine, is not there, as where one only submits, or is there by another address."""
     own, *others = workers
     return own.status is None or own.status.instance in {each.status.instance for each in others if each.status is not None}
 
@@ -219,7 +229,7 @@ def _print(report: Report, as_json: bool) -> None:
 
 
 def _named(text: str) -> list[Address]:
-    """What a HOST stands for: an address, a .json node file, or a folder in which agents register."""
+    """Read a HOST: an address, a .json node file, or a folder in which agents register."""
     if os.path.isdir(text):
         return _registered(Path(text))
     try:

@@ -1,4 +1,4 @@
-"""What is asked and answered to find out how agents stand and reach each other."""
+"""Messages of the doctor: questions and answers about how agents stand and reach each other."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 from ..protocol import Length, Matching, Operation
 
 MOST_PIECE = 1 << 20  # bytes of one `Ping`, and
-MOST_PINGED = 64 << 20  # of all in a session; who sends more is hung up on
+MOST_PINGED = 64 << 20  # of all in a session; a session with more is closed
 Instance = Annotated[str, Matching("[0-9a-f]{32}|")]
 """A random name of one agent process, by which it is known again under another address."""
 
@@ -16,28 +16,28 @@ Instance = Annotated[str, Matching("[0-9a-f]{32}|")]
 
 
 class Inspect(Operation):
-    """How do you stand?"""
+    """Question how an agent stands."""
 
 
 class Ping(Operation):
-    """Say what time it is; `data` is there to be carried, and thrown away."""
+    """Question for the time; `data` is there to be carried, and thrown away."""
 
     data: Annotated[bytes, Length(0, MOST_PIECE)] = b""
 
 
 class Measure(Operation):
-    """Call the agent at `address`, and tell how well you reach it."""
+    """Order to call the agent at `address`, and to tell how well it is reached."""
 
     address: Annotated[str, Length(1, 300)]
 
 
-# ---- agent to who asked
+# ---- answers of an agent
 
 
 class AgentStatus(Operation):
-    """`host` is equal among processes that share a host and user; `unix_path` is empty where there is no such socket.
-
-    `unwritable` says why no file can be written into `work_dir`, "" where one can; `free_bytes` is the room there.
+    """Status of an agent. `host` is equal among processes that share a host and user; `unix_path` is empty where there is no
+    such socket. `unwritable` says why no file can be written into `work_dir`, "" where one can; `free_bytes` is the room
+    there.
     """
 
     instance: Instance
@@ -54,7 +54,9 @@ class AgentStatus(Operation):
 
 
 class Pong(Operation):
-    """When the `Ping` was read and when this was sent, in seconds since 1970; `busy`: a job runs here, so send no bursts."""
+    """Answer to a `Ping`: the times at which that was read and this was sent, in seconds since 1970; `busy`: a job runs here,
+    so send no bursts.
+    """
 
     instance: Instance
     received: float
@@ -63,7 +65,7 @@ class Pong(Operation):
 
 
 class Measured(Operation):
-    """How `address` was reached: `problem` says why not, if it was not.
+    """Result of the measurement of the way to the agent at `address`: `problem` says why it was not reached, if it was not.
 
     `latency` is the seconds of a round trip, `offset` how far the clock there is ahead, give or take `uncertainty`, and
     `bandwidth` bytes per second towards it, 0 where none was measured because a job was running at one end (`busy`). Where a

@@ -1,8 +1,8 @@
-"""Measure the way to one agent, over a session like any other: round trip, clock, bandwidth.
+"""Probe of the way to one agent, over a session like any other: round trip, clock, bandwidth.
 
 The clock is compared by the four times of NTP (RFC 5905): sent and received here, received and sent there. Of several exchanges
-the fastest counts, and what it says is wrong by half its round trip at most. The bandwidth is that of a burst, which is doubled
-until it takes long enough to be told from the round trip; the first one only warms up, for who gets it loads NumPy.
+the fastest counts, and its offset is wrong by half its round trip at most. The bandwidth is that of a burst, which is doubled
+until it takes long enough to be told from the round trip; the first one only warms up, for the receiver loads NumPy.
 
 A way whose packets may be larger at its ends than in its middle (MTU) drops large packets and passes small ones. So before the
 bursts go messages of one packet, then of several. Where these are not answered, though by the time that the others took they
@@ -38,9 +38,13 @@ _LOOK_SECONDS = 0.2
 
 
 def probe(address: Address, key: Key, *, burst: bool, ended: Callable[[], bool] = lambda: False) -> Measured:
-    """How well the agent at `address` is reached from here; without `burst` no bandwidth is measured.
+    """Measure how well the agent at `address` is reached from here. Problems stand in the result.
 
-    What goes wrong stands in the result. `ended` is asked now and then whether nobody wants to know any more.
+    Args:
+        address: of the agent.
+        key: of the cluster.
+        burst: whether the bandwidth is measured.
+        ended: asked now and then whether the result is out of use.
     """
     try:
         with contextlib.closing(dial(Target(address, key, "submitter", "agent"))) as session:
@@ -61,14 +65,14 @@ class _Probe:
         self._deadline = time.monotonic() + limit
 
     def exchange(self, size: int = 0) -> float:
-        """Have `size` bytes answered; returns the seconds. Raises: TimedOut, PeerLost, ProtocolError."""
+        """Exchange a message of `size` bytes; return the seconds. Raises: TimedOut, PeerLost, ProtocolError."""
         start = time.perf_counter()
         self._send(Ping(bytes(size)))
         self._await_pong(SIZE_SECONDS)
         return time.perf_counter() - start
 
     def measure(self, burst: bool) -> Measured:
-        """Raises: TimedOut, PeerLost, ProtocolError."""
+        """Measure the way. Raises: TimedOut, PeerLost, ProtocolError."""
         latency, offset, busy, instance = float("inf"), 0.0, False, ""
         for _ in range(_EXCHANGES):
             began, start = time.time(), time.perf_counter()
@@ -106,7 +110,7 @@ class _Probe:
                 while arrived < size:
                     self._await_pong()
                     arrived += len(piece.data)
-            except TimedOut:  # a slow link: what it has carried tells how slow, or at most how fast it can be
+            except TimedOut:  # a slow link: the bytes carried tell how slow, or at most how fast it can be
                 return max(arrived, len(piece.data)) / (time.perf_counter() - start)
             elapsed = time.perf_counter() - start
             if not warm:

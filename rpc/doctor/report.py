@@ -1,4 +1,4 @@
-"""What was found out about a cluster, what is wrong with it in plain sentences, and both as a table and as data."""
+"""Report on a cluster: the findings, the problems in plain sentences, and both as a table and as data."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ SLOW = 5.0  # times slower than the median of the other pairs
 
 @dataclass(frozen=True)
 class Worker:
-    """An agent under the address by which it was called; `problem` says why it was not reached, or not asked.
+    """Agent under the address by which it was called; `problem` says why it was not reached, or not asked.
 
-    `status` is what it says of itself, `link` how it is reached from here; with a `problem` both are of before.
+    `version` is its release, `status` its own report, `link` the way to it from here; with a `problem` the last two are of
+    before.
     """
 
     address: Address
@@ -37,7 +38,7 @@ class Worker:
 
 @dataclass(frozen=True)
 class Pair:
-    """How the worker at `source` reaches the one at `target`."""
+    """Way from the worker at `source` to the one at `target`, as it was `found`."""
 
     source: Address
     target: Address
@@ -46,7 +47,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that is wrong with `subject`, and what to do about it ("" where `what` says that)."""
+    """Problem of `subject`: `what` describes it, `repair` says how to mend it ("" where `what` does)."""
 
     subject: str
     what: str
@@ -58,7 +59,9 @@ class Problem:
 
 @dataclass
 class Report:
-    """`key` is the id of the key with which all were called, `misplaced` a loopback address among those of other machines."""
+    """Report with the worker's findings. `key` is the id of the key with which all were called, `misplaced` a loopback
+    address among those of other machines.
+    """
 
     key: str
     workers: list[Worker] = field(default_factory=list)
@@ -66,13 +69,13 @@ class Report:
     misplaced: Misplaced | None = None
 
     def without(self, address: Address) -> Report:
-        """The same, but for one worker."""
+        """Return the report without one worker."""
         pairs = [pair for pair in self.pairs if address not in (pair.source, pair.target)]
         return Report(self.key, [worker for worker in self.workers if worker.address != address], pairs, self.misplaced)
 
     @property
     def problems(self) -> list[Problem]:
-        """All that is wrong; what concerns single workers comes first."""
+        """Problems found; those of single workers come first."""
         return [
             *self._of_addresses(),
             *self._of_workers(),
@@ -166,7 +169,7 @@ class Report:
                 yield Problem(str(pair.source), what, "Look for a firewall or a missing route between the two.")
 
     def _of_sizes(self) -> Iterator[Problem]:
-        """Of ways that carry no large packets."""
+        """Yield problems of ways that carry no large packets."""
         for worker in self.workers:
             if worker.link is not None and worker.link.swallowed and not worker.problem:
                 yield Problem(str(worker.address), _swallows(worker.link, "from here"), _MTU)
@@ -175,7 +178,9 @@ class Report:
                 yield Problem(str(pair.source), _swallows(pair.found, f"to {pair.target}"), _MTU)
 
     def _of_speed(self) -> Iterator[Problem]:
-        """Of pairs between hosts: what two processes of one host reach tells of its load, not of a network."""
+        """Yield problems of pairs between hosts: the speed between two processes of one host tells of its load, not of a
+        network.
+        """
         hosts = {worker.address: worker.status.host for worker in self.workers if worker.status is not None}
         measured = [pair for pair in self.pairs if pair.found.bandwidth and hosts.get(pair.source) != hosts.get(pair.target)]
         for pair in measured:
@@ -185,7 +190,7 @@ class Report:
                 yield Problem(str(pair.source), what, "Look at cable, duplex, switch port and traffic of this way.")
 
     def as_data(self) -> dict[str, Any]:
-        """For JSON; what was not measured is None."""
+        """Return the report as data for JSON; None stands for values that were not measured."""
         return {
             "version": VERSION,
             "key": self.key,

@@ -1,4 +1,4 @@
-"""Where hosts come from: a function or a file that is watched, and the thread that looks again and again."""
+"""Discovery of hosts: by a function or a file that is watched, and the thread that looks again and again."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from .hosts import Host, parse_hosts
 
 
 class DiscoveryError(Exception):
-    """Discovery has not found out which hosts there are; the message says why."""
+    """Error: discovery has not found out which hosts there are; the message says why."""
 
 
 @runtime_checkable
 class Discovery(Protocol):
-    """Finds the hosts that may be used. One helper thread calls `find`, again and again; any thread may call `close`."""
+    """Discovery of the hosts that may be used. One helper thread calls `find`, again and again; any thread may call `close`."""
 
     def find(self) -> list[Host]:
-        """The hosts that there are now, each once.
+        """Return the hosts that there are now, each once.
 
         Raises: DiscoveryError.
         """
@@ -41,7 +41,7 @@ class Discovery(Protocol):
 
 
 class FunctionDiscovery(Discovery):
-    """Hosts from a function without arguments.
+    """Hosts from a `function` without arguments.
 
     It returns text with a line for each host, `host[:port] [slots=n]`, a list of such lines, or {host: slots}. One that hangs
     cannot be ended, and finds nothing any more.
@@ -51,7 +51,7 @@ class FunctionDiscovery(Discovery):
         self._function = function
 
     def find(self) -> list[Host]:
-        """What the function says now.
+        """Call the function for the hosts of now.
 
         Raises: DiscoveryError when it raises, or returns something else.
         """
@@ -64,7 +64,8 @@ class FunctionDiscovery(Discovery):
 
 
 class FileDiscovery(Discovery):
-    """Hosts from a node file, `{"Worker": ["host[:port] [slots=n]", ...]}`, which may be replaced or edited at any time.
+    """Hosts from a node file at `path`, `{"Worker": ["host[:port] [slots=n]", ...]}`, which may be replaced or edited at any
+    time.
 
     It is looked at whenever hosts are asked for, and parsed when its content is new.
     """
@@ -75,7 +76,7 @@ class FileDiscovery(Discovery):
         self._hosts: list[Host] = []
 
     def find(self) -> list[Host]:
-        """What the file says now.
+        """Read the hosts that the file holds now.
 
         Raises: DiscoveryError when it cannot be read or holds something else.
         """
@@ -117,10 +118,13 @@ _log = get_logger(__name__)
 
 
 class Poller:
-    """Asks a discovery every `period` seconds, in a helper thread, from the construction until `close`.
+    """Helper thread that asks a discovery again and again, from the construction until `close`.
 
-    Each answer goes to `deliver` as a HostsSeen or DiscoveryFailed, in that thread; `deliver` must be quick and thread-safe, as
-    `queue.SimpleQueue.put` is.
+    Args:
+        discovery: finds the hosts.
+        deliver: gets each answer as a HostsSeen or DiscoveryFailed, in that thread; it must be quick and thread-safe, as
+            `queue.SimpleQueue.put` is.
+        period: seconds between two questions.
     """
 
     def __init__(
@@ -162,6 +166,6 @@ class Poller:
             return HostsSeen(hosts)
         except (DiscoveryError, MisplacedAddress) as error:
             return DiscoveryFailed(str(error))
-        except Exception as error:  # noqa: BLE001  somebody wrote it, and a thread that ends looks no more
+        except Exception as error:  # noqa: BLE001  the function is the user's, and a thread that ends looks no more
             told = raised_by(error) or f"{type(error).__name__}: {error}"
             return DiscoveryFailed(f"{type(self._discovery).__qualname__} failed: {told}")

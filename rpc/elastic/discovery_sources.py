@@ -28,9 +28,12 @@ LIMIT_SECONDS = 10.0  # for one run of the script
 
 
 class ScriptDiscovery(Discovery):
-    """Runs a program that prints a line `host[:port] [slots=n]` for each host.
+    """Hosts from a program that prints a line `host[:port] [slots=n]` for each.
 
-    Each run may take `limit` seconds; then it is killed with all processes it has started.
+    Args:
+        path: of the program.
+        limit: seconds for each run; then it is killed with all processes it has started.
+
     Raises: ValueError unless limit > 0.
     """
 
@@ -44,7 +47,7 @@ class ScriptDiscovery(Discovery):
         self._closed = False
 
     def find(self) -> list[Host]:
-        """What the script prints now.
+        """Run the script for the hosts of now.
 
         Raises: DiscoveryError when it cannot be run, ends with another exit code than 0, hangs, or prints something else.
         """
@@ -99,8 +102,11 @@ class ScriptDiscovery(Discovery):
 
 
 def discovery_of(value: object, key_file: str | Path | None = None) -> Discovery:
-    """The discovery that a user means: a folder in which agents register, a `.json` node file, another path (a script), a
-    function, or a Discovery. Agents of a folder must hold the key in `key_file`, unless it names one of its own.
+    """Make the discovery that a user means.
+
+    Args:
+        value: a folder in which agents register, a `.json` node file, another path (a script), a function, or a Discovery.
+        key_file: the key that agents of a folder must hold, unless it names one of its own.
 
     Raises: ValueError for a path that is none of these, TypeError for anything else.
     """
@@ -127,9 +133,11 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
 
 
 class FolderDiscovery(Discovery):
-    """The agents that are registered in `folder` and answer; those that come and go are seen at the next look.
+    """Hosts from agents that are registered in a folder and answer; those that come and go are seen at the next look.
 
-    `key_file` is the key that they must hold; None for the usual places.
+    Args:
+        folder: the folder.
+        key_file: the key that the agents must hold; None for the usual places.
     """
 
     def __init__(self, folder: str | os.PathLike[str], key_file: str | Path | None = None) -> None:
@@ -138,7 +146,7 @@ class FolderDiscovery(Discovery):
         self._living: ReachableAgents | None = None
 
     def living(self) -> list[Registration]:
-        """Those that are registered and answer, by rank.
+        """Return the agents that are registered and answer, by rank.
 
         Raises: DiscoveryError when the folder or the key cannot be read.
         """
@@ -152,11 +160,11 @@ class FolderDiscovery(Discovery):
 
     @property
     def silent(self) -> dict[str, str]:
-        """Who was registered at the last look and does not answer, and why."""
+        """Agents that were registered at the last look and do not answer, and why."""
         return {} if self._living is None else self._living.silent
 
     def find(self) -> list[Host]:
-        """The hosts of those that live.
+        """Return the hosts of the agents that live.
 
         Raises: DiscoveryError.
         """
@@ -171,10 +179,15 @@ _log = get_logger(__name__)
 
 
 class ReachableAgents:
-    """Calls whoever registers, once; whoever does not answer is called again after a while, which doubles up to 30 s.
+    """Caller of registered agents, once each; a silent one is called again after a while, which doubles up to 30 s.
 
-    So what a killed agent left behind costs little, and one that starts slowly is found. Who has answered counts as living
-    for as long as it is registered: that it dies later, the failure detector finds out.
+    So the registration of a killed agent costs little, and an agent that starts slowly is found. An agent that has answered
+    counts as living for as long as it is registered: that it dies later, the failure detector finds out.
+
+    Args:
+        key: the cluster's key.
+        clock: of the pauses; default: the system's.
+        dial: calls several agents at once.
     """
 
     def __init__(self, key: Key, clock: Clock | None = None, dial: Dial = dial_all) -> None:
@@ -187,7 +200,7 @@ class ReachableAgents:
         return {one.name: reason for one, (_, _, reason) in self._silent.items()}
 
     def among(self, registered: Sequence[Registration]) -> list[Registration]:
-        """Those of `registered` that live, in the same order."""
+        """Return the agents of `registered` that live, in the same order."""
         known = set(registered)
         self._answered &= known
         self._silent = {one: state for one, state in self._silent.items() if one in known}

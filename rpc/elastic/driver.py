@@ -1,10 +1,10 @@
-"""The driver of an elastic job: who takes part in which round, decided without I/O.
+"""Driver of an elastic job: it decides without I/O which workers take part in which round.
 
 waiting   there are too few slots, or none were seen yet; survivors of the last round wait for the next one
 running   a round trains; host changes are told to rank 0, which makes all workers ask for the next round
 over      the job has ended, well or badly
 
-A worker that fails takes its whole host out. A job that may use what has failed again (after a cool-down, or because its state
+A worker that fails takes its whole host out. A job that may use failed slots again (after a cool-down, or because its state
 outlives all workers) loses the slot of that worker alone, unless the agent of the host is lost.
 """
 
@@ -43,7 +43,7 @@ NO_SURVIVOR = "No hosts from previous set remaining, unable to broadcast state."
 
 
 class Stage(enum.Enum):
-    """Where the job is."""
+    """Stage of the job."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -51,16 +51,17 @@ class Stage(enum.Enum):
 
 
 class ElasticDriver(Machine):
-    """See the module. `deadline` is when to send the next Tick, or None; `attempt` counts rounds from 0, -1 before the first.
+    """Machine that the module describes. `deadline` is when to send the next Tick, or None; `attempt` counts rounds from 0, -1
+    before the first.
 
     Args:
         workers: how many the job waits for before its first round.
         min_workers: how many later rounds need; None: as many as the first.
         max_workers: how many there are at most; None: as many as there are slots.
-        cool_down: for how long what has failed is left alone; None: for ever.
+        cool_down: for how long failed slots and hosts are left alone; None: for ever.
         resumes: whether the state is kept on disk, so that the job goes on from it, or from the beginning as long as there is
-            nothing, when all workers have failed; what has failed is used again then, and whenever there are too few slots
-            otherwise. What fails at the same place three times is not tried again so.
+            nothing, when all workers have failed; failed slots are used again then, and whenever there are too few slots
+            otherwise. A program that fails at the same place three times is not tried again so.
         reset_limit: how many rounds may follow the first; None: any number.
         timeout: how many seconds to wait for slots.
         seed: of the jitter of cool-downs.
@@ -103,12 +104,12 @@ class ElasticDriver(Machine):
         self._order: list[Address] = []  # hosts by age
         self._workers = WorkerSet()
         self._notices = HostNotices()
-        self._checkpoint: str | None = None  # what is kept on disk
+        self._checkpoint: str | None = None  # content of the checkpoint on disk
         self._first_failure = ""
         self._repeats = Repeats()
         self._places: set[Hashable] = set()  # where workers of this round have failed
         self._failing = False  # some have, and nothing was given back for it yet
-        self._anew = False  # all have, so that the next round begins with what is on disk, or from the beginning
+        self._anew = False  # all have, so that the next round begins with the checkpoint on disk, or from the beginning
         self._has_run = False  # a worker has started
         self._void = False  # a worker of this round has not, so that it never began
 
@@ -190,7 +191,7 @@ class ElasticDriver(Machine):
         return actions
 
     def _failed(self, event: WorkerEnded) -> list[Any]:
-        """A worker has failed: nobody is sent to its slot, or to its host, whose other workers are stopped then."""
+        """Fence a failed worker: no other is sent to its slot, or to its host, whose other workers are stopped then."""
         worker = event.worker
         if not self._first_failure:
             told = "" if event.code is None else f"\nExit code: {event.code}"
@@ -211,7 +212,9 @@ class ElasticDriver(Machine):
         return actions + self._barrier()
 
     def _note_place(self, event: WorkerEnded) -> None:
-        """Where the program failed, if it was the program: by rank and its signals, or what was on disk where it gives none."""
+        """Note the place of a failure, if it was the program's: by rank and its signals, or the content of the disk where it
+        gives none.
+        """
         self._has_run = self._has_run or event.started
         self._void = self._void or not event.started
         self._failing = True
@@ -220,7 +223,7 @@ class ElasticDriver(Machine):
             self._places.add((rank, *(event.place if event.place[0] else (self._checkpoint,))))
 
     def _barrier(self) -> list[Any]:
-        """What follows from what the workers of the round have recorded."""
+        """Decide by the records of the round's workers."""
         if self.stage is Stage.WAITING:
             return self._try_start()
         hosts_left = any(not self._is_out(worker.place) for worker in self._workers.round)
@@ -239,7 +242,7 @@ class ElasticDriver(Machine):
         return self._try_start()
 
     def _review(self) -> list[Any]:
-        """Look whether hosts or slots have changed what is to be done."""
+        """Look whether hosts or slots have changed the decision."""
         return self._try_start() if self.stage is Stage.WAITING else self._announce()
 
     def _announce(self) -> list[Any]:
@@ -277,7 +280,7 @@ class ElasticDriver(Machine):
         return actions + self._start(ranked, resume=resume)
 
     def _give_back(self, needed: int) -> list[Any]:
-        """Where workers have failed and the others are too few, or nobody is left: use again what has failed."""
+        """Use failed slots again where workers have failed and the others are too few, or none is left."""
         lost = not self._workers.living
         if not lost and len(self._ranked()) >= needed:
             return []
@@ -299,7 +302,7 @@ class ElasticDriver(Machine):
         actions: list[Any] = [_removal(worker) for worker in dismissed]
         for worker in self._workers.occupants(places, ranked):
             actions.append(StopWorker(worker, f"{worker} is stopped: its slot is needed."))
-        # who trains is older than who waits for a free slot, and keeps its rank among those who stay
+        # a worker that trains is older than one that waits for a free slot, and keeps its rank among those that stay
         self._order = list(dict.fromkeys([worker.address for worker in ranked] + [host.address for host in self._available()]))
         self._workers.begin(ranked, equal=resume or not self.attempt)
         self._notices.begin(places)
@@ -332,7 +335,7 @@ class ElasticDriver(Machine):
         return assign_ranks(hosts, out, self._workers.living, self._workers.holders, self._max, self.attempt + 1)
 
     def _available(self) -> list[Host]:
-        """Hosts with slots that may be used now, by age."""
+        """List the hosts with slots that may be used now, by age."""
         hosts = [Host(*item) for item in (self._hosts or {}).items()]
         usable = {host.address: host for host in hosts if not all(map(self._is_out, slots_of(host)))}
         return [usable[address] for address in order_hosts(self._order, usable)]

@@ -1,4 +1,4 @@
-"""What the driver of an elastic job is told, and what it orders: its events and actions."""
+"""Events and actions of the driver of an elastic job."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .hosts import Host, HostUpdateResult, Place
 
 
 class Worker(NamedTuple):
-    """One worker process: on which host, in which of its slots, and in which attempt it was started.
+    """Worker process: the `address` of its host, its `slot` there, and the attempt in which it was started (`born`).
 
-    It keeps this name while its rank changes from round to round; who follows it in the same slot has another one.
+    It keeps this name while its rank changes from round to round; a worker that follows it in the same slot has another one.
     """
 
     address: Address
@@ -30,19 +30,19 @@ class Worker(NamedTuple):
 
 
 class HostsSeen(Immutable):
-    """Discovery has found these hosts, and no others."""
+    """Event: discovery has found these hosts, and no others."""
 
     hosts: tuple[Host, ...]
 
 
 class DiscoveryFailed(Immutable):
-    """Discovery has not found out."""
+    """Event: discovery has not found out, for `reason`."""
 
     reason: str
 
 
 class WorkerReady(Immutable):
-    """A worker asks for the round after `attempt`: peers were lost, or it was told of new hosts.
+    """Event: a worker asks for the round after `attempt`: peers were lost, or it was told of new hosts.
 
     `holds` tells whether it holds the state of the training: it has synchronised at least once.
     """
@@ -53,11 +53,11 @@ class WorkerReady(Immutable):
 
 
 class WorkerEnded(Immutable):
-    """A worker's process has ended: `ok` with exit code 0, `detail` is the verdict on it, if there is one.
+    """Event: a worker's process has ended: `ok` with exit code 0, `detail` is the verdict on it, if there is one.
 
-    `returned` tells whether its function had returned; None where nobody knows, so that the exit code has to do. `started` is
-    false for a process that never was; `agent_lost` where its agent cannot be reached, either. `place` is where the program
-    was, epoch and batch from 1, (0, 0) where nobody knows; None for who failed only because another one had.
+    `returned` tells whether its function had returned; None where that is unknown, so that the exit code has to do. `started`
+    is false for a process that never was; `agent_lost` where its agent cannot be reached, either. `place` is where the program
+    was, epoch and batch from 1, (0, 0) where that is unknown; None for a worker that failed only because another one had.
     """
 
     worker: Worker
@@ -71,7 +71,9 @@ class WorkerEnded(Immutable):
 
 
 class WorkerStuck(Immutable):
-    """The failure detector has given up a worker, whether its process exists or not; with `agent_lost` its whole host."""
+    """Event: the failure detector has given up a worker, whether its process exists or not; with `agent_lost` its whole
+    host.
+    """
 
     worker: Worker
     detail: str = ""
@@ -79,22 +81,24 @@ class WorkerStuck(Immutable):
 
 
 class Notified(Immutable):
-    """Rank 0 has received the notice with this number."""
+    """Event: rank 0 has received the notice with this number."""
 
     sequence: int
 
 
 class CheckpointSeen(Immutable):
-    """There is a checkpoint on disk, from which a round may start whose workers hold no state; `content` tells which."""
+    """Event: there is a checkpoint on disk, from which a round may start whose workers hold no state; `content` identifies
+    it.
+    """
 
     content: str = ""
 
 
 class StartRound(Immutable):
-    """Let these workers, by rank, form the group of `attempt`; those with `born == attempt` are to be started.
+    """Action: let these workers, by rank, form the group of `attempt`; those with `born == attempt` are to be started.
 
-    `sequence` is the number of the last notice that is thereby done. With `resume` nobody holds the state of the training, so
-    all take it from the newest checkpoint on disk.
+    `sequence` is the number of the last notice that is thereby done. With `resume` no worker holds the state of the training,
+    so all take it from the newest checkpoint on disk.
     """
 
     attempt: int
@@ -104,21 +108,21 @@ class StartRound(Immutable):
 
 
 class StopWorker(Immutable):
-    """End a worker's process and accept nothing more from it."""
+    """Action: end a worker's process and accept nothing more from it."""
 
     worker: Worker
     reason: str
 
 
 class RemoveWorker(Immutable):
-    """Give a worker rank -1: it ends by itself with this message."""
+    """Action: give a worker rank -1: it ends by itself with this message."""
 
     worker: Worker
     message: str
 
 
 class NotifyRankZero(Immutable):
-    """Tell the worker of rank 0 that hosts have changed; the same number may come again until it is `Notified`."""
+    """Action: tell the worker of rank 0 that hosts have changed; the same number may come again until it is `Notified`."""
 
     worker: Worker
     sequence: int
@@ -126,20 +130,20 @@ class NotifyRankZero(Immutable):
 
 
 class Warn(Immutable):
-    """Something to write into the log."""
+    """Action: write a message into the log."""
 
     message: str
 
 
 class Pause(Warn):
-    """Nobody trains until this is over; survivors wait for the next round."""
+    """Action: log that no worker trains until this is over; survivors wait for the next round."""
 
 
 class Finish(Immutable):
-    """The job has ended well."""
+    """Action: end the job well."""
 
 
 class Fail(Immutable):
-    """The job ends badly, with a non-zero exit code and this message."""
+    """Action: end the job badly, with a non-zero exit code and this message."""
 
     message: str

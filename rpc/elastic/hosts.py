@@ -17,7 +17,7 @@ __all__ = ["MAX_SLOTS", "Host", "HostUpdateResult", "Place", "classify", "deal",
 
 
 class Host(NamedTuple):
-    """The agent of a host, and how many workers it may run at once."""
+    """Agent of a host at `address`, and `slots`, the number of workers that it may run at once."""
 
     address: Address
     slots: int = 1
@@ -28,7 +28,7 @@ Place: TypeAlias = tuple[Address, int]
 
 
 class HostUpdateResult(enum.IntFlag):
-    """What became of the slots between two looks; results of several looks are joined by `|`."""
+    """Change of the slots between two looks; results of several looks are joined by `|`."""
 
     no_update = 0
     removed = 1
@@ -37,10 +37,11 @@ class HostUpdateResult(enum.IntFlag):
 
 
 def parse_hosts(text: str) -> list[Host]:
-    """Read lines of `host[:port] [slots=n]`, 1 slot if none are given; blank text means that there are no hosts yet.
+    """Read lines of `host[:port] [slots=n]`, 1 slot if none are given; blank `text` means that there are no hosts yet.
 
     A host that stands there twice is one host; one with 0 slots is none.
-    Raises: ValueError naming the line, what is expected and what it holds.
+
+    Raises: ValueError naming the line, the expectation and its content.
     """
     slots: dict[Address, int] = {}
     for number, line in enumerate(text.splitlines(), 1):
@@ -58,9 +59,9 @@ def parse_hosts(text: str) -> list[Host]:
 
 
 def parse_host(line: str) -> Host:
-    """Read one line of `host[:port] [slots=n]`.
+    """Read one `line` of `host[:port] [slots=n]`.
 
-    Raises: ValueError with what is expected and what came.
+    Raises: ValueError with the expectation and the text that came.
     """
     parts = line.split()
     name, count = (parts[1].partition("=")[::2]) if len(parts) == 2 else ("slots", "1")
@@ -72,7 +73,9 @@ def parse_host(line: str) -> Host:
 
 
 def classify(before: Mapping[Address, int], after: Mapping[Address, int]) -> HostUpdateResult:
-    """What became of the slots of all hosts: a host or slots more is `added`, fewer is `removed`, both is `mixed`."""
+    """Compare the slots of all hosts `before` and `after`: a host or slots more is `added`, fewer is `removed`, both is
+    `mixed`.
+    """
     result = HostUpdateResult.no_update
     for address in before.keys() | after.keys():
         change = after.get(address, 0) - before.get(address, 0)
@@ -82,7 +85,7 @@ def classify(before: Mapping[Address, int], after: Mapping[Address, int]) -> Hos
 
 
 def order_hosts(previous: Iterable[Address], available: Iterable[Address]) -> list[Address]:
-    """The available hosts by age: those of `previous` in the order they had, then newcomers in the order they came.
+    """Order the `available` hosts by age: those of `previous` in the order they had, then newcomers in the order they came.
 
     >>> a, b, c, d = (Address(name, 1) for name in "abcd")
     >>> [host.host for host in order_hosts([a, b, c], [d, c, b])]
@@ -100,10 +103,13 @@ def slots_of(host: Host) -> list[Place]:
 def deal(
     hosts: Sequence[Host], maximum: int | None = None, keep: Collection[Place] = (), out: Collection[Place] = ()
 ) -> list[Place]:
-    """The slots that get a worker, at most `maximum` of them, host by host in the given order, so that slot i gets rank i.
+    """Deal slots to workers, host by host in the given order, so that slot i gets rank i.
 
-    Slots in `keep` come before others, as long as their host has them: a worker that lives is not sent away for a new one.
-    Those in `out` get none.
+    Args:
+        hosts: the hosts, by age.
+        maximum: most slots that get a worker; None: all.
+        keep: slots that come before others, as long as their host has them: a worker that lives is not sent away for a new one.
+        out: slots that get none.
     """
     places = [place for host in hosts for place in slots_of(host) if place not in out]
     chosen = sorted(range(len(places)), key=lambda rank: places[rank] not in keep)[:maximum]
@@ -112,7 +118,7 @@ def deal(
 
 @dataclass(frozen=True)
 class CoolDown:
-    """For how many seconds a failing slot or host is left alone: `low` at first, twice as long each time, at most `high`.
+    """Range of seconds for which a failing slot or host is left alone: `low` at first, twice as long each time, at most `high`.
 
     Raises: ValueError unless 0 < low <= high, both finite.
     """
@@ -125,19 +131,21 @@ class CoolDown:
             raise ValueError(f"CoolDown needs 0 < low <= high, both finite, got {self.low} and {self.high}.")
 
     def seconds(self, failures: int) -> float:
-        """How long after that many failures, from 1: low, 2 low, 4 low ... capped at high."""
+        """Return the seconds after that many failures, from 1: low, 2 low, 4 low ... capped at high."""
         # 2**64 times any low that matters is more than any high; without a limit the power would become too large a number
         return min(self.high, self.low * 2.0 ** min(failures - 1, 64))
 
 
 Where: TypeAlias = Address | Place
 """A host as a whole, or one of its slots."""
-ASK_AGAIN = CoolDown(0.5, 8.0)  # between attempts at a host that took nobody
+ASK_AGAIN = CoolDown(0.5, 8.0)  # between attempts at a host that took no worker
 
 
 @dataclass
 class _Ban:
-    """How long nobody is sent somewhere. `ask`: when to try again where nobody was taken; None where a worker had run."""
+    """Ban of a place, to which no worker is sent. `ask`: when to try again where no worker was taken; None where one had
+    run.
+    """
 
     failures: int = 0
     until: float = -math.inf
@@ -148,7 +156,11 @@ class Blacklist:
     """Slots and hosts that failed. Without a cool-down range they are not used again, unless `lift` gives them back; else each
     period is longer by a jitter of up to `low`.
 
-    The jitter keeps hosts that failed together from coming back together; it is drawn from `seed`.
+    The jitter keeps hosts that failed together from coming back together.
+
+    Args:
+        cool_down: the range, None for ever.
+        seed: of the jitter.
     """
 
     def __init__(self, cool_down: CoolDown | None = None, seed: int = 0) -> None:
@@ -157,8 +169,13 @@ class Blacklist:
         self._bans: dict[Where, _Ban] = {}
 
     def add(self, where: Where, now: float, *, answers: bool = True) -> None:
-        """Take note of a failure; `answers` tells whether the host can be reached and takes workers. Several failures during
-        one period are one: they have one cause."""
+        """Take note of a failure. Several failures during one period are one: they have one cause.
+
+        Args:
+            where: the slot or host.
+            now: monotonic seconds.
+            answers: whether the host can be reached and takes workers.
+        """
         if self.holds(where, now):
             return
         ban = self._bans.setdefault(where, _Ban())
@@ -170,21 +187,23 @@ class Blacklist:
             ban.until = now + self._cool_down.seconds(ban.failures) + self._random.uniform(0, self._cool_down.low)
 
     def holds(self, where: Where, now: float) -> bool:
-        """Whether nobody may be sent there at `now`."""
+        """Tell if no worker may be sent to `where` at `now`."""
         ban = self._bans.get(where)
         return ban is not None and now < ban.until
 
     def next_release(self, now: float) -> float | None:
-        """When the next one comes back by itself, or None."""
+        """Return when the next one comes back by itself after `now`, or None."""
         return min((ban.until for ban in self._bans.values() if now < ban.until < math.inf), default=None)
 
     def lift(self, now: float, *, silent: bool = False) -> None:
-        """Give back what is out for ever, where hosts answer; with `silent` also those that did not, after a while."""
+        """Give back at `now` the places that are out for ever, where hosts answer; with `silent` also those that did not,
+        after a while.
+        """
         for ban in self._bans.values():
             if ban.until == math.inf and (ban.ask is None or (silent and ban.ask <= now)):
                 ban.until = now
 
     def next_ask(self, now: float) -> float | None:
-        """When `lift` with `silent` gives back the next one, or None."""
+        """Return when, after `now`, `lift` with `silent` gives back the next one, or None."""
         asks = (ban.ask for ban in self._bans.values() if ban.until == math.inf and ban.ask is not None)
         return min((ask for ask in asks if ask > now), default=None)

@@ -1,4 +1,4 @@
-"""One round of an elastic job: who takes part with which rank, what its workers have come to, and what rank 0 is told."""
+"""Round of an elastic job: its workers by rank, their records, and the notices to rank 0."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ALL_FAILED = "All workers have failed."
 
 
 class Recorded(enum.Enum):
-    """What a worker of the round has come to."""
+    """Record of a worker of the round."""
 
     READY = "ready"  # it lives and asks for the next round
     SUCCESS = "success"  # its function has returned
@@ -25,7 +25,7 @@ class Recorded(enum.Enum):
 
 
 class Decision(enum.Enum):
-    """What follows when every worker has recorded."""
+    """Decision when every worker has recorded."""
 
     WAIT = "wait"
     FINISH = "finish"
@@ -35,7 +35,7 @@ class Decision(enum.Enum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What follows, and why where the job fails."""
+    """Decision on a round, and the reason where the job fails."""
 
     decision: Decision
     reason: str = ""
@@ -55,13 +55,14 @@ class Registry:
         self._states: dict[Hashable, Recorded | None] = {}
 
     def begin(self, workers: Iterable[Hashable]) -> None:
-        """Begin a round of these workers; nobody has recorded."""
+        """Begin a round of these workers; none has recorded."""
         self._states = dict.fromkeys(workers)
 
     def record(self, worker: Hashable, state: Recorded) -> bool:
-        """Take note of a state. The first one of a worker stays, but who was READY may still end; True when it is news.
+        """Take note of a `state`. The first one of a `worker` stays, but one that was READY may still end; True when it is
+        news.
 
-        Who is not in the round counts for nothing.
+        Workers outside the round count for nothing.
         """
         if worker not in self._states or self._states[worker] not in (None, Recorded.READY) or self._states[worker] is state:
             return False
@@ -74,11 +75,15 @@ class Registry:
         return any(state is not None for state in self._states.values())
 
     def outcome(self, *, hosts_left: bool, resumes: bool = False, counts: bool = True) -> Outcome:
-        """What follows now. `hosts_left` tells whether any host of the round is not blacklisted.
+        """Decide on the round.
 
         When every worker has recorded: any SUCCESS ends the job well; all FAILURE, or no host left, ends it badly unless it
-        `resumes` from what is on disk; so does the limit of resets; else there is another round, and it is counted, unless the
-        one before was none that `counts`.
+        resumes; so does the limit of resets; else there is another round, and it is counted.
+
+        Args:
+            hosts_left: whether any host of the round is not blacklisted.
+            resumes: whether the job goes on from its state on disk.
+            counts: whether the round before is counted as a reset.
         """
         states = list(self._states.values())
         if not states or None in states:
@@ -96,9 +101,9 @@ class Registry:
 
 
 class WorkerSet:
-    """Everybody who was ever started. `round` are the workers of the last round, by rank.
+    """Workers that were ever started. `round` are those of the last round, by rank.
 
-    A worker is *alive* until its process is known to have ended. One that is *fenced* was given up: nothing it says counts.
+    A worker is *alive* until its process is known to have ended. One that is *fenced* was given up: its messages do not count.
     """
 
     def __init__(self) -> None:
@@ -108,14 +113,16 @@ class WorkerSet:
         self.holders: set[Worker] = set()
 
     def begin(self, ranked: tuple[Worker, ...], *, equal: bool) -> None:
-        """A round of these workers begins; `equal`: what they construct, or load, is the state, so that all of them hold it."""
+        """Begin a round of these workers; `equal`: the state that each constructs, or loads, is the job's, so that all of
+        them hold it.
+        """
         self.round = ranked
         self.alive.update(ranked)
         if equal:
             self.holders = set(ranked)
 
     def counts(self, worker: Worker) -> bool:
-        """Whether it is in the round, lives, and is not given up."""
+        """Tell if `worker` is in the round, lives, and is not given up."""
         return worker in self.round and worker in self.alive and worker not in self.fenced
 
     @property
@@ -123,7 +130,9 @@ class WorkerSet:
         return {worker for worker in self.round if self.counts(worker)}
 
     def fence(self, worker: Worker, *, neighbours: bool) -> list[Worker]:
-        """Give up a worker, with `neighbours` all others of the round on its host, too; returns who was not given up before."""
+        """Give up a worker, with `neighbours` all others of the round on its host, too; return those that were not given up
+        before.
+        """
         given_up = {worker, *(other for other in self.round if neighbours and other.address == worker.address)}
         fresh = [other for other in self.round if other in given_up and other not in self.fenced]
         self.fenced.update(fresh)
@@ -133,7 +142,7 @@ class WorkerSet:
         return any(other.address == worker.address and other != worker for other in self.living)
 
     def occupants(self, places: Collection[Place], ranked: Collection[Worker]) -> list[Worker]:
-        """Living processes in these slots that are none of `ranked`: workers of earlier rounds that have not left."""
+        """List living processes in these slots that are none of `ranked`: workers of earlier rounds that have not left."""
         return [worker for worker in sorted(self.alive.difference(ranked)) if worker.place in places]
 
 
@@ -145,11 +154,18 @@ def assign_ranks(
     maximum: int | None,
     attempt: int,
 ) -> tuple[Worker, ...]:
-    """The workers of a round by rank, at most `maximum`: one for each slot of `hosts`, which come by age, but those in `out`.
+    """Assign ranks to the workers of a round: one for each slot of the hosts.
 
-    `living` workers keep their slots, the other slots get workers born in this `attempt`. Ranks go host by host; hosts with
-    one of `holders`, the workers that hold the state of the training, come first and on each host these come first, so that
-    rank 0, from which all take the state, holds it if any does.
+    Ranks go host by host; hosts with one of `holders` come first and on each host these come first, so that rank 0, from which
+    all take the state, holds it if any does.
+
+    Args:
+        hosts: the hosts, by age.
+        out: slots that get no worker.
+        living: workers that keep their slots; the other slots get new ones.
+        holders: workers that hold the state of the training.
+        maximum: most workers; None: any number.
+        attempt: number of the round, in which new workers are born.
     """
     at = {worker.place: worker for worker in living}
     workers = [at.get(place) or Worker(*place, attempt) for place in deal(hosts, maximum, at, out)]
@@ -158,11 +174,11 @@ def assign_ranks(
     return tuple(sorted(workers, key=lambda w: (w.address not in old, age[w.address], w not in holders, w.slot)))
 
 
-REPEAT_SECONDS = 1.0  # until a notice that nobody has acknowledged is sent again
+REPEAT_SECONDS = 1.0  # until a notice that was not acknowledged is sent again
 
 
 class HostNotices:
-    """Compares the slots of the coming round with those that rank 0 was told of.
+    """Notices of the slots of the coming round, where they differ from those that rank 0 was told of.
 
     Notices carry a number and no time, so two of them within a moment, or a clock set back, lose nothing. `sequence` is the
     number of the last one, over all rounds.
@@ -176,14 +192,21 @@ class HostNotices:
 
     @property
     def deadline(self) -> float | None:
-        """When to look for a repetition, or None."""
+        """Time at which to look for a repetition, or None."""
         return None if self._unheard is None else self._sent + REPEAT_SECONDS
 
     def begin(self, places: Collection[Place]) -> None:
         self._told, self._unheard = _by_host(places), None
 
     def announce(self, places: Collection[Place], rank_zero: Worker, now: float) -> list[NotifyRankZero]:
-        """The notice that the coming round would have these slots, if that is news; it includes one that was not heard."""
+        """Return the notice that the coming round would have these slots, if that is news; it includes one that was not
+        heard.
+
+        Args:
+            places: the slots.
+            rank_zero: the worker to tell.
+            now: monotonic seconds.
+        """
         coming = _by_host(places)
         result = classify(self._told, coming)
         if result is HostUpdateResult.no_update:

@@ -1,4 +1,4 @@
-"""The job process: one fresh interpreter per job and node, started and watched by the agent."""
+"""Job process: one fresh interpreter per job and node, started and watched by the agent."""
 
 from typing import TYPE_CHECKING
 

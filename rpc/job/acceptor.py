@@ -1,4 +1,4 @@
-"""The job process's second thread: takes connections from the agent, proves keys, and passes on the order to stop.
+"""Second thread of a job process: takes connections from the agent, proves keys, and passes on the order to stop.
 
 It costs nothing while training runs: it sleeps in poll. The training thread never waits for it.
 """
@@ -32,8 +32,15 @@ logger = get_logger(__name__)
 
 
 class JobAcceptor:
-    """Owns the socket pair. `on_peer(node, session)`, `on_halt(reason)` and `on_lose(node, reason, kind)` are called in the
-    acceptor's thread."""
+    """Acceptor of a job process.
+
+    Args:
+        channel: socket pair with the agent, owned from now on.
+        begin: the first message of the agent.
+        on_peer: called with node and session, in the acceptor's thread.
+        on_halt: called with the reason, in that thread.
+        on_lose: called with node, reason and class of the error, in that thread.
+    """
 
     def __init__(
         self,
@@ -52,7 +59,7 @@ class JobAcceptor:
         self._terms = Accept(
             {"code": Keyring((Key(begin.code_key),))}, "peer", process_name(begin.job, begin.node), {"node": begin.node}
         )
-        self.suspects = Suspects()  # what the failure detector says of the peers
+        self.suspects = Suspects()  # peers that the failure detector doubts
         self._acceptor = Acceptor(lambda _hello: self._terms, self._clock)
         self._lock = threading.Lock()
         self._admitted: dict[int, Session] = {}
@@ -90,7 +97,7 @@ class JobAcceptor:
                 self._take_all()
                 for outcome in self._acceptor.step():
                     self._settle(outcome)
-        except BaseException:  # without this thread nobody could reach or stop the process
+        except BaseException:  # without this thread no peer or agent could reach or stop the process
             logger.exception("The acceptor failed")
             end_process(ORPHANED)
 
@@ -104,7 +111,7 @@ class JobAcceptor:
                 logger.error("The agent sent something wrong: %s", error)
                 end_process(ORPHANED)
                 return
-            if received is None:  # the agent has died; nobody would ever ask for our result
+            if received is None:  # the agent has died; no submitter could ever ask for our result
                 end_process(ORPHANED)
                 return
             operation, connection = received
@@ -125,7 +132,7 @@ class JobAcceptor:
                 self.suspects.note(operation.node, operation.seconds)
 
     def _terms_of(self, visitor: Visitor) -> Accept | None:
-        """A peer must prove the key that it shares with this node; anybody else, as the acceptor asks, that of the code."""
+        """Choose the key to prove: of a peer the one that it shares with this node; of any other visitor that of the code."""
         if not visitor.key:
             return None
         return self._terms._replace(admits={"peer": Keyring((Key(visitor.key),))}, node=visitor.caller)
@@ -161,7 +168,9 @@ class JobAcceptor:
             session.close()
 
     def _refuse_impostor(self, session: Session, node: int, claimed: object) -> None:
-        """Node `node`, which has proven who it is, says that it is another one: nobody can rely on what it says elsewhere."""
+        """Refuse node `node`, which has proven its own key and claims to be another one: its messages elsewhere are not
+        reliable, either.
+        """
         reason = clean(f"its process has called node {self._begin.node} under the id {claimed!r}", 120)
         logger.error("Node %s is an impostor: %s.", node, reason)
         self.tell(SecurityEvent("refused", f"node {node}, an impostor: {reason}, from {clean(session.link.peer)}"))
@@ -171,8 +180,9 @@ class JobAcceptor:
             self._on_lose(node, reason, Impostor)
 
     def _expects(self, node: int) -> bool:
-        """Whether `node` may call: one of the job, within the group only the higher ids, of groups submitted later all, and
-        nobody twice while its first call lasts."""
+        """Tell if `node` may call: one of the job, within the group only the higher ids, of groups submitted later all, and
+        none twice while its first call lasts.
+        """
         called_by_us = node in self._begin.group and node <= self._begin.node
         return node in self._begin.peer_keys and not called_by_us and self._is_free(node)
 

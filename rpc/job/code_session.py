@@ -1,4 +1,4 @@
-"""The session over which a job process gets its code and its data, straight from the submitter."""
+"""Session over which a job process gets its code and its data, straight from the submitter."""
 
 from __future__ import annotations
 
@@ -18,14 +18,19 @@ Expected = TypeVar("Expected", bound=Operation)
 
 
 class CodeSession:
-    """Owned by the job's main thread. Without the submitter no job can start, so its loss is JobAborted."""
+    """Code session, owned by the job's main thread. Without the submitter no job can start, so its loss is JobAborted.
+
+    Args:
+        session: the session.
+        limit: seconds for each answer.
+    """
 
     def __init__(self, session: Session, limit: float) -> None:
         self._session = session
         self._limit = limit  # seconds for each answer
 
     def use_classes(self, classes: Sequence[type]) -> None:
-        """Instances of the job's own classes may come from now on."""
+        """Let instances of the job's own `classes` come from now on."""
         self._session.use_classes(classes)
 
     def receive(self, expected: type[Expected]) -> Expected:
@@ -45,7 +50,7 @@ class CodeSession:
         return operation
 
     def send(self, operation: Operation) -> None:
-        """Send, and wait until the system has taken it.
+        """Send an operation, and wait until the system has taken it.
 
         Raises: JobAborted when the submitter is gone, TimedOut.
         """
@@ -66,7 +71,7 @@ class CodeSession:
             wait_sockets([link], [link] if self._session.pending_bytes else [], min(timeout, LOOK_SECONDS))
 
     def check(self) -> None:
-        """Take in what has arrived.
+        """Take in the messages that have arrived.
 
         Raises: JobAborted when the submitter is gone.
         """
@@ -78,5 +83,5 @@ class CodeSession:
             raise JobAborted(f"The submitter gave up before the start: {self._session.lost}")
 
     def close(self) -> None:
-        """The job has started and needs no submitter any more."""
+        """Close the session: the job has started and needs no submitter any more."""
         self._session.close()

@@ -1,7 +1,7 @@
-"""The process that an agent's job processes are forked from, so that what they all import is imported once.
+"""Fork server: the process from which an agent's job processes are forked, so that modules are imported once for all of them.
 
-It runs no code of theirs, and they cannot change what later ones are forked from. Random generators that would go on alike in
-all of them begin anew.
+It runs no code of theirs, and they cannot change the state from which later ones are forked. Random generators that would go on
+alike in all of them begin anew.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def main() -> None:
 
     A request is the name of the module with the job's executor, a zero, and the folder to work in; with it come the descriptors
     of the job's channel, recorder and output. The answer is decimal, and negative where an error kept it from being forked. The
-    process is a child of whoever adopts orphans here, which is the agent, and leads a session.
+    process is a child of the process that adopts orphans here, which is the agent, and leads a session.
     """
     open_descriptors()  # before descriptors of jobs come, which would get the numbers that are free
     guard_streams()
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def _serve(control: socket.socket) -> tuple[int, int]:
-    """Returns in job processes only, with the descriptors of the channel and of the recorder's memory."""
+    """Serve requests; return in job processes only, with the descriptors of the channel and of the recorder's memory."""
     while True:
         packet, descriptors, _, _ = socket.recv_fds(control, _REQUEST_BYTES, 3, _CLOEXEC)
         if not packet:
@@ -64,13 +64,15 @@ def _import(module: str) -> None:
         return
     try:
         import_module(module)
-    except (Exception, SystemExit):  # noqa: BLE001  the job process will fail likewise, and tell its submitter
+    except (Exception, SystemExit):  # noqa: BLE001  the job process will fail in the same way, and tell its submitter
         return
     gc.freeze()
 
 
 def _fork(control: socket.socket) -> bool:
-    """Whether this is the new process. A process between forks it and ends at once, so that the agent adopts it."""
+    """Fork; return whether this is the new process. A process between forks it and ends at once, so that the agent adopts
+    it.
+    """
     try:
         between = os.fork()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What the processes of agents and jobs ask of the kernel, and how they end what jobs have started.
+"""Hardening of the processes of agents and jobs by the kernel, and the end of all processes that jobs have started.
 
 All of it is Linux's; elsewhere these functions do nothing, and a job's processes are ended as far as they stay in its group.
 """
@@ -28,9 +28,9 @@ def refuse_inspection() -> None:
     """Keep other processes of the same user out of this one's memory, environment and descriptors: it holds a key.
 
     Job processes run as the agent's user. Without this they could read all that through /proc, or attach as a debugger. It
-    lasts until the next exec, so children start without it; a job process must, because its peers map its memory through
-    /proc. macOS needs nothing: there another process' memory is for root and authorised debuggers only, and PT_DENY_ATTACH
-    would forbid no more than what the system forbids already.
+    lasts until the next exec, so children start without it; a job process must, because its peers map its memory through /proc.
+    macOS needs nothing: there another process' memory is for root and authorised debuggers only, and PT_DENY_ATTACH would
+    forbid no more than the system forbids already.
     """
     _prctl(_PR_SET_DUMPABLE, 0)
 
@@ -41,29 +41,29 @@ def allow_inspection() -> None:
 
 
 def name_process(name: str) -> None:
-    """Have `ps` and `top` show `name`, of at most 15 characters."""
+    """Let `ps` and `top` show `name`, of at most 15 characters."""
     _prctl(_PR_SET_NAME, name.encode())
 
 
 def wake_when_orphaned() -> None:
-    """Let the system send SIGCONT when the agent dies (elsewhere a stopped process waits for somebody to wake it).
+    """Let the system send SIGCONT when the agent dies (elsewhere a stopped process stays stopped).
 
-    To whoever runs the signal means nothing: it sees its agent's end by itself.
+    To a process that runs the signal means nothing: it sees its agent's end by itself.
     """
     _prctl(_PR_SET_PDEATHSIG, int(signal.SIGCONT))
 
 
 def adopt_orphans() -> None:
-    """Make this process the parent of every descendant that loses its own, whatever session and group it is in.
+    """Make this process the parent of every descendant that loses its own, in any session and group.
 
-    A job process adopts what it has started, its agent adopts that when the job process is gone: so none of it can hide, and
-    it is known whose it is. One that has ended stays a zombie until the job process ends.
+    A job process adopts the processes it has started, its agent adopts these when the job process is gone: so none can hide,
+    and its job is known. One that has ended stays a zombie until the job process ends.
     """
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def children() -> set[int]:
-    """The children of this process, also those that have ended and were not waited for; none where that cannot be seen."""
+    """List the children of this process, also those that have ended and were not waited for; none where that cannot be seen."""
     found: set[int] = set()
     for path in Path("/proc/self/task").glob("*/children"):
         with contextlib.suppress(OSError):  # a thread that has ended meanwhile
@@ -72,7 +72,7 @@ def children() -> set[int]:
 
 
 def kill_and_wait(pids: set[int]) -> None:
-    """Kill these children, and wait for those that have ended already: what they have started becomes ours."""
+    """Kill these children, and wait for those that have ended already: the processes that they have started become ours."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):  # gone, or of another user
             os.kill(pid, signal.SIGKILL)
@@ -82,9 +82,9 @@ def kill_and_wait(pids: set[int]) -> None:
 
 
 def end_descendants(seconds: float = _END_SECONDS) -> None:
-    """End everything that this process, which is about to end, has started; gives up on what lives after `seconds`.
+    """End all processes that this one, which is about to end, has started; those that live after `seconds` are given up.
 
-    Its agent goes on with that, if there is one.
+    Its agent goes on with these, if there is one.
     """
     deadline = time.monotonic() + seconds
     while (left := children()) and time.monotonic() < deadline:
@@ -111,7 +111,9 @@ _OPEN_FILES = 4096
 
 
 def set_limits() -> None:
-    """No core dumps, which would hold keys; no endless file; room for a connection with every node of a large job."""
+    """Set limits: no core dumps, which would hold keys; no endless file; room for a connection with every node of a large
+    job.
+    """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _lower(resource.RLIMIT_FSIZE, MAX_FILE_BYTES)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

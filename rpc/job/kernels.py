@@ -1,4 +1,4 @@
-"""The sets of BLAS kernels that job processes may have: the sets that an agent offers, and the choice of one for a job.
+"""Sets of BLAS kernels that job processes may have: the sets that an agent offers, and the choice of one for a job.
 
 OpenBLAS takes its kernels by the CPU while it is loaded, so the program that starts a process chooses. Sets differ in the last
 bits, so all processes of a job have the same one.
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from network.controller import Controller
 
 PORTABLE: Final = "portable"
-"""What gives the same bits on every x86 CPU with AVX2: no name of OpenBLAS's, for NumPy's own functions count, too."""
+"""Set with the same bits on every x86 CPU with AVX2: no name of OpenBLAS's, for NumPy's own functions count, too."""
 HASWELL: Final = "Haswell"
 """The kernels for AVX2, which CPUs with AVX-512 can have as well."""
 CAP: Final = "kernels"
@@ -23,7 +23,7 @@ CAP: Final = "kernels"
 _VARIABLE: Final = "OPENBLAS_CORETYPE"
 _FEATURES: Final = "NPY_DISABLE_CPU_FEATURES"
 KERNEL_VARIABLES: Final = (_VARIABLE, _FEATURES)
-"""With these, who starts an agent fixes the kernels of its jobs, unless a job asks for portable bits."""
+"""With these, the starter of an agent fixes the kernels of its jobs, unless a job asks for portable bits."""
 _BEYOND_AVX2: Final = (
     *("X86_V4", "AVX512F", "AVX512CD", "AVX512_SKX", "AVX512_CLX", "AVX512_CNL", "AVX512_ICL", "AVX512_SPR"),
     *("AVX512_KNL", "AVX512_KNM"),  # NumPy passes over names that its build or the CPU does not have
@@ -39,7 +39,7 @@ BITS: Final = (PORTABLE, *_ORDER)
 
 
 def as_cap(sets: Iterable[str]) -> str:
-    """Return the value of `CAP` for an agent whose job processes may have these sets."""
+    """Return the value of `CAP` for an agent that offers these sets."""
     return " ".join(sets)
 
 
@@ -70,12 +70,12 @@ def common_kernels(com: Controller) -> str:
 
 
 def kernel_variables(kernels: str) -> dict[str, str]:
-    """The variables with which a process has these kernels; none for ""."""
+    """Return the variables with which a process has these kernels; none for ""."""
     if kernels == PORTABLE:
         return {_VARIABLE: HASWELL, _FEATURES: " ".join(_BEYOND_AVX2)}
     return {_VARIABLE: kernels} if kernels else {}
 
 
 def given(environ: Mapping[str, str]) -> str:
-    """The set that this environment fixes, "" for none."""
+    """Return the set that this environment fixes, "" for none."""
     return environ.get(_VARIABLE, "")

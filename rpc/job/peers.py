@@ -1,4 +1,6 @@
-"""How the processes of a job find and wait for each other, in each round anew, and which of them are in doubt."""
+"""Peers of a job process: how the processes find and wait for each other, in each round anew, and which of them are in
+doubt.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,17 @@ _LOOK_SECONDS = 0.05
 def peer_target(
     job: str, key: bytes, caller: int, attempt: int, node: int, place: Sequence[str], over_tcp: bool = False
 ) -> Target:
-    """How node `caller` calls the process of `node`; `place` is its agent's address, its host, and a path there."""
+    """Make the target by which a node calls the process of another one.
+
+    Args:
+        job: id of the job.
+        key: bytes of the key that the two nodes share.
+        caller: number of the calling node.
+        attempt: number of the attempt.
+        node: number of the called node.
+        place: address of its agent, its host, and a path there.
+        over_tcp: whether to keep from the path, though the node be on this host.
+    """
     address, host, unix_path = place
     return Target(
         Address.parse(address),
@@ -40,10 +52,14 @@ def peer_target(
 
 
 class PeerConnector:
-    """Brings the processes of a round together, whichever they are. The higher id calls the lower one.
+    """Connector of the processes of a round, whichever they are. The higher id calls the lower one.
 
-    `place` tells others where the process is: the address of its agent, its host, and a path there for peers on this host;
-    `keys` are those that it shares with the nodes that it may call.
+    Args:
+        job: id of the job.
+        node: id of this node.
+        keys: those that it shares with the nodes that it may call.
+        place: where others reach the process: the address of its agent, its host, and a path there for peers on this host.
+        pending: sessions of peers that have called.
     """
 
     def __init__(self, job: str, node: int, keys: Mapping[int, bytes], place: Sequence[str], pending: PendingPeers) -> None:
@@ -52,9 +68,13 @@ class PeerConnector:
         self._job, self._keys, self._pending = job, keys, pending
 
     def meet(self, attempt: int, places: Mapping[int, Sequence[str]], go_on: Callable[[], bool]) -> dict[int, Session]:
-        """Sessions with all other nodes of `places`, which belong to the caller. Who calls for an earlier attempt is refused.
+        """Open sessions with all other nodes of a round, which belong to the caller. Calls for an earlier attempt are refused.
 
-        `go_on` is asked again and again whether the round is still to be; it may show that this process lives.
+        Args:
+            attempt: number of the round.
+            places: [address, host, path] of all nodes, this one included.
+            go_on: asked again and again whether the round is still to be; it may show that this process lives.
+
         Raises: PeerLost, TimedOut, Rejected for a node that was not named as one of the job; nothing stays open then.
         """
         unknown = [node for node in places if node < self.node and node not in self._keys]
@@ -83,7 +103,7 @@ class PeerConnector:
                 if len(met) < len(places) - 1:
                     self._pending.wait(_LOOK_SECONDS)
         except BaseException:
-            self._pending.begin(attempt + 1)  # who calls for this one now would take itself to have met us
+            self._pending.begin(attempt + 1)  # a node that calls for this one now would take itself to have met us
             for session in met.values():
                 session.close()
             raise
@@ -92,7 +112,7 @@ class PeerConnector:
         self._pending.close()
 
     def _call(self, attempt: int, places: Mapping[int, Sequence[str]]) -> dict[int, Session]:
-        """Call once; who does not answer is called again later, until the round is given up."""
+        """Call once; nodes that do not answer are called again later, until the round is given up."""
         try:
             targets = {
                 node: peer_target(self._job, self._keys[node], self.node, attempt, node, place)
@@ -107,10 +127,10 @@ MOST_WAITING = 1024  # a call beyond that is refused
 
 
 class PendingPeers:
-    """Sessions by the attempt and the node that they came with. Any thread may call everything.
+    """Sessions of peers that have called and wait to be met, by attempt and node. Any thread may call everything.
 
-    An attempt is open from the first call on, so that whoever hears of a round first may call at once; `begin` closes all that
-    came before it: a node that was left behind does not get in any more.
+    An attempt is open from the first call on, so that the first node to hear of a round may call at once; `begin` closes all
+    sessions of earlier ones: a node that was left behind does not get in any more.
     """
 
     def __init__(self) -> None:
@@ -119,7 +139,9 @@ class PendingPeers:
         self._arrived = threading.Condition()
 
     def arrive(self, attempt: object, node: int | None, session: Session) -> bool:
-        """Node `node` has proven its key. False, and the session is not ours, when it comes too late, or is none of a round."""
+        """Take in the `session` of node `node`, which has proven its key. False, and the session is not ours, when it comes
+        too late, or is none of a round.
+        """
         if type(attempt) is not int or node is None or node < 0:
             return False
         with self._arrived:
@@ -133,7 +155,7 @@ class PendingPeers:
             return True
 
     def begin(self, attempt: int) -> None:
-        """This attempt begins here: who calls for an earlier one is refused from now on."""
+        """Begin `attempt` here: calls for an earlier one are refused from now on."""
         with self._arrived:
             self._attempt = attempt
             for key in [key for key in self._waiting if key[0] < attempt]:
@@ -153,7 +175,9 @@ class PendingPeers:
 
 
 class Suspects:
-    """Told by one thread, asked by another. A doubt that nobody confirms or takes back ends by itself."""
+    """Suspected peers, noted by one thread, asked for by another. A doubt that is neither confirmed nor taken back ends by
+    itself.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -161,14 +185,14 @@ class Suspects:
         self._until: dict[int, float] = {}
 
     def note(self, node: int, seconds: float) -> None:
-        """Within `seconds` it will be known what is the matter with `node`; 0: it is well again."""
+        """Note that within `seconds` it will be known whether `node` is stuck; 0: it is well again."""
         with self._lock:
             self._until.pop(node, None)
             if seconds > 0:
                 self._until[node] = self._clock() + seconds + SUSPECT_SECONDS
 
     def __call__(self) -> list[int]:
-        """Those of which a doubt stands, ascending."""
+        """Return the nodes of which a doubt stands, ascending."""
         now = self._clock()
         with self._lock:
             return sorted(node for node, until in self._until.items() if now < until)
@@ -178,7 +202,7 @@ LOOKING_SECONDS = 0.0002  # before a wait sleeps
 
 
 def look_if_cores_suffice(controller: Controller, places: Iterable[Sequence[str]]) -> None:
-    """Have `controller` look before it sleeps, if this host has a core for each process; see `network.transport.busy_poll`.
+    """Let `controller` look before it sleeps, if this host has a core for each process; see `network.transport.busy_poll`.
 
     `places` are [address, host, path] of all processes that work together, this one included.
     """

@@ -1,6 +1,6 @@
-"""A job process from its first breath to its exit: load the executor, feed it, meet the peers, run it, report.
+"""Job process from its start to its exit: load the executor, feed it, meet the peers, run it, report.
 
-Started by the agent with a socket pair; everything that it needs to know comes over that.
+The agent starts it with a socket pair; all that it needs to know comes over that.
 """
 
 from __future__ import annotations
@@ -53,14 +53,20 @@ from .peers import PeerConnector, PendingPeers, look_if_cores_suffice, peer_targ
 from .report import exit_code_of, keep_sources, make_report, outcome_of, shown_to_submitter
 
 NAME: Final = "psgd-job"
-"""As which `ps -o comm` and /proc show job processes."""
+"""Name under which `ps -o comm` and /proc show job processes."""
 OUTPUT = "out"
 _LOOK_SECONDS = 0.2  # between looks at the submitter while the peers meet
 _READY = (1,)  # head of the READY message between peers
 
 
 class JobProcess:
-    """One run of one executor."""
+    """Run of one executor.
+
+    Args:
+        channel: socket pair with the agent.
+        begin: the first message of the agent.
+        recorder: memory for signals of life.
+    """
 
     def __init__(self, channel: ProcessChannel, begin: Begin, recorder: Recorder) -> None:
         self.begin = begin
@@ -78,7 +84,7 @@ class JobProcess:
         self.controller.interrupt(JobAborted(reason))
 
     def run(self) -> None:
-        """Everything; the outcome goes to the agent, whatever happens."""
+        """Run the executor from first to last; the outcome goes to the agent, however it ends."""
         problem: BaseException | None = None
         try:
             self.acceptor.start()
@@ -124,7 +130,7 @@ class JobProcess:
         code.close()
         com = self._communication(load)
         gc.collect()
-        gc.freeze()  # what exists now lives to the end; the collector need not look at it again during training
+        gc.freeze()  # objects of now live to the end; the collector need not look at them again during training
         look_if_cores_suffice(self.controller, load.roster.values())
         self.controller.on_wait, self.controller.on_resume = self._recorder.waits, self._recorder.resumes
         self._recorder.links = self.controller.counts
@@ -170,7 +176,9 @@ class JobProcess:
         return made
 
     def _satisfy(self, executable: AbsExecutable, code: CodeSession) -> None:
-        """Get what the executor asks for. Who asks for nothing waits for the answer, too: nobody starts before the dispatch."""
+        """Get the resources that the executor asks for. One that asks for nothing waits for the answer, too: none starts
+        before the dispatch.
+        """
         requests = list(executable.requests())
         while True:
             code.send(Asks([str(request) for request in requests]))
@@ -186,7 +194,7 @@ class JobProcess:
     # ---- the peers
 
     def _meet(self, load: Load, executable: AbsExecutable, check_submitter: Callable[[], None]) -> None:
-        """Connect with everybody, and wait until all of the group are READY.
+        """Connect with all peers, and wait until all of the group are READY.
 
         Raises: Rejected when the start is rolled back, JobAborted when the submitter gives up.
         """
@@ -205,7 +213,7 @@ class JobProcess:
             heard = self._take_ready()
             ready.update(heard)
             events += [rendezvous.HeardReady(peer) for peer in heard]
-            # who was READY may have started and failed already, or given up waiting: that decides nothing here
+            # a node that was READY may have started and failed already, or given up waiting: that decides nothing here
             events += [rendezvous.PeerGone(peer, str(e)) for peer, e in controller.lost.items() if peer not in ready]
             events.append(Tick())
             for event in events:
@@ -222,13 +230,13 @@ class JobProcess:
             controller.pump(min(_LOOK_SECONDS, max(0.0, machine.deadline - time.monotonic())))
 
     def _name_peers(self, load: Load) -> None:
-        """In errors a peer goes by the address of its agent, not by the port that it called from."""
+        """Name peers in errors by the address of their agents, not by the ports that they called from."""
         for node, session in self.controller.sessions.items():
             if node in load.roster:
                 session.link.peer = load.roster[node][0]
 
     def _take_ready(self) -> list[int]:
-        """Peers that have said READY; it is the first thing they say, what follows is for the executor."""
+        """List the peers that have said READY; it is their first message, later ones are for the executor."""
         ready = []
         for peer, session in self.controller.sessions.items():
             if session.inbox and session.inbox[0].head == _READY:
@@ -237,7 +245,9 @@ class JobProcess:
         return ready
 
     def _dial_peers(self, load: Load, companions: list[int], executable: AbsExecutable) -> None:
-        """Within the group the higher id calls the lower one; a group calls those that were submitted before it."""
+        """Call the peers: within the group the higher id calls the lower one; a group calls those that were submitted before
+        it.
+        """
         begin = self.begin
         far = executable.over_tcp()
         targets = {
@@ -274,7 +284,7 @@ def main() -> None:
 
 
 def run_job(channel_descriptor: int, memory: int) -> None:
-    """Run the job that the agent tells of over the channel, with a recorder in its memory, and end this process."""
+    """Run the job that the agent describes over the channel, with a recorder in its memory, and end this process."""
     open_descriptors()
     name_process(NAME)
     faulthandler.enable()
@@ -317,13 +327,17 @@ def run_job(channel_descriptor: int, memory: int) -> None:
 
 
 def _leave_recorder() -> None:
-    """In a process that user code has forked: the signals of life and the stacks in that memory are those of the job."""
+    """Leave the recorder in a process that user code has forked: the signals of life and the stacks in that memory are the
+    job's.
+    """
     monitor.detach()
     faulthandler.unregister(STACK_SIGNAL)
 
 
 def open_recorder(descriptor: int) -> Recorder:
-    """The recorder in the memory that the agent gave; behind it goes the stack of every thread when the agent asks for it."""
+    """Open the recorder in the memory that the agent gave; behind it goes the stack of every thread when the agent asks for
+    it.
+    """
     os.set_inheritable(descriptor, False)
     recorder = Recorder(descriptor)
     os.lseek(descriptor, SIZE, os.SEEK_SET)

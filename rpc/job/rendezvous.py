@@ -1,8 +1,8 @@
-"""doCommit as one job process sees it: who is connected, who is READY, when to start, when to roll back.
+"""Rendezvous of the phase doCommit, as one job process sees it: connections, READY messages, start or roll-back.
 
-The first node that has all it needs says READY to everybody; each of the others says READY when it has, too. A node starts
-when it is READY itself and has heard READY from the whole working group; at the limit, or when one of them is lost, it rolls
-back. Peers outside the group (the parameter server) must be connected, but nobody waits for their READY.
+The first node that has all it needs says READY to all; each of the others says READY when it has, too. A node starts when it is
+READY itself and has heard READY from the whole working group; at the limit, or when one of them is lost, it rolls back. Peers
+outside the group (the parameter server) must be connected, but their READY is not waited for.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..machine import Machine, Tick
 
 
 class Satisfied(Immutable):
-    """This node has all it needs."""
+    """Event: this node has all it needs."""
 
 
 class _OfPeer(Immutable):
@@ -22,35 +22,43 @@ class _OfPeer(Immutable):
 
 
 class Met(_OfPeer):
-    """A peer is connected."""
+    """Event: a peer is connected."""
 
 
 class HeardReady(_OfPeer):
-    """A peer said READY."""
+    """Event: a peer said READY."""
 
 
 class PeerGone(_OfPeer):
-    """A peer is lost or has left."""
+    """Event: a peer is lost or has left."""
 
     reason: str
 
 
 class SayReady(_OfPeer):
-    """Tell `peer` that this node is READY."""
+    """Action: tell `peer` that this node is READY."""
 
 
 class Start(Immutable):
-    """Everybody is READY: start the executor."""
+    """Action: start the executor, as all are READY."""
 
 
 class RollBack(Immutable):
-    """Give up before starting."""
+    """Action: give up before starting."""
 
     reason: str
 
 
 class Rendezvous(Machine):
-    """See the module. `deadline` is when to send the next Tick."""
+    """Machine that the module describes. `deadline` is when to send the next Tick.
+
+    Args:
+        node: id of this node.
+        group: nodes that start together.
+        companions: nodes outside the group that must be connected.
+        limit: seconds until it rolls back.
+        now: monotonic seconds.
+    """
 
     def __init__(self, node: int, group: Iterable[int], companions: Iterable[int], limit: float, now: float) -> None:
         super().__init__()
@@ -68,12 +76,12 @@ class Rendezvous(Machine):
         if not isinstance(event, (Satisfied, Met, HeardReady, PeerGone, Tick)):
             raise self._impossible(event)
         if self.decided:
-            return []  # what was on its way when the decision fell
+            return []  # events that were on their way when the decision fell
         if isinstance(event, PeerGone) and event.peer in self._needed:
             return self._roll_back(f"node {event.peer} was lost before the start: {event.reason}")
         if isinstance(event, Satisfied):
             self._satisfied = True
-        elif isinstance(event, (Met, HeardReady)):  # who is heard is met
+        elif isinstance(event, (Met, HeardReady)):  # a peer that is heard is met
             self._met.add(event.peer)
             if isinstance(event, HeardReady):
                 self._ready.add(event.peer)

@@ -1,4 +1,4 @@
-"""What a job process reports at its end: the state, why, and which files it leaves."""
+"""Report of a job process at its end: the state, the reason, and the files it leaves."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SHORTENED = "Traceback (most recent call last); the frames of Parallel-SGD are 
 
 
 def outcome_of(error: BaseException | None) -> tuple[str, str]:
-    """State and detail of a job whose executor ended with `error`, None for a good end."""
+    """Return state and detail of a job whose executor ended with `error`, None for a good end."""
     if error is None:
         return "done", ""
     if isinstance(error, JobAborted):
@@ -56,15 +56,16 @@ def add_remedy(error: BaseException) -> None:
 
 
 def shown_to_submitter(state: str, detail: str, error: BaseException | None) -> str:
-    """What the submitter reads of an error: where the user's own code stands in its traceback, that without the frames of
-    Parallel-SGD; else `detail`."""
+    """Return the text of an error for the submitter: the traceback without the frames of Parallel-SGD, where the user's own
+    code stands in it; else `detail`.
+    """
     if error is None or state != "failed" or not detail.startswith("Traceback"):
         return detail
     return users_traceback(error).replace("Traceback (most recent call last):", _SHORTENED) or detail
 
 
 def users_traceback(error: BaseException) -> str:
-    """The traceback of an error without the frames of Parallel-SGD, "" where none is of the user's own code."""
+    """Return the traceback of an error without the frames of Parallel-SGD, "" where none is of the user's own code."""
     if not any(is_users(frame) for frame, _ in traceback.walk_tb(error.__traceback__)):
         return ""
     found = traceback.TracebackException.from_exception(error)
@@ -74,7 +75,7 @@ def users_traceback(error: BaseException) -> str:
 
 
 def _chain(error: traceback.TracebackException) -> Iterator[traceback.TracebackException]:
-    """An error, what it came of, and its parts where it is a group."""
+    """Yield an error, its causes, and its parts where it is a group."""
     yield error
     for each in (error.__cause__, error.__context__, *(getattr(error, "exceptions", None) or ())):
         if each is not None:
@@ -86,14 +87,14 @@ def _is_own(frame: traceback.FrameSummary) -> bool:
 
 
 def exit_code_of(error: SystemExit) -> int:
-    """What the system would get from an interpreter that ends so."""
+    """Return the exit code of an interpreter that ends so."""
     if error.code is None:
         return 0
     return error.code & 0xFF if isinstance(error.code, int) else 1
 
 
 def keep_sources(sources: Mapping[str, str], output: Path) -> list[str]:
-    """Write the text of the user's modules beside the results, for the record; returns the names of the files."""
+    """Write the text of the user's modules beside the results, for the record; return the names of the files."""
     names: list[str] = []
     for module, text in sources.items():
         name = f"SOURCE-{module}.py"
@@ -111,9 +112,15 @@ def make_report(
     logger: logging.Logger,
     further: Sequence[str] = (),
 ) -> Reached:
-    """The report for the agent; `output` is the folder of the report files, `further` names some beside the executor's.
+    """Make the report for the agent. An executor that has done its work, but whose result is not there any more, has failed.
 
-    An executor that has done its work, but whose result is not there any more, has failed.
+    Args:
+        state: of the job.
+        detail: the reason of a bad end.
+        executable: the executor, None if it was not made.
+        output: the folder of the report files.
+        logger: of the job.
+        further: names of report files beside the executor's.
     """
     files = _files(executable, output, logger, further)
     if state == "done" and RESULT_FILE not in files:
@@ -124,7 +131,7 @@ def make_report(
 
 
 def _files(executable: AbsExecutable | None, output: Path, logger: logging.Logger, further: Sequence[str]) -> list[str]:
-    """Names of the files that exist, the result first."""
+    """List the names of the files that exist, the result first."""
     named: list[str] = []
     try:
         if executable is not None:

@@ -1,4 +1,4 @@
-"""Starting agents, or waiting for those that somebody else starts: on this machine, by ssh, by a batch system, on Dask."""
+"""Launchers, which start agents or wait for those of a batch system: on this machine, by ssh, under Slurm, on Dask."""
 
 from typing import TYPE_CHECKING
 

@@ -22,9 +22,12 @@ _log = get_logger(SUBMIT_LOGGER)
 
 
 class BatchLauncher(Launcher):
-    """Waits for agents in `folder`; whoever is registered there and does not answer is left out.
+    """Launcher that waits for agents in a folder; registered ones that do not answer are left out.
 
-    `key_file` is the key that they were started with; `limit`, how many seconds they may take to come.
+    Args:
+        folder: where they register.
+        key_file: the key that they were started with.
+        limit: how many seconds they may take to come.
     """
 
     lasting = True
@@ -35,9 +38,9 @@ class BatchLauncher(Launcher):
         self._folder = FolderDiscovery(folder, key_file)
 
     def start(self, count: int) -> list[Address]:
-        """Wait until `count` agents are there; those of the lowest ranks.
+        """Wait until `count` agents are there; return those of the lowest ranks.
 
-        Raises: TimedOut with how many there are, and who does not answer; NetworkError when the key cannot be used.
+        Raises: TimedOut with how many there are, and which do not answer; NetworkError when the key cannot be used.
         """
         checked_count("batch launcher", count)
         there = len(self._look())
@@ -51,7 +54,7 @@ class BatchLauncher(Launcher):
         return [Address.parse(one.address) for one in living[:count]]
 
     def discover(self) -> list[str]:
-        """Those that are registered now and answer.
+        """List the agents that are registered now and answer.
 
         Raises: NetworkError when the folder cannot be read.
         """
@@ -70,7 +73,7 @@ class BatchLauncher(Launcher):
 
 
 def on_slurm(where: str, key_file: KeyFile, wait: float | None) -> Offer:
-    """`slurm:DIR`; inside a job of Slurm also `slurm`, and as many workers as the job has tasks."""
+    """Offer `slurm:DIR`; inside a job of Slurm also `slurm`, and as many workers as the job has tasks."""
     tasks = os.environ.get("SLURM_NTASKS", "")
     count = int(tasks) if tasks.isascii() and tasks.isdigit() and int(tasks) > 0 else None
     return Offer(_batch("slurm", where, key_file, wait), count)

@@ -31,15 +31,15 @@ _log = get_logger(__name__)
 
 
 class DaskLauncher(Launcher):
-    """Starts an agent on every worker of a Dask cluster, those that come later included; each ends with its worker.
+    """Launcher of an agent on every worker of a Dask cluster, those that come later included; each ends with its worker.
 
     The agents listen on free ports of the hosts at which their Dask workers are reached. Their key travels as a path, under
     which every worker's machine must have it; only when all connections of the cluster are `tls://` its text travels.
 
     Args:
         cluster: a `distributed.Client`, or the address of a scheduler (`tcp://host:8786`), called with Dask's own settings.
-        key_file: the key of the agents; default one that is made now and removed by `close`, which over `tcp://` only
-            workers of this machine find.
+        key_file: the key of the agents; default one that is made now and removed by `close`, which over `tcp://` only workers
+            of this machine find.
         slots: jobs that an agent may run at once.
         limit: seconds for everything to come up in `start`.
 
@@ -92,9 +92,10 @@ class DaskLauncher(Launcher):
         return list(self._agents.values())[:count]
 
     def discover(self) -> list[str]:
-        """A line `host:port slots=n` for every agent that there is now: a discovery for `ParallelSGD.parallel`.
+        """List a line `host:port slots=n` for every agent that there is now: a discovery for `ParallelSGD.parallel`.
 
         A worker whose agent does not come up is left out, and warned of once.
+
         Raises: NetworkError when the cluster does not answer.
         """
         return [f"{address} slots={self._slots}" for address in self._look().values()]
@@ -105,7 +106,7 @@ class DaskLauncher(Launcher):
         self._agents = {}
 
     def _look(self) -> dict[str, Address]:
-        """The agents that there are. Only Dask workers whose agent is not known are asked: they may be busy for seconds."""
+        """Find the agents. Only Dask workers without a known agent are asked: they may be busy for seconds."""
         workers = self._workers()
         known = {worker: address for worker, address in self._agents.items() if worker in workers}
         self._problems = {worker: problem for worker, problem in self._problems.items() if worker in workers}
@@ -123,14 +124,16 @@ class DaskLauncher(Launcher):
         return known
 
     def _agent_of(self, worker: str) -> Any:
-        """What a Dask worker tells of its agent, or why it does not; the others do not wait for one that holds the GIL."""
+        """Ask a Dask worker for its agent; return the answer, or the error. The others do not wait for one that holds the
+        GIL.
+        """
         try:
             return self._ask(self._client.run, agent_of, self._name, workers=[worker], on_error="return")[worker]
         except (NetworkError, KeyError) as error:  # not in time, or it has left meanwhile
             return error
 
     def _workers(self) -> list[str]:
-        """The addresses of the Dask workers that are not about to leave."""
+        """List the addresses of the Dask workers that are not about to leave."""
         scheduler = None if self._client is None else self._client.scheduler
         if scheduler is None:
             raise NetworkError("This DaskLauncher has not been started, or its client was closed.")
@@ -139,13 +142,13 @@ class DaskLauncher(Launcher):
 
     @contextlib.contextmanager
     def _key(self) -> Iterator[str]:
-        """The text of the key if it may travel, else nothing; the file is there meanwhile."""
+        """Yield the text of the key if it may travel, else nothing; the file is there meanwhile."""
         folder = None if self.key_file is not None else Path(tempfile.mkdtemp(prefix="psgd-"))
         path = self.key_file or Path(str(folder), "key")
         try:
             if folder is not None:
                 create_key_file(path)
-            load_key_file(path)  # what is wrong with it is told here, not by every worker
+            load_key_file(path)  # its faults are told here, not by every worker
             self.key_file = path
             addresses = [self._client.scheduler.address, *self._workers()]
             yield path.read_text("ascii") if all(address.startswith(_TLS) for address in addresses) else ""
@@ -169,7 +172,7 @@ class DaskLauncher(Launcher):
 
 
 def offer(where: str, key_file: KeyFile, wait: float | None) -> Offer:
-    """`dask:tcp://host:8786`; the agents have the key in `key_file`, or one of their own."""
+    """Offer `dask:tcp://host:8786`; the agents have the key in `key_file`, or one of their own."""
     if not where:
         raise ValueError("The launcher 'dask' needs the address of a scheduler, as in dask:tcp://host:8786, got ''.")
     return Offer(DaskLauncher(where, key_file=key_file, limit=START_SECONDS if wait is None else wait))
@@ -177,14 +180,14 @@ def offer(where: str, key_file: KeyFile, wait: float | None) -> Offer:
 
 def _plugin(key_file: str, key: str, slots: int) -> Any:
     class AgentPlugin(AgentKeeper, _distributed().WorkerPlugin):  # type: ignore[misc]
-        """The keeper as Dask wants it."""
+        """Keeper as Dask wants it."""
 
     return AgentPlugin(key_file, key, slots)
 
 
 @contextlib.contextmanager
 def _client_of(cluster: Any, limit: float) -> Iterator[Any]:
-    """A client: the one that was given, or a new one for an address, closed at the end."""
+    """Yield a client: the one that was given, or a new one for an address, closed at the end."""
     distributed = _distributed()
     if not isinstance(cluster, str):
         if not isinstance(cluster, distributed.Client) or cluster.asynchronous:
@@ -201,7 +204,7 @@ def _client_of(cluster: Any, limit: float) -> Iterator[Any]:
 
 
 def _await_scheduler(address: str, limit: float) -> None:
-    """Wait until somebody listens: a client that cannot be made would leave its thread behind.
+    """Wait until the scheduler listens: a client that cannot be made would leave its thread behind.
 
     Raises: NetworkError.
     """

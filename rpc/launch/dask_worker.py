@@ -1,4 +1,4 @@
-"""What runs inside a Dask worker: it starts an agent beside itself, tells where that listens, and ends it when it ends."""
+"""Code inside a Dask worker: it starts an agent beside itself, reports where that listens, and ends it when it ends."""
 
 from __future__ import annotations
 
@@ -16,21 +16,28 @@ from .launcher import agent_options, end_agents, start_agent
 
 END_SECONDS = 2.5  # for the agent to leave; Dask kills a worker that takes longer to close
 GRACE_SECONDS = 2.0  # of these, for its jobs to save their state
-_MOST_WORDS = 500  # characters of what an agent says that does not come up
+_MOST_WORDS = 500  # characters of the output of an agent that does not come up
 
 
 class Told(NamedTuple):
-    """What a Dask worker tells of its agent: where it listens, or why it does not and never will; both empty: not yet."""
+    """Report of a Dask worker on its agent: the `address` on which it listens, or the `problem` for which it never will;
+    both empty: not yet.
+    """
 
     address: str
     problem: str
 
 
 class AgentKeeper:
-    """Keeps one agent on a free port of the host at which its Dask worker is reached; the part of a plugin that knows no Dask.
+    """Keeper of one agent on a free port of the host at which its Dask worker is reached; the part of a plugin that knows no
+    Dask.
 
-    `key_file` is where the worker's machine has the key; `key`, if it is not empty, is the text of that file instead. The agent
-    ends when `teardown` is called, and when the worker's process ends in whatever way: its standard input closes then.
+    The agent ends when `teardown` is called, and when the worker's process ends in any way: its standard input closes then.
+
+    Args:
+        key_file: place of the key on the worker's machine.
+        key: text of that file instead, if it is not empty.
+        slots: jobs that the agent may run at once.
     """
 
     def __init__(self, key_file: str, key: str, slots: int) -> None:
@@ -40,7 +47,7 @@ class AgentKeeper:
         self._problem = ""
 
     def setup(self, worker: Any) -> None:
-        """Start the agent; whether it has come up, `told` says."""
+        """Start the agent; `told` reports whether it has come up."""
         self._folder = Path(worker.local_directory) / f"psgd-{secrets.token_hex(4)}"
         try:
             self._agent = self._start(_host_of(worker.address))
@@ -53,7 +60,7 @@ class AgentKeeper:
             await asyncio.to_thread(end_agents, [self._agent], END_SECONDS)
 
     def told(self) -> Told:
-        """Where the agent listens, or what has happened to it."""
+        """Report where the agent listens, or why it does not."""
         if self._agent is None or self._agent.poll() is not None:
             return Told("", self._problem or f"its agent has ended: {self._last_words()}")
         try:
@@ -82,13 +89,17 @@ class AgentKeeper:
 
 
 def agent_of(name: str, dask_worker: Any) -> Told:
-    """What the keeper that is registered as `name` tells; Dask runs this in the worker and fills in the last argument."""
+    """Return the report of the keeper that is registered as `name`; Dask runs this in the worker and fills in the last
+    argument.
+    """
     keeper = dask_worker.plugins.get(name)
     return Told("", "") if keeper is None else keeper.told()
 
 
 def _host_of(address: str) -> str:
-    """The host in a Dask address, `tcp://10.0.0.3:40123` or `tls://[fd00::3]:40123`; workers of one process have none."""
+    """Return the host in a Dask address, `tcp://10.0.0.3:40123` or `tls://[fd00::3]:40123`; workers of one process have
+    none.
+    """
     scheme, _, rest = address.partition("://")
     host = rest.rpartition(":")[0].strip("[]")
     return "127.0.0.1" if scheme == "inproc" or is_loopback(host) else host

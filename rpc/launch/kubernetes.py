@@ -19,11 +19,11 @@ _UNKNOWN = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
 _log = get_logger(SUBMIT_LOGGER)
 
 Resolve = Callable[[str], list[str]]
-"""The IP addresses of a name, none for one that does not exist; NetworkError when nobody can be asked."""
+"""Lookup of the IP addresses of a name, none for one that does not exist; NetworkError when no name server answers."""
 
 
 def resolve(name: str) -> list[str]:
-    """The IP addresses of `name`, each once, as the system's resolver has them now."""
+    """Look up the IP addresses of `name`, each once, as the system's resolver has them now."""
     try:
         found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
@@ -34,10 +34,17 @@ def resolve(name: str) -> list[str]:
 
 
 class KubernetesLauncher(Launcher):
-    """Waits for the pods of a StatefulSet behind its headless service, which has the same name.
+    """Launcher that waits for the pods of a StatefulSet behind its headless service, which has the same name.
 
-    `service` is `psgd`, or `psgd.other-namespace`. DNS has a pod as long as it is ready. A job is given the names of pods,
-    `psgd-0.psgd`, which stay when one is started anew; a discovery the pods' own addresses, so that a new pod is a new host.
+    DNS has a pod as long as it is ready. A job is given the names of pods, `psgd-0.psgd`, which stay when one is started anew;
+    a discovery the pods' own addresses, so that a new pod is a new host.
+
+    Args:
+        service: `psgd`, or `psgd.other-namespace`.
+        port: on which the agents listen.
+        key_file: the key that they were started with.
+        limit: how many seconds they may take to be ready.
+        resolve: looks names up.
     """
 
     lasting = True
@@ -80,7 +87,7 @@ class KubernetesLauncher(Launcher):
 
 
 def offer(where: str, key_file: KeyFile, wait: float | None) -> Offer:
-    """`kubernetes:SERVICE` or `kubernetes:SERVICE:PORT`."""
+    """Offer `kubernetes:SERVICE` or `kubernetes:SERVICE:PORT`."""
     try:
         service, port = Address.parse(where)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""What all launchers have in common: they bring agents into being, or wait for those that somebody else starts.
+"""Launchers, which start agents, or wait for those that another program starts: their interface and common parts.
 
 Their names are in `LAUNCHERS`: `local:4`, `ssh:host1,host2`, `slurm:DIR`, `mpi:DIR`, `kubernetes:SERVICE`, `dask:tcp://...`.
 Another launcher is another module with a function `offer(where, key_file, wait)`, and a row there.
@@ -31,23 +31,23 @@ _END_LOOK_SECONDS = 0.005
 
 
 class Launcher(Protocol):
-    """Used as `with launcher: addresses = launcher.start(4)`.
+    """Launcher of agents, used as `with launcher: addresses = launcher.start(4)`.
 
-    Attributes: `key_file`, where the key of its agents is on this machine, once `start` has returned; None for the usual
-    places. `lasting`, whether its agents live on after `close`, so that a job may outlive its submitter.
+    Attributes: `key_file`, the key of its agents on this machine, once `start` has returned; None for the usual places.
+    `lasting`, whether its agents live on after `close`, so that a job may outlive its submitter.
     """
 
     lasting: bool
     key_file: KeyFile
 
     def start(self, count: int) -> list[Address]:
-        """Where `count` agents listen: all of them, or an error and none. To be called once.
+        """Return the addresses on which `count` agents listen: all of them, or an error and none. To be called once.
 
-        Raises: ValueError for a wrong count; NetworkError naming what does not come up, and why.
+        Raises: ValueError for a wrong count; NetworkError naming the agent that does not come up, and why.
         """
 
     def discover(self) -> list[str]:
-        """A line `host:port [slots=n]` for every agent that there is now: a discovery for elastic jobs.
+        """List a line `host:port [slots=n]` for every agent that there is now: a discovery for elastic jobs.
 
         Raises: NetworkError when that cannot be found out.
         """
@@ -64,14 +64,14 @@ class Launcher(Protocol):
 
 
 class Offer(NamedTuple):
-    """A launcher, and how many agents it has when nobody says; None: somebody must."""
+    """Launcher for a text, and the number of its `agents` by default; None: the user must give it. `launcher` starts them."""
 
     launcher: Launcher
     agents: int | None = None
 
 
 def checked_count(launcher: str, count: object, what: str = "count") -> int:
-    """The count itself.
+    """Return the count itself; `launcher` and `what` name it in the error.
 
     Raises: ValueError unless it is a positive integer.
     """
@@ -81,7 +81,7 @@ def checked_count(launcher: str, count: object, what: str = "count") -> int:
 
 
 def checked_limit(launcher: str, limit: float) -> float:
-    """The limit itself, in seconds.
+    """Return the limit itself, in seconds.
 
     Raises: ValueError unless it is above 0.
     """
@@ -93,9 +93,16 @@ def checked_limit(launcher: str, limit: float) -> float:
 def await_agents(
     look: Callable[[], Found], enough: Callable[[Found], bool], late: Callable[[Found], str], limit: float, pause: float
 ) -> Found:
-    """What `look` finds, once that is enough; it is called again and again, with a pause in between.
+    """Return the findings of `look`, once they are enough; it is called again and again, with a pause in between.
 
-    Raises: TimedOut after `limit` seconds, with what `late` says of it; what `look` raises.
+    Args:
+        look: finds agents.
+        enough: tells if the findings are enough.
+        late: describes the findings at the limit.
+        limit: seconds.
+        pause: seconds between two looks.
+
+    Raises: TimedOut after `limit` seconds, with the description; the errors of `look`.
     """
     deadline = time.monotonic() + limit
     while not enough(found := look()):
@@ -106,7 +113,7 @@ def await_agents(
 
 
 def agent_options(listen: str, slots: int, log_level: str, *more: str) -> list[str]:
-    """Options of `worker.py` for an agent on a free port of `listen` that ends with whoever has started it."""
+    """Return options of `worker.py` for an agent on a free port of `listen` that ends with the program that has started it."""
     return ["--listen", listen, "--port", "0", "--end-with-parent", "--slots", str(slots), "--log-level", log_level, *more]
 
 
@@ -114,6 +121,11 @@ def start_agent(options: Sequence[str], folder: Path, stderr: IO[bytes] | None =
     """Start an agent beside this process, which works in `folder`; the end of its standard input tells it that we are gone.
 
     Its jobs have the BLAS kernels that this process has, so that results here and there have equal bits.
+
+    Args:
+        options: options of `worker.py`.
+        folder: see above.
+        stderr: takes the agent's standard error; default: that of this process.
 
     Raises: OSError.
     """
@@ -132,7 +144,7 @@ def start_agent(options: Sequence[str], folder: Path, stderr: IO[bytes] | None =
 
 
 def agent_environment() -> dict[str, str]:
-    """Return our environment without settings meant for other agents; this project can be imported from wherever it is."""
+    """Return our environment without settings meant for other agents; this project can be imported from its place."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PSGD_") or name == "PSGD_DATA"}
     root = Path(network.__file__).resolve().parent.parent
     paths = [os.path.abspath(path) for path in kept.get("PYTHONPATH", "").split(os.pathsep) if path]
@@ -141,7 +153,7 @@ def agent_environment() -> dict[str, str]:
 
 
 def end_agents(agents: Sequence[subprocess.Popen[bytes]], seconds: float) -> None:
-    """Ask all to leave, and kill who has not after `seconds`; a job process ends with its agent."""
+    """Ask all agents to leave, and kill those that have not after `seconds`; a job process ends with its agent."""
     try:
         for agent in agents:
             agent.terminate()
@@ -157,7 +169,7 @@ def end_agents(agents: Sequence[subprocess.Popen[bytes]], seconds: float) -> Non
 
 
 def _offered(module: str, function: str, where: str, key_file: KeyFile, wait: float | None) -> Offer:
-    """A launcher is imported when somebody asks for it: most programs use one."""
+    """Call the function of a launcher's module, which is imported then: most programs use one."""
     offer: Callable[[str, KeyFile, float | None], Offer] = getattr(import_module(f".{module}", __package__), function)
     return offer(where, key_file, wait)
 
@@ -172,14 +184,18 @@ LAUNCHERS: Mapping[str, Callable[[str, KeyFile, float | None], Offer]] = Mapping
         "dask": partial(_offered, "dask", "offer"),
     }
 )
-"""What each name of a launcher makes of what follows it."""
+"""Makers of launchers by name: each takes the text behind it."""
 
 
 def launcher_of(text: str, key_file: KeyFile = None, wait: float | None = None) -> Offer:
-    """The launcher that `text`, `name[:where]`, stands for.
+    """Make the launcher for a text.
 
-    `key_file` is the key of agents that somebody else starts; `wait`, how many seconds they may take to come up.
-    Raises: ValueError naming what is wrong and what is expected; NetworkError.
+    Args:
+        text: `name[:where]`.
+        key_file: the key of agents that another program starts.
+        wait: how many seconds they may take to come up.
+
+    Raises: ValueError naming the text and the expectation; NetworkError.
     """
     name, _, where = text.partition(":")
     if name not in LAUNCHERS:

@@ -30,9 +30,14 @@ _LOOK_SECONDS = 0.005
 
 @dataclass(frozen=True)
 class LocalAgents:
-    """Agents that listen: where, with which key, as which processes; `directory` holds their work directories and logs.
+    """Agents that listen on this machine.
 
-    `lasting`: it outlives them.
+    Args:
+        addresses: where they listen.
+        key_file: their key.
+        pids: their processes.
+        directory: holds their work directories and logs.
+        lasting: whether it outlives them.
     """
 
     addresses: list[Address]
@@ -42,10 +47,10 @@ class LocalAgents:
     lasting: bool = False
 
     def place(self, job: str, folder: Path) -> list[Path]:
-        """Have the agents keep their folders of a job that is about to be submitted in `folder`, which outlives them.
+        """Let the agents keep their folders of a job that is about to be submitted in `folder`, which outlives them.
 
-        Returns where the folder of each node will be, `<job>.<node>`, for one agent after the other. Where the work
-        directories outlive the agents, they stay there. Raises: OSError.
+        Returns: the future folder of each node, `<job>.<node>`, for one agent after the other. Where the work directories
+        outlive the agents, they stay there. Raises: OSError.
         """
         works = [_work_dir(self.directory, number) for number in range(len(self.addresses))]
         if self.lasting:
@@ -61,12 +66,16 @@ class LocalAgents:
 def local_agents(
     count: int, *, slots: int = 1, log_level: str = "WARNING", work_dir: str | Path | None = None
 ) -> Iterator[LocalAgents]:
-    """Start `count` agents with `slots` each, and end them with the block.
+    """Start agents, and end them with the block.
 
-    They use a temporary key and temporary work directories, which exist until the end of the block, or, with `work_dir`, the
-    folders `agent-<number>` in it, which stay: the same agents next time know what they have done. They show their log from
-    `log_level` on stderr; everything from INFO on is in their log files. An agent ends with this process, however that ends;
-    Ctrl-C at the terminal reaches this process only.
+    They use a temporary key and temporary work directories, which exist until the end of the block. An agent ends with this
+    process, however that ends; Ctrl-C at the terminal reaches this process only.
+
+    Args:
+        count: number of agents.
+        slots: jobs that each runs at once.
+        log_level: level from which their log is shown on stderr; all lines from INFO on are in their log files.
+        work_dir: folder in which they use the folders `agent-<number>`, which stay: the same agents next time know their jobs.
 
     Raises: ValueError for a wrong count or a `work_dir` that cannot be written to, NetworkError when an agent does not come up.
     """
@@ -97,7 +106,7 @@ def local_agents(
 
 
 class LocalLauncher(Launcher):
-    """`local_agents` as a launcher: on this machine, with a key of their own; they end with it, or with this process."""
+    """Launcher of `local_agents`: on this machine, with a key of their own; they end with it, or with this process."""
 
     lasting = False
 
@@ -114,7 +123,7 @@ class LocalLauncher(Launcher):
         return list(agents.addresses)
 
     def discover(self) -> list[str]:
-        """All that were started; who dies is found by the failure detector."""
+        """List all that were started; the failure detector finds those that die."""
         return [f"{address} slots=1" for address in self._addresses]
 
     def close(self) -> None:
@@ -122,7 +131,7 @@ class LocalLauncher(Launcher):
 
 
 def offer(where: str, key_file: KeyFile, wait: float | None) -> Offer:
-    """`local:4`; the agents make their own key and are given their own time."""
+    """Offer `local:4`; the agents make their own key and are given their own time."""
     if not (where.isascii() and where.isdigit()):
         raise ValueError(f"The launcher 'local' needs a number of workers, as in local:4, got {where!r}.")
     return Offer(LocalLauncher(), checked_count("local launcher", int(where)))
@@ -130,7 +139,7 @@ def offer(where: str, key_file: KeyFile, wait: float | None) -> Offer:
 
 @contextlib.contextmanager
 def _telling_limit() -> Iterator[None]:
-    """Raises: NetworkError where no more processes may be started."""
+    """Raise NetworkError where no more processes may be started."""
     try:
         yield
     except OSError as error:
@@ -144,7 +153,7 @@ def _work_dir(directory: Path, number: int) -> Path:
 
 
 def _checked_work_dir(work_dir: str | Path) -> Path:
-    """The directory, which is made if need be.
+    """Return the directory, which is made if need be.
 
     Raises: ValueError.
     """

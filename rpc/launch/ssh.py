@@ -27,7 +27,7 @@ from .launcher import KeyFile, Launcher, Offer, agent_options, checked_count, ch
 START_SECONDS = 60.0  # for all machines to be reached, and for their agents to listen
 MOST_SAID = 64 << 10  # bytes on the way to the address
 END_SECONDS = 8.0  # for all agents to end their jobs and leave
-ASK_SECONDS = 5.0  # for the client to say what a name stands for
+ASK_SECONDS = 5.0  # for the client to say which host a name stands for
 LOGS = "Launch-Logs"
 _HOST = re.compile(r"([A-Za-z0-9_][A-Za-z0-9._-]*@)?[A-Za-z0-9:][A-Za-z0-9._:%-]*")  # no option of ssh looks like this
 _OPTIONS = ("-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
@@ -35,17 +35,18 @@ _log = get_logger(SUBMIT_LOGGER)
 
 
 class SSHLauncher(Launcher):
-    """Starts an agent on each of `hosts`, as `[user@]host`; who stands there twice gets two.
+    """Launcher of an agent on each of `hosts`; a host that stands there twice gets two.
 
     An agent listens on a free port, works in a temporary directory, and ends when its connection does, however that happens.
-    What it logs is in `logs` on this machine as soon as it is written, in a file for each agent. The key is sent through the
-    connection; no command line holds it, and no disk of the other machine.
+    The key is sent through the connection; no command line holds it, and no disk of the other machine.
 
     Args:
-        worker_command: what starts `worker.py` there, for the user's shell there.
+        hosts: `[user@]host` of each.
+        worker_command: command that starts `worker.py` there, for the user's shell there.
         ssh_command: the client and options of it; it must ask for no password.
         key_file: the key; default one that is made now and removed by `close`.
         slots: jobs that an agent may run at once.
+        logs: folder on this machine with a log for each agent, to which its lines come as soon as they are written.
         limit: seconds for everything to come up in `start`.
     """
 
@@ -76,7 +77,7 @@ class SSHLauncher(Launcher):
     def start(self, count: int) -> list[Address]:
         """Start agents on the first `count` hosts.
 
-        Raises: ValueError when there are not so many; TimedOut, NetworkError naming the host and what its client said last.
+        Raises: ValueError when there are not so many; TimedOut, NetworkError naming the host and the last output of its client.
         """
         checked_count("ssh launcher", count)
         if count > len(self._hosts):
@@ -105,7 +106,7 @@ class SSHLauncher(Launcher):
         self._held.close()
 
     def _key(self) -> str:
-        """The text of the key file, which is made if there is none."""
+        """Return the text of the key file, which is made if there is none."""
         if self.key_file is None:
             folder = Path(tempfile.mkdtemp(prefix="psgd-"))
             self._held.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -127,7 +128,7 @@ class SSHLauncher(Launcher):
 
 
 class _RemoteAgent:
-    """One client of ssh, and the agent at its other end."""
+    """Client of ssh, and the agent at its other end."""
 
     def __init__(self, host: str, address: str, log: Path, command: Sequence[str], key: str) -> None:
         self._host, self._resolved, self._log, self._listen = host, address, log, _listen_at(address)
@@ -145,9 +146,9 @@ class _RemoteAgent:
         return self.address is not None and self._process.poll() is None
 
     def await_address(self, deadline: float, limit: float) -> Address:
-        """Where it listens, as it says itself; the host is that by which its machine was called.
+        """Wait for the agent's own report of its port; the host is that by which its machine was called.
 
-        What else the shell there prints on its way, as a greeting of a login script, is read over.
+        Other output of the shell there, as a greeting of a login script, is read over.
         """
         said, stdout = b"", _pipe(self._process.stdout).fileno()
         while (port := self._announced(said)) is None:
@@ -166,7 +167,7 @@ class _RemoteAgent:
         return self.address
 
     def _announced(self, said: bytes) -> int | None:
-        """The port in the line that ends with the address on which the agent was told to listen."""
+        """Find the port in the line that ends with the address on which the agent was told to listen."""
         *lines, _unfinished = said.decode("ascii", "replace").split("\n")
         at = re.escape(str(Address(self._listen, 0))[:-1])
         found = (re.search(rf"(?<![\w.:]){at}(\d{{1,5}})\s*$", line) for line in lines)
@@ -182,7 +183,7 @@ class _RemoteAgent:
         return f": {clean(lines[-1])}" if lines else "."
 
     def let_go(self) -> None:
-        """The end of its input tells the agent that we are gone."""
+        """Close the agent's input, which tells it that we are gone."""
         with contextlib.suppress(OSError):
             _pipe(self._process.stdin).close()
 
@@ -200,12 +201,12 @@ class _RemoteAgent:
 
 
 def _listen_at(address: str) -> str:
-    """Where an agent of a machine listens that is called by `address`."""
+    """Return the address on which an agent of a machine listens that is called by `address`."""
     return address if is_loopback(address) else "::" if ":" in address else "0.0.0.0"  # noqa: S104  with a key of its own
 
 
 def _looked_up(host: str, ssh_command: Sequence[str]) -> str:
-    """The name or IP address that the configuration of ssh has for `host`, which may be a nickname."""
+    """Return the name or IP address that the configuration of ssh has for `host`, which may be a nickname."""
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         told = subprocess.run(
             [*ssh_command, "-G", host], stdin=subprocess.DEVNULL, capture_output=True, timeout=ASK_SECONDS, check=False
@@ -224,7 +225,9 @@ def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
 
 
 def offer(where: str, key_file: KeyFile, wait: float | None) -> Offer:
-    """`ssh:host1,user@host2`; `$PSGD_SSH` is the client with its options, `$PSGD_SSH_WORKER` the command on the other side."""
+    """Offer `ssh:host1,user@host2`; `$PSGD_SSH` is the client with its options, `$PSGD_SSH_WORKER` the command on the other
+    side.
+    """
     hosts = [host.strip() for host in where.split(",") if host.strip()]
     if not hosts:
         raise ValueError(f"The launcher 'ssh' needs hosts, as in ssh:host1,user@host2, got {where!r}.")

@@ -1,4 +1,4 @@
-"""Who may drive a job: what each of its nodes has promised, and how a driver comes by the promises of a majority."""
+"""Leases of jobs: the promise of each node to one driver, and how a driver comes by the promises of a majority."""
 
 from typing import TYPE_CHECKING
 

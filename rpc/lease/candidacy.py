@@ -1,4 +1,6 @@
-"""An election over sockets: its claims and proposals go out, its answers come back, on connections that stay open."""
+"""Candidacy: an election over sockets: its claims and proposals go out, its answers come back, on connections that stay
+open.
+"""
 
 from __future__ import annotations
 
@@ -28,19 +30,26 @@ _REFUSED = os.strerror(errno.ECONNREFUSED)
 
 
 def is_refusal(error: NetworkError) -> bool:
-    """Whether a host answers, and nobody listens there: the agent has ended, and its job processes with it."""
+    """Tell if by this error a host answers and nothing listens there: its agent has ended, and its job processes with it."""
     return isinstance(error, PeerLost) and _REFUSED in error.reason
 
 
 class NoMajority(NetworkError):
-    """Too many nodes are silent, so somebody else may be going on with the job."""
+    """Error: too many nodes are silent, so another driver may be going on with the job."""
 
 
 class Candidacy:
-    """The rounds of one election among `nodes`. A node holds what it has granted while the connection with it stands.
+    """Rounds of one election. A node holds its grant while the connection with it stands.
 
-    `lost` are the nodes that the candidate has lost, `known_dead` those of them whose agents it saw end. Attributes:
-    `election`; `early`, what agents have said besides, for whoever goes on with their connections.
+    Attributes: `election`; `early`, other messages of agents, for the code that goes on with their connections.
+
+    Args:
+        request: opens connections.
+        nodes: the electorate.
+        candidate: this driver.
+        logger: of the job.
+        lost: nodes that the candidate has lost.
+        known_dead: those of them whose agents it saw end.
     """
 
     def __init__(
@@ -63,14 +72,14 @@ class Candidacy:
         self._names = {node: f"Node({node}) at {address}" for node, address in nodes.items()}
 
     def require(self) -> None:
-        """See that the job may go on from here, or be ended.
+        """Check that the job may go on from here, or be ended.
 
-        Raises: NoMajority, Deposed when somebody else drives the job, or it is over.
+        Raises: NoMajority, Deposed when another driver drives the job, or it is over.
         """
         self._check(self.ask_near())
 
     def agree(self, attempt: int, attempt_state: str, staying: Collection[int]) -> None:
-        """See that this attempt may begin, with the nodes `staying`; those that are left out know of it then, too.
+        """Check that this attempt may begin, with the nodes `staying`; those that are left out know of it then, too.
 
         Raises: as `require`.
         """
@@ -84,29 +93,30 @@ class Candidacy:
             raise Deposed(f"The job is not driven from here any more: {clean(self.reasons or decision.value).rstrip('.')}.")
 
     def ask_near(self, needed: Collection[int] = ()) -> Decision:
-        """As `ask`. Who is lost, and is not needed, is asked only where the others are not enough: a silent host takes its
-        time."""
+        """Ask as `ask` does. A node that is lost, and is not needed, is asked only where the others are not enough: a silent
+        host takes its time.
+        """
         decision = self.ask(set(self._nodes) - self._lost.difference(needed))
         return self.ask() if decision is Decision.PAUSE else decision
 
     def ask(self, nodes: Collection[int] | None = None) -> Decision:
-        """One round: whether the job may go on from here, by the word of these nodes (default: of all)."""
+        """Ask one round whether the job may go on from here, by the word of these nodes (default: of all)."""
         asked = sorted(self._nodes) if nodes is None else sorted(nodes)
         errors = self._call(asked)
         return self._settle(self.election.handle(Ask(tuple(asked)), self._clock.monotonic()), errors)
 
     def propose(self, attempt: int, attempt_state: str) -> Decision:
-        """Whether the attempt may begin: those that have granted the job in the last round are asked."""
+        """Ask whether the attempt may begin: the nodes that have granted the job in the last round."""
         return self._settle(self.election.handle(Propose(attempt, attempt_state), self._clock.monotonic()), {})
 
     @property
     def reasons(self) -> str:
-        """Who keeps us from going on, in words."""
+        """Reasons that keep us from going on, in words."""
         return self.election.describe(self._names)
 
     @property
     def missing(self) -> dict[int, str]:
-        """The nodes that do not take part in what we drive, and why."""
+        """Nodes that do not take part in our job, and why."""
         election = self.election
         gone = {node: f"{self._names[node]} cannot be reached." for node in (*election.silent, *election.refused)}
         return {**gone, **{node: answer.reason for node, answer in election.denied.items()}}
@@ -117,7 +127,9 @@ class Candidacy:
             self._tell(node, Conclude(self._job, node, outcome, detail, ""))
 
     def take_connections(self) -> Controller:
-        """The connections with the nodes that have granted the job; the others are closed. What is unread stays in them."""
+        """Give away the connections with the nodes that have granted the job; the others are closed. Unread messages stay in
+        them.
+        """
         if self._key is None:
             raise RuntimeError("A Candidacy has connections after its first round.")
         sessions, self._sessions = self._sessions, {}
@@ -126,7 +138,7 @@ class Candidacy:
         return self._request.connected(self._nodes, sessions, self._key)
 
     def close(self) -> None:
-        """Give up what was granted on these connections."""
+        """Give up the grants on these connections."""
         living = [session for session in self._sessions.values() if session.lost is None]
         close_gracefully(living, wait_sockets, self._clock)  # type: ignore[arg-type]
         for session in self._sessions.values():
@@ -135,7 +147,7 @@ class Candidacy:
     # ---- bytes
 
     def _call(self, nodes: Collection[int]) -> dict[int, NetworkError]:
-        """Connect with those of `nodes` that there is no connection with; returns what failed."""
+        """Connect with those of `nodes` that there is no connection with; return the errors."""
         lacking = NodeAssignment(key_file=self._nodes.key_file)
         for session in self._sessions.values():
             with contextlib.suppress(ProtocolError):  # the session is lost then

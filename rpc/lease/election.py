@@ -1,17 +1,20 @@
-"""How a driver comes by the right to begin the next attempt, or to end the job: from more than half of the last one.
+"""Election: how a driver comes by the right to begin the next attempt, or to end the job: from more than half of the last one.
 
-A state machine without sockets. It first *claims* the job: nodes that grant it will not listen to anybody with an earlier
-claim any more, and tell what they have agreed to before. Then it *proposes* the next attempt, which may begin when as many
-have agreed, those included that will not take part. Two majorities of one attempt have a node in common, so of two drivers at
-most one gets there, and the other one hears of it.
+A state machine without sockets. It first *claims* the job: nodes that grant it ignore drivers with an earlier claim from then
+on, and tell their earlier agreements. Then it *proposes* the next attempt, which may begin when as many have agreed, those
+included that will not take part. Two majorities of one attempt have a node in common, so of two drivers at most one gets there,
+and the other one hears of it.
 
-Who counts, of the nodes of the last attempt:
-* a node that grants, unless its agent was started again and had promised itself to another driver before;
-* under a driver in office, a node that granted it until it died: its connection ended by itself, its host refuses another;
-* a node that is silent, or of which nothing is known, never; nor one whose host refuses a connection otherwise, for before its
-  agent ended it may have agreed to a later attempt, or have known how the job has ended, when nobody else does.
-At exactly half the one who has begun that attempt goes on, a standby driver does not. Where all nodes answer and nobody has
-another driver, nothing is unknown, and nobody waits for more grants; but not where others than these nodes may go on.
+Votes, of the nodes of the last attempt:
+
+* a node that grants counts, unless its agent was started again and had promised itself to another driver before;
+* under a driver in office, a node that granted it until it died counts: its connection ended by itself, its host refuses
+another;
+* a node that is silent, or of which nothing is known, never counts; nor one whose host refuses a connection otherwise, for
+before its agent ended it may have agreed to a later attempt, or have known how the job has ended, alone.
+
+At exactly half the driver that has begun that attempt goes on, a standby driver does not. Where all nodes answer and none has
+another driver, nothing is unknown, and no more grants are waited for; but not where others than these nodes may go on.
 """
 
 from __future__ import annotations
@@ -31,13 +34,13 @@ _MOST_CLAIMS = 3  # in one round, each with a later term
 
 
 def later_term(than: int, driver: str) -> int:
-    """A term beyond `than` that no other driver comes to."""
+    """Return a term beyond `than` that no other driver comes to."""
     own = int(driver.rpartition("/")[2], 16) % (1 << _OWN_BITS)
     return (((than >> _OWN_BITS) + 1) << _OWN_BITS) + own
 
 
 class Decision(enum.Enum):
-    """What a round has come to."""
+    """Decision of a round."""
 
     DRIVE = "enough nodes of the last attempt agree"
     PAUSE = "too many are silent: they may work on where we do not see them"
@@ -47,11 +50,11 @@ class Decision(enum.Enum):
 
 
 class Candidate(Immutable):
-    """Who asks for a job, with what manifest, and in which capacity.
+    """Candidate for a job: its manifest, and its capacity.
 
-    `term` is that of its newest claim, `since` the term and the number of the last attempt. `is_standby`: somebody else has
+    `term` is that of its newest claim, `since` the term and the number of the last attempt. `is_standby`: another driver has
     begun that one. `is_elastic`: others than its nodes may go on with the job. `leaves_out`: nodes that failed are left out of
-    the next attempt, so who has lost all others must not count on agents alone that were started again.
+    the next attempt, so a driver that has lost all others must not count on agents alone that were started again.
     """
 
     job: str
@@ -65,7 +68,7 @@ class Candidate(Immutable):
 
 
 class Newer(Immutable):
-    """An attempt after the one that we know, and the term in which it was agreed to."""
+    """Attempt after the one that we know, and the term in which it was agreed to."""
 
     attempt: int
     agreed: int
@@ -76,27 +79,27 @@ class Newer(Immutable):
 
 
 class Ask(Immutable):
-    """Claim the job from these nodes; the others count as silent."""
+    """Event: claim the job from these nodes; the others count as silent."""
 
     nodes: tuple[int, ...]
 
 
 class Propose(Immutable):
-    """Have the nodes that have granted the job agree to an attempt."""
+    """Event: ask the nodes that have granted the job to agree to an attempt."""
 
     attempt: int
     attempt_state: str
 
 
 class Said(Immutable):
-    """What the agent of a node answers."""
+    """Event: answer of a node's agent."""
 
     node: int
     answer: Granted | Denied | Agreed
 
 
 class Missing(Immutable):
-    """A node cannot be asked, or is gone; it `refused` if its host says that nobody listens."""
+    """Event: a node cannot be asked, or is gone; it `refused` if its host says that nothing listens."""
 
     node: int
     refused: bool
@@ -106,25 +109,30 @@ class Missing(Immutable):
 
 
 class Send(Immutable):
-    """Send this to the agent of `node`."""
+    """Action: send this to the agent of `node`."""
 
     node: int
     operation: Operation
 
 
 class Settled(Immutable):
-    """The round is over."""
+    """Action: the round is over."""
 
     decision: Decision
 
 
 class Election(Machine):
-    """One driver and the nodes of one attempt, for as many rounds as it takes.
+    """Election with one driver and the nodes of one attempt, for as many rounds as it takes.
 
     `known_dead` are the nodes that granted it until they died (see the module). Attributes: `term`, the newest that was
-    claimed; `granted`, `denied`, `refused`, what the last round has brought; `deadline`, when to send the next Tick; `newer`,
-    after NEWER: the attempt from which the job goes on. Where nobody knows whether enough had agreed to one that another driver
-    has proposed, the nodes are asked to agree to it now.
+    claimed; `granted`, `denied`, `refused`, the answers of the last round; `deadline`, when to send the next Tick; `newer`,
+    after NEWER: the attempt from which the job goes on. Where it is unknown whether enough had agreed to one that another
+    driver has proposed, the nodes are asked to agree to it now.
+
+    Args:
+        candidate: this driver.
+        nodes: the nodes of the attempt.
+        known_dead: see above.
     """
 
     def __init__(self, candidate: Candidate, nodes: Collection[int], known_dead: Collection[int] = ()) -> None:
@@ -139,15 +147,15 @@ class Election(Machine):
         self.newer: Newer | None = None
         self.deadline: float | None = None
         self._agreed: set[int] = set()
-        self._ours: set[int] = set()  # the terms in which we have proposed what we wanted
+        self._ours: set[int] = set()  # the terms in which we have proposed our attempt
         self._asked: set[int] = set()
         self._proposal: tuple[int, str] | None = None
         self._claims = 0
-        self._is_behind = False  # somebody knows of an attempt that has begun, but not with whom
+        self._is_behind = False  # a node knows of an attempt that has begun, but not with which nodes
 
     @property
     def silent(self) -> list[int]:
-        """The nodes of which nothing was heard."""
+        """Nodes from which no answer came."""
         return sorted(set(self._nodes) - self.granted.keys() - self.denied.keys() - self.refused)
 
     def _decide(self, event: object, now: float) -> list[object]:
@@ -210,7 +218,7 @@ class Election(Machine):
     # ---- the decision
 
     def _go_on(self, now: float) -> list[object]:
-        """All have answered that will."""
+        """Go on after the last answer of a round."""
         denials = self.denied.values()
         is_driven = any(answer.is_driven for answer in denials)
         is_free = not is_driven and not any(answer.outcome in OVER for answer in denials)
@@ -219,7 +227,7 @@ class Election(Machine):
             known = {*self.granted, *self.denied}
             self.term = later_term(
                 latest, self._candidate.driver
-            )  # somebody has claimed the job since, and is not there any more
+            )  # another driver has claimed the job since, and is not there any more
             self.granted, self.denied = {}, {}
             return self._claim(known, now)
         if self._proposal is None:
@@ -238,8 +246,9 @@ class Election(Machine):
         return [Settled(self._decision())]
 
     def _newest(self, told: Collection[Granted | Denied]) -> tuple[bool, int, int, str] | None:
-        """With which attempt the job has gone on from the one that we know; else to which one of another driver a node has
-        agreed. No other one has the same terms."""
+        """Find the attempt with which the job has gone on from the one that we know; else the one of another driver to which
+        a node has agreed. No other one has the same terms.
+        """
         known = [(True, answer.own, answer.own_attempt, answer.own_state) for answer in told]
         known += [(False, answer.agreed, answer.newest, answer.attempt_state) for answer in told if not answer.begun]
         return max(
@@ -248,7 +257,7 @@ class Election(Machine):
 
     @property
     def _others(self) -> set[int]:
-        """The nodes that listen to another driver."""
+        """Nodes that listen to another driver."""
         return {node for node, answer in self.denied.items() if answer.outcome != "left"}
 
     def _decision(self) -> Decision:

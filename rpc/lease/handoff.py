@@ -1,4 +1,4 @@
-"""What a driver hands on, so that somebody else can go on with its job: the manifest and the state of the attempt."""
+"""Handoff of a job to its nodes, so that another driver can go on with it: the manifest and the state of the attempt."""
 
 from __future__ import annotations
 
@@ -11,14 +11,21 @@ from ..messages import TO_DRIVER, Denied, Halted, KeepManifest, ManifestKept, Ma
 
 
 def new_driver(who: str) -> str:
-    """A name that no other driver has; `who` is for people."""
+    """Make a name that no other driver has; `who` is for people."""
     return f"{who}/{secrets.token_hex(8)}"
 
 
 @dataclass(frozen=True)
 class Handoff:
-    """`manifest` is the same for all attempts at a job, `attempt_state` what has become of the job so far; `standby` is the
-    module whose `main` takes over with both."""
+    """Content of a handoff.
+
+    Args:
+        driver: name of the driver.
+        standby: module whose `main` takes over.
+        manifest: the same for all attempts at a job.
+        attempt_state: state of the job so far.
+        term: in which the attempt was agreed to.
+    """
 
     driver: str
     standby: str
@@ -32,7 +39,9 @@ class Handoff:
 
 
 def by_seniority(nodes: Iterable[int]) -> list[int]:
-    """Who takes over before whom: workers by number, which survivors keep in order, then the parameter server."""
+    """Order nodes by seniority, in which they take over: workers by number, which survivors keep in order, then the
+    parameter server.
+    """
     return sorted(nodes, key=lambda node: (node < 0, node))
 
 
@@ -41,9 +50,15 @@ _AHEAD_BYTES = 2 << 20
 
 
 class HandoffTracker:
-    """For one attempt. `tell(node, operation)` sends to an agent, `pending(node)` is how many bytes are in line for it.
+    """Tracker of the handoff of one attempt.
 
-    Attributes: `deposed`, who drives instead of us, in words; `halted`, why the job is not to be started again.
+    Attributes: `deposed`, the driver in our place, in words; `halted`, why the job is not to be started again.
+
+    Args:
+        job: id of the job.
+        attempt: its number.
+        tell: sends an operation to the agent of a node.
+        pending: returns how many bytes are in line for a node.
     """
 
     def __init__(self, job: str, attempt: int, tell: Callable[[int, Operation], None], pending: Callable[[int], int]) -> None:
@@ -54,7 +69,7 @@ class HandoffTracker:
         self.deposed = self.halted = ""
 
     def hand_off(self, handoff: Handoff, nodes: Iterable[int]) -> None:
-        """Hand `handoff` on; `send` goes on with it."""
+        """Hand `handoff` on to `nodes`; `send` goes on with it."""
         self._handoff, self._open, self._sent = handoff, set(), {}
         whose = (self._attempt, handoff.term, handoff.driver)
         content, size = handoff.sha256, len(handoff.manifest)
@@ -82,12 +97,12 @@ class HandoffTracker:
             self._sent[node] = sent
 
     def lose(self, node: int) -> None:
-        """An agent has everything, or is gone."""
+        """Forget a node whose agent has everything, or is gone."""
         self._open.discard(node)
         self._sent.pop(node, None)
 
     def take(self, node: int, operation: Operation) -> bool:
-        """Take in what an agent says to its driver; False when it is about something else."""
+        """Take in a message of an agent to its driver; False when it is about something else."""
         if isinstance(operation, ManifestKept) and operation.whole:
             self.lose(node)
         elif isinstance(operation, ManifestKept) and node in self._open:

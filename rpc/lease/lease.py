@@ -1,13 +1,14 @@
-"""Who drives a job, as one of its nodes sees it: a state machine, and what it keeps on disk.
+"""Lease of a driver, as one of the job's nodes sees it: a state machine, and its state on disk.
 
-driven      a driver is connected; nobody else may be
-vacant      the driver is gone; the first who claims the job gets it. The node waits according to its place in seniority, so
+driven      a driver is connected; no other one may be
+vacant      the driver is gone; the first to claim the job gets it. The node waits according to its place in seniority, so
             that its seniors come first, then it starts a standby driver of its own
 over        the job has ended, or goes on without this node
 
-A node is one voice of the attempt that it takes part in. Its `Promise` is what other drivers have to respect: who claimed the
-job last, and which attempt the node has agreed to. It is on disk before anybody hears of it, so an agent that is started again
-knows it; but it may have been counted as dead meanwhile, so it speaks only for whom it had promised itself to before.
+A node is one voice of the attempt that it takes part in. Its `Promise` is for other drivers to respect: the last claimant of
+the job, and the attempt that the node has agreed to. It is on disk before any driver hears of it, so an agent that is started
+again knows it; but it may have been counted as dead meanwhile, so it speaks only for the driver to which it had promised itself
+before.
 """
 
 from __future__ import annotations
@@ -21,15 +22,18 @@ from ..machine import Machine, Tick
 from .messages import ClaimJob, KeepManifest, ProposeAttempt
 
 LIVING, RESTARTED, NONE = "living", "restarted", "none"
-"""The voice of a node for a claimant: its agent has lived all the time; it was started again, but had promised itself to the
-claimant before; it was started again and keeps what it had promised to another one."""
+"""Voices of a node for a claimant: its agent has lived all the time; it was started again, but had promised itself to the
+claimant before; it was started again and keeps its promise to another one."""
 
 
 class Promise(Immutable):
-    """`driver` is who was granted the job last, with a claim of this `term`: a later claim has a higher one, and an earlier one
-    counts no more. `attempt` is the newest that the node has agreed to, in the term `agreed`, with its `attempt_state`; `begun`
-    says that a majority has, as who takes part in it knows. `own` is the term of the attempt that the node takes part in, then
-    come its number and attempt state: `attempt` follows from that one, or from a later one."""
+    """Promise of a node.
+
+    `driver` was granted the job last, with a claim of this `term`: a later claim has a higher one, and an earlier one counts no
+    more. `attempt` is the newest that the node has agreed to, in the term `agreed`, with its `attempt_state`; `begun` says that
+    a majority has, as every node in it knows. `own` is the term of the attempt that the node takes part in, then come its
+    number and attempt state: `attempt` follows from that one, or from a later one.
+    """
 
     term: int = 0
     driver: str = ""
@@ -46,8 +50,9 @@ class Promise(Immutable):
 
 
 class Begun(Immutable):
-    """The node takes part in an attempt from now on: a majority has agreed to it. It need not have been among them, so it is
-    told the attempt state, too."""
+    """Event: the node takes part in an attempt from now on: a majority has agreed to it. It need not have been among them,
+    so it is told the attempt state, too.
+    """
 
     driver: str
     term: int
@@ -56,13 +61,13 @@ class Begun(Immutable):
 
 
 class DriverGone(Immutable):
-    """The last connection of a driver has ended."""
+    """Event: the last connection of a driver has ended."""
 
     driver: str
 
 
 class Event(enum.Enum):
-    """What needs no further words."""
+    """Events of a lease that have no fields."""
 
     MANIFEST_COMPLETE = "the manifest is here as a whole, so a standby driver could take over"
     STANDBY_GONE = "the standby driver that was started here has ended"
@@ -74,35 +79,36 @@ class Event(enum.Enum):
 
 
 class StartStandby(Immutable):
-    """Start a process that claims the job and drives it."""
+    """Action: start a process that claims the job and drives it."""
 
 
 class Keep(Immutable):
-    """Put the promise on disk; where that fails, `before` is what counts, and the answer is a denial."""
+    """Action: put the promise on disk; where that fails, `before` counts, and the answer is a denial."""
 
     before: Promise
 
 
 class Grant(Immutable):
-    """The claimant drives; `is_new` unless it has done so already. `voice` is what the grant counts."""
+    """Action: the claimant drives; `is_new` unless it has done so already. `voice` is the weight of the grant."""
 
     is_new: bool
     voice: str = LIVING
 
 
 class Agree(Immutable):
-    """The attempt may begin."""
+    """Action: answer that the attempt may begin."""
 
 
 class Deny(Immutable):
-    """It does not drive, or the attempt may not begin."""
+    """Action: answer that it does not drive, or that the attempt may not begin."""
 
     reason: str
 
 
 class DriverLease(Machine):
-    """See the module. `driver` is who is connected and drives, "" for nobody; `over`; `deadline` is when to send the next
-    Tick, or None. `restarted`: the promise was found on disk by an agent that was started again."""
+    """Machine that the module describes. `driver` is the connected driver, "" without one; `over`; `deadline` is when to
+    send the next Tick, or None. `restarted`: the `promise` was found on disk by an agent that was started again.
+    """
 
     def __init__(self, promise: Promise = Promise(), *, restarted: bool = False) -> None:  # noqa: B008
         super().__init__()
@@ -117,7 +123,7 @@ class DriverLease(Machine):
         self._pause = FIRST_PAUSE_SECONDS
 
     def objection(self, by: str, term: int) -> str:
-        """Why `by`, who has claimed the job with `term`, does not drive it; "" if nothing is against it."""
+        """Return why the driver `by`, which has claimed the job with `term`, does not drive it; "" if nothing is against it."""
         if self.driver not in ("", by):
             return f"{who(self.driver)} drives it"
         known = self.promise
@@ -125,7 +131,9 @@ class DriverLease(Machine):
         return f"{who(known.driver)} has claimed it since" if later else ""
 
     def restore(self, before: Promise, *, gone: bool) -> None:
-        """The promise could not be put on disk: it was not given, and a claimant that was new is `gone`."""
+        """Restore the promise `before`, as the new one could not be put on disk: it was not given, and a claimant that was
+        new is `gone`.
+        """
         self.promise = before
         if gone:
             self.driver = ""
@@ -188,6 +196,7 @@ class DriverLease(Machine):
             reason = f"attempt {known.attempt} is known here"
         if reason:
             return [Deny(reason)]
+        # to agree is not to take part yet: only an attempt that has begun here stays begun
         begun = known.begun and (known.attempt, known.attempt_state) == (event.attempt, event.attempt_state)
         number, state = event.attempt, event.attempt_state
         agreed = replace(known, attempt=number, agreed=event.term, begun=begun, attempt_state=state)
@@ -203,8 +212,7 @@ class DriverLease(Machine):
         return [*self._change(_begun(event.term, event.driver, *attempt)), grant]
 
     def _wait(self, until: float) -> None:
-        """Begin to wait, if there is anything that this node could do afterwards. A living standby driver tries again by
-        itself."""
+        """Begin to wait, if this node could do anything afterwards. A living standby driver tries again by itself."""
         if not (self.over or self.driver or self._standby) and self._has_manifest:
             self.deadline = until
 
@@ -220,5 +228,5 @@ def _begun(term: int, driver: str, agreed: int, attempt: int, attempt_state: str
 
 
 def who(driver: str) -> str:
-    """The name of a driver, for people."""
+    """Return the name of a driver, for people."""
     return driver.partition("/")[0] or "nobody"

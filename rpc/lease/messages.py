@@ -1,4 +1,4 @@
-"""What drivers and agents say to each other about who drives a job.
+"""Messages between drivers and agents about the lease of a job.
 
 The *driver* of a job watches it and starts it again; the submitter is the first. A driver has a name, `<who>/<random>`.
 """
@@ -19,11 +19,11 @@ Outcome = Annotated[str, ("done", "failed", "stopped", "left")]
 
 
 class KeepManifest(Operation):
-    """Keep what is needed to drive this job, for the time when I am gone.
+    """Order to keep the manifest of this job, for the time when its driver is gone.
 
     `term` is that in which the attempt was agreed to, `place` the node's in the order of seniority. The manifest, which is the
-    same for all attempts, has `size` bytes and this hash; it follows in parts if it is asked for. `attempt_state` is what
-    changes from attempt to attempt. `standby` is the module that takes over; its `main` is called.
+    same for all attempts, has `size` bytes and this hash; it follows in parts if it is asked for. `attempt_state` is the part
+    that changes from attempt to attempt. `standby` is the module that takes over; its `main` is called.
     """
 
     job: str
@@ -39,7 +39,7 @@ class KeepManifest(Operation):
 
 
 class ManifestPart(Operation):
-    """The next bytes of the manifest."""
+    """Next bytes of the manifest."""
 
     job: str
     node: Node
@@ -47,7 +47,7 @@ class ManifestPart(Operation):
 
 
 class ClaimJob(Operation):
-    """Let me drive the job of this manifest from now on. A claim of a higher term ends those before it."""
+    """Claim of the sender to drive the job of this manifest from now on. A claim of a higher term ends those before it."""
 
     job: str
     node: Node
@@ -57,7 +57,9 @@ class ClaimJob(Operation):
 
 
 class ProposeAttempt(Operation):
-    """Agree to this attempt, which may go on without you: nobody who does not know of it shall go on from the one before."""
+    """Proposal of an attempt, which may go on without this node: no node that does not know of it shall go on from the one
+    before.
+    """
 
     job: str
     node: Node
@@ -68,7 +70,9 @@ class ProposeAttempt(Operation):
 
 
 class Conclude(Operation):
-    """The job is over, or goes on without this node; nobody need drive it here. `report` is a text in JSON, for the record."""
+    """Notice that the job is over, or goes on without this node; no driver is needed here. `report` is a text in JSON, for
+    the record.
+    """
 
     job: str
     node: Node
@@ -81,7 +85,7 @@ class Conclude(Operation):
 
 
 class ManifestKept(Operation):
-    """The agent has the whole manifest, or asks for it."""
+    """Answer that the agent has the `whole` manifest, or asks for it."""
 
     job: str
     node: Node
@@ -89,7 +93,7 @@ class ManifestKept(Operation):
 
 
 class Promised(Operation):
-    """Base of the answers that tell what the node has promised (see `lease.Promise`).
+    """Base of the answers that contain the promise of the node (see `lease.Promise`).
 
     First the newest attempt that it has agreed to, -1 for none: in which term, whether it has begun, its attempt state; then
     the newest that has begun here, its term, number and attempt state.
@@ -107,9 +111,9 @@ class Promised(Operation):
 
 
 class Granted(Promised):
-    """You drive, by the claim of the term `claim`; `voice` is what that counts (see `lease`).
+    """Grant of the claim of the term `claim`: the receiver drives; `voice` is its weight (see `lease`).
 
-    Last is what the node was told last: the attempt that its process is of, and its state.
+    Last comes the last news of the node: the attempt that its process is of, and its state.
     """
 
     claim: Term
@@ -120,8 +124,9 @@ class Granted(Promised):
 
 
 class Denied(Promised):
-    """You do not drive, or the attempt may not begin: somebody else drives now (`is_driven`), or has claimed the job by the
-    claim of the `term`, or the job is over: then `outcome` says how."""
+    """Denial: the receiver does not drive, or the attempt may not begin: another driver drives now (`is_driven`), or has
+    claimed the job by the claim of the `term`, or the job is over: then `outcome` says how.
+    """
 
     term: Term
     is_driven: bool
@@ -130,7 +135,7 @@ class Denied(Promised):
 
 
 class Agreed(Operation):
-    """The attempt may begin."""
+    """Answer that the attempt may begin."""
 
     job: str
     node: Node
@@ -139,18 +144,19 @@ class Agreed(Operation):
 
 
 class Halted(Operation):
-    """Somebody else wants the job to end: it shall not be started again."""
+    """Notice that a user or another program wants the job to end: it shall not be started again."""
 
     job: str
     reason: str
 
 
-# ---- agent to whoever watches
+# ---- agent to the sessions that watch the job
 
 
 class Standing(Operation):
-    """How the job stands beyond the state of one process: its attempt, and the term in which that was agreed to, who drives it
-    ("" for nobody: it is not started again), and how it is over, if it is."""
+    """State of the job beyond that of one process: its attempt, and the term in which that was agreed to, its driver ("" for
+    none: it is not started again), and how it is over, if it is.
+    """
 
     job: str
     node: Node

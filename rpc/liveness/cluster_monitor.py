@@ -1,13 +1,13 @@
-"""The submitter's view of its job: takes in heartbeats, notices and verdicts, watches for silent hosts and deadlocks.
+"""Monitor of a whole job at its submitter: takes in heartbeats, notices and verdicts, watches for silent hosts and deadlocks.
 
 Agents send heartbeats; one that has sent none for `SILENT_SECONDS`, once all nodes run, is silent, whatever its connection
-says. A host that hears nothing is found so, too: what it sends is not confirmed to it, so its system sends the first
-heartbeat again and again, and no further one. When all processes that are there wait for their peers, longer than a step may
-take and without a byte, nobody will go on: a deadlock, unless messages were sent that have not come: then the link that
-swallows them is dead.
+says. A host that hears nothing is found so, too: its bytes are not confirmed to it, so its system sends the first heartbeat
+again and again, and no further one. When all processes that are there wait for their peers, longer than a step may take and
+without a byte, none will go on: a deadlock, unless messages were sent that have not come: then the link that swallows them is
+dead.
 
-Heartbeats of different nodes say what was at different moments, so together they prove something only of a moment that all of
-them have seen. A heartbeat is at most `SILENT_SECONDS` old when it comes, for the agent of an older one is silent. So a node is
+Heartbeats of different nodes describe different moments, so together they prove something only of a moment that all of them
+have seen. A heartbeat is at most `SILENT_SECONDS` old when it comes, for the agent of an older one is silent. So a node is
 known to have waited from the moment that its last heartbeat gives (counted back from when that came) until `SILENT_SECONDS`
 before it came, and nodes wait in vain when those times have a moment in common, after the last end that is known of.
 """
@@ -30,11 +30,17 @@ _TRAINING = (Phase.START, Phase.STEP, Phase.BETWEEN, Phase.SAVE)
 
 
 class ClusterMonitor:
-    """For one attempt at a job. `verdicts` are in the order in which they came, `causes` the first of them first; `strangers`
-    counts what came of another job or attempt, or in the name of another node.
+    """Monitor of one attempt at a job. It decides without I/O: its owner hands over the messages, and the time.
 
-    `names` are those of the nodes, for people. With `causes_first` nothing is logged of bystanders before `named` was called,
-    or somebody named who has failed by itself. It decides without I/O: whoever owns it says what comes, and when.
+    Attributes: `verdicts` in the order in which they came, `causes` the first of them first; `strangers` counts messages of
+    another job or attempt, or in the name of another node.
+
+    Args:
+        job: id of the job.
+        attempt: its number.
+        logger: of the job.
+        names: of the nodes, for people.
+        causes_first: log nothing of bystanders before `named` was called, or a verdict on a node that has failed by itself.
     """
 
     def __init__(
@@ -51,7 +57,7 @@ class ClusterMonitor:
         self._running: HeartbeatTable | None = None  # from then on
         self._nodes: frozenset[int] = frozenset()  # that run
         self._changed = 0.0  # when the round began, a node ended, or we woke: those that waited before may go on since
-        self._settled = False  # somebody has failed: what the others wait for is known
+        self._settled = False  # a node has failed: the others wait for it
         self._last_heartbeats: dict[int, Heartbeat] = {}  # the last of each node that has not ended, and
         self._heard_at: dict[int, float] = {}  # when it came
         self._bystanders: list[str] | None = [] if causes_first else None  # lines that wait; None: they wait no more
@@ -64,26 +70,26 @@ class ClusterMonitor:
         return in_causal_order(self.verdicts)
 
     def follows(self, node: int) -> bool:
-        """Whether the end of a node is known to follow from that of another one."""
+        """Tell if the end of a node is known to follow from that of another one."""
         return any(verdict.node == node and verdict.rank == 2 for verdict in self.verdicts)
 
     @property
     def deadline(self) -> float | None:
-        """When to call `missing` and `look` (monotonic), or None."""
+        """Time at which to call `missing` and `look` (monotonic), or None."""
         return (self._starting if self._running is None else self._running).deadline
 
     def expect(self, nodes: Iterable[int], now: float) -> None:
-        """These nodes are to start; from now on their agents must say something now and then."""
+        """Expect these nodes to start; from now on their agents must send messages now and then."""
         self._starting.expect(nodes, now)
 
     def hear(self, nodes: Iterable[int], now: float) -> None:
-        """The agent of these nodes says something, whatever it is: before all run that is a sign of life of all of them."""
+        """Note a message of the agent of these nodes, of any kind: before all run that is a sign of life of all of them."""
         if self._starting.deadline is not None:
             for node in nodes:
                 self._starting.hear(node, now)
 
     def missing(self, now: float) -> list[tuple[int, str]]:
-        """The nodes whose agents have fallen silent before all run, and what is known of that."""
+        """Return the nodes whose agents have fallen silent before all run, with the findings."""
         silent = self._starting.look(now)
         found = []
         for node, seconds in silent:
@@ -96,9 +102,9 @@ class ClusterMonitor:
         return found
 
     def begin(self, nodes: Iterable[int], now: float, *, anew: bool = False) -> None:
-        """All `nodes` have started; from now on their agents must send heartbeats.
+        """Begin the watch: all `nodes` have started; from now on their agents must send heartbeats.
 
-        They may begin `anew` with other companions: whoever has waited until now, has waited for others.
+        They may begin `anew` with other companions: a node that has waited until now, has waited for others.
         """
         self._nodes = frozenset(nodes)
         self._starting = HeartbeatTable((), STARTING_SILENT_SECONDS, now)
@@ -111,7 +117,7 @@ class ClusterMonitor:
         self._settled = not all(self._ended.values())
 
     def take(self, node: int, told: Operation, now: float) -> None:
-        """The agent of `node` says something; what is of another job or attempt, or of another node, is left out."""
+        """Take a message of the agent of `node`; those of another job or attempt, or of another node, are left out."""
         if not isinstance(told, LIVENESS_MESSAGES):
             return
         if (told.job, told.node, told.attempt) != (self._job, node, self._attempt):
@@ -137,27 +143,29 @@ class ClusterMonitor:
                 table.forget(node)
 
     def named(self) -> None:
-        """Somebody who has failed by itself was told of, or nobody will be: what follows from that may be told now."""
+        """Log the lines of bystanders: a node that has failed by itself was named, or none will be."""
         lines, self._bystanders = self._bystanders, None
         for line in lines or ():
             self._logger.info("%s", line)
 
     def tell_of_bystander(self, line: str) -> None:
-        """Log what follows from the failure of another node, but not before that one is named."""
+        """Log a line that follows from the failure of another node, but not before that one is named."""
         if self._bystanders is None:
             self._logger.info("%s", line)
         else:
             self._bystanders.append(line)
 
     def explain(self, node: int, reason: str, now: float) -> str:
-        """Why a node was lost, and where it was; as it came for one that has ended, sent no heartbeat, or does not signal."""
+        """Return why a node was lost, and where it was; the reason alone for one that has ended, sent no heartbeat, or does
+        not signal.
+        """
         last = self._last_heartbeats.get(node)
         if last is None or last.phase == Phase.UNWATCHED.value:
             return reason
         return f"{reason.rstrip('.')}. By its last heartbeat, {now - self._heard_at[node]:.1f} s before, it was {last.place}."
 
     def look(self, now: float) -> list[Verdict]:
-        """See what the silence of all says; returns the new verdicts."""
+        """Draw the conclusions from the silence of all; return the new verdicts."""
         if self._running is None:
             return []
         words = "No heartbeat came from its agent, though its connection stands: the host or the network is gone. "
@@ -218,7 +226,7 @@ class ClusterMonitor:
 
 
 class _DeadLink(NamedTuple):
-    """Of `sent` messages from one node to another, `read` have come, and no more do, while all wait."""
+    """Dead link: of `sent` messages from one node to another, `read` have come, and no more do, while all wait."""
 
     sender: int
     receiver: int
@@ -227,8 +235,9 @@ class _DeadLink(NamedTuple):
 
 
 def _cut_off(last: Mapping[int, Heartbeat]) -> list[tuple[int, list[_DeadLink]]]:
-    """By the `last` heartbeats the fewest nodes, one after the other, without which no dead link is left, with those that each
-    ends: who has most of them, of equals the worker with the highest number."""
+    """Find by the `last` heartbeats the fewest nodes, one after the other, without which no dead link is left, with the
+    links that each ends: the node with most of them, of equals the worker with the highest number.
+    """
     counts = {(node, peer): (sent, read) for node, heartbeat in last.items() for peer, sent, read in heartbeat.links}
     dead = [
         _DeadLink(node, peer, sent, counts[peer, node][1])

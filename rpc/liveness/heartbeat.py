@@ -1,8 +1,8 @@
-"""The heartbeat of a job process: what it says, when its agent sends it, and who is silent without one.
+"""Heartbeat of a job process: its content, its times, and the table that finds silent nodes.
 
-To add something that it says: a field with a default of `Heartbeat`, and its value in `Pulse.heartbeat`. Of a lost node people
-see its `place`; whatever else follows from it, `ClusterMonitor` decides. How often it is sent is `Pulse.interval`; who
-sends none for `limits.SILENT_SECONDS` is silent, so several must be due in that time.
+To add content: a field with a default of `Heartbeat`, and its value in `Pulse.heartbeat`. Of a lost node people see its
+`place`; all other conclusions are `ClusterMonitor`'s. It is sent every `Pulse.interval`; a node that sends none for
+`limits.SILENT_SECONDS` is silent, so several must be due in that time.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from ..verdict import Count, PhaseName, describe_place
 from .limits import HEARTBEAT_SECONDS, LATE_SECONDS, LINKS_SECONDS, LOOK_SECONDS
 from .recorder import MOST_LINKS, Reader
 
-if TYPE_CHECKING:  # what is told loads no detector
+if TYPE_CHECKING:  # a reader of heartbeats loads no detector
     from .stall_detector import StallDetector
 
 _USER_TIME, _SYSTEM_TIME = 11, 12  # places in /proc/<pid>/stat behind the name
 
 
 class Heartbeat(Operation):
-    """The agent lives, and the process is here. epoch, batch: from 1, 0 before the first."""
+    """Sign that the agent lives, and the process is here. epoch, batch: from 1, 0 before the first."""
 
     job: str
     node: Node
@@ -41,7 +41,7 @@ class Heartbeat(Operation):
     limit: float  # N, as it is now
     links: Annotated[list[Annotated[list[int], Length(3, 3)]], Length(0, MOST_LINKS)] = field(default_factory=list)
     """While it waits in vain: for each peer its id, messages sent to it, and messages that have come from it."""
-    worked: float = 0.0  # until the executor starts: seconds of processor time since the last heartbeat, 0 where nobody knows
+    worked: float = 0.0  # until the executor starts: seconds of processor time since the last heartbeat, 0 if unknown
 
     @property
     def place(self) -> str:
@@ -52,10 +52,18 @@ Place: TypeAlias = tuple[str, int, str, int, int]  # host, process, phase, epoch
 
 
 class Pulse:
-    """Makes the heartbeats of one process, by what its detector and its recorder tell, and sees it from outside.
+    """Maker of the heartbeats of one process, by its detector and its recorder, and by looks at it from outside.
 
     Attributes: `interval`, seconds from one heartbeat to the next; `due`, when that is; `stopped`, for how many seconds every
     look from outside, one a heartbeat, has found the process stopped by a signal.
+
+    Args:
+        job: id of the job.
+        node: number of the node.
+        attempt: number of the attempt.
+        watch: the detector.
+        reader: the recorder, read.
+        now: monotonic seconds; the first heartbeat is due then.
     """
 
     def __init__(self, job: str, node: int, attempt: int, watch: StallDetector, reader: Reader, now: float) -> None:
@@ -72,7 +80,7 @@ class Pulse:
         return status
 
     def heartbeat(self, place: Place, now: float, seen: ProcessStatus | None = None) -> Heartbeat:
-        """The one that is to be sent now, of a process at `place`; until its executor starts, how it was `seen`."""
+        """Make the heartbeat to send now, of a process at `place`; until its executor starts, with how it was `seen`."""
         self.due = now + self.interval
         watch, worked = self._watch, 0.0
         waiting = watch.waiting(now)
@@ -84,7 +92,7 @@ class Pulse:
 
 
 class ProcessStatus(NamedTuple):
-    """The state of a process as /proc names it (R, S, D, T, Z...), and the seconds of processor time that it has used."""
+    """State of a process as /proc names it (R, S, D, T, Z...), and the seconds of processor time that it has used."""
 
     state: str
     seconds: float
@@ -96,7 +104,7 @@ class ProcessStatus(NamedTuple):
 
 
 def process_status(pid: int) -> ProcessStatus:
-    """How a process is; "" and 0 where that cannot be seen."""
+    """Look at a process; "" and 0 where that cannot be seen."""
     with contextlib.suppress(OSError):
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
         ticks = int(fields[_USER_TIME]) + int(fields[_SYSTEM_TIME])
@@ -105,8 +113,11 @@ def process_status(pid: int) -> ProcessStatus:
 
 
 class HeartbeatTable:
-    """Nodes that are silent for more than `limit` seconds are found by `look`, within `LOOK_SECONDS` if that is called by
-    `deadline`. `was_late` tells whether the last look came much too late."""
+    """Last heartbeat of each node.
+
+    `look` returns nodes silent for more than `limit` seconds; called by `deadline`, it is at most `LOOK_SECONDS` late.
+    `was_late` tells whether the last look came much too late.
+    """
 
     def __init__(self, nodes: Iterable[int], limit: float, now: float) -> None:
         self._limit = limit
@@ -123,7 +134,7 @@ class HeartbeatTable:
         self._heard.update(dict.fromkeys(nodes, now))
 
     def hear(self, node: int, now: float) -> None:
-        """A sign of life; of a node that is not listened to it is none."""
+        """Note a sign of life; of a node that is not listened to it is none."""
         if node in self._heard:
             self._heard[node] = now
 
@@ -131,7 +142,9 @@ class HeartbeatTable:
         self._heard.pop(node, None)
 
     def look(self, now: float) -> list[tuple[int, float]]:
-        """The nodes that are silent, and for how many seconds; they are forgotten. All that came before `now` was heard."""
+        """Return the nodes that are silent, and for how many seconds; they are forgotten. All messages before `now` were
+        heard.
+        """
         late = now - self._looked - LOOK_SECONDS
         self._looked = now
         self.was_late = late > LATE_SECONDS

@@ -1,4 +1,4 @@
-"""The agent's view of one job process: reads the recorder, warns, sends heartbeats, gives its verdict."""
+"""Monitor of one job process at its agent: reads the recorder, warns, sends heartbeats, gives its verdict."""
 
 from __future__ import annotations
 
@@ -31,14 +31,20 @@ from .stall_detector import Declare, Signs, StallDetector, Unseen, Warn, Withdra
 
 _MOST_READ = 64  # signals per look: the newest of a fast program tell all that matters
 _MOST_TRACE = 16 << 10
-_REMEMBERED = 64  # signals, for whoever looks for a cause later
+_REMEMBERED = 64  # signals, for a later search for the cause
 
 
 class ProcessMonitor:
-    """Made before the process is started; `deadline` is when to call `look` again. `log` is the job's log.
+    """Monitor, made before the process is started; `deadline` is when to call `look` again.
 
-    Attributes: `verdict`, once there is one; `condemned`, why the process must be ended, or ""; `recent`, the signals that
-    were read last.
+    Attributes: `verdict`, once there is one; `condemned`, why the process must be ended, or ""; `recent`, the signals that were
+    read last.
+
+    Args:
+        order: the order of the submitter, with the limits.
+        reader: of the process's recorder.
+        log: the job's log.
+        now: monotonic seconds.
     """
 
     def __init__(self, order: CanCommit, reader: Reader, log: Path, now: float) -> None:
@@ -57,7 +63,9 @@ class ProcessMonitor:
         self._pid = pid
 
     def look_at_start(self, now: float) -> list[Operation]:
-        """As `look`, before the executor starts: nothing is signalled yet, but a process that works, or is stopped, is seen."""
+        """Look as `look` does, before the executor starts: nothing is signalled yet, but a process that works, or is
+        stopped, is seen.
+        """
         if now < self.deadline:
             return []
         seen = self._pulse.see(self._pid)
@@ -68,7 +76,7 @@ class ProcessMonitor:
         return [told]
 
     def look(self, now: float, leaving: bool = False) -> list[Operation]:
-        """See what the process has signalled up to `now`; returns what subscribers are to be told, a verdict last.
+        """Read the signals of the process up to `now`; return the messages for subscribers, a verdict last.
 
         Of a process that is `leaving` only the heartbeats are told.
         """
@@ -82,7 +90,7 @@ class ProcessMonitor:
         return told
 
     def farewell(self, now: float) -> list[Operation]:
-        """The process has ended well: what is still to be told, a warning to be withdrawn."""
+        """Return the last messages about a process that has ended well: a warning to be withdrawn."""
         return [self._notice(action) for action in self._read(now) if isinstance(action, Withdraw)]
 
     def _watch_over(self, now: float) -> list[Operation]:
@@ -109,8 +117,10 @@ class ProcessMonitor:
         return actions + watch.handle(Tick(), now)
 
     def _look_if_stopped(self, now: float) -> None:
-        """The one silence that cannot be mistaken for work: a process that computes for an hour, or holds Python's lock for as
-        long, runs, sleeps or waits for a disk, whatever its threads can say; one that was sent SIGSTOP does not."""
+        """Declare a stopped process: the one silence that cannot be mistaken for work: a process that computes for an hour,
+        or holds Python's lock for as long, runs, sleeps or waits for a disk, in any state of its threads; one that was sent
+        SIGSTOP does not.
+        """
         watch, pulse, limit = self._watch, self._pulse, self._order.standstill
         if pulse.see(self._pid).state == "t":
             pulse.stopped = 0.0  # by a debugger, whose user wants it to stand still
@@ -128,7 +138,7 @@ class ProcessMonitor:
             looks.append(self._watch.deadline)
         return min(looks)
 
-    # ---- what it says
+    # ---- its messages
 
     @property
     def _place(self) -> Place:
@@ -150,7 +160,7 @@ class ProcessMonitor:
         return self.verdict
 
     def catch_up(self, now: float) -> list[object]:
-        """Read what the process has signalled, also one that has ended; returns what follows from that for one that has not."""
+        """Read the signals of the process, also of one that has ended; return the actions that follow for one that has not."""
         actions: list[object] = []
         for signal in self._reader.read(now, _MOST_READ):
             self.recent.append(signal)
@@ -158,8 +168,9 @@ class ProcessMonitor:
         return actions
 
     def failed(self, now: float, detail: str, code: int | None, exit_code: int) -> Verdict:
-        """The verdict on a process that has ended badly: `detail` is the traceback, or how it ended; `code` is its return code,
-        `exit_code` what the executor called sys.exit with, or -1."""
+        """Return the verdict on a process that has ended badly: `detail` is the traceback, or how it ended; `code` is its
+        return code, `exit_code` the argument of the executor's sys.exit, or -1.
+        """
         self.catch_up(now)
         by_signal = -code if code is not None and code < 0 else 0
         if code is not None and code > 0 and exit_code < 0:
@@ -194,7 +205,7 @@ _DUMP = "Fatal Python error:"
 
 
 class LogTail(NamedTuple):
-    """The last lines of a job's log, fit for a terminal; `dump` is what faulthandler wrote at its end when a signal came."""
+    """Last lines of a job's log, fit for a terminal; `dump` is the text of faulthandler at its end when a signal came."""
 
     lines: list[str]
     dump: str = ""
@@ -210,7 +221,14 @@ def log_tail(path: Path) -> LogTail:
 
 
 class StackDump:
-    """Asks a job process for the stacks of its threads, which takes some milliseconds; `deadline` is when to look again."""
+    """Request to a job process for the stacks of its threads, which takes some milliseconds; `deadline` is when to look
+    again.
+
+    Args:
+        pid: process id.
+        reader: the recorder, behind whose signals the stacks come.
+        now: monotonic seconds.
+    """
 
     def __init__(self, pid: int, reader: Reader, now: float) -> None:
         self._pid, self._reader = pid, reader
@@ -223,7 +241,7 @@ class StackDump:
             self.deadline = now + STACK_LOOK_SECONDS
 
     def answer(self, now: float) -> str | None:
-        """The stacks, or why there are none; None while it is too early to say."""
+        """Return the stacks, or why there are none; None while it is too early to say."""
         if self.stopped:
             return "It is stopped by a signal (state T), so it cannot say where it is."
         if now < self.deadline:

@@ -1,7 +1,7 @@
-"""The flight recorder: memory that a job process writes its signals to and its agent reads, also after the process was killed.
+"""Flight recorder: memory that a job process writes its signals to and its agent reads, also after the process was killed.
 
-The agent makes it and the process inherits it. A signal is an entry in a ring; nothing is sent and nobody is woken. What lies
-behind the ring is the stack that the process writes when it is asked where it is (see `rpc.job.process`).
+The agent makes it and the process inherits it. A signal is an entry in a ring; nothing is sent and no process is woken. Behind
+the ring is the stack that the process writes when it is asked where it is (see `rpc.job.process`).
 
 header   8 bytes magic, u64 entries written so far, f64 last sign of life, f64 last time that bytes came or went, or work
          ended in a wait, u64 the piece of work that was begun last, from 1, by a count of the program's own
@@ -9,7 +9,7 @@ entry    u64 number, f64 time, u32 kind, u32 epoch, u64 batch; entry n lies at p
 links    u64 how many, and for each i64 peer, u64 messages sent to it, u64 messages that came from it; after a wait in vain
 
 Times are those of CLOCK_MONOTONIC, which all processes of a system share. Only the agent's descriptor is trusted: it reads by
-`pread`, so that whatever the process does to the memory harms the process alone.
+`pread`, so that all that the process does to the memory harms the process alone.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SIZE = _LINKS_AT + _COUNT.size + MOST_LINKS * _LINK.size
 
 
 class Kind(enum.IntEnum):
-    """What a signal says."""
+    """Kind of a signal."""
 
     STARTED = 1  # the executor runs, and will signal its batches
     BEGIN = 2
@@ -60,7 +60,7 @@ class Kind(enum.IntEnum):
 
 
 class Link(NamedTuple):
-    """The connection with a peer: messages sent to it, and messages that have come from it."""
+    """Connection with a peer: messages sent to it, and messages that have come from it."""
 
     peer: int
     sent: int
@@ -68,7 +68,7 @@ class Link(NamedTuple):
 
 
 class Signal(NamedTuple):
-    """One signal; `epoch` and `batch` count from 0, `time` is monotonic seconds."""
+    """Signal of a process; `epoch` and `batch` count from 0, `time` is monotonic seconds."""
 
     kind: Kind
     epoch: int
@@ -80,7 +80,7 @@ _KINDS = {int(kind): kind for kind in Kind}
 
 
 def make_memory() -> int:
-    """A descriptor of empty memory for a recorder, which no file name leads to; not inherited unless passed on."""
+    """Make empty memory for a recorder, which no file name leads to; return its descriptor, not inherited unless passed on."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("psgd-recorder", os.MFD_CLOEXEC)
     else:  # pragma: no cover  macOS
@@ -91,7 +91,7 @@ def make_memory() -> int:
 
 
 class Recorder:
-    """The writing end, in the job process; its methods cost about a microsecond and belong to one thread.
+    """Writing end of the flight recorder, in the job process; its methods cost about a microsecond and belong to one thread.
 
     `links`, if set, is asked after a wait that has brought nothing.
     """
@@ -118,7 +118,7 @@ class Recorder:
         place = _RING_AT + number % CAPACITY * _ENTRY.size
         _ENTRY.pack_into(memory, place, number, self._clock(), kind, epoch, batch)
         self._written = number + 1
-        _COUNT.pack_into(memory, _COUNT_AT, number + 1)  # after the entry: what is counted is complete
+        _COUNT.pack_into(memory, _COUNT_AT, number + 1)  # after the entry: a counted entry is complete
 
     def waits(self) -> None:
         """Note that the process lives, and begins or goes on to wait for its peers.
@@ -148,12 +148,14 @@ class Recorder:
         _COUNT.pack_into(self._memory, _LINKS_AT, written)
 
     def works(self) -> None:
-        """The process works on something long outside a step, and lives."""
+        """Note that the process works on something long outside a step, and lives."""
         self._moved = now = self._clock()
         _LIVES.pack_into(self._memory, _LIFE_AT, now, now)
 
     def begins(self, number: int) -> None:
-        """The program begins with one of the pieces of work that it was given, `number` in a count of its own, from 1."""
+        """Note that the program begins with one of the pieces of work that it was given, `number` in a count of its own,
+        from 1.
+        """
         _COUNT.pack_into(self._memory, _WORK_AT, number)
 
     def close(self) -> None:
@@ -161,7 +163,7 @@ class Recorder:
 
 
 class Reader:
-    """The reading end, in the agent; it owns `descriptor`. What the process writes is not trusted.
+    """Reading end of the flight recorder, in the agent; it owns `descriptor`. The content of the memory is not trusted.
 
     Attributes: `garbage`, entries that make no sense; `overrun`, entries that were overwritten before they were read.
     """
@@ -174,7 +176,9 @@ class Reader:
         self.overrun = 0
 
     def read(self, now: float, most: int = CAPACITY) -> list[Signal]:
-        """The signals since the last call, oldest first; of more than `most` the newest, the others are passed over."""
+        """Return the signals up to `now` since the last call, oldest first; of more than `most` the newest, the others are
+        passed over.
+        """
         header = self._header()
         if header is None or header[1] < self._read:
             return []
@@ -201,20 +205,22 @@ class Reader:
         return signals
 
     def signs(self, now: float) -> tuple[float, float]:
-        """When the process last showed that it lives, and when bytes last came or went; 0 where it has not, or lies."""
+        """Return when the process last showed that it lives, and when bytes last came or went; 0 where it has not, or lies:
+        a time after `now`.
+        """
         header = self._header()
         alive, moved = (0.0, 0.0) if header is None else header[2:]
         return (alive if 0.0 <= alive <= now + 1.0 else 0.0), (moved if 0.0 <= moved <= now + 1.0 else 0.0)
 
     def work(self) -> int:
-        """The piece of work that the program has begun last; 0 for none, or what cannot be a number of one."""
+        """Return the number of the piece of work that the program has begun last; 0 for none, or an impossible number."""
         with contextlib.suppress(OSError, struct.error):
             (number,) = _COUNT.unpack(os.pread(self._descriptor, _COUNT.size, _WORK_AT))
             return int(number) if number < MOST_WORK else 0
         return 0
 
     def links(self) -> list[Link]:
-        """What the process counted when it last waited in vain."""
+        """Return the counts of the process when it last waited in vain."""
         with contextlib.suppress(OSError, struct.error):
             (count,) = _COUNT.unpack(os.pread(self._descriptor, _COUNT.size, _LINKS_AT))
             if count <= MOST_LINKS:
@@ -237,7 +243,7 @@ class Reader:
         return None
 
     def _entries(self, first: int, end: int) -> bytes:
-        """The bytes of the entries `first` to `end`, as far as they are there."""
+        """Read the bytes of the entries `first` to `end`, as far as they are there."""
         begin, size = first % CAPACITY, end - first
         parts = [(begin, min(size, CAPACITY - begin)), (0, size - min(size, CAPACITY - begin))]
         data = b""

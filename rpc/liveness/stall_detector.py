@@ -1,11 +1,11 @@
-"""The failure detector for one job process: from its signals and the time to a warning, its withdrawal, or a declaration.
+"""Failure detector for one job process: from its signals and the time to a warning, its withdrawal, or a declaration.
 
 unwatched   until the process says that it signals, or begins a batch
 start       until the first batch begins
 step        from BEGIN to END
 between     from END to the next BEGIN: validation, shuffling
 save        from SAVE_BEGIN to SAVE_END, and from an EPOCH that comes within a step to the END of that step
-ended       after TRAIN_END nobody watches any more
+ended       after TRAIN_END it is not watched any more
 
 A process that waits for its peers and shows it is not stuck, but the one that it waits for is: silence counts from the last
 signal or from the last sign of life while it waited, whichever is later. One that is stopped while it waits shows no signs.
@@ -25,7 +25,7 @@ _BEGINNINGS = (Kind.STARTED, Kind.BEGIN, Kind.TRAIN_END)
 
 @dataclass(frozen=True)
 class Signs:
-    """The last sign of life while waiting, and when bytes last came or went (monotonic seconds)."""
+    """Event: the last sign of life while waiting, and when bytes last came or went (monotonic seconds)."""
 
     alive: float
     moved: float
@@ -33,14 +33,16 @@ class Signs:
 
 @dataclass(frozen=True)
 class Unseen:
-    """The last `seconds`, in which the agent should have looked and did not; what it has found then was handed over before."""
+    """Event: in the last `seconds` the agent should have looked and did not; signals that it has found then were handed over
+    before.
+    """
 
     seconds: float
 
 
 @dataclass(frozen=True)
 class _Silence:
-    """Epoch and batch count from 1, 0 before the first."""
+    """Silence of a process. Epoch and batch count from 1, 0 before the first."""
 
     phase: Phase
     epoch: int
@@ -49,23 +51,24 @@ class _Silence:
 
 
 class Warn(_Silence):
-    """Half of the limit has passed in silence."""
+    """Action: warn, as half of the limit has passed in silence."""
 
 
 class Withdraw(_Silence):
-    """Who was warned of has recovered, after `silent` seconds."""
+    """Action: withdraw the warning, as the process made progress again after `silent` seconds."""
 
 
 @dataclass(frozen=True)
 class Declare(_Silence):
-    """The process is stuck."""
+    """Action: declare the process stuck."""
 
     limit: float
 
 
 class StallDetector(Machine):
-    """See the module. `deadline` is when to send the next Tick, or None: all that was signalled before has been handed over
-    then. `phase`, `epoch` and `batch` (from 1) where it is."""
+    """Machine that the module describes. `deadline` is when to send the next Tick, or None: all earlier signals have been
+    handed over then. `phase`, `epoch` and `batch` (from 1) tell where the process is.
+    """
 
     def __init__(self, limits: Limits, now: float) -> None:
         super().__init__()
@@ -79,11 +82,11 @@ class StallDetector(Machine):
         self._whole = False  # the step is nothing but a step, so its duration counts
         self._warned_of: float | None = None  # since when the silence lasted that was warned of
 
-    # ---- what it knows
+    # ---- its state
 
     @property
     def silent_since(self) -> float:
-        """The last sign of life of any kind."""
+        """Time of the last sign of life of any kind."""
         return max(self._since, self._alive)
 
     @property
@@ -109,12 +112,12 @@ class StallDetector(Machine):
         return max(0.0, now - self._since)
 
     def waiting(self, now: float) -> float:
-        """For how long the process has waited for its peers without a byte; 0 when it does not wait."""
+        """Return for how long the process has waited for its peers without a byte; 0 when it does not wait."""
         if now - self._alive > WAITING_SECONDS or self._alive < self._since:
             return 0.0
         return max(0.0, now - max(self._since, self._moved))
 
-    # ---- what it decides
+    # ---- its decisions
 
     def _decide(self, event: object, now: float) -> list[object]:
         if isinstance(event, Signal):
@@ -155,13 +158,13 @@ class StallDetector(Machine):
         """Take a warning back if there is a sign of life since."""
         since = self._warned_of
         alive = self.silent_since if at is None else max(at, self.silent_since)
-        if since is None or alive <= since or self.declared:  # what is declared is not taken back
+        if since is None or alive <= since or self.declared:  # a declaration is not taken back
             return []
         self._warned_of = None
         return [Withdraw(self.phase, self.epoch, self.batch, alive - since)]
 
     def _excuse(self, seconds: float, now: float) -> list[object]:
-        """Count all that is known as so much later, but no later than `now`."""
+        """Count all times as so much later, but no later than `now`."""
         self._since = min(now, self._since + seconds)
         # 0 stands for never
         self._alive, self._moved = (moment and min(now, moment + seconds) for moment in (self._alive, self._moved))

@@ -1,4 +1,4 @@
-"""The submitter of a job: it brings the job to its nodes, follows it there, and brings its files home."""
+"""Submitter of a job: it brings the job to its nodes, follows it there, and brings its files home."""
 
 from typing import TYPE_CHECKING
 

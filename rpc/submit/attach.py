@@ -1,4 +1,4 @@
-"""Coming back to a job, from any machine that holds the key: how it stands, its files, its end."""
+"""Return to a job, from any machine that holds the key: its state, its files, its end."""
 
 from __future__ import annotations
 
@@ -26,9 +26,13 @@ _FROM_AGENT = (State, Standing, Progress, Heartbeat, Notice, Verdict)
 
 
 class Reclaimer:
-    """Brings logs and reports of a job from the nodes that `com` is connected with.
+    """Reclaimer of logs and reports of a job from the nodes that `com` is connected with.
 
-    Attributes: `states`, how the job stands at each node whose files were asked for; `outcome` and `detail`, see `follow`.
+    Attributes: `states`, the state of the job at each node whose files were asked for; `outcome` and `detail`, see `follow`.
+
+    Args:
+        com: sessions with the agents.
+        logger: default "P-SGD Submit".
 
     >>> with network.Request().request(nodes) as com:  # doctest: +SKIP
     ...     rpc.Reclaimer(com).require_client_log()
@@ -43,11 +47,17 @@ class Reclaimer:
         self._outdated: dict[str, list[int]] = {}
 
     def require_client_log(self, job: str | None = None, directory: str | Path = ".") -> dict[int, list[Path]]:
-        """Save the files of `job` (None: the newest of each node) into the folder of its run, `directory/runs/<title>-<number>/
-        Node-<i>-Retrieve/`; paths per node. A run that is not in `directory` gets a folder there.
+        """Save the files of a job into the folder of its run, `directory/runs/<title>-<number>/Node-<i>-Retrieve/`.
 
         Logs can be fetched at any time, reports once the job has ended on that node. A node that is lost, or silent for a
         minute, is logged and left out; so is, after `follow`, one without which the job has gone on.
+
+        Args:
+            job: its id; None: the newest of each node.
+            directory: a run that is not in it gets a folder there.
+
+        Returns: paths per node.
+
         Raises: UnknownJob when no node has files of the job, NetworkError when none has come.
         """
         attach_console()
@@ -56,7 +66,7 @@ class Reclaimer:
         def run_of(end: FetchEnd) -> RunFolder:
             if not is_job_id(end.job) or job not in (None, "", end.job):
                 raise ProtocolError(f"It sends files of job {end.job[:80]!r}, {job or 'the newest'!r} was asked for.")
-            title = end.title if is_safe_name(run_name(end.title)) else "job"
+            title = end.title if is_safe_name(run_name(end.title)) else "job"  # an agent chose it, and it names a folder
             return runs.setdefault(end.job, RunFolder(Path(directory), end.job, title))
 
         def ask(node: int) -> None:
@@ -87,10 +97,11 @@ class Reclaimer:
         return dict(sorted(downloads.files.items()))
 
     def follow(self, job: str | None = None) -> dict[int, tuple[str, str]]:
-        """Show the progress of `job` (None: the newest of each node) until it is over; {node: (state, detail)}.
+        """Show the progress of `job` (None: the newest of each node) until it is over; return {node: (state, detail)}.
 
         A job that is started again is followed from attempt to attempt; afterwards `outcome` says how it has ended ("done",
-        "failed", "stopped") and `detail` what its driver said to that. A node without which it has gone on is not among them.
+        "failed", "stopped") and `detail` is its driver's comment. A node without which it has gone on is not among them.
+
         Raises: UnknownJob when no node knows the job. A node that is lost, or whose host is silent, has the state "lost".
         """
         attach_console()
@@ -116,7 +127,7 @@ class Reclaimer:
         return {node: state for node, state in sorted(states.items()) if node not in outdated}
 
     def stop(self, job: str, reason: str = "It was stopped by the submitter.") -> None:
-        """Tell every node to end `job`: nobody starts it again. `follow` waits for its end."""
+        """Tell every node to end `job`, for `reason`: it is not started again. `follow` waits for its end."""
         self._com.send_one(self._com.available_clients, Stop(job, reason).to_value())
 
     def _step(self, downloads: Downloads) -> None:
@@ -132,7 +143,7 @@ class Reclaimer:
                     downloads.take(node, operation)
             except ProtocolError as error:
                 downloads.give_up(node, str(error))
-        for node in downloads.open:
+        for node in downloads.open:  # a lost node may have sent its last files before: its inbox is emptied first
             if node not in self._com.available_clients and not self._com.sessions[node].inbox:
                 downloads.give_up(node, str(self._com.loss_of(node)))
         downloads.check()
@@ -143,7 +154,7 @@ _OVER = ("done", "failed", "stopped")
 
 
 class JobStatus:
-    """Feed it what the agents of `nodes` say until `is_over`.
+    """Status of a job, from the messages of the agents of `nodes`, until `is_over`.
 
     Attributes: `states`, {node: (state, detail)} of the processes, as the sessions number them; `outcome` ("done", "failed",
     "stopped") and `detail` of the job as a whole, once it is over.
@@ -166,7 +177,7 @@ class JobStatus:
             self._take_standing(node, told)
         elif isinstance(told, Progress):
             self._show(told)
-        elif isinstance(told, Verdict) and told.rank == 2:  # what follows from the loss of another node
+        elif isinstance(told, Verdict) and told.rank == 2:  # a consequence of the loss of another node
             self._logger.info("%s", told.headline)
         elif isinstance(told, (Notice, Verdict)):
             self._logger.warning("%s", told.describe())
@@ -177,14 +188,14 @@ class JobStatus:
 
     def _take_standing(self, node: int, told: Standing) -> None:
         known = self._standings.get(node)
-        if known is not None and _age(told) < _age(known):
+        if known is not None and _age(told) < _age(known):  # it was on its way when the newer one was sent
             return
         self._standings[node] = told
         if told.outcome == "left":
             return
         if self._attempt is not None and told.attempt > self._attempt:
             self._logger.warning("The job has been started again: attempt %s.", told.attempt + 1)
-            self._display.begin([])
+            self._display.begin([])  # the attempt may have other workers, which come with their progress
         self._attempt = max(told.attempt, self._attempt or 0)
         if told.driver not in ("", "nobody", self._driver):
             if self._driver:
@@ -212,7 +223,7 @@ class JobStatus:
         return "done" if ends <= {"done", "unknown"} else "stopped" if "stopped" in ends and "failed" not in ends else "failed"
 
     def _is_settled(self, node: int) -> bool:
-        """Whether nothing more is to be expected of a node: its process has ended, and nobody starts it again."""
+        """Tell if no more news is to be expected of a node: its process has ended, and no driver starts it again."""
         standing = self._standings.get(node)
         driven = standing is not None and standing.driver != "" and standing.outcome == ""
         return self.states.get(node, ("starting", ""))[0] not in _UNFINISHED and not driven
@@ -223,13 +234,13 @@ class JobStatus:
 
     @property
     def outdated(self) -> list[int]:
-        """The nodes of attempts from which the job has gone on without them: what they have is not its result."""
+        """Nodes of attempts from which the job has gone on without them: their files are not its result."""
         newest = self._newest
         return [node for node, told in self._standings.items() if _age(told) < newest]
 
     @property
     def is_over(self) -> bool:
-        """Whether all has been told: the job is over, and so is every process of which we hear."""
+        """Whether the agents have told all: the job is over, and so is every process of which we hear."""
         ended = all(self.states.get(node, ("starting", ""))[0] not in _UNFINISHED for node in self._nodes)
         return self.outcome != "" and ended
 
@@ -238,5 +249,5 @@ class JobStatus:
 
 
 def _age(standing: Standing) -> tuple[int, int]:
-    """Which attempt it is of: a later driver counts on, but may not know how often the one before it has tried."""
+    """Order attempts: a later driver counts on, but may not know how often the one before it has tried."""
     return standing.term, standing.attempt

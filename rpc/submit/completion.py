@@ -1,4 +1,4 @@
-"""The end of a job: waiting for it, leaving before, and what has become of it as far as its driver knows."""
+"""Completion of a job: waiting for its end, leaving before, and its outcome as far as its driver knows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .terminal import Interrupts, interrupted
 
 
 class JobOutcome:
-    """What a coordinator can be asked for, while the job runs and afterwards; its attempts follow each other."""
+    """Outcome of a coordinator's job, while it runs and afterwards; its attempts follow each other."""
 
     _com: Controller
     _loop: EventLoop
@@ -38,12 +38,12 @@ class JobOutcome:
 
     @property
     def known_dead(self) -> set[int]:
-        """The nodes whose agents have ended while we were connected with them: they had no other driver."""
+        """Nodes whose agents have ended while we were connected with them: they had no other driver."""
         return set(self._loop.known_dead)
 
     @property
     def halted(self) -> str:
-        """Why somebody has ended the job for good; "" if nobody has."""
+        """Reason for which a user has ended the job for good; "" if none has."""
         return self._handoffs.halted
 
     @property
@@ -52,8 +52,9 @@ class JobOutcome:
 
     @property
     def verdicts(self) -> list[Verdict]:
-        """What the failure detector says of nodes that did not end well, attempt after attempt; in each the first causes come
-        before what followed from them."""
+        """Verdicts of the failure detector on nodes that did not end well, attempt after attempt; in each the first causes
+        come before their consequences.
+        """
         return [*self._restarts.verdicts, *self._loop.monitor.causes]
 
     @property
@@ -66,7 +67,7 @@ class JobOutcome:
 
     @property
     def unsaved(self) -> dict[int, str]:
-        """The nodes that have left files which were not all saved, and why."""
+        """Nodes that have left files which were not all saved, and why."""
         downloads = self._loop.downloads
         return {**downloads.problems, **downloads.missing}
 
@@ -79,19 +80,24 @@ class JobOutcome:
         return self._com.bytes_read + self._connections.process_bytes[1]
 
 
-LOOK_SECONDS = 1.0
+LOOK_SECONDS = 1.0  # from one call of `look` to the next
 
 
 class EndOfJob:
-    """Waits for what `loop` brings until all is home."""
+    """End of a job, awaited by steps of `loop` until all files are home."""
 
     def __init__(self, job: str, loop: EventLoop, logger: logging.Logger) -> None:
         self._job, self._loop, self._handoffs, self._logger = job, loop, loop.handoffs, logger
 
     def wait(self, interrupts: Interrupts, stop_on_interrupt: bool, look: Callable[[], None] | None) -> None:
-        """Until it is over; `look` is called once a second.
+        """Wait until it is over.
 
-        Raises: KeyboardInterrupt when the program leaves, or has stopped the job; Deposed when somebody else drives it.
+        Args:
+            interrupts: Ctrl-C as an event.
+            stop_on_interrupt: whether the first Ctrl-C stops the job.
+            look: called once a second.
+
+        Raises: KeyboardInterrupt when the program leaves, or has stopped the job; Deposed when another driver drives it.
         """
         stopping = False
         while not self._loop.all_home:
@@ -116,14 +122,14 @@ class EndOfJob:
 
         def over() -> bool:
             nonlocal pressed
-            pressed = pressed or interrupts.take()
+            pressed = pressed or interrupts.take()  # which tells of each Ctrl-C once
             return pressed or self._loop.all_home
 
         self._loop.step_until(over, LEAVE_SECONDS)
         return pressed
 
     def _leave(self) -> None:
-        """Wait until the agents have what they need to go on without us, and say how to come back."""
+        """Wait until the agents have all they need to go on without us, and say how to come back."""
         self._loop.step_until(lambda: not self._handoffs.lacking or self._loop.all_home, HANDOFF_SECONDS)
         if self._handoffs.lacking:
             lacking = ", ".join(map(str, self._handoffs.lacking))

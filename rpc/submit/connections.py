@@ -1,4 +1,4 @@
-"""The submitter's connections with agents and job processes, and what it tells the nodes of a job over them."""
+"""Connections of the submitter with agents and job processes, and its messages to the nodes of a job over them."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ from ..shipping import Bundle
 
 
 class Heard(NamedTuple):
-    """The agent or the job process of `node` says `operation`."""
+    """Event: the agent or the job process of `node` says `operation`."""
 
     node: int
     operation: Operation
 
 
 class Opened(NamedTuple):
-    """The job process of `node` has answered our call."""
+    """Event: the job process of `node` has answered our call."""
 
     node: int
 
 
 class Unreached(NamedTuple):
-    """It has not, and is not called any more."""
+    """Event: the job process of `node` has not answered, and is not called any more."""
 
     node: int
     reason: str
 
 
 class Gone(NamedTuple):
-    """The agent of `node` cannot be reached any more."""
+    """Event: the agent of `node` cannot be reached any more."""
 
     node: int
     reason: str
@@ -58,7 +58,14 @@ Event = Heard | Opened | Unreached | Gone
 
 
 class Connections:
-    """Nothing here blocks but `wait`. Whoever breaks the protocol is hung up on."""
+    """Connections of one job. Nothing here blocks but `wait`. A peer that breaks the protocol is hung up on.
+
+    Args:
+        com: the connections with the agents, by node.
+        names: the nodes' names in messages for people.
+        logger: the log.
+        clock: of calls and limits.
+    """
 
     def __init__(self, com: Controller, names: dict[int, str], logger: logging.Logger, clock: Clock) -> None:
         self._agents = com.sessions
@@ -78,13 +85,19 @@ class Connections:
             _tell(self._processes[node], operation)
 
     def call_processes(self, targets: Mapping[int, Target], classes: Sequence[type], limit: float) -> None:
-        """Begin to open a session with each job process, within `limit` seconds; `wait` tells what comes of it."""
+        """Begin to open a session with each job process; `wait` returns the events of these calls.
+
+        Args:
+            targets: how to call the process of each node.
+            classes: of the job, instances of which may come over these sessions.
+            limit: seconds for all calls together.
+        """
         if self._dialer is not None:
             self._dialer.close()
         self._dialer, self._classes = ProcessDialer(targets, limit, self._clock), classes
 
     def wait(self, timeout: float | None, waker: socket.socket | None = None) -> list[Event]:
-        """Move bytes both ways; returns what has come of it.
+        """Move bytes both ways; return the events.
 
         Waits up to `timeout` seconds, `LOOK_SECONDS` at most, for some, or for `waker`.
         """
@@ -166,10 +179,14 @@ def _close(sessions: dict[int, Session]) -> None:
 
 
 class JobMessages:
-    """Makes the messages of one job. Every node gets a key for its code; those for talking to each other its agent derives.
+    """Maker of the messages of one job. Every node gets a key for its code; its agent derives the keys between nodes.
 
-    `question` is that to the agents, without what differs between nodes and groups. `others` are nodes of the job that are not
-    among `addresses`, and that may call these or be called by them; `cores` is what agents tell of theirs (`rpc.processors`).
+    Args:
+        question: that to the agents, without the parts that differ between nodes and groups.
+        addresses: of the nodes.
+        cluster: the cluster key.
+        others: nodes of the job that are not among `addresses`, and that may call these or be called by them.
+        cores: the cores that each agent has reported (`rpc.processors`).
     """
 
     def __init__(
@@ -200,22 +217,24 @@ class JobMessages:
         )
 
     def note(self, node: int, accepted: Accepted) -> None:
-        """The agent of `node` has accepted, and told how others on its host may call it.
+        """Note that the agent of `node` has accepted, and how others on its host may call it.
 
         Raises: ProtocolError when it speaks for another node.
         """
         if accepted.node != node:
             raise ProtocolError(f"The agent of node {node} accepted in the name of node {accepted.node}.")
-        near = accepted.unix_path if accepted.port == self._addresses[node].port else ""  # a proxy shall see what goes there
+        near = accepted.unix_path if accepted.port == self._addresses[node].port else ""  # a proxy shall see the bytes
         self._roster[node] = [str(self._addresses[node]), accepted.host, near]
 
     def target(self, node: int) -> Target:
-        """How to call the job process of `node`: where it runs on this host, straight through its agent's Unix socket."""
+        """Make the target of the job process of `node`: where it runs on this host, straight through its agent's Unix
+        socket.
+        """
         name = process_name(self.job, node)
         _, host, unix_path = self._roster.get(node, ("", "", ""))
         near = unix_path if host == host_name() else ""
         return Target(self._addresses[node], self.code_keys[node], "code", "peer", name, node, unix_path=near)
 
     def load(self, bundle: Bundle) -> Load:
-        """The code, and where the nodes are that have accepted so far."""
+        """Make the message with the code, and the places of the nodes that have accepted so far."""
         return Load(bundle.objects, bundle.code, self._roster, bundle.sources)

@@ -1,4 +1,6 @@
-"""The submitter's side of a job: three-phase submission, answering requests, waiting, stopping, bringing the files home."""
+"""Coordinator of a job at its submitter: three-phase submission, answering requests, waiting, stopping, bringing the files
+home.
+"""
 
 from __future__ import annotations
 
@@ -39,43 +41,43 @@ if TYPE_CHECKING:
 
 
 class _StoppedError(NetworkError):
-    """Nothing starts again, for somebody has stopped the job."""
+    """Error: nothing starts again, for a user has stopped the job."""
 
 
 class Coordinator(JobOutcome):
-    """Runs executors on the nodes of `com` (from `network.Request().request(nodes)`).
+    """Coordinator that runs executors on the nodes of `com` (from `network.Request().request(nodes)`).
 
-    A group connects with the groups that were submitted before it, so what others need (a parameter server) goes first, and
-    stays until they have come. Nothing starts before `resources_dispatch`, or `join` where there is nothing to dispatch.
+    A group connects with the groups that were submitted before it, so a node that others need (a parameter server) goes first,
+    and stays until they have come. Nothing starts before `resources_dispatch`, or `join` where there is nothing to dispatch.
 
     Args:
         com: sessions with the agents.
         estimate_bandwidth: bytes per second; sets the limit of preCommit.
         logger: where the story of the job is told; default "P-SGD Submit", on stderr unless the program configured logging.
-        title: what others see while the job keeps their node busy.
+        title: text that other users see while the job keeps their node busy.
         blas_threads: BLAS threads of each job process; 0 for its share of the cores that its agent may use.
         start_limit: seconds for doCommit.
         directory: where the folder of the run goes, `runs/<title>-<number>/`, with the files of its nodes; or that folder.
         job: id of a job that failed and is tried again; default a new one.
         attempt: which attempt at the job this is, counted from 0; its nodes refuse one that they have had.
         stall: seconds of silence within a step beyond which a node counts as stuck; 0 for the default (see `Limits`).
-        driver: by which name agents know who drives the job (`lease.handoff.new_driver`), if it is to be handed on.
-        term: of the driver's claim (`lease.Election`); 0 for who has submitted it.
-        attempt_state: what its standby drivers must know of this attempt (`lease.handoff.Handoff.attempt_state`).
+        driver: the name of the driver for agents (`lease.handoff.new_driver`), if the job is to be handed on.
+        term: of the driver's claim (`lease.Election`); 0 for the submitter.
+        attempt_state: data on this attempt for its standby drivers (`lease.handoff.Handoff.attempt_state`).
         collects: whether `join` fetches files and results; else they stay with the agents.
         others: ids of nodes of the job that `com` does not reach, and that its nodes may call.
-        kernels: the set of BLAS kernels of all its processes: a name of OpenBLAS's, `rpc.job.PORTABLE`, or "" for what each
-            takes by itself; by default the fastest that all agents of `com` have.
+        kernels: the set of BLAS kernels of all its processes: a name of OpenBLAS's, `rpc.job.PORTABLE`, or "" for the set that
+            each takes by itself; by default the fastest that all agents of `com` have.
         standstill: seconds for which SIGSTOP may stop a process of the job until it counts as stuck, also one that does not
             signal its progress; 0: for ever.
-        display: shows the progress of several attempts as that of one job; whoever gives it closes it.
+        display: shows the progress of several attempts as that of one job; the caller closes it.
         tables: reads the tables that the nodes write while they run (`submit.tailing`).
 
     Raises: ValueError for a title that cannot be a file name.
 
     Attributes: `job`, its id; `failures`, {node: (state, detail)} of nodes that did not end well; `files`, the saved paths of
-    each node; `kernels`, those that were chosen; `verdicts`, what the failure detector says, first causes first; `ended_for`,
-    why `look` has ended it; `restarts`, how often the job was started again.
+    each node; `kernels`, those that were chosen; `verdicts` of the failure detector, first causes first; `ended_for`, why
+    `look` has ended it; `restarts`, how often the job was started again.
     """
 
     def __init__(
@@ -147,7 +149,7 @@ class Coordinator(JobOutcome):
             com, self._messages, self._logger, clock, run=run, start_limit=start_limit, collects=collects, display=self._display
         )
         if tables is not None:
-            from .tailing import TableTail  # noqa: PLC0415 - for who reads them
+            from .tailing import TableTail  # noqa: PLC0415 - for programs that read tables
 
             loop.tables = TableTail(self.job, tables, loop.connections.tell_agent, clock)
         self._groups, self._connections, self._handoffs = loop.groups, loop.connections, loop.handoffs
@@ -173,14 +175,21 @@ class Coordinator(JobOutcome):
         on_failure: str = FAIL,
         max_restarts: int = 3,
     ) -> None:
-        """canCommit: put `executable` on the nodes of `working_group` (default: all workers), which will start together.
+        """Submit an executor to a group of nodes, which will start together (canCommit).
 
-        `package_size` bytes will be sent to each node later; `objects` travel with the class, as its `shipped`. A bundle is
-        what `groups.pack_executable` has made of both. With `on_failure="restart"` a node that crashes, exits, hangs or
-        is lost while `join` waits ends the job on all nodes; when no process of it is left, all start again from the
-        beginning of their executor, up to `max_restarts` times, but not when the same node has failed at the same epoch and
-        batch of its signals three times. An executor finds what it has saved in `com.output_directory`, which lasts.
-        All groups of a job have the same policy.
+        With `on_failure="restart"` a node that crashes, exits, hangs or is lost while `join` waits ends the job on all nodes;
+        when no process of it is left, all start again from the beginning of their executor, but not when the same node has
+        failed at the same epoch and batch of its signals three times. An executor finds its saved files in
+        `com.output_directory`, which lasts. All groups of a job have the same policy.
+
+        Args:
+            executable: the class of the executor, or a bundle that `groups.pack_executable` has made of it and `objects`.
+            working_group: ids of the nodes; default: all workers.
+            package_size: bytes that will be sent to each node later.
+            objects: travel with the class, as its `shipped`.
+            on_failure: "fail" or "restart".
+            max_restarts: how often at most all start again.
+
         Raises: SubmissionError naming node and reason; then nothing runs anywhere. TypeError for code that cannot travel,
         ValueError for a policy that does not exist or differs.
         """
@@ -201,7 +210,12 @@ class Coordinator(JobOutcome):
         on_failure: str = FAIL,
         max_restarts: int = 3,
     ) -> None:
-        """canCommit for one node that starts by itself, without waiting for others; the rest as `submit_group`.
+        """Submit an executor to one node that starts by itself, without waiting for others (canCommit).
+
+        Args:
+            executable: as for `submit_group`.
+            node_id: id of the node.
+            package_size, objects, on_failure, max_restarts: as for `submit_group`.
 
         Raises: as `submit_group`.
         """
@@ -222,10 +236,14 @@ class Coordinator(JobOutcome):
     def resources_dispatch(
         self, reply: Callable[[int, str], Any] | None = None, *, dispatch_map: Callable[[int, str], Any] | None = None
     ) -> None:
-        """preCommit and doCommit: answer each request by `reply(node_id, request)`; returns when every executor has started.
+        """Answer each request of the executors; return when every executor has started (preCommit and doCommit).
 
-        Executors get the content of a `ReplyPackage`, or whatever else it returns. `dispatch_map` is the same function in the
-        form of version 0.9: there executors get packages, and `package.content()` is the content.
+        Args:
+            reply: called as `reply(node_id, request)`; executors get the content of the `ReplyPackage` that it returns, or any
+                other value itself.
+            dispatch_map: the same function in the form of version 0.9: there executors get packages, and `package.content()` is
+                the content.
+
         Raises: SubmissionError; then nothing runs anywhere. TypeError without a function, or with two.
         """
         function = dispatch_map if reply is None else reply
@@ -250,10 +268,15 @@ class Coordinator(JobOutcome):
         missing: Mapping[int, str],
         early: Iterable[tuple[int, Operation]] = (),
     ) -> None:
-        """Instead of a submission: go on with what somebody else has started, with the nodes that have granted it.
+        """Go on with a job that another driver has started, with the nodes that have granted it, instead of a submission.
 
-        The others are lost. `early` is what the agents have said since. Where a later attempt was on its way, all nodes are
-        stopped, to be started again: `ended_for` says so.
+        Where a later attempt was on its way, all nodes are stopped, to be started again: `ended_for` says so.
+
+        Args:
+            groups: ids of the nodes of each group.
+            granted: grants by node; the other nodes are lost.
+            missing: the reason by node of those.
+            early: messages of agents since.
         """
         for group in groups:
             self._groups.adopt(group)
@@ -269,12 +292,20 @@ class Coordinator(JobOutcome):
             self._loop.watch()
 
     def conclude(self, outcome: str, detail: str = "", report: str = "", nodes: Iterable[int] | None = None) -> None:
-        """Tell agents (default: all) how the job is over, so that nobody drives it any more; see `messages.Conclude`."""
+        """Tell agents how the job is over, so that no node drives it any more; see `messages.Conclude`.
+
+        Args:
+            outcome: "done", "failed", "stopped" or "left".
+            detail: the reason, in words.
+            report: verdicts as a text in JSON.
+            nodes: ids of those to tell; default: all.
+        """
         for node in self._com.available_clients if nodes is None else nodes:
             self._connections.tell_agent(node, Conclude(self.job, node, outcome, detail[:MAX_TEXT], report[:MAX_TEXT]))
 
     def call(self) -> dict[int, Session]:
-        """Sessions with the running executors of all nodes, to go on talking with them; there the submitter is the peer -1.
+        """Open sessions with the running executors of all nodes, to go on talking with them; there the submitter is the peer
+        -1.
 
         The caller moves their bytes, and closes them. Raises: NetworkError naming the first node that cannot be reached.
         """
@@ -292,15 +323,20 @@ class Coordinator(JobOutcome):
     def join(
         self, stop_on_interrupt: bool = False, *, end_together: bool = False, look: Callable[[], str] | None = None
     ) -> tuple[dict[int, Any], bool]:
-        """Wait for all nodes; returns ({node: result} in the order of ids, error). `error`: a node did not end well.
+        """Wait for all nodes; return ({node: result} in the order of ids, error). `error`: a node did not end well.
 
-        Groups that were not dispatched start now, if they ask for nothing.
-        Files of every node that ended are saved, those of the last attempt where there were several. Ctrl-C leaves the job
-        running, a second one within 2 s stops it; with `stop_on_interrupt` the first does. Who leaves does not start it again.
-        With `end_together` the first node that does not end well ends the job on all others, so that it can be tried again;
-        from then on no files are saved, until `retrieve` is called. `look` is called once a second; what it returns, unless
-        "", is the reason for which all nodes are stopped (`ended_for`).
-        Raises: SubmissionError for executors that ask for something, as nobody answers; then nothing runs anywhere.
+        Groups that were not dispatched start now, if they ask for nothing. Files of every node that ended are saved, those of
+        the last attempt where there were several. Ctrl-C leaves the job running, a second one within 2 s stops it. A program
+        that leaves does not start it again.
+
+        Args:
+            stop_on_interrupt: whether the first Ctrl-C stops the job.
+            end_together: whether the first node that does not end well ends the job on all others, so that it can be tried
+                again; from then on no files are saved, until `retrieve` is called.
+            look: called once a second; unless it returns "", the text is the reason for which all nodes are stopped
+                (`ended_for`).
+
+        Raises: SubmissionError for executors that ask for something, as there is no reply; then nothing runs anywhere.
         """
         if self._groups.awaits_dispatch and not self._stopped:
             self._dispatch(self._restarts.resources)
@@ -334,7 +370,7 @@ class Coordinator(JobOutcome):
                 loop.downloads.close()
 
     def _starts_again(self) -> bool:
-        """After an attempt that has failed: whether another one runs now."""
+        """Decide after an attempt that has failed; return whether another one runs now."""
         failed = [str(node) for node, (state, _) in self.failures.items() if state != "stopped"]
         verdicts = self._loop.monitor.causes
         if not self._restarts.wanted or self._stopped or self.halted or not (failed or verdicts):
@@ -377,24 +413,26 @@ class Coordinator(JobOutcome):
                 self.stop_executing(self.ended_for)
 
     def retrieve(self) -> None:
-        """Save the files of the nodes that have ended and whose files `join` did not save."""
+        """Save the files of the nodes that have ended, which `join` did not save."""
         self._loop.retrieve()
 
     def stop_executing(self, reason: str = "It was stopped by the submitter.") -> None:
-        """Tell every node to end the job: executors are interrupted at their next send or receive. `join` waits for the end,
-        and starts nothing again."""
+        """Tell every node to end the job, for `reason`: executors are interrupted at their next send or receive. `join`
+        waits for the end, and starts nothing again.
+        """
         self._stopped = reason
         self._loop.stop(reason, is_wanted=True)
 
     def look_after(self) -> dict[int, str]:
-        """Without waiting: take in what the agents have said, and return the nodes that are lost, and why.
+        """Take in the messages of the agents, without waiting; return the nodes that are lost, and why.
 
-        For who talks with the executors (`call`) instead of waiting by `join`, now and then; a silent host is found so, too.
+        For programs that talk with the executors (`call`) instead of waiting by `join`, now and then; a silent host is found
+        so, too.
         """
         self._loop.step(0.0)
         return {node: detail for node, (state, detail) in self.failures.items() if state == "lost"}
 
     def await_end(self, seconds: float) -> list[int]:
-        """Wait until all nodes have ended, at most so long, without fetching anything; returns those that have not."""
+        """Wait until all nodes have ended, `seconds` at most, without fetching anything; return those that have not."""
         self._loop.step_until(lambda: not self._loop.running, seconds)
         return self._loop.running

@@ -1,4 +1,4 @@
-"""What agents know: which jobs they run or remember, and everything of one that has failed."""
+"""Diagnostics of agents: the jobs that they run or remember, and all data on one that has failed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .downloads import FILE_OPERATIONS, Download
 
 @dataclass(frozen=True)
 class NodeDiagnostics:
-    """What one agent has sent of one node of the job: files, or the reason why not all have come."""
+    """Diagnostics of one node of the job, from one agent: files, or the `problem` because of which not all have come."""
 
     node: int
     address: Address
@@ -32,8 +32,14 @@ class NodeDiagnostics:
 
 @dataclass
 class Diagnostics:
-    """`found` by agent and node; `unreached`, the agents that were not heard, by address, and why; `strangers`, agents that
-    know nothing of the job; `known`, the jobs that are known instead, newest last."""
+    """Diagnostics of a job.
+
+    Args:
+        found: by agent and node.
+        unreached: agents that were not heard, by address, and why.
+        strangers: agents that know nothing of the job.
+        known: the jobs that are known instead, newest last.
+    """
 
     found: list[NodeDiagnostics] = field(default_factory=list)
     unreached: dict[str, str] = field(default_factory=dict)
@@ -42,9 +48,16 @@ class Diagnostics:
 
 
 def gather_diagnostics(nodes: NodeAssignment, job: str, directory: Path, key_file: str | Path | None = None) -> Diagnostics:
-    """Fetch into folders below `directory` what the agents of `nodes` know of `job`, whichever of its nodes they were.
+    """Fetch into folders below `directory` all data that the agents of `nodes` have on `job`, whichever of its nodes they were.
 
     An agent that cannot be reached, is lost, or is silent for a minute is named in the result and left out.
+
+    Args:
+        nodes: addresses of the agents.
+        job: id of the job.
+        directory: the folders come below it.
+        key_file: file of the cluster's key; default: as for `network.Request`.
+
     Raises: KeyFileError, OSError when the directory cannot be written.
     """
     com, errors = Request(key_file).reach(nodes)
@@ -57,7 +70,7 @@ def gather_diagnostics(nodes: NodeAssignment, job: str, directory: Path, key_fil
 
 
 class _Gatherer:
-    """Asks every agent for its jobs, then for one node of the job after the other."""
+    """Gatherer that asks every agent for its jobs, then for one node of the job after the other."""
 
     def __init__(self, com: Controller, nodes: NodeAssignment, job: str, directory: Path, gathered: Diagnostics) -> None:
         self._com, self._nodes, self._job, self._directory = com, nodes, job, directory
@@ -65,7 +78,7 @@ class _Gatherer:
 
     def run(self) -> None:
         asked = self._com.available_clients
-        for place in asked:  # all at once, so that a slow one keeps nobody waiting
+        for place in asked:  # all at once, so that a slow one does not delay the others
             with contextlib.suppress(NetworkError):  # seen below
                 self._com.send_one(place, ListJobs().to_value())
         for place in asked:
@@ -86,7 +99,7 @@ class _Gatherer:
         return sorted(nodes)
 
     def _fetch(self, place: int, node: int) -> NodeDiagnostics:
-        """The files of one node of the job.
+        """Fetch the files of one node of the job.
 
         Raises: NetworkError when the agent is lost, silent, or breaks the rules.
         """
@@ -103,7 +116,7 @@ class _Gatherer:
         return NodeDiagnostics(node, self._nodes[place], download.files, clean(download.problem))
 
     def _next(self, place: int, allowed: Iterable[type[Operation]]) -> Operation:
-        """What the agent says next.
+        """Take the next message of the agent.
 
         Raises: PeerLost, TimedOut, ProtocolError.
         """
@@ -121,7 +134,7 @@ Entry = Mapping[str, Any]
 
 
 def list_jobs(com: Controller) -> dict[int, list[Entry]]:
-    """The jobs of every agent that answers within five seconds, newest last; see `messages.Jobs`."""
+    """List the jobs of every agent that answers within five seconds, newest last; see `messages.Jobs`."""
     clock = SystemClock()
     deadline = clock.monotonic() + LIST_SECONDS
     found: dict[int, list[Entry]] = {}

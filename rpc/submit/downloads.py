@@ -1,4 +1,4 @@
-"""The files of a job on their way home, from several nodes at once; nothing is written outside the folder of a node."""
+"""Downloads of a job's files, from several nodes at once; nothing is written outside the folder of a node."""
 
 from __future__ import annotations
 
@@ -26,17 +26,23 @@ from .run_folder import RUNS, RunFolder, node_folder, shown
 FILE_OPERATIONS = (FileBegin, FileChunk, FileEnd, FetchEnd)
 
 OF_RUN: Final = "RUN-"
-"""What the names of files begin with that belong to the run, not to the node: they do not stay in its folder."""
+"""Begin of the names of files that belong to the run, not to the node: they do not stay in its folder."""
 
 
 class Downloads:
-    """Downloads by node, into the folder of the run that `run_of` gives for what an agent tells of the job.
+    """Downloads by node, into the folder of the run.
 
-    They wait in `directory` until they are complete; it is made where it does not exist. Raises: OSError when that fails.
-    `ask` requests the files of a node; while the disk is full they are requested again, for up to `ROOM_SECONDS`.
+    Attributes: `files`, the saved paths of each node; `missing`, the nodes whose files will not come, and why; `problems`,
+    reports of nodes on files that they could not send; `states`, the state of the job at each.
 
-    Attributes: `files`, the saved paths of each node; `missing`, the nodes whose files will not come, and why;
-    `problems`, what a node says of files that it could not send; `states`, how the job stands at each.
+    Args:
+        directory: where they wait until they are complete; it is made where it does not exist.
+        run_of: returns the folder of the run for the last message of an agent.
+        ask: requests the files of a node; while the disk is full they are requested again, for up to `ROOM_SECONDS`.
+        logger: of the job.
+        clock: measures time-outs.
+
+    Raises: OSError when `directory` cannot be made.
     """
 
     def __init__(
@@ -57,9 +63,9 @@ class Downloads:
         self._downloads: dict[int, Download] = {}
         self._heard: dict[int, float] = {}
         self._full_since: dict[int, float] = {}
-        self._spoiled: set[int] = set()  # what is on its way is of no use
+        self._spoiled: set[int] = set()  # nodes whose bytes on the way are of no use
         self._again: dict[int, float] = {}  # when to request it once more
-        self._unread: Counter[int] = Counter()  # transfers that were given up before their end: what is left of them may come
+        self._unread: Counter[int] = Counter()  # transfers that were given up before their end: the rest of them may come
 
     def expect(self, node: int) -> None:
         self._downloads[node] = Download(self._directory / RUNS, node, lambda end: self._run_of(end).path)
@@ -83,7 +89,7 @@ class Downloads:
         download = self._downloads.get(node)
         if download is not None:
             self._heard[node] = self._clock.monotonic()
-        if node in self._unread:  # it comes before what was requested later
+        if node in self._unread:  # it comes before files that were requested later
             if isinstance(operation, FetchEnd):
                 self._unread -= Counter([node])
             return False
@@ -115,7 +121,7 @@ class Downloads:
         return True
 
     def _refuse(self, node: int, operation: Operation, error: OSError) -> None:
-        """The disk does not take what has come: a full one may have room in a moment."""
+        """Refuse files that the disk does not take: a full one may have room in a moment."""
         now = self._clock.monotonic()
         if not is_full(error) or now >= self._full_since.setdefault(node, now) + ROOM_SECONDS:
             self.give_up(node, f"its files cannot be saved: {error.strerror}")
@@ -134,7 +140,7 @@ class Downloads:
             self._again[node] = self._clock.monotonic() + PAUSE_SECONDS
 
     def give_up(self, node: int, reason: str) -> None:
-        """The files of `node` will not come, if they have not come already."""
+        """Note that the files of `node` will not come, if they have not come already."""
         if node in self._downloads:
             self._downloads[node].abandon()
             self.missing[node] = clean(reason)
@@ -147,7 +153,7 @@ class Downloads:
         self._again.pop(node, None)
 
     def check(self) -> None:
-        """Give up the nodes that have sent nothing for a minute, request again what the disk had no room for."""
+        """Give up the nodes that have sent nothing for a minute, request again the files for which the disk had no room."""
         now = self._clock.monotonic()
         for node in [node for node, due in self._again.items() if now >= due]:
             del self._again[node]
@@ -172,14 +178,17 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Download:
-    """The files of one node on their way into its folder. Feed it the operations of the agent until `done`.
+    """Download of one node's files into its folder. Feed it the operations of the agent until `done`.
 
-    They wait below `directory`, which is made if need be, until all have come; then `place` says, from what the agent tells
-    of the job, where the folder of the node is (default: `directory`; on the same file system). In it they replace files of
-    the same name, and nothing else is touched.
+    They wait below `directory`, which is made if need be, until all have come; then they replace files of the same name in the
+    folder of the node, and nothing else is touched. `files` are the paths after the end, `state` the job's state at the agent,
+    `problem` tells which files could not be sent. A peer that breaks the rules ends the download with ProtocolError; the folder
+    is then as it was.
 
-    `files` are the paths after the end, `state` the job's state at the agent, `problem` what could not be sent.
-    A peer that breaks the rules ends the download with ProtocolError; the folder is then as it was.
+    Args:
+        directory: see above.
+        node: id of the node.
+        place: returns the folder of the run for the last message of the agent (default: `directory`; on the same file system).
     """
 
     def __init__(self, directory: Path, node: int, place: Callable[[FetchEnd], Path] | None = None) -> None:
@@ -270,9 +279,9 @@ class Download:
         self.abandon()
 
     def abandon(self) -> None:
-        """Drop what has arrived and is not in the folder."""
+        """Drop the files that have arrived and are not in the folder."""
         if self._file is not None:
-            with contextlib.suppress(OSError):  # what could not be written does not matter any more
+            with contextlib.suppress(OSError):  # the unwritten bytes do not matter any more
                 self._file.close()
             self._file = None
         if self._partial_fd >= 0:

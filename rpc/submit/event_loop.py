@@ -1,4 +1,4 @@
-"""What the driver of a job does with what it hears: events go to whoever decides on them, and what they decide is done."""
+"""Event loop of the driver of a job: events go to the machines that decide on them, and their decisions are carried out."""
 
 from __future__ import annotations
 
@@ -37,12 +37,22 @@ _BY_ITSELF = {"it has left", "the connection was closed", os.strerror(errno.ECON
 
 
 class EventLoop:
-    """Moves the bytes of one attempt by `step`, and keeps its books; with `collects` it fetches what the nodes have made.
+    """Loop that moves the bytes of one attempt by `step`, and keeps its books.
 
-    Attributes: `failures`, {node: (state, detail)} of nodes that did not end well; `results` of the others, by node; what it
-    asks and tells: `connections`, `monitor`, `groups`, `downloads`, `handoffs`; while somebody waits, `interrupts` and, from
-    `show` to `hide`, the display; `end_together`, whether the first node that does not end well ends the job on all others;
-    `known_dead`, the nodes whose agents have ended while we were connected with them; `tables`, where somebody reads them.
+    Attributes: `failures`, {node: (state, detail)} of nodes that did not end well; `results` of the others, by node; its parts:
+    `connections`, `monitor`, `groups`, `downloads`, `handoffs`; during a wait, `interrupts` and, from `show` to `hide`, the
+    display; `end_together`, whether the first node that does not end well ends the job on all others; `known_dead`, the nodes
+    whose agents have ended while we were connected with them; `tables`, where they are read.
+
+    Args:
+        com: sessions with the agents.
+        messages: makes the messages of the job.
+        logger: of the job.
+        clock: of all time-outs.
+        run: the folder of the run.
+        start_limit: seconds for doCommit.
+        collects: whether the files of the nodes are fetched.
+        display: shows the progress.
     """
 
     def __init__(
@@ -103,13 +113,15 @@ class EventLoop:
             self.tables.begin(node for node in self.nodes if node >= 0)
 
     def let_end_together(self, end_together: bool) -> None:
-        """Whether the first node that does not end well ends the job on all others; it may have ended before anyone waited."""
+        """Set whether the first node that does not end well ends the job on all others; it may have ended before anyone
+        waited.
+        """
         self.end_together = end_together
         for node in list(self.failures):
             self._end_others(node)
 
     def hide(self) -> None:
-        """Do not any more; the attempt is over, so that all there is to tell may be told."""
+        """Hide the display; the attempt is over, so the lines that were held back are logged."""
         self.monitor.named()
         self._shows = False
 
@@ -117,7 +129,7 @@ class EventLoop:
         self.monitor.begin(self.nodes, self._clock.monotonic())
 
     def catch_up(self, missing: Mapping[int, str], early: list[tuple[int, Operation]]) -> None:
-        """Take in what has happened before we took the job over."""
+        """Take in the events before we took the job over."""
         for node, reason in missing.items():
             self._on_gone(Gone(node, reason))
         for node, operation in early:
@@ -135,7 +147,9 @@ class EventLoop:
             self.downloads.close()
 
     def stop(self, reason: str, *, is_wanted: bool = False) -> None:
-        """Tell all; who hears of an end that somebody wants after it has lost who obeyed at once has not failed."""
+        """Tell all nodes to stop. With `is_wanted`, a node that hears of it after it has lost one that obeyed at once has
+        not failed.
+        """
         self._wanted |= is_wanted
         for node in self.running:
             self.connections.tell_agent(node, Stop(self._job, reason))
@@ -143,7 +157,7 @@ class EventLoop:
     # ---- events
 
     def step(self, limit: float | None = None) -> None:
-        """Wait for bytes or the next deadline, and handle what has happened."""
+        """Wait for bytes or the next deadline, and handle the events."""
         now = self._clock.monotonic()
         self.handoffs.send()
         if self.tables is not None and self._shows:
@@ -176,7 +190,7 @@ class EventLoop:
             if verdict.kind == "silent":
                 self._com.sessions[verdict.node].close()
                 self._on_gone(Gone(verdict.node, verdict.headline), is_told=True)
-            else:  # all that train wait: for each other, or for what a dead link does not bring
+            else:  # all that train wait: for each other, or for messages that a dead link does not bring
                 self.stop(verdict.headline)
         self.downloads.check()
         for node, reason in self.downloads.missing.items():
@@ -189,7 +203,7 @@ class EventLoop:
             self.step(left)
 
     def _mates(self, node: int) -> Iterator[int]:
-        """The nodes of the agent that has `node`: it speaks for all of them."""
+        """List the nodes of the agent that has `node`: it speaks for all of them."""
         address = self._com.addresses[node]
         return (other for other, others in self._com.addresses.items() if others == address)
 
@@ -215,7 +229,7 @@ class EventLoop:
         self.downloads.give_up(gone.node, gone.reason)
 
     def hear(self, node: int, operation: Operation) -> None:
-        """What an agent says goes to whoever decides on it."""
+        """Give an agent's message to the machine that decides on it."""
         machine = self.groups.machine_of(node)
         if machine is None or getattr(operation, "job", self._job) != self._job:
             return  # of an earlier job over the same connection
@@ -283,7 +297,7 @@ class EventLoop:
                 self._fetch(node)
 
     def _end_others(self, node: int) -> None:
-        """A node has not ended well: under `end_together` the job ends on all others."""
+        """End the job on all other nodes under `end_together`, as a node has not ended well."""
         if self.end_together and not self._ends:
             self._ends = True
             self.stop(f"Node({node}) at {self._com.addresses[node]} did not end well, and the job ends together.")
@@ -309,7 +323,7 @@ class EventLoop:
         self._tell_of_end(node)
 
     def _tell_of_end(self, node: int) -> None:
-        """The files of a node are here; only one that has ended well counts as done."""
+        """Log that the files of a node are here; only one that has ended well counts as done."""
         ended = {other: state for machine in self.machines for other, (state, _) in machine.ended.items()}
         done = sorted(other for other in self.downloads.files if ended.get(other) == "done" and other not in self.failures)
         if node in done:
@@ -319,7 +333,7 @@ class EventLoop:
             self._logger.info("Node(%s) is not done (%s); what it has left is saved.", node, state)
 
     def _take_result(self, node: int) -> None:
-        """The result comes as a file; it is returned by `join`, not left in the folder.
+        """Read the result, which comes as a file; it is returned by `join`, not left in the folder.
 
         A worker that has done its work has one, be it None; of a parameter server nothing is needed but its logs.
         """

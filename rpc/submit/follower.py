@@ -1,4 +1,4 @@
-"""Looking on: how the agents of a cluster stand, which jobs they run, and the tables of one job while it goes on."""
+"""Follower of a cluster: the state of its agents, the jobs they run, and the tables of one job while it goes on."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ _LINES: Final = 80
 _RUNNING: Final = ("starting", "running")
 Entry = Mapping[str, Any]
 Samples = Mapping[str, Sequence[int]]
-"""By kind of table bytes and parts, as `Tail` asks for them."""
+"""Bytes and parts by kind of table, as `Tail` asks for them."""
 
 
 @dataclass
 class Agent:
-    """An agent under the address by which it is called; `problem` says why nothing is known of it."""
+    """Agent under the address by which it is called; `problem` says why nothing is known of it."""
 
     address: str
     problem: str = "not called yet"
@@ -57,12 +57,17 @@ class Agent:
 
 
 class Follower:
-    """Looks at the agents of `nodes` over sessions of its own, whenever `look` is called: what they do does not wait for that.
+    """Follower of the agents of `nodes` over sessions of its own, whenever `look` is called: their work does not wait for that.
 
-    Of `job`, or else of the newest that runs, `folder` has samples of the tables at its nodes, as many as `samples` says for
-    that number of nodes, their events, and the ends of their logs; another job begins with an empty folder. Attributes:
-    `agents` by node; `job`, whose id is "" before there is one; `progress`, for each of its nodes its percent and note;
-    `notices`, what the failure detector and the agents have said of it.
+    Attributes: `agents` by node; `job`, with the id "" before there is one; `progress`, for each of its nodes its percent and
+    note; `notices`, messages of the failure detector and the agents about it.
+
+    Args:
+        nodes: places of the agents.
+        folder: gets samples of the job's tables at its nodes, their events, and the ends of their logs; another job begins with
+            an empty folder.
+        job: id of the job, "" for the newest that runs.
+        samples: returns how large the samples are for that number of nodes.
     """
 
     def __init__(self, nodes: NodeAssignment, folder: Path, job: str, samples: Callable[[int], Samples]) -> None:
@@ -79,11 +84,13 @@ class Follower:
 
     @property
     def entries(self) -> list[Entry]:
-        """The jobs that the agents know, each node of the newest attempt at a job once, in their order, the newest job last."""
+        """Jobs that the agents know, each node of the newest attempt at a job once, in their order, the newest job last."""
         return [entry for _, entry in self.held()]
 
     def held(self) -> list[tuple[int, Entry]]:
-        """The same with the node by which its agent is called: a later attempt may have numbered the nodes of a job anew."""
+        """List the entries with the node by which each one's agent is called: a later attempt may have numbered the nodes of
+        a job anew.
+        """
         found: dict[tuple[str, int], tuple[int, Entry]] = {}
         began: dict[str, float] = {}
         newest: dict[str, int] = {}
@@ -98,7 +105,7 @@ class Follower:
         return sorted(current, key=lambda one: (began[one[1]["job"]], one[1]["job"], one[1]["node"] < 0, one[1]["node"]))
 
     def look(self) -> None:
-        """Ask all agents, and take what they answer within two seconds.
+        """Ask all agents, and take the answers that come within two seconds.
 
         Raises: KeyFileError.
         """
@@ -117,7 +124,7 @@ class Follower:
         self._sessions.clear()
 
     def _call(self) -> None:
-        """Call who has no session, all at once."""
+        """Call the agents without a session, all at once."""
         for node, session in list(self._sessions.items()):
             if not session.alive:
                 self._lose(node, str(session.lost or "it has hung up"))
@@ -132,7 +139,7 @@ class Follower:
         self._sessions |= sessions
         for node, session in sessions.items():
             self.agents[node].problem = ""
-            if (version := str(session.caps.get("version", ""))) != VERSION:  # it may not know what it is asked
+            if (version := str(session.caps.get("version", ""))) != VERSION:  # it may not know the question
                 self._lose(node, f"it runs version {clean(version)}, this is {VERSION}")
         for node, error in errors.items():
             self.agents[node].problem = clean(str(error))
@@ -168,7 +175,7 @@ class Follower:
                 self._ask(node, Tail(self.job, place, self._places.setdefault(place, {}), samples))
 
     def _choose(self) -> None:
-        """Follow the newest job that runs; where none does, the newest, which may have ended while nobody looked."""
+        """Follow the newest job that runs; where none does, the newest, which may have ended between two looks."""
         running = [entry for entry in self.entries if entry["state"] in _RUNNING]
         newest = next((entry["job"] for entry in reversed(running or self.entries)), self.job)
         if newest != self.job and not any(entry["job"] == self.job for entry in running):
@@ -220,7 +227,7 @@ class Follower:
             self.notices.append(f"Node({said.node}) {said.state}: {clean(said.detail, 2000)}")
 
     def _keep(self, said: Tailed) -> None:
-        """Write what a node's log has gained, and the samples of its tables in place of the ones before.
+        """Write the new bytes of a node's log, and the samples of its tables in place of the ones before.
 
         Raises: ProtocolError for names and places that make no sense.
         """

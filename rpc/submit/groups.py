@@ -1,4 +1,4 @@
-"""The three phases as the submitter goes through them: the machines decide, this acts; a job runs everywhere or nowhere."""
+"""Groups of a job in the three phases, at the submitter: machines decide, this module acts. A job runs on all nodes or none."""
 
 from __future__ import annotations
 
@@ -42,10 +42,19 @@ _SMALL_SECONDS = 1.0  # for small packets to be answered, where large ones were 
 
 
 class GroupSubmission:
-    """The groups of one job on their way to the start.
+    """Submission of the groups of one job, on their way to the start.
 
-    `step(limit)` waits for what happens next and brings it here. `machines` know how far each group is.
-    `monitor` is told whom to expect.
+    `machines` know how far each group is.
+
+    Args:
+        com: sessions with the agents.
+        connections: those of the job.
+        messages: makes the messages of the job.
+        start_limit: seconds for doCommit.
+        logger: of the job.
+        clock: of all time-outs.
+        step: `step(limit)` waits for the next event and brings it here.
+        monitor: told which nodes are expected.
     """
 
     def __init__(
@@ -68,7 +77,7 @@ class GroupSubmission:
         self._resources: Resources | None = None
         self._ways: dict[sub.Submission, str] = {}  # to the nodes for which they failed
         self._busy = False
-        self._driver = ""  # who drives instead of us
+        self._driver = ""  # the driver that drives instead of us
 
     def submit(
         self,
@@ -77,7 +86,13 @@ class GroupSubmission:
         limit: float,
         objects: Mapping[str, Any] | None,
     ) -> None:
-        """canCommit for one group; `limit` will be that of its preCommit. A bundle was packed before.
+        """Submit one group (canCommit).
+
+        Args:
+            executable: the class of the executor, or a bundle that was packed before.
+            nodes: ids of the group.
+            limit: seconds of its preCommit.
+            objects: travel with the class.
 
         Raises: SubmissionError, Deposed, TypeError for code that cannot travel, ValueError for nodes that cannot form a group.
         """
@@ -104,7 +119,7 @@ class GroupSubmission:
             self._raise_failure()
 
     def _check_slots(self) -> None:
-        """Two nodes with one address may be meant, or one line of a node file too many: its agent has said which."""
+        """Check the slots of agents: two nodes with one address may be meant, or one line of a node file too many."""
         given: dict[Address, list[int]] = {}
         for node, address in self._com.addresses.items():
             given.setdefault(address, []).append(node)
@@ -124,9 +139,9 @@ class GroupSubmission:
         return any(machine.phase is sub.Phase.LOADED for machine in self.machines)
 
     def dispatch(self, resources: Resources) -> None:
-        """preCommit and doCommit for all groups.
+        """Start all groups (preCommit and doCommit).
 
-        Raises: SubmissionError, and what `resources.reply` raises.
+        Raises: SubmissionError, and the errors of `resources.reply`.
         """
         self._resources = resources
         with self._all_or_nothing():
@@ -139,7 +154,7 @@ class GroupSubmission:
 
     @contextlib.contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """A failed group, an error or Ctrl-C within the block takes the job back on all nodes."""
+        """Take the job back on all nodes after a failed group, an error or Ctrl-C within the block."""
         try:
             yield
         except BaseException as error:
@@ -160,7 +175,7 @@ class GroupSubmission:
             raise kind(f"The job was not started: {machine.reason.rstrip('.')}{self._ways[machine]}.") from None
 
     def _way_to(self, late: Sequence[int]) -> str:
-        """Say what the way to nodes does that were late, where it passes small packets and drops large ones; else ""."""
+        """Describe the way to nodes that were late, where it passes small packets and drops large ones; else ""."""
         sizes = {node: size for node in late if (size := self._connections.unacknowledged(node))}
         if not sizes or self._com.key is None:
             return ""
@@ -201,7 +216,7 @@ class GroupSubmission:
         return [machine.deadline for machine in self.machines]
 
     def excuse(self, since: float) -> None:
-        """Let the machines know that nobody has looked since then."""
+        """Tell the machines that the driver has not looked since then."""
         for machine in self.machines:
             self.feed(machine, sub.Unseen(since))
 
@@ -210,7 +225,7 @@ class GroupSubmission:
             self.feed(machine, Tick())
 
     def note_work(self, node: int, operation: Operation) -> None:
-        """The agent of `node` says something: perhaps that the process of a node that is late works."""
+        """Note that the agent of `node` says something: perhaps that the process of a node that is late works."""
         machine = self.machine_of(node)
         if machine is not None and machine.deadline is not None and isinstance(operation, Heartbeat) and operation.worked > 0:
             self.feed(machine, sub.HasWorked(node))
@@ -219,7 +234,9 @@ class GroupSubmission:
         self.feed(machine, sub.IsLost(gone.node, gone.reason))
 
     def take_call(self, call: Opened | Unreached) -> None:
-        """A job process that was called has answered, or cannot be reached: then its agent must still free the node."""
+        """Take the result of a call: a job process has answered, or cannot be reached: then its agent must still free the
+        node.
+        """
         machine = self.machine_of(call.node)
         if isinstance(call, Opened):
             self._connections.tell_process(call.node, self._messages.load(self._bundles[call.node]))
@@ -260,7 +277,9 @@ class GroupSubmission:
             self._call_processes(machine, to_call)
 
     def _prepare_limit(self, machine: sub.Submission) -> float:
-        """Seconds from the acceptance until an executor has all it needs; other groups may be submitted in between."""
+        """Return the seconds from the acceptance until an executor has all it needs; other groups may be submitted in
+        between.
+        """
         return machine.first_limit + self._limits[self.machines.index(machine)] + EXTRA_SECONDS + START_SECONDS
 
     def _call_processes(self, machine: sub.Submission, nodes: Sequence[int]) -> None:
@@ -281,7 +300,7 @@ class GroupSubmission:
 
 
 def pack_executable(executable: Callable[..., AbsExecutable], objects: Mapping[str, Any] | None) -> Bundle:
-    """What a group runs, ready to travel.
+    """Pack the executor of a group with `objects`, ready to travel.
 
     Raises: as `shipping.pack`.
     """

@@ -1,11 +1,12 @@
-"""What follows when an attempt at a job has failed: another attempt, or the end. Decides without I/O.
+"""Recovery after a failed attempt at a job: another attempt, or the end. Decides without I/O.
 
 Policies, chosen at submission by `on_failure`:
+
 fail        the job ends
 redundant   it goes on without nodes whose blocks others hold too; without any other it ends
 restart     all job processes end, and all nodes start again from the newest state that any of them has
-wait        likewise, but a node that is gone is waited for as long as an elastic job waits
-shrink      likewise, but without the nodes that failed by themselves
+wait        the same, but a node that is gone is waited for as long as an elastic job waits
+shrink      the same, but without the nodes that failed by themselves
 
 Survivors leave their state on disk when they end, so no batch that was applied is lost, wherever a policy starts again.
 """
@@ -25,17 +26,17 @@ POLICIES: Final[tuple[Policy, ...]] = get_args(Policy)
 FAIL, REDUNDANT, RESTART, WAIT, SHRINK = POLICIES
 AGAIN = (RESTART, WAIT, SHRINK)
 Place = tuple[int, int, int]  # node, epoch, batch
-DETERMINISTIC = 3  # failures of the same node at the same batch, after which nobody believes in chance
+DETERMINISTIC = 3  # failures of the same node at the same batch, after which they are not taken for chance
 REPEATED = f"the same failure has come {DETERMINISTIC} times at the same place, so it would come again"
 
 
 def places_of(verdicts: Iterable[Verdict], culprits: Collection[int] | None = None) -> set[Place]:
-    """Where an attempt failed first, by nodes, epochs and batches; nowhere for a failure at no batch in particular, a lost
-    connection for example.
+    """Find the places at which an attempt failed first, by nodes, epochs and batches; none for a failure at no batch in
+    particular, a lost connection for example.
 
-    All that failed by themselves count, because which of them is heard of first is chance. Where no verdict says so of anybody,
-    the `culprits` if there are any (those that sent what others had to refuse), else those that waited in vain. Bystanders
-    do not count.
+    All that failed by themselves count, because which of them is heard of first is chance. Where no verdict is of that kind,
+    the `culprits` if there are any (those that sent data which others had to refuse), else those that waited in vain.
+    Bystanders do not count.
     """
     told = list(verdicts)
     late = [verdict for verdict in told if verdict.rank == 1]
@@ -49,20 +50,24 @@ def places_of(verdicts: Iterable[Verdict], culprits: Collection[int] | None = No
 
 
 class Repeats:
-    """Failures by the place where they came: what fails three times at the same place is no chance."""
+    """Counter of failures by the place where they came: one that comes three times at the same place is no chance."""
 
     def __init__(self) -> None:
         self.seen: Counter[Hashable] = Counter()
 
     def note(self, places: Iterable[Hashable]) -> bool:
-        """One more failure, at these places; whether any of them has been seen as often as chance allows."""
+        """Count one more failure, at these places; return whether any of them has been seen as often as chance allows."""
         here = set(places)
         self.seen.update(here)
         return any(self.seen[place] >= DETERMINISTIC for place in here)
 
 
 class Recovery:
-    """Counts what went wrong in the attempts at one job.
+    """Record of the failed attempts at one job.
+
+    Args:
+        policy: one of `POLICIES`.
+        max_restarts: how often at most the job is started again.
 
     Raises: ValueError for an unknown policy or a number of restarts that is no integer of 0 or more.
     """
@@ -83,7 +88,7 @@ class Recovery:
         self._repeats.seen = Counter({(node, epoch, batch): int(count) for (node, epoch, batch), count in state["seen"]})
 
     def give_up(self, places: Iterable[Place]) -> str:
-        """Why nothing more is tried after a failure, or "" when the job is to be started again.
+        """Return why nothing more is tried after a failure, or "" when the job is to be started again.
 
         `places` tell failures apart: where it failed first in the attempt (`places_of`).
         """
@@ -98,7 +103,7 @@ class Recovery:
 
 
 def checked_policy(policy: str) -> Policy:
-    """The policy itself.
+    """Return the policy itself.
 
     Raises: ValueError for one that does not exist.
     """

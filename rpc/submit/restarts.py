@@ -1,4 +1,4 @@
-"""Executors that are started again: what the groups of a job run, and whether another attempt is worth it. Calls likewise."""
+"""Restarts of executors: the groups of a job, and whether another attempt is worth it; and repeated calls."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ POLICIES = (FAIL, RESTART)
 
 
 class Group(NamedTuple):
-    """What runs on some nodes; `limit` is that of its preCommit in seconds."""
+    """Group of nodes and their bundle; `limit` is that of its preCommit in seconds."""
 
     bundle: Bundle
     nodes: Sequence[int]
@@ -32,10 +32,10 @@ class Group(NamedTuple):
 
 
 class Restarts:
-    """Of one job. All its groups start again together, so they have one policy.
+    """Restarts of one job. All its groups start again together, so they have one policy.
 
-    Attributes: `groups` in the order of their submission; `resources`, what answers their requests; `verdicts` of the attempts
-    that others have followed.
+    Attributes: `groups` in the order of their submission; `resources`, the answers to their requests; `verdicts` of the
+    attempts that others have followed.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Restarts:
         self._recovery: Recovery | None = None
 
     def agree(self, on_failure: str, max_restarts: int) -> None:
-        """Another group is to be submitted with this policy.
+        """Agree to the policy of another group that is to be submitted.
 
         Raises: ValueError for a policy or a number that does not exist, or that is not that of the groups before.
         """
@@ -69,7 +69,7 @@ class Restarts:
         return 0 if self._recovery is None else self._recovery.restarts
 
     def give_up(self, verdicts: Sequence[Verdict]) -> str:
-        """An attempt has failed, with these verdicts: why there is no other one, or "" when there is."""
+        """Return why no other attempt follows one that has failed with these verdicts, or "" when one does."""
         if self._recovery is None:
             return "no group was submitted"
         return self._recovery.give_up(places_of(verdicts))
@@ -79,10 +79,15 @@ class Restarts:
 
 
 def reconnect(com: Controller, job: str, nodes: Iterable[int]) -> None:
-    """New connections with agents, that know nothing of the attempt before; one that was out of reach may have it still, and
-    ends it.
+    """Open new connections with agents, that know nothing of the attempt before; one that was out of reach may have it still,
+    and ends it.
 
-    Raises: NetworkError naming who cannot be reached.
+    Args:
+        com: holds the connections.
+        job: id of the job.
+        nodes: those to call.
+
+    Raises: NetworkError naming the agent that cannot be reached.
     """
     wanted = NodeAssignment()
     for node in nodes:
@@ -104,13 +109,13 @@ Result = TypeVar("Result")
 
 
 class Retry:
-    """Repeats a call that fails with one of `kinds`, but none of `never`, until `seconds` have passed."""
+    """Repetition of a call that fails with one of `kinds`, but none of `never`, until `seconds` have passed."""
 
     def __init__(self, seconds: float, *kinds: type[Exception], never: tuple[type[Exception], ...] = ()) -> None:
         self._seconds, self._kinds, self._never = seconds, kinds, never
 
     def call(self, function: Callable[[], Result]) -> Result:
-        """The result of `function`; raises what it raised last."""
+        """Return the result of `function`; raise its last error."""
         deadline = time.monotonic() + self._seconds
         said = ""
         while True:

@@ -1,7 +1,7 @@
-"""The folder of a run: each has one of its own, so that no run replaces what another one has left.
+"""Folder of a run: each has one of its own, so that no run replaces another one's files.
 
-<directory>/runs/<title>-<number>/job.json            which job it is, and when it began
-                                  Node-<i>-Retrieve/  what its nodes have left
+<directory>/runs/<title>-<number>/job.json            its job, and when it began
+                                  Node-<i>-Retrieve/  files of its nodes
             runs/latest                               a link to the run that began last
             Node-<i>-Retrieve                         a link to that of the last run that has one
 """
@@ -41,9 +41,9 @@ def run_name(title: str, number: int = 1) -> str:
 
 @dataclass(frozen=True)
 class Run:
-    """What is known of a run that has begun; `began` in nanoseconds since 1970, later than that of all before it here.
+    """Run that has begun; `began` in nanoseconds since 1970, later than that of all before it here.
 
-    `about` is what its submitter wants to know of it later.
+    `about` are facts that its submitter keeps for later.
     """
 
     path: Path
@@ -54,7 +54,7 @@ class Run:
 
     @classmethod
     def read(cls, path: Path) -> Run | None:
-        """The run in the folder `path`; None where there is none, or it has not begun."""
+        """Read the run in the folder `path`; None where there is none, or it has not begun."""
         try:
             content: Any = parsed(json.loads, read_below(path, [_RECORD]))
             run = cls(path, content["job"], content["title"], content["began"], content.get("about", {}))
@@ -65,7 +65,9 @@ class Run:
 
 
 def runs_in(directory: Path, known: dict[Path, Run] | None = None) -> list[Run]:
-    """The runs in `directory` that have begun, the newest first. What was read once may be `known`, and is added to it."""
+    """List the runs in `directory` that have begun, the newest first. Records read before may be `known`; new ones are
+    added.
+    """
     known = {} if known is None else known
     try:
         with os.scandir(directory / RUNS) as entries:
@@ -85,10 +87,14 @@ def find_run(directory: Path, job: str) -> Run | None:
 
 
 class RunFolder:
-    """The folder in `directory` of the run of `job`; that of an earlier process if it has begun there, else a new one.
+    """Folder in `directory` of the run of `job`; that of an earlier process if it has begun there, else a new one. It is made
+    when it is first needed.
 
-    `title` must be able to stand in a file name (`files.is_safe_name`). The folder is made when it is first needed. `about`
-    are further facts for the record, plain data.
+    Args:
+        directory: see above.
+        job: id of the job.
+        title: must be able to stand in a file name (`files.is_safe_name`).
+        about: further facts for the record, plain data.
     """
 
     def __init__(self, directory: Path, job: str, title: str, about: Mapping[str, Any] | None = None) -> None:
@@ -102,7 +108,7 @@ class RunFolder:
 
     @property
     def path(self) -> Path:
-        """The folder itself, which is made if need be. Raises: OSError."""
+        """Path of the folder, which is made if need be. Raises: OSError."""
         return self._path or self.make()
 
     @property
@@ -119,7 +125,7 @@ class RunFolder:
         return self._path
 
     def _make(self) -> Path:
-        """A new folder: whoever makes it has its number, so that two programs never share one."""
+        """Make a new folder: the program that makes it has its number, so that two programs never share one."""
         root = self.directory / RUNS
         root.mkdir(parents=True, exist_ok=True)
         mine = re.compile(rf"{re.escape(self._title)}-([0-9]{{1,15}})")
@@ -135,20 +141,20 @@ class RunFolder:
                 return path
 
     def begin(self) -> None:
-        """The run has begun: from now on it is known, with what `about` holds now. Idempotent. Raises: OSError."""
+        """Begin the run: from now on it is known, with the present content of `about`. Idempotent. Raises: OSError."""
         path = self.path
         if self._begun:
             return
         newest = next(iter(runs_in(self.directory, self._known)), None)
-        began = max(time.time_ns(), 0 if newest is None else newest.began + 1)
+        began = max(time.time_ns(), 0 if newest is None else newest.began + 1)  # the clock may have been set back
         record = {"job": self._job, "title": self._title, "began": began, "about": self.about}
-        publish(path / _RECORD, json.dumps(record), 0o644)
+        publish(path / _RECORD, json.dumps(record), 0o644)  # with this file the run is known to other programs
         self._begun = True
         _log.info("The files of this run are in %s.", shown(path), extra=HEADLINE)
         self._lead(LATEST)
 
     def has(self, node: int) -> None:
-        """There are files of `node`: its link leads there, if this is the newest run that has any."""
+        """Note that there are files of `node`: its link leads there, if this is the newest run that has any."""
         self.begin()
         self._lead(node_folder(node))
 
@@ -158,7 +164,9 @@ class RunFolder:
             self._path = None
 
     def _lead(self, name: str) -> None:
-        """Set a link, and again if another run has begun meanwhile: whoever comes last finds the newest, without a lock."""
+        """Set a link, and again if another run has begun meanwhile: the last program to come finds the newest, without a
+        lock.
+        """
         root = self.directory / RUNS
         link = root / name if name == LATEST else self.directory / name
         done = ""
@@ -172,7 +180,7 @@ class RunFolder:
                     self._warned.add(name)
                     _log.warning("%s does not lead to %s: %s.", shown(link), shown(link.parent / target), error.strerror)
                 return
-            done = target
+            done = target  # another run may have begun since it was chosen, so look again
 
     def _target(self, name: str) -> str:
         for run in runs_in(self.directory, self._known):
@@ -190,7 +198,7 @@ def _set_link(link: Path, target: str) -> None:
     """
     try:
         earlier = os.readlink(link)
-    except FileNotFoundError:
+    except FileNotFoundError:  # nothing to replace
         earlier = target
     except OSError as error:
         raise FileExistsError(error.errno, "there is something else in its place, which stays as it is") from error
@@ -199,6 +207,7 @@ def _set_link(link: Path, target: str) -> None:
             return
     if not _OUR_LINK.fullmatch(earlier):
         raise FileExistsError(0, f"it is a link to {earlier}, which stays as it is")
+    # a rename replaces a link at once, so that readers find the old one or the new one, never none
     draft = link.with_name(f".{link.name}-{secrets.token_hex(4)}")
     os.symlink(target, draft)
     try:

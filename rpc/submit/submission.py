@@ -1,15 +1,15 @@
-"""The submitter's half of the three-phase submission, as a state machine over the nodes of one group.
+"""Submission in three phases, the submitter's half, as a state machine over the nodes of one group.
 
 canCommit   every agent accepts and its job process loads the code                      limit: first phase
-preCommit   every executor gets what it asks for                                        limit: data size / bandwidth
+preCommit   every executor gets the resources it asks for                               limit: data size / bandwidth
 doCommit    the executors are told so, meet, tell each other READY, and start           limit: start
 running     until every node has ended
 
-The first two limits wait up to a minute longer while all that they wait for work: many processes share few cores, or the data
-is large. No time is judged in which the driver itself did not look.
+The first two limits wait up to a minute longer while all nodes that they wait for work: many processes share few cores, or the
+data is large. No time is judged in which the driver itself did not look.
 
 Until all nodes run, any refusal, loss, failure or expired limit aborts the job on all of them: it runs everywhere or nowhere.
-No executor starts before doCommit is told, so what is given up by a limit before has not run, however late a message is.
+No executor starts before doCommit is told, so a job that a limit ends before has not run, however late a message is.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ..machine import Machine, Tick
 
 
 class Phase(enum.Enum):
-    """Where the group is."""
+    """Phase of the group."""
 
     CAN_COMMIT = "canCommit"
     LOADED = "loaded"
@@ -50,23 +50,23 @@ class Phase(enum.Enum):
 
 
 class Started(Immutable):
-    """The submission begins."""
+    """Event: the submission begins."""
 
 
 class Dispatched(Immutable):
-    """The program begins to answer requests; `limit` seconds are given to all of them."""
+    """Event: the program begins to answer requests; `limit` seconds are given to all of them."""
 
     limit: float
 
 
 class Cancelled(Immutable):
-    """The program gives up."""
+    """Event: the program gives up."""
 
     reason: str
 
 
 class Settled(Immutable):
-    """After a failure: the nodes that were told to give the job up have confirmed it, or have had their time for that."""
+    """Event after a failure: the nodes that were told to give the job up have confirmed it, or have had their time for that."""
 
 
 class _OfNode(Immutable):
@@ -82,71 +82,71 @@ class _WithRequests(_OfNode):
 
 
 class Unseen(Immutable):
-    """The driver has not looked from `since` until now: it was suspended, or its program was busy."""
+    """Event: the driver has not looked from `since` until now: it was suspended, or its program was busy."""
 
     since: float
 
 
 class HasAccepted(_OfNode):
-    """An agent has accepted the job."""
+    """Event: an agent has accepted the job."""
 
 
 class HasRefused(_WithReason):
-    """An agent refuses the job."""
+    """Event: an agent refuses the job."""
 
 
 class HasLoaded(_OfNode):
-    """A job process has made its executor."""
+    """Event: a job process has made its executor."""
 
 
 class HasAsked(_WithRequests):
-    """An executor asks for resources."""
+    """Event: an executor asks for resources."""
 
 
 class HasPrepared(_OfNode):
-    """An executor has all it needs."""
+    """Event: an executor has all it needs."""
 
 
 class IsRunning(_OfNode):
-    """An executor has started."""
+    """Event: an executor has started."""
 
 
 class HasEnded(_OfNode):
-    """A node has ended: done, failed, stopped or aborted."""
+    """Event: a node has ended: done, failed, stopped or aborted."""
 
     state: str
     detail: str
 
 
 class IsLost(_WithReason):
-    """The connection with a node's agent, or before the start with its job process, is gone."""
+    """Event: the connection with a node's agent, or before the start with its job process, is gone."""
 
 
 class HasWorked(_OfNode):
-    """The job process of a node has used processor time since its agent last said something of it."""
+    """Event: the job process of a node has used processor time since its agent's last message about it."""
 
 
 # ---- actions
 
 
 class AskCanCommit(_OfNode):
-    """Send canCommit to the node's agent."""
+    """Action: send canCommit to the node's agent."""
 
 
 class OpenCodeSession(_OfNode):
-    """Connect to the node's job process and send it the bundle."""
+    """Action: connect to the node's job process and send it the bundle."""
 
 
 class Answer(_WithRequests):
-    """Reply to the node's requests."""
+    """Action: reply to the node's requests."""
 
 
 class SendDoCommit(_OfNode):
-    """Tell the node's job process that it is to meet the others and to start."""
+    """Action: tell the node's job process that it is to meet the others and to start."""
 
 
 class SendAbort(_WithReason):
-    """Tell the node's agent to give the job up."""
+    """Action: tell the node's agent to give the job up."""
 
 
 _NAMED = re.compile(r"node (-?\d+)")
@@ -154,9 +154,14 @@ _AWAITED = re.compile(r"waiting for node (-?\d+)|Node\((-?\d+)\) at \S+ (?:is lo
 
 
 class Submission(Machine):
-    """See the module. `phase`, `reason` (why it failed), `deadline` of the phase, and the sets of nodes per step.
+    """Machine that the module describes. `phase`, `reason` (why it failed), `deadline` of the phase, and the sets of nodes per
+    step.
 
-    `names` are those of the nodes for people, `fullest` is how many nodes of the job the host has that has most of them.
+    Args:
+        nodes: ids of the group.
+        names: of the nodes, for people.
+        start_limit: seconds for doCommit.
+        fullest: number of nodes of the job on the host that has most of them.
     """
 
     def __init__(
@@ -183,13 +188,13 @@ class Submission(Machine):
         self._held: list[HasAsked] = []  # asked before the program began to answer
         self._to_abort: set[int] = set()
         self._failed_in = ""
-        self._blamed: set[int] = set()  # whom nodes have waited for in vain, or lost, and
+        self._blamed: set[int] = set()  # nodes that others have waited for in vain, or lost, and
         self._blaming: set[int] = set()  # the nodes that say so
-        self._follows = False  # whether `reason` is a consequence of what is not known yet
+        self._follows = False  # whether `reason` is a consequence of a cause that is not known yet
 
     @classmethod
     def of_running(cls, nodes: Sequence[int], names: Mapping[int, str]) -> Submission:
-        """The machine of a group that somebody else has started."""
+        """Make the machine of a group that another driver has started."""
         made = cls(nodes, names)
         made.phase = Phase.RUNNING
         for step in (made.accepted, made.loaded, made.prepared, made.running):
@@ -202,7 +207,7 @@ class Submission(Machine):
         if self.phase is Phase.FAILED:
             return self._after_failure(event)
         if self.phase is Phase.ENDED:
-            return []  # what was on its way when the last node ended
+            return []  # events that were on their way when the last node ended
         if isinstance(event, Tick):
             return self._on_tick(now)
         if isinstance(event, Unseen):
@@ -302,7 +307,7 @@ class Submission(Machine):
 
     def _on_loss(self, event: IsLost, now: float) -> list[object]:
         if self._starting and event.node not in self.running:
-            # its agent may still be there and is told to give up, but nobody waits for its answer
+            # its agent may still be there and is told to give up, but its answer is not awaited
             actions = self._fail(f"{self._names[event.node]} was lost in {self._word}: {event.reason}")
             self._forget(event)
             return actions
@@ -310,14 +315,14 @@ class Submission(Machine):
 
     @property
     def _word(self) -> str:
-        """The phase, for people: who has loaded the code is on the way through preCommit, asked or not."""
+        """Phase, for people: a node that has loaded the code is on the way through preCommit, asked or not."""
         phase = Phase.PRE_COMMIT if self.phase is Phase.LOADED else self.phase
         return str(phase.value)
 
     def _on_tick(self, now: float) -> list[object]:
         if self.deadline is None or now < self.deadline:
             return []
-        # no code is sent before all have accepted, so whoever has accepted is not to blame until then
+        # no code is sent before all have accepted, so a node that has accepted is not to blame until then
         first = self.accepted if len(self.accepted) < len(self.nodes) else self.loaded
         reached = {Phase.CAN_COMMIT: first, Phase.PRE_COMMIT: self.prepared, Phase.DO_COMMIT: self.running}[self.phase]
         late = [node for node in self.nodes if node not in reached]
@@ -350,7 +355,7 @@ class Submission(Machine):
         return [SendAbort(node, reason) for node in self.nodes if node in self._to_abort]
 
     def _after_failure(self, event: object) -> list[object]:
-        """Only who need not be waited for any more matters now, and what the others have lost."""
+        """Note, after a failure, which nodes need not be waited for any more, and which nodes the others have lost."""
         if isinstance(event, IsLost) and event.node not in self.ended:
             self._find_cause(f"was lost in {self._failed_in}", event.node, event.reason)
         if isinstance(event, (HasRefused, IsLost)):
@@ -360,14 +365,16 @@ class Submission(Machine):
         return []
 
     def _find_silent(self) -> None:
-        """All that is known is what others saw: they waited for somebody who said nothing, and cannot say it now."""
+        """Name the silent nodes as the cause: others waited for them, and they cannot say anything now."""
         silent = self._to_abort & self._blamed or self._blamed - self._blaming
         if silent:
             names = ", ".join(self._names.get(node, f"Node({node})") for node in sorted(silent))
             self.reason, self._follows = f"{names} did not answer in {self._failed_in}. {self.reason}", False
 
     def _find_cause(self, what: str, node: int, detail: str) -> None:
-        """Who rolls back because of another node may be heard of before it, or may have taken a third one for the cause."""
+        """Name the cause of a failure: a node that rolls back because of another may be heard of before it, or may have
+        taken a third one for the cause.
+        """
         blamed = _blamed(detail)
         if blamed:
             self._blamed |= blamed
@@ -381,21 +388,23 @@ class Submission(Machine):
 
     @property
     def cause_is_open(self) -> bool:
-        """After a failure: whether all that is known of it follows from something else."""
+        """Whether all that is known of a failure follows from something else."""
         return self.phase is Phase.FAILED and self._follows
 
     @property
     def all_free(self) -> bool:
-        """After a failure: whether every node that was told to give up has confirmed it, refused, or is lost."""
+        """Whether, after a failure, every node that was told to give up has confirmed it, refused, or is lost."""
         return not self._to_abort
 
 
 def failed_first(machines: Iterable[Submission]) -> Submission | None:
-    """That of several groups which failed, not one that was cancelled because of it; None where none has."""
+    """Find the group which failed, not one that was cancelled because of it; None where none has."""
     return min((machine for machine in machines if machine.phase is Phase.FAILED), key=lambda m: m.is_cancelled, default=None)
 
 
 def _blamed(detail: str) -> set[int]:
-    """On whom a node lays its end, by the last line that it said: it waited for them in vain, or has lost them."""
+    """List the nodes that a node blames for its end, by the last line of its report: it waited for them in vain, or has lost
+    them.
+    """
     pattern = _NAMED if ROLLED_BACK in detail else _AWAITED
     return {int(number) for found in pattern.finditer(detail) for number in found.groups() if number}

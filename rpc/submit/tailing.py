@@ -1,4 +1,4 @@
-"""The tables of a job at its submitter while it runs: what they gain, as the agents of its nodes tell when asked."""
+"""Tables of a job at its submitter while it runs: their new bytes, as the agents of its nodes send them when asked."""
 
 from __future__ import annotations
 
@@ -13,20 +13,28 @@ ASK_SECONDS: Final = 1.0
 
 
 class TableReader(Protocol):
-    """Reads the tables of all attempts at a job."""
+    """Reader of the tables of all attempts at a job."""
 
     def begin(self, workers: Iterable[int]) -> None:
-        """An attempt runs on these workers; their tables begin again, with the rows of the attempts from which it goes on."""
+        """Begin an attempt on these workers; their tables begin again, with the rows of the attempts from which it goes on."""
 
     def take(self, worker: int, name: str, at: int, data: bytes) -> None:
-        """The file `name` has these bytes from `at` on; at 0 it begins, or begins again."""
+        """Take `data` of the file `name` of a `worker`, its bytes from `at` on; at 0 it begins, or begins again."""
 
     def lose(self, worker: int) -> None:
-        """The others go on without this one."""
+        """Drop `worker`: the others go on without it."""
 
 
 class TableTail:
-    """Asks the agents of one attempt for what its tables have gained; an agent that has not answered is not asked again."""
+    """Questions to the agents of one attempt for the new bytes of its tables; an agent that has not answered is not asked
+    again.
+
+    Args:
+        job: id of the job.
+        reader: takes the bytes.
+        tell: sends an operation to the agent of a node.
+        clock: of the pauses between questions.
+    """
 
     def __init__(self, job: str, reader: TableReader, tell: Callable[[int, Operation], None], clock: Clock) -> None:
         self._job, self._reader, self._tell, self._clock = job, reader, tell, clock
@@ -52,7 +60,9 @@ class TableTail:
                 self._tell(node, Tail(self._job, node, self._places.setdefault(node, {})))
 
     def take(self, node: int, said: Tailed) -> None:
-        """What the agent of a node has answered; what makes no sense is left out, as the files come when the job has ended."""
+        """Take the answer of a node's agent; bytes that make no sense are left out, as the files come when the job has
+        ended.
+        """
         self._awaited.discard(node)
         known = self._places.setdefault(node, {})
         for name, data in said.data.items() if node in self._workers and said.node == node else ():

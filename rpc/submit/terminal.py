@@ -1,4 +1,4 @@
-"""A submitter's terminal or notebook: how far the workers are, and Ctrl-C as an event."""
+"""Terminal or notebook of a submitter: the progress of the workers, and Ctrl-C as an event."""
 
 from __future__ import annotations
 
@@ -25,22 +25,26 @@ PROGRESS: Final = "Current progress: %s | Running"
 
 
 class _View:
-    """Shows the (percent, note) of each worker; this one does not."""
+    """View of the (percent, note) of each worker; this one shows nothing."""
 
     def begin(self, state: Mapping[int, tuple[int, str]]) -> None:
-        """These are the workers from now on; they have begun again, if there were others before."""
+        """Begin with these workers; they have begun again, if there were others before."""
 
     def show(self, state: Mapping[int, tuple[int, str]], changed: int) -> None:
-        """Worker `changed` is further than before, or new."""
+        """Show that worker `changed` is further than before, or new."""
 
     def close(self) -> None:
         """Leave the display as it is."""
 
 
 class ProgressDisplay:
-    """Workers from 0 to 100, each with a note on how it stands, such as its loss; nothing where `verbose` is 0.
+    """Display of workers from 0 to 100, each with a note on how it stands, such as its loss; nothing where `verbose` is 0.
 
-    One for a whole job, however often it starts again: whoever made it closes it when nothing follows.
+    One for a whole job, however often it starts again: its maker closes it when nothing follows.
+
+    Args:
+        nodes: the workers to begin with.
+        logger: log whose lines share the terminal.
     """
 
     def __init__(self, nodes: Iterable[int], logger: logging.Logger) -> None:
@@ -50,7 +54,7 @@ class ProgressDisplay:
         self.begin(nodes)
 
     def begin(self, nodes: Iterable[int]) -> None:
-        """An attempt runs on these workers; more may come by `add`."""
+        """Begin an attempt on these workers; more may come by `add`."""
         self._state = dict.fromkeys(sorted(nodes), (0, ""))
         if self._state or self._view is not None:
             self._shown.begin(self._state)
@@ -75,7 +79,7 @@ class ProgressDisplay:
             self._shown.show(self._state, node)
 
     def close(self) -> None:
-        """Leave what is shown as it stands."""
+        """Leave the display as it is, for good."""
         if self._view is not None:
             self._view.close()
             self._view = None
@@ -95,7 +99,7 @@ class _PlainLines(_View):
 
 
 class _ConsoleBar(tqdm):  # type: ignore[misc]  # tqdm has no types
-    """A bar on standard error that no reader can hold up; so are the lines above it."""
+    """Bar on standard error that no reader can hold up; so are the lines above it."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(file=console_stream(sys.stderr), **settings)
@@ -107,7 +111,7 @@ class _ConsoleBar(tqdm):  # type: ignore[misc]  # tqdm has no types
 
 
 class _Bars(_View):
-    """On a terminal, one per worker, in their order; log lines scroll above them."""
+    """Bars on a terminal, one per worker, in their order; log lines scroll above them."""
 
     def __init__(self) -> None:
         # not above: in a notebook this module looks for widgets, and warns where there are none
@@ -118,7 +122,7 @@ class _Bars(_View):
         self._above.enter_context(logging_redirect_tqdm(tqdm_class=_ConsoleBar))
 
     def begin(self, state: Mapping[int, tuple[int, str]]) -> None:
-        """Bars of workers that are there again go on from 0, those of others go."""
+        """Begin anew: bars of workers that are there again go on from 0, those of others go."""
         self._arrange(state)
         for bar in self._bars.values():
             began = bar.start_t
@@ -160,7 +164,7 @@ class _Bars(_View):
 
 
 class _Bar(_View):
-    """In a notebook: one for all workers in the output of the cell, drawn anew as they go on. It needs no widgets."""
+    """Bar in a notebook: one for all workers in the output of the cell, drawn anew as they go on. It needs no widgets."""
 
     def __init__(self) -> None:
         self._handle: Any = None
@@ -172,7 +176,7 @@ class _Bar(_View):
         self._show(state, "starts again" if self._handle else "")
 
     def show(self, state: Mapping[int, tuple[int, str]], changed: int) -> None:
-        """The mean of all workers, seconds so far and to come, and the note of the slowest worker that has one."""
+        """Show the mean of all workers, seconds so far and to come, and the note of the slowest worker that has one."""
         self._show(state, next((note for _, note in sorted(state.values()) if note), ""))
 
     def _show(self, state: Mapping[int, tuple[int, str]], note: str) -> None:
@@ -198,7 +202,8 @@ class _Bar(_View):
 
 
 class Interrupts:
-    """While the `with` block runs, Ctrl-C makes `sock` readable, `take` and `noted` true, and raises no KeyboardInterrupt.
+    """Interrupts as events: while the `with` block runs, Ctrl-C makes `sock` readable, `take` and `noted` true, and raises no
+    KeyboardInterrupt.
 
     Only in the main thread, where signals arrive, and only if the program has no handler of its own.
     """
@@ -214,7 +219,7 @@ class Interrupts:
         self._waker.wake()
 
     def take(self) -> bool:
-        """Whether Ctrl-C was pressed since the last call."""
+        """Tell if Ctrl-C was pressed since the last call."""
         self._waker.clear()
         noted, self.noted = self.noted, False
         return noted
@@ -234,9 +239,11 @@ class Interrupts:
 
 
 def interrupted() -> KeyboardInterrupt:
-    """What to raise after Ctrl-C when the log has told what came of it: a plain program then ends without a traceback.
+    """Make the error to raise after Ctrl-C when the log has told its consequences: a plain program then ends without a
+    traceback.
 
-    It ends by the signal all the same. Whoever shows errors in a way of its own, as notebooks do, goes on showing this one.
+    It ends by the signal all the same. A program that shows errors in a way of its own, as notebooks do, goes on showing this
+    one.
     """
     error = KeyboardInterrupt()
     vars(error)[_TOLD] = True
@@ -247,8 +254,9 @@ def interrupted() -> KeyboardInterrupt:
 
 @contextlib.contextmanager
 def telling(what: str, logger: logging.Logger) -> Iterator[None]:
-    """Ctrl-C in the block is told in a line that begins with `what`, unless it was told already, and ends a plain program
-    without a traceback."""
+    """Log Ctrl-C in the block, in a line that begins with `what`, unless it was told already, and end a plain program
+    without a traceback.
+    """
     try:
         yield
     except KeyboardInterrupt as error:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
-from tests.house.budgets import JOB, TEXT, Budget, Count
+from tests.house import prose
+from tests.house.budgets import JOB, PROSE, TEXT, WORDS, Budget, Count
 from tests.house.graph import components, imports
+from tests.house.prose import of_tree, undescribed
 from tests.house.running import Way, ways
-from tests.sources import ROOT
+from tests.sources import PACKAGES, ROOT
 from tests.wall import TESTS, WALL, in_the_wall
 
 
@@ -25,6 +29,15 @@ def test_the_text_is_within_its_budgets() -> None:
     assert not exceeded, "\n".join(exceeded)
 
 
+def test_the_words_are_within_their_budgets() -> None:
+    exceeded = _exceeded(PROSE)
+    assert not exceeded, "\n".join(exceeded)
+
+
+def test_the_words_of_every_package_have_a_budget() -> None:
+    assert sorted(WORDS) == sorted(PACKAGES)
+
+
 @pytest.mark.processes
 def test_a_job_is_within_its_budgets() -> None:
     exceeded = _exceeded(JOB)
@@ -34,6 +47,77 @@ def test_a_job_is_within_its_budgets() -> None:
 def test_a_budget_is_exceeded_above_its_limit_only() -> None:
     budget = Budget("a", 24, lambda: Count(0))
     assert [budget.exceeded(value) for value in (0, 24, 25)] == [False, False, True]
+
+
+DOCSTRINGS = '''
+"""Who begins."""
+
+class Reader:
+    """Reader of frames, whoever has sent them, by `who` and `what`.
+
+    Args:
+        what: nobody's business.
+    """
+
+    def read(self):
+        """Reads a frame."""
+
+    def pass_on(self):
+        """Pass a frame on."""
+
+        def inner():
+            """A step of that, of which nobody is told."""
+
+    @property
+    def open(self):
+        """Whether it is open."""
+
+    def _drop(self):
+        """Of no use."""
+'''
+
+
+def test_clauses_and_first_words_are_seen_in_every_docstring() -> None:
+    found = {each.place: (each.clauses, each.begins_badly) for each in of_tree(ast.parse(DOCSTRINGS), "a.py")}
+    assert found == {
+        "a.py": (1, True),
+        "a.py Reader": (2, False),
+        "a.py Reader read": (0, True),
+        "a.py Reader pass_on": (0, False),
+        "a.py Reader pass_on inner": (1, False),
+        "a.py Reader open": (0, False),
+        "a.py Reader _drop": (0, True),
+    }
+
+
+def test_an_argument_is_described_where_a_docstring_of_its_class_or_a_base_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """
+__all__ = ["Base", "Own", "shown", "Row"]
+class Base:
+    "Base of all. Args: size: bytes."
+    def read(self, most): "Read `most` bytes."
+class Own(Base):
+    "Own kind."
+    def __init__(self, size, *, depth): ...
+    def read(self, most, wait): "Read, too."
+    def _hidden(self, free): ...
+def shown(left, right): "Show the `left` one."
+def hidden(left): ...
+class Row(NamedTuple):
+    "Row of a `name`."
+    name: str
+    size: int
+"""
+    path = ROOT / "network" / "clock.py"
+    monkeypatch.setattr(prose, "library_files", lambda: [path])
+    monkeypatch.setattr(prose, "parse", lambda _: ast.parse(text))
+    prose._definitions.cache_clear()
+    try:
+        assert undescribed("network") == [
+            f"network/clock.py {each}" for each in ("Own.__init__(depth)", "Own.read(wait)", "shown(right)", "Row.size")
+        ]
+    finally:
+        prose._definitions.cache_clear()
 
 
 def test_modules_that_import_each_other_are_one_group_after_what_they_import() -> None:
