@@ -5,7 +5,7 @@ Nothing else imports this module; it needs scikit-learn, the extra `sklearn`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from numbers import Integral
@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 try:
+    from scipy.sparse import issparse
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
     from sklearn.model_selection import train_test_split
     from sklearn.utils import check_random_state, compute_class_weight
@@ -38,10 +39,39 @@ from nn.model.inputs import is_rows, probabilities
 from nn.model.model import Model
 from nn.model.sequential import SequentialModel
 from nn.names import ActivationName, LossName, OptimizerName, class_of, part
+from nn.random import keyed
 
 __all__ = ["NeuralClassifier", "NeuralRegressor", "TableEncoder"]
 
 MakeModel: TypeAlias = Callable[[int, int], Model]
+_ROWS = 1024
+"""Rows of a sparse matrix that are dense at a time, for predictions."""
+
+
+class _SparseBatches:
+    """Batches of a sparse matrix, of which one is dense at a time, in the order in which `Model.fit` deals arrays.
+
+    Args:
+        data: the samples, a CSR matrix or array of shape (samples, features), labels, and weights or None.
+        size: samples of a batch.
+        model: whose seed and epoch give the order; None keeps that of the rows.
+    """
+
+    def __init__(self, data: tuple[Any, Array, Array | None], size: int, model: Model | None = None) -> None:
+        self._data, self._size, self._model = data, size, model
+
+    def __len__(self) -> int:
+        return -(-self._data[0].shape[0] // self._size)
+
+    def __iter__(self) -> Iterator[tuple[Array, ...]]:
+        x, y, weight = self._data
+        order = np.arange(x.shape[0])
+        if self._model is not None:
+            order = keyed(self._model.seed, "order", self._model.epochs_trained).permutation(len(order))
+        for start in range(0, len(order), self._size):
+            rows = order[start : start + self._size]
+            batch = (x[rows].toarray(), y[rows])
+            yield batch if weight is None else (*batch, weight[rows])
 
 
 def plan_of(x: Any, y: Any = None, **how: Any) -> Plan:
@@ -200,19 +230,25 @@ class NeuralEstimator(BaseEstimator):
             split = train_test_split(*parts, test_size=fraction, random_state=self.model_.seed, stratify=stratify)
             x, y, *weights = split[::2]
             weight, validation = (weights[0] if weights else None), tuple(split[1::2])
+            if issparse(x):
+                validation = _SparseBatches((*validation, None)[:3], _ROWS)
         epochs = arguments.integer(self, "epochs", self.epochs, minimum=1)
         self._fit(x, y, weight, epochs, validation_data=validation, callbacks=deepcopy(self.callbacks))
 
     def _fit(self, x: Array, y: Array, weight: Array | None, epochs: int, **how: Any) -> None:
         size = arguments.integer(self, "batch_size", self.batch_size, minimum=1)
-        self.history_ = self.model_.fit(x, y, epochs=epochs, batch_size=size, verbose=self.verbose, sample_weight=weight, **how)
+        how = {**how, "epochs": epochs, "batch_size": size, "verbose": self.verbose}
+        if issparse(x):
+            self.history_ = self.model_.fit(_SparseBatches((x, y, weight), size, self.model_), **how)
+        else:
+            self.history_ = self.model_.fit(x, y, sample_weight=weight, **how)
         self.n_iter_ = self.model_.epochs_trained
 
     def _weights(self, sample_weight: Any, x: Array) -> Array | None:
         """Return the weights of the samples with a mean of 1, so that only their ratios count; None where all are equal."""
         if sample_weight is None:
             return None
-        weight: Array = self.model_.loss.check_weights(sample_weight, len(x), x.dtype)
+        weight: Array = self.model_.loss.check_weights(sample_weight, x.shape[0], x.dtype)
         if not weight.any():
             raise ValueError(f"{type(self).__name__} 'sample_weight' must hold a weight above zero, got zeros only")
         scaled: Array = weight / weight.mean()
@@ -265,13 +301,22 @@ class NeuralEstimator(BaseEstimator):
         if self._rows(x):
             rows: Array = self.model_.predict(x)
             return rows
-        found: Array = self.model_.predict(validate_data(self, x, dtype=[np.float64, np.float32], reset=False))
-        return found
+        x = validate_data(self, x, dtype=[np.float64, np.float32], accept_sparse="csr", reset=False)
+        if not issparse(x):
+            found: Array = self.model_.predict(x)
+            return found
+        parts = [self.model_.predict(x[start : start + _ROWS].toarray()) for start in range(0, x.shape[0], _ROWS)]
+        return np.concatenate(parts)
 
     def _samples(self, x: Any, y: Any, reset: bool, **how: Any) -> tuple[Array, Array]:
         x = self._encoded(x, y, reset)
-        samples, labels = validate_data(self, x, y, dtype=[np.float64, np.float32], reset=reset, **how)
+        samples, labels = validate_data(self, x, y, dtype=[np.float64, np.float32], accept_sparse="csr", reset=reset, **how)
         return samples, labels
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
 
 class NeuralRegressor(RegressorMixin, NeuralEstimator):
@@ -300,7 +345,7 @@ class NeuralRegressor(RegressorMixin, NeuralEstimator):
         """Train a new model; raise ValueError for data and arguments that do not fit."""
         x, labels = self._labelled(X, y, reset=True)
         self._begin(x, labels)
-        self._train(x, labels.reshape(len(x), -1), self._weights(sample_weight, x), None)
+        self._train(x, labels.reshape(x.shape[0], -1), self._weights(sample_weight, x), None)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> NeuralRegressor:
@@ -309,7 +354,7 @@ class NeuralRegressor(RegressorMixin, NeuralEstimator):
         x, labels = self._labelled(X, y, reset=new)
         if new:
             self._begin(x, labels)
-        self._fit(x, labels.reshape(len(x), -1), self._weights(sample_weight, x), 1)
+        self._fit(x, labels.reshape(x.shape[0], -1), self._weights(sample_weight, x), 1)
         return self
 
     def predict(self, X: Any) -> Array:

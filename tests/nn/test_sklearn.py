@@ -13,6 +13,7 @@ from nn import callback, gradient_descent, layer
 from nn.model import Model, SequentialModel
 
 base = pytest.importorskip("sklearn.base", reason="scikit-learn is not installed (extra sklearn)")
+from scipy import sparse  # noqa: E402
 from sklearn.datasets import load_iris, make_regression  # noqa: E402
 from sklearn.model_selection import GridSearchCV, cross_val_score  # noqa: E402
 from sklearn.pipeline import make_pipeline  # noqa: E402
@@ -33,6 +34,21 @@ def test_scikit_learns_own_suite(kind: Estimator) -> None:
     results = check_estimator(kind(), on_skip=None)
     left_out = [found["check_name"] for found in results if found["status"] != "passed"]
     assert left_out in ([], ["check_array_api_input"]) and len(results) > 50
+
+
+@BOTH
+@pytest.mark.parametrize("form", ["csr_matrix", "csr_array", "csc_matrix", "coo_array"])
+@pytest.mark.parametrize("more", [{}, {"validation_fraction": 0.2}])
+def test_sparse_samples_give_the_bits_of_dense_ones(kind: Estimator, form: str, more: dict[str, Any]) -> None:
+    """A batch is dense at a time, and the order is that of arrays."""
+    generator = np.random.default_rng(0)
+    x = generator.random((1100, 20)) * (generator.random((1100, 20)) < 0.3)
+    y, weight = (x.sum(axis=1) > x.sum(axis=1).mean()).astype(int), generator.random(1100)
+    made = getattr(sparse, form)(x)
+    few = {**QUICK, "epochs": 2, **more}
+    dense, thin = kind(**few).fit(x, y, sample_weight=weight), kind(**few).fit(made, y, sample_weight=weight)
+    assert np.array_equal(dense.predict(x), thin.predict(made))
+    assert dense.model_.to_bytes() == thin.model_.to_bytes()
 
 
 def test_pipelines_searches_and_scores() -> None:
