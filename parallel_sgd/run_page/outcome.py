@@ -23,10 +23,11 @@ from parallel_sgd.record.spared import spared
 from parallel_sgd.record.tables import read_identities
 from parallel_sgd.spec import JobSpec
 from rpc.files import publish
-from rpc.logs import HEADLINE, SUBMIT_LOGGER, get_logger
+from rpc.logs import HEADLINE, PLAIN, SUBMIT_LOGGER, get_logger
 from rpc.places import data_without_places
 from rpc.processors import usable_cores
 from rpc.submit import RunFolder
+from rpc.submit.run_folder import shown
 
 from .records import RunRecords
 from .report import write_page
@@ -106,9 +107,9 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) ->
     A page that cannot be made is a warning: what the job did and how it ended does not hang on it.
     """
     outcome = Outcome(spec, samples, run.path)
-    shown = contextlib.ExitStack()
+    at_end = contextlib.ExitStack()
     try:
-        live = _live(run, spec, job, shown) if spec.options.page else None
+        live = _live(run, spec, job, at_end) if spec.options.page else None
         try:
             yield outcome
         except BaseException as error:
@@ -118,6 +119,8 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) ->
             try:
                 if run.has_begun:
                     outcome.write(run.path)
+                    if outcome.page is not None and outcome.end["state"] != "done":
+                        _log.info("report   %s", shown(outcome.page), extra=PLAIN)
             except Exception as error:  # noqa: BLE001  the files may hold anything
                 _log.warning("The report of the run could not be written (%s: %s).", type(error).__name__, error)
             with spared("The last state of the live page"):
@@ -125,16 +128,16 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) ->
                     live.end = outcome.end
     finally:
         with spared("The end of the live page"):
-            shown.close()
+            at_end.close()
 
 
-def _live(run: RunFolder, spec: JobSpec, job: str, shown: contextlib.ExitStack) -> LivePage:
+def _live(run: RunFolder, spec: JobSpec, job: str, at_end: contextlib.ExitStack) -> LivePage:
     from .live import LivePage  # noqa: PLC0415 - for who asks for the page
     from .sources import source_of  # noqa: PLC0415
 
     source = source_of(spec.options.nodes, lambda: run.path if run.has_begun else None, job, spec.options.epoch)
-    shown.callback(source.close)
-    page = shown.enter_context(LivePage(source))
+    at_end.callback(source.close)
+    page = at_end.enter_context(LivePage(source))
     _log.info("The page of this run, while it goes on: %s", page.address, extra=HEADLINE)
     return page
 

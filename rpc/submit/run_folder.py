@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from ..files import parsed, publish, read_below
 from ..identity import is_job_id
-from ..logs import HEADLINE, SUBMIT_LOGGER, get_logger
+from ..logs import SUBMIT_LOGGER, get_logger
 
 RUNS: Final = "runs"
 LATEST: Final = "latest"
@@ -144,7 +144,7 @@ class RunFolder:
         record = {"job": self._job, "title": self._title, "began": began, "about": self.about}
         publish(path / _RECORD, json.dumps(record), 0o644)
         self._begun = True
-        _log.info("The files of this run are in %s.", shown(path), extra=HEADLINE)
+        _log.info("The files of this run are in %s.", shown(path))
         self._lead(LATEST)
 
     def has(self, node: int) -> None:
