@@ -61,7 +61,7 @@ function drawCurves() {
   for (const [number, name] of curves.names.entries()) {
     const lines = curves[curvesPer].filter(line => line.metric === name);
     const series = lines.map(line => ({type: "line", name: line.label, data: line.points, showSymbol: line.points.length < 2,
-      symbolSize: 7, emphasis: {disabled: true}, z: line.mean ? 5 : 2, color: line.mean ? MEAN[line.test ? 1 : 0] : undefined,
+      symbolSize: 7, emphasis: {disabled: true}, z: line.mean ? 5 : 2, color: line.run === undefined ? (line.mean ? MEAN[line.test ? 1 : 0] : undefined) : OTHERS[line.run % OTHERS.length],
       lineStyle: {width: line.mean ? 2.4 : 0.9, opacity: line.mean ? 1 : 0.55, type: line.test ? "dashed" : "solid"}}));
     const few = series.length <= 12;
     const named = few ? series.map(one => one.name) : lines.filter(line => line.mean).map(line => line.label);
@@ -186,6 +186,7 @@ function drawBatches() {
 
 function draw() {
   if (!page) return;
+  if (!page.phases) return drawCurves();  // of several runs
   drawCauses(); drawPhases(); drawCurves(); drawHeat(); drawBatches();
 }
 function take(content) { page = content; draw(); }
@@ -214,7 +215,7 @@ document.addEventListener("DOMContentLoaded", () => {
   const data = document.getElementById("data");
   if (data) {
     const content = JSON.parse(data.textContent);
-    if (content && content.curves.epoch.every(line => line.points.length < 2)) press("step");
+    if (content && content.curves.epoch.every(line => line.points.length < 2)) press(document.querySelectorAll("[data-per]")[1].dataset.per);
     take(content);
   }
 });

@@ -188,7 +188,7 @@ def test_a_job_that_was_not_started_is_no_run(tmp_path: Path) -> None:
         with pytest.raises(NetworkError):
             digits_job().parallel(nodes, directory=tmp_path, epoch=1, **SETTINGS)
     assert [run.job for run in runs_in(tmp_path)] == [first.job_id]
-    assert sorted(os.listdir(tmp_path / "runs")) == ["P-SGD-1", "latest"]
+    assert sorted(os.listdir(tmp_path / "runs")) == [".P-SGD-1", "P-SGD-1", "latest"]
 
 
 @covers("SUB-44")
