@@ -16,6 +16,7 @@ from nn.model.picture import draw
 from nn.threads import describe_blas
 from parallel_sgd.checkpoint.snapshot import versions
 from parallel_sgd.errors import JobFailed
+from parallel_sgd.nodes import are_here
 from parallel_sgd.options import options
 from parallel_sgd.record.files import OUTCOME
 from parallel_sgd.record.paths import told_path
@@ -29,6 +30,7 @@ from rpc.processors import usable_cores
 from rpc.submit import RunFolder
 from rpc.submit.run_folder import shown
 
+from .data import CORES_HERE, WORKERS_HERE
 from .records import RunRecords
 from .report import write_page
 
@@ -158,7 +160,8 @@ def _described(spec: JobSpec, samples: Sequence[int], folder: Path) -> dict[str,
             "computes with": describe_blas(),
             "host of the submitter": platform.node(),
             "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-            "cores": str(usable_cores()),
+            CORES_HERE: str(usable_cores()),
+            **({WORKERS_HERE: str(len(given.nodes.worker_ids))} if are_here(given.nodes) else {}),
         },
     }
 

@@ -14,16 +14,15 @@ from rpc.submit.run_folder import shown
 
 from ..channel import Parameter_Server
 from ..history import EPOCH, Figures, JobHistory
-from ..nodes import InProcessNodes
+from ..nodes import InProcessNodes, are_here
 from ..record.summary import best_epoch, crowd_sentence, effort_of, epoch_line, seconds
 from ..report import model_name
 from ..run import JobResult
 from ..spec import JobSpec
 from ..training import Samples
 
-__all__ = ["JobConsole", "is_here"]
+__all__ = ["JobConsole"]
 _log = get_logger(SUBMIT_LOGGER)
-_HERE = ("127.", "localhost", "::1")
 _KEYS = (EPOCH, "batch", "time")
 
 
@@ -44,7 +43,7 @@ class JobConsole:
         self._steps: defaultdict[int, list[Figures]] = defaultdict(list)
         nodes = spec.options.nodes
         self._workers = len(nodes.worker_ids)
-        crowd = crowd_sentence(self._workers, usable_cores()) if is_here(spec) else ""
+        crowd = crowd_sentence(self._workers, usable_cores()) if are_here(nodes) else ""
         if crowd:
             _log.info("%s", crowd, extra=PLAIN)
         self._crowded = bool(crowd) or isinstance(nodes, InProcessNodes)
@@ -58,7 +57,7 @@ class JobConsole:
         nodes = given.nodes
         if isinstance(nodes, InProcessNodes):
             place = "in this process"
-        elif is_here(self._spec):
+        elif are_here(nodes):
             place = "on this machine"
         else:
             hosts = sorted({address.host for _, address in nodes.items()})
@@ -107,12 +106,6 @@ class JobConsole:
             _log.info("report   %s", shown(result.report), extra=PLAIN)
         if (model := _model_of(result, self._spec.options.mission_title)) is not None:
             _log.info("model    %s", shown(model), extra=PLAIN)
-
-
-def is_here(spec: JobSpec) -> bool:
-    """Tell if all workers of a job are processes of this machine, as their addresses tell."""
-    nodes = spec.options.nodes
-    return not isinstance(nodes, InProcessNodes) and all(address.host.startswith(_HERE) for _, address in nodes.items())
 
 
 def _model_of(result: JobResult, title: str) -> Path | None:
