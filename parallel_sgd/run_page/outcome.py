@@ -18,8 +18,10 @@ from parallel_sgd.checkpoint.snapshot import versions
 from parallel_sgd.errors import JobFailed
 from parallel_sgd.nodes import are_here
 from parallel_sgd.options import options
+from parallel_sgd.record.door import Door
 from parallel_sgd.record.files import OUTCOME
 from parallel_sgd.record.paths import told_path
+from parallel_sgd.record.settings import differing, settings_of_run
 from parallel_sgd.record.spared import spared
 from parallel_sgd.record.tables import read_identities
 from parallel_sgd.spec import JobSpec
@@ -56,6 +58,11 @@ class Outcome:
         self.goes_on = False
         self._story = ""
         self._end: dict[str, Any] = {"state": "failed", "message": ""}
+
+    @property
+    def about_model(self) -> str:
+        """The model as a table of its layers."""
+        return str(self._about["model"]["summary"])
 
     @property
     def end(self) -> dict[str, str]:
@@ -111,7 +118,7 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) ->
     outcome = Outcome(spec, samples, run.path)
     at_end = contextlib.ExitStack()
     try:
-        live = _live(run, spec, job, at_end) if spec.options.page else None
+        live = _live(run, spec, job, at_end, outcome.about_model) if spec.options.page else None
         try:
             yield outcome
         except BaseException as error:
@@ -133,13 +140,16 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) ->
             at_end.close()
 
 
-def _live(run: RunFolder, spec: JobSpec, job: str, at_end: contextlib.ExitStack) -> LivePage:
+def _live(run: RunFolder, spec: JobSpec, job: str, at_end: contextlib.ExitStack, model: str) -> LivePage:
     from .live import LivePage  # noqa: PLC0415 - for who asks for the page
     from .sources import source_of  # noqa: PLC0415
 
     source = source_of(spec.options.nodes, lambda: run.path if run.has_begun else None, job, spec.options.epoch)
     at_end.callback(source.close)
-    page = at_end.enter_context(LivePage(source))
+    differs = differing(settings_of_run(Door(run.path)))
+    rows = [{"setting": name, "value": value} for name, value in differs.items()]
+    about = {"title": spec.options.mission_title, "settings": rows, "model": model}
+    page = at_end.enter_context(LivePage(source, about=about))
     _log.info("The page of this run, while it goes on: %s", page.address, extra=HEADLINE)
     return page
 
