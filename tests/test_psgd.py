@@ -149,9 +149,8 @@ def test_a_run_is_fetched_as_if_it_had_been_waited_for(command: str, cluster: Pa
         fetched = json.loads(capsys.readouterr().out)["files"]
         assert fetched.keys() == {"0", "1"} and all(Path(path).is_file() for paths in fetched.values() for path in paths)
         run = Path("runs/latest").resolve()
-        assert {str(path.relative_to(run)) for path in run.rglob("*")} ^ names == {
-            f"Node-{node}-Retrieve/result.psgd" for node in range(2)
-        }
+        differs = {"identities.csv", *(f"Node-{node}-Retrieve/result.psgd" for node in range(2))}
+        assert {str(path.relative_to(run)) for path in run.rglob("*")} ^ names == differs
         outcome = json.loads((run / "outcome.json").read_text())
         assert (outcome["state"], outcome["failures"], outcome["problems"]) == ("done", [], [])
         assert outcome["figures"] == pytest.approx(figures, rel=1e-6) and "dense_1" in outcome["model"]["summary"]
@@ -251,8 +250,7 @@ def _ended(folder: Path, *arguments: str, redirect: str) -> tuple[int, str]:
 @pytest.mark.processes
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device refuses what is written")
 def test_a_result_that_cannot_be_printed_has_an_exit_code_of_its_own(cluster: Path) -> None:
-    """Of each command, as text and as JSON, closed, full and broken: what was done is done, and where it is, is told. What
-    went wrong keeps its own code."""
+    """Of each command, as text and as JSON, closed, full and broken: what was done is done, and where it is, is told."""
     assert _ended(cluster, "submit", *DIGITS, "-n", "1", "-q", redirect="")[0] == 0
     (run,) = [path for path in (cluster / "runs").iterdir() if path.is_dir() and not path.is_symlink()]
     job = str(json.loads((run / "job.json").read_text())["job"])
@@ -279,6 +277,13 @@ def test_a_result_that_cannot_be_printed_has_an_exit_code_of_its_own(cluster: Pa
     for redirect, why in ((">&-", "it was closed when the program began"), ("> >(true)", "Broken pipe")):
         code, told = _ended(cluster, "jobs", "--json", redirect=redirect)
         assert code == 74 and f"could not be printed on standard output ({why})" in told, told
+
+
+@pytest.mark.processes
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device refuses what is written")
+def test_a_failure_keeps_its_exit_code_where_nothing_can_be_printed(cluster: Path) -> None:
+    assert _ended(cluster, "submit", *DIGITS, "-n", "1", "-q", redirect="")[0] == 0
+    (run,) = [path for path in (cluster / "runs").iterdir() if not path.is_symlink()]
     wrong = [(("verify", "nowhere"), 2), (("fetch", "nothing", "--json"), 2), (("submit", "-m", "none.model", "--json"), 2)]
     for arguments, code in wrong:
         assert _ended(cluster, *arguments, redirect=">/dev/full")[0] == code

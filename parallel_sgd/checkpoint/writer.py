@@ -6,6 +6,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextvars import copy_context
 from typing import Any, Final
 
 import numpy as np
@@ -69,7 +70,8 @@ class Writer:
             if self._closed:
                 raise RuntimeError("The writer of checkpoints is closed")
             if self._thread is None:
-                thread = threading.Thread(target=self._run, name="checkpoint-writer", daemon=True)
+                # in the context of the job, which says how much is shown
+                thread = threading.Thread(target=copy_context().run, args=(self._run,), name="checkpoint-writer", daemon=True)
                 thread.start()  # may fail: then nothing waits for it
                 self._thread = thread
             self._next = snapshot

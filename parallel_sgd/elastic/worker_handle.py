@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -100,7 +101,8 @@ class WorkerHandle:
         self._gone = False
         self._given_up = threading.Event()
         self._handing_over = threading.Lock()  # so that whoever gives it up finds its connections, or it finds out
-        self._thread = threading.Thread(target=self._start, name=f"start {worker}", daemon=True)
+        # in the context of the job, which says how much is shown
+        self._thread = threading.Thread(target=copy_context().run, args=(self._start,), name=f"start {worker}", daemon=True)
         self._thread.start()
 
     # ---- its own thread

@@ -26,6 +26,8 @@ _OF_A_RUN: Final = (NAME, MODEL_FILE, "job.json", OUTCOME, TIMELINE)
 _FOLDER: Final = re.compile(r"Node-(-?[0-9]{1,9})-Retrieve")
 _LOG: Final = re.compile(r"(Fit|Worker)-[^/]*\.log|SOURCE-[^/]*\.py")
 """The names of logs and of copies of code, which have a part in no figure."""
+_NO_INPUTS: Final = ("callbacks", "mission_title", "writers")
+"""Options whose words name files that a run writes, or none."""
 _DRAFT: Final = re.compile(r"\.[0-9a-f]{16}" + re.escape(TEMPORARY_SUFFIX))
 """The name of a checkpoint that a killed process was writing."""
 
@@ -128,8 +130,9 @@ def _strays(run: Path) -> list[str]:
 
 
 def _inputs(settings: Mapping[str, Any]) -> set[str]:
-    """Return the names of files that a job file names as data or code; whoever repeats a moved run puts them beside it."""
-    texts = [*map(str, settings.get("data", {}).values()), *map(str, settings.get("options", {}).values())]
+    """Return the names of the files of data and code of a job: to repeat a moved run, a user puts them beside it."""
+    options = (value for name, value in settings.get("options", {}).items() if name not in _NO_INPUTS)
+    texts = [*map(str, settings.get("data", {}).values()), *map(str, options)]
     return {name.rpartition("/")[2] for text in texts for name in re.findall(r"[^\s'\",:=()]+\.\w+", text)}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import copy_context
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -175,7 +176,8 @@ class Followers:
             if self._writers is not None and self._thread is None:
                 config = {**self._config(), "run": str(run.path.absolute()), "job": job}
                 self._calls.put(partial(self._writers.start, config))
-                thread = Thread(target=self._run, name="writers", daemon=True)
+                # in the context of the job, which says how much is shown
+                thread = Thread(target=copy_context().run, args=(self._run,), name="writers", daemon=True)
                 thread.start()
                 self._thread = thread
 

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextvars import copy_context
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -131,7 +132,8 @@ class Poller:
         self._closed = threading.Event()
         self._checked = frozenset[Address]()  # name servers are not asked for those again
         # a function of the user that hangs cannot be ended; it must not keep the process from ending
-        self._thread = threading.Thread(target=self._run, name="discovery", daemon=True)
+        # in the context of the job, which says how much is shown
+        self._thread = threading.Thread(target=copy_context().run, args=(self._run,), name="discovery", daemon=True)
         self._thread.start()
 
     def close(self) -> None:

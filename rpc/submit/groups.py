@@ -273,8 +273,10 @@ class GroupSubmission:
             raise RuntimeError("Requests are answered once there is something to answer them.")
         contents = []
         for request in requests:
-            self._logger.info("Reply requirements to node(%s), type(%s).", node, clean(request))
-            contents.append(content_of(self._resources.reply(node, request)))
+            reply = self._resources.reply(node, request)
+            if reply is not None:  # a request that only tells is answered by nothing
+                self._logger.info("Reply requirements to node(%s), type(%s).", node, clean(request))
+            contents.append(content_of(reply))
         self._connections.tell_process(node, Answers(contents, self._resources.packages))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .harness import Cluster, cluster, wait_for
+from .harness import Cluster, cluster, short_folder, wait_for
 from .ordinary_user import is_ordinary, run_as_nobody
 
 
@@ -18,9 +18,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def shared() -> Iterator[Cluster]:
     """Three agents for all tests that leave them free and unharmed."""
-    with cluster(tmp_path_factory.mktemp("shared")) as made:
+    with short_folder() as folder, cluster(folder) as made:
         made.start(3)
         yield made
 
@@ -35,9 +35,9 @@ def trio(shared: Cluster) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Iterator[Cluster]:
+def own() -> Iterator[Cluster]:
     """A cluster for one test, which starts its agents itself."""
-    with cluster(tmp_path / "cluster") as made:
+    with short_folder() as folder, cluster(folder) as made:
         yield made
 
 

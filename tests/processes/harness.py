@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -242,6 +243,13 @@ def processes_below(root: Path) -> list[int]:
         if inside and int(link.parent.name) != os.getpid():
             found.append(int(link.parent.name))
     return found
+
+
+@contextmanager
+def short_folder() -> Iterator[Path]:
+    """A folder whose path leaves room for those of Unix sockets below it, which the folders of pytest do not always."""
+    with tempfile.TemporaryDirectory(prefix="psgd-") as folder:
+        yield Path(folder).resolve()
 
 
 @contextmanager

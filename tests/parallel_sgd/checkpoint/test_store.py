@@ -29,6 +29,8 @@ from parallel_sgd.checkpoint.store import Disk, file_name, read_checkpoint
 from parallel_sgd.checkpoint.writer import Copies, Writer
 from parallel_sgd.progress import History, Stretch
 from tests.parallel_sgd.checkpoint.states import FailingDisk, content, header, newest, snapshot
+from tests.programs import python
+from tests.sources import ROOT
 
 from ...statements import covers
 
@@ -469,3 +471,13 @@ def test_what_may_be_asked_for(given: Any) -> None:
     assert [checked_every(every) for every in plain] == list(plain.values())
     with pytest.raises(ValueError, match=r"'checkpoint_every' must be 'epoch', a positive number of batches, seconds such as"):
         checked_every(given)
+
+
+@pytest.mark.parametrize(("verbose", "lines"), [(0, 0), (1, 4)])
+def test_a_quiet_job_shows_no_checkpoints(verbose: int, lines: int, tmp_path: Path) -> None:
+    """A thread of its own saves them, and goes by the job's `verbose`, too."""
+    program = "from tests.parallel_sgd.record.runs import train\n"
+    program += f"train(directory='.', epoch=2, checkpoint_every='epoch', keep_every=1, verbose={verbose})"
+    ran = python(tmp_path, "-c", program, PYTHONPATH=str(ROOT))
+    assert ran.returncode == 0 and ran.stderr.count(": Checkpoint after ") == lines, ran.stderr
+    assert verbose or not ran.stderr

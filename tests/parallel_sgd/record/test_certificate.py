@@ -535,6 +535,9 @@ def test_files_of_callbacks_are_told_at_the_end(tmp_path: Path, capsys: pytest.C
     run = result.files[0][0].resolve().parent.parent
     code, told = verify(run, capsys)
     assert code == 0 and "not computed again: Node-0-Retrieve/best.model, Node-1-Retrieve/best.model." in told, told
+    shutil.copy(run / "Node-0-Retrieve" / "best.model", run)  # a callback writes into the folder of its node
+    code, told = verify(run, capsys)
+    assert code == 1 and "best.model stands in the folder and in no list of the run" in told, told
 
 
 @covers("RUN-3")

@@ -60,7 +60,7 @@ def moments(files: Any, node: int) -> list[float]:
 
 @covers("SUB-11", "SUB-20", "SUB-40")
 def test_the_same_bits_and_the_story(agents: LocalNodes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The server precedes the group; its node returns logs only; every packet is accounted for."""
+    """The server precedes the group; its node returns its logs and what it computed with; every packet is accounted for."""
     caplog.set_level(logging.INFO)
     settings: dict[str, Any] = {"assignment_type": FOUR_BLOCKS, "epoch": 2, "block_size": 32}
     result = digits_job().parallel(with_server(agents, 2), directory=tmp_path, **settings)
@@ -74,7 +74,8 @@ def test_the_same_bits_and_the_story(agents: LocalNodes, tmp_path: Path, caplog:
     assert result == plain and sorted(result.models) == [0, 1]
 
     names = sorted(path.name for path in result.files[Parameter_Server])
-    assert len(names) == 2 and re.fullmatch(r"Fit--2 .*\.log", names[0]) and re.fullmatch(r"Worker-127.0.0.1 .*\.log", names[1])
+    expected = (r"Fit--2 .*\.log", r"ID-P-SGD-N\(-2\)\.csv", r"Worker-127.0.0.1 .*\.log")
+    assert all(re.fullmatch(pattern, name) for pattern, name in zip(expected, names, strict=True)), names
     log = log_of(result.files, Parameter_Server)
     assert re.search(r"INFO Fit--2@\d\d:\d\d:\d\d: Serving begins: workers \[0, 1\], codec SyncPS\.", log)
     assert log.index("Serving begins") < log.index("Serving has ended: all workers have left.")
