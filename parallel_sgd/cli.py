@@ -55,15 +55,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return carry_out(_do, make_parser().parse_args(arguments))
 
 
-def carry_out(task: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:
-    """Do what the options ask for, and say what goes wrong; returns the exit code of the module's documentation.
+def carry_out(task: Callable[[argparse.Namespace], int], options: argparse.Namespace, *, short: bool = False) -> int:
+    """Do what the options ask for, and say what goes wrong.
 
-    The options are those of `commands.options.add_output`, and those of the task.
+    Args:
+        task: what is to be done with the options.
+        options: those of `commands.options.add_output`, and those of the task.
+        short: whether a job has the short console wherever it runs, not only on local workers.
+
+    Returns:
+        The exit code of the module's documentation.
     """
     attach_console()
     _end_cleanly()
     try:
-        with verbosity(verbosity_of(options)):
+        with verbosity(verbosity_of(options), short=short):
             return task(options)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED

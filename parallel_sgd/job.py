@@ -16,11 +16,11 @@ from nn.dataset.interface import AbsDataset
 from nn.dataset.transforms.abstract import AbsTransformer
 from nn.model import Model
 from rpc import NodeBusy
-from rpc.logs import SUBMIT_LOGGER, attach_console, get_logger, verbosity
+from rpc.logs import SUBMIT_LOGGER, attach_console, get_logger, has_short_console, is_quiet, verbosity
 from rpc.submit import Retry, telling
 
 from .compatibility import check_data
-from .nodes import InProcessNodes
+from .nodes import InProcessNodes, LocalNodes
 from .options import JobOptions, options
 from .record.spared import spared
 from .remote_run import run_on_agents
@@ -129,7 +129,8 @@ class ParallelSGD:
             job could not be started (nothing runs then); JobFailed when it did not end well; KeyboardInterrupt.
         """
         attach_console()
-        shown = verbosity(options.verbose)
+        short = has_short_console() or isinstance(options.nodes, (LocalNodes, InProcessNodes))
+        shown = verbosity(options.verbose, short=short)
         with shown, telling("The job", _log):
             if not self._model.built:
                 raise ValueError("ParallelSGD 'model' must have its variables: give it an input_shape and call setup()")
@@ -143,14 +144,16 @@ class ParallelSGD:
             _log.info("Workers: (%s) nodes has been assigned:%s", len(nodes), listed)
             if spec.remark:
                 _log.info("%s", spec.remark)
-            if not spec.options.writers:
+            from .writers.console import JobConsole  # noqa: PLC0415 - who shows nothing needs neither
+            from .writers.live import following  # noqa: PLC0415
+
+            console = None if is_quiet() else JobConsole(spec, arrays)
+            if not spec.options.writers and console is None:
                 result = _train(spec, arrays)
                 with spared("The record of the run"):
                     _certify(result, spec)
                 return result
-            from .writers.live import following  # noqa: PLC0415 - for who follows a job
-
-            with following(spec.options.writers, spec.config) as followers:
+            with following(spec.options.writers, spec.config, console) as followers:
                 result = _train(spec, arrays, followers)
                 try:
                     with spared("What the writers get at the end"):
@@ -158,6 +161,9 @@ class ParallelSGD:
                 finally:  # the hash of a file holds once no writer adds to it
                     with spared("The record of the run"):
                         _certify(result, spec)
+                if console is not None:
+                    with spared("The console of the job"):
+                        console.done(result)
                 return result
 
 

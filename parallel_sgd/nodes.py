@@ -241,6 +241,14 @@ class InProcessNodes(NodeAssignment):
         pass
 
 
+def are_here(nodes: NodeAssignment) -> bool:
+    """Tell if all nodes are processes of this machine beside this one, as their addresses tell."""
+    return not isinstance(nodes, InProcessNodes) and all(address.host.startswith(_HERE) for _, address in nodes.items())
+
+
+_HERE = ("127.", "localhost", "::1")
+
+
 def in_process(count: int, ps: bool = False) -> InProcessNodes:
     """Return `count` nodes (and a parameter server) that run a job inside this process: for breakpoints, tests, teaching."""
     positive("count", count)

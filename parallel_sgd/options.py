@@ -312,8 +312,9 @@ class JobOptions(Options):
     )
     verbose: int = option(
         NORMAL,
-        "0 shows warnings and errors only; 1 the story of the job and its progress, in a notebook one bar and a few lines; "
-        "2 all of it in a notebook, too. What an application's own logging shows is up to that.",
+        "0 shows warnings and errors only; 1 a line per epoch, faults, the time, report and model, on the agents of a "
+        "worker.json the story of the job and its progress instead; 2 all of it. What an application's own logging shows is up "
+        "to that.",
         travels=HERE,
     )
     page: bool = option(

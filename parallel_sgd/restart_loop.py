@@ -17,7 +17,7 @@ from network.request import Request
 from rpc import Coordinator, Deposed, SubmissionError, limits
 from rpc.job import common_kernels
 from rpc.lease import Candidacy, Handoff, NoMajority
-from rpc.logs import SUBMIT_LOGGER, get_logger
+from rpc.logs import DETAIL, SUBMIT_LOGGER, get_logger
 from rpc.messages import MAX_TEXT
 from rpc.submit import AGAIN, REDUNDANT, RUNS, WAIT, ProgressDisplay, Recovery, Retry, RunFolder, jobs_known
 
@@ -285,7 +285,7 @@ class RestartLoop:
         reason = "" if ended else self.recovery.give_up(places_of(failed))
         before = self._membership.nodes
         if not reason:
-            _log.warning("%s", ended or describe_failures(failed.failures))
+            _log.warning("%s", ended or describe_failures(failed.failures), extra=None if ended else DETAIL)
             if self.on_failure is not None:
                 self.on_failure(coordinator.attempt, failed)
             reason = self._membership.settle(failed)

@@ -37,6 +37,9 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "stop": Command("psgd.jobs", "stop", "stop a job for good"),
         "fetch": Command("psgd.jobs", "fetch", "fetch logs and files of a job"),
         "post-mortem": Command("psgd.jobs", "post_mortem", "collect what all workers know of a job that failed"),
+        "runs": Command("psgd.runs", "runs", "list the runs of this directory, or delete some of them"),
+        "show": Command("psgd.runs", "show", "tell what a run was and what came of it, in a few lines"),
+        "compare": Command("psgd.runs", "compare", "compare runs: what differs, and a page with the curves of all"),
         "report": Command("psgd.pages", "report", "write the page of a run again, from the files in its folder"),
         "page": Command("psgd.pages", "page", "show a run of this machine in a browser while it goes on"),
         "predict": Command("psgd.tables", "predict", "predict the rows of a CSV file by a trained model"),
@@ -49,13 +52,15 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
     }
 )
 
+NEEDED: Final = ("submit", "runs", "compare", "page", "worker", "doctor")
+"""The commands that `psgd` without an argument shows; `--help` and `--help-all` show all of them."""
 SHELLS: Final = ("bash", "zsh")
 # a script with all words, so no key waits for Python
 _COMPLETION = """_psgd() {{
     local word="${{COMP_WORDS[COMP_CWORD]}}" words=""
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        words="{commands} --help --version --completion"
+        words="{commands} --help --help-all --version --completion"
     else
         case "${{COMP_WORDS[1]}}" in
 {cases}
@@ -79,7 +84,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.completion:
         sys.stdout.write(_completion(options.completion, {name: each for name, (each, _) in make_parser(None)[1].items()}))
         return 0
-    parser.print_help()
+    if options.help_all:
+        parser.print_help()
+        return 0
+    width = max(map(len, NEEDED))
+    lines = [f"  {name:{width}}  {COMMANDS[name].help}" for name in NEEDED]
+    text = "\n".join([f"usage: {parser.prog} COMMAND [options]", "", *lines])
+    sys.stdout.write(f"{text}\n\n'{parser.prog} COMMAND --help' tells the options, '{parser.prog} --help-all' all commands.\n")
     return 2
 
 
@@ -91,6 +102,7 @@ def make_parser(chosen: str | None) -> tuple[argparse.ArgumentParser, dict[str, 
         epilog="'%(prog)s COMMAND --help' tells the options of a command.",
     )
     parser.add_argument("--version", action="version", version=VERSION)
+    parser.add_argument("--help-all", action="store_true", help="show all commands")
     parser.add_argument(
         "--completion",
         choices=SHELLS,

@@ -87,7 +87,7 @@ def _told_apart(parser: argparse.ArgumentParser) -> dict[str, Any]:
 def _with_all(
     task: Callable[[argparse.Namespace, Mapping[str, Any]], int], defaults: Mapping[str, Any], given: argparse.Namespace
 ) -> int:
-    return carry_out(lambda _: task(given, defaults), argparse.Namespace(**{**defaults, **vars(given)}))
+    return carry_out(lambda _: task(given, defaults), argparse.Namespace(**{**defaults, **vars(given)}), short=True)
 
 
 def submit(parser: argparse.ArgumentParser) -> Task:
@@ -99,7 +99,7 @@ def submit(parser: argparse.ArgumentParser) -> Task:
         const="",
         help="should it fail, collect what all workers know of it into post-mortem-JOB.zip",
     )
-    return partial(carry_out, submission.submit)
+    return partial(carry_out, submission.submit, short=True)
 
 
 def jobs(parser: argparse.ArgumentParser) -> Task:

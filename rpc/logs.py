@@ -44,6 +44,8 @@ class CleanFormatter(logging.Formatter):
         """Format a record: the line as `told` tells it, its continuation lines indented, control characters but tabs shown
         as escapes.
         """
+        if getattr(record, "plain", False):
+            return clean_text(record.getMessage())
         return clean_lines(self._told(super().format(record)))
 
 
@@ -143,36 +145,57 @@ QUIET: Final = 0
 NORMAL: Final = 1
 VERBOSE: Final = 2
 
-#: Mark of records that a notebook shows, too: `logger.info("Job id: %s.", job, extra=HEADLINE)`.
+#: Mark of records that the short console shows, too, in the form of the log: `logger.info("Job id: %s.", job, extra=HEADLINE)`.
 HEADLINE: Final = {"headline": True}
+#: Mark of such records that are shown as text alone, without level, name and time.
+PLAIN: Final = {"headline": True, "plain": True}
+#: Mark of such records for the short console alone: the console of the whole story has other lines for them.
+BRIEF: Final = {"headline": True, "plain": True, "brief": True}
+#: An error or a warning of which a short console has another line, and such a line.
+DETAIL: Final = {"detail": True}
+IN_BRIEF: Final = {"brief": True}
 
 _VERBOSITY: ContextVar[int] = ContextVar("rpc_verbosity", default=NORMAL)
+_SHORT: ContextVar[bool] = ContextVar("rpc_short_console", default=False)
 
 
-def verbosity(level: int) -> AbstractContextManager[None]:
+def verbosity(level: int, *, short: bool | None = None) -> AbstractContextManager[None]:
     """Set how much this context shows in a `with` block.
 
-    0: warnings and errors. 1: the story of a job, and its progress; in a notebook one bar, and of the story a few lines. 2: all
-    of it in a notebook, too.
+    Args:
+        level: 0 for warnings and errors; 1 for the story of a job and its progress, or a short console, which a notebook always
+            has; 2 for all of it everywhere.
+        short: whether level 1 has the short console; None for what the context around has.
 
     Raises: ValueError for another level.
     """
     if not isinstance(level, int) or level not in (QUIET, NORMAL, VERBOSE):
         raise ValueError(f"'verbose' must be 0, 1 or 2, got {level!r}")
-    return _shown(int(level))
+    return _shown(int(level), short)
 
 
 @contextmanager
-def _shown(level: int) -> Iterator[None]:
-    token = _VERBOSITY.set(level)
+def _shown(level: int, short: bool | None) -> Iterator[None]:
+    token, other = _VERBOSITY.set(level), _SHORT.set(_SHORT.get() if short is None else short)
     try:
         yield
     finally:
         _VERBOSITY.reset(token)
+        _SHORT.reset(other)
 
 
 def is_quiet() -> bool:
     return _VERBOSITY.get() == QUIET
+
+
+def is_short() -> bool:
+    """Tell if the console shows the headlines of a job in place of its whole story."""
+    return _VERBOSITY.get() == NORMAL and (_SHORT.get() or in_notebook())
+
+
+def has_short_console() -> bool:
+    """Tell if the context has asked for the short console, at whatever level."""
+    return _SHORT.get()
 
 
 def in_notebook() -> bool:
@@ -185,6 +208,9 @@ class ConsoleFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         level = _VERBOSITY.get()
-        if record.levelno >= logging.WARNING or level == VERBOSE:
+        if level == VERBOSE:
             return True
-        return level == NORMAL and (not in_notebook() or bool(getattr(record, "headline", False)))
+        short = is_short()
+        if record.levelno >= logging.WARNING:
+            return not hasattr(record, "detail" if short else "brief")
+        return level == NORMAL and (hasattr(record, "headline") if short else not hasattr(record, "brief"))

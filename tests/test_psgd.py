@@ -252,7 +252,7 @@ def _ended(folder: Path, *arguments: str, redirect: str) -> tuple[int, str]:
 def test_a_result_that_cannot_be_printed_has_an_exit_code_of_its_own(cluster: Path) -> None:
     """Of each command, as text and as JSON, closed, full and broken: what was done is done, and where it is, is told."""
     assert _ended(cluster, "submit", *DIGITS, "-n", "1", "-q", redirect="")[0] == 0
-    (run,) = [path for path in (cluster / "runs").iterdir() if not path.is_symlink()]
+    (run,) = [path for path in (cluster / "runs").iterdir() if path.is_dir() and not path.is_symlink()]
     job = str(json.loads((run / "job.json").read_text())["job"])
     refused = "printed on standard output (No space left on device)"
     job_done = "The job is done, but its result could not be "

@@ -57,6 +57,7 @@ class Monitor:
 
 
 def _mode(owner: str, name: str) -> str:
+    """Return 'min' or 'max' for the name of a result. Raises: ValueError where its words do not tell."""
     lower = name.lower()
     small, large = (any(word in lower for word in words) for words in (_SMALL, _LARGE))
     if small == large:

@@ -23,6 +23,7 @@ Costs = Mapping[int, Sequence[tuple[str, float, float]]]
 
 NODE, DATA, LINK, CODEC, SEND, PAUSE, SERVER_TURN = "node", "data", "link", "codec", "send", "pause", "server"
 RESTART: Final = "restart"
+CORES: Final = "cores"
 WAIT: Final = "wait"
 ALL_CODECS: Final = "of all variables together"
 TOLD: Final = {
@@ -32,6 +33,7 @@ TOLD: Final = {
     CODEC: "The codec {place} took time to encode and merge",
     SEND: "{place} took time to hand packets to the system",
     PAUSE: "{place} did something else between batches: evaluation, checkpoints",
+    CORES: "{place} took turns on fewer cores, so packets waited until their receiver had one",
     RESTART: "All were started again after a failure",
     SERVER_TURN: "The {place} kept the workers waiting",
 }

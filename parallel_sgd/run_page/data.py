@@ -10,10 +10,14 @@ from typing import Any, Final
 from parallel_sgd.history import EPOCH, STEP, JobHistory
 from parallel_sgd.record.tables import Column
 
-from .blame import ALL_CODECS, SERVER, Blame, blame
+from .blame import ALL_CODECS, CORES, LINK, SERVER, Blame, Cause, blame
 from .records import Batch, RunRecords, Runs
 from .timeline import ORDER
 
+WORKERS_HERE: Final = "workers on these cores"
+CORES_HERE: Final = "cores"
+"""Under these names the environment of a run tells how many workers ran on how many cores of the submitter's machine."""
+_MOST_DIGITS: Final = 18
 _MOST_BATCHES: Final = 12_000
 """Boxes of all workers together; of longer runs neighbouring batches are added up."""
 _RECENT: Final = 500
@@ -28,12 +32,14 @@ def page_data(records: RunRecords, shown: int | None = None) -> dict[str, Any]:
     `shown`: of each worker only so many batches, the last ones, and blame by the last `_RECENT`.
     """
     runs = records.batches if shown is None else {node: rows[-_RECENT:] for node, rows in records.batches.items()}
+    crowd = crowd_of(records)
     found = blame(runs, records.costs(), [incident["time"] for incident in records.outcome.get("incidents", ())])
     return {
         "causes": [
             {"kind": cause.kind, "place": _placed(cause.kind, cause.place), "seconds": cause.seconds, "text": cause.describe()}
-            for cause in found.causes
+            for cause in (_in_turns(found.causes, crowd[0]) if crowd else found.causes)
         ],
+        "restarts": _restarts(records),
         "ordinary": dict(found.ordinary),
         "seconds": found.seconds,
         "recent": max(map(len, runs.values()), default=0),
@@ -43,6 +49,29 @@ def page_data(records: RunRecords, shown: int | None = None) -> dict[str, Any]:
         **_bytes(records),
         "batches": _batches(runs if shown is None else {node: rows[-shown:] for node, rows in runs.items()}),
     }
+
+
+def crowd_of(records: RunRecords) -> tuple[int, int] | None:
+    """Return how many workers shared how many cores of one machine; None where each could have one, or where it is unknown."""
+    told = records.outcome.get("environment") or {}
+    workers, cores = (str(told.get(name, "")) for name in (WORKERS_HERE, CORES_HERE))
+    if not (workers.isdecimal() and cores.isdecimal() and len(workers) + len(cores) < _MOST_DIGITS):
+        return None
+    return (int(workers), int(cores)) if int(workers) > int(cores) else None
+
+
+def _in_turns(causes: Sequence[Cause], workers: int) -> list[Cause]:
+    """Return causes in which no link of the one machine is accused of what the turns on its cores took."""
+    turns = sum(cause.seconds for cause in causes if cause.kind == LINK)
+    kept = [cause for cause in causes if cause.kind != LINK]
+    kept += [Cause(CORES, f"{workers} workers", turns)] if turns else []
+    return sorted(kept, key=lambda cause: -cause.seconds)
+
+
+def _restarts(records: RunRecords) -> list[list[int]]:
+    """Return the epoch and batch, from 1, in which each attempt failed that was followed by another one."""
+    firsts = [(incident.get("causes") or [{}])[0] for incident in records.outcome.get("incidents", ())]
+    return [[cause["epoch"], cause["batch"]] for cause in firsts if cause.get("epoch")]
 
 
 def _placed(kind: str, place: str) -> str:

@@ -55,6 +55,9 @@ function shown(event) {
   }
   tell(state);
   for (const id of ["nodes", "agents", "jobs"]) fill(id, state.tables[id]);
+  fill("settings", state.about.settings || []);
+  showIf("about", state.about.model);
+  put("model", state.about.model || "");
   const follows = log.scrollTop + log.clientHeight >= log.scrollHeight - 4;
   showIf("said", state.log.length);
   log.textContent = state.log.join("\n");

@@ -19,6 +19,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qs
 
@@ -59,17 +60,22 @@ _IS_VIEWER: Final = "parallel_sgd.is_viewer"
 class LivePage:
     """Serves the page of the job at which `source` looks, as long as the context lasts.
 
+    Args:
+        source: where to look.
+        port: on this machine; 0 for a free one.
+        about: what is known before the first batch: `title`, `settings` (rows of a table), `model` (its summary).
+
     Attributes: `address`, with the token; `end`, how the job has ended, which the last state tells (`state`, `message`, ...).
 
     Raises: OSError when the port is in use, ImportError without the extra `page`.
     """
 
-    def __init__(self, source: Source, port: int = 0) -> None:
+    def __init__(self, source: Source, port: int = 0, about: Mapping[str, Any] | None = None) -> None:
         try:
             import uvicorn  # noqa: PLC0415 - an optional extra
         except ImportError as error:
             raise ImportError("The live page needs Starlette and uvicorn: pip install parallel-sgd[page]") from error
-        self._feed = _Feed(source)
+        self._feed = _Feed(source, about or {})
         self._token = secrets.token_urlsafe(18)
         self._socket = socket.socket()
         try:
@@ -219,7 +225,8 @@ def _holds(query: bytes, token: str) -> bool:
 class _Feed:
     """Makes a state for all viewers, while there are any, and gives each the newest when it can take one."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, about: Mapping[str, Any]) -> None:
+        self._about = about
         self.end: Mapping[str, str] = {}
         self.lines = _Lines()
         self._source = source
@@ -290,13 +297,17 @@ class _Feed:
         used = time.thread_time()
         try:
             seen = self._source.look()
-            content = {**_told(seen, self._began, bool(self.end)), "log": [*self.lines.kept] or [*seen.log], **self.end}
+            content = {
+                **_told(seen, self._began, bool(self.end), self._about),
+                "log": [*self.lines.kept] or [*seen.log],
+                **self.end,
+            }
         except Exception as error:  # noqa: BLE001  files and agents may say anything, and viewers wait for something
             content = {"problem": f"{type(error).__name__}: {error}"}
         return embedded(content), time.thread_time() - used
 
 
-def _told(seen: Seen, opened: float, just_ended: bool) -> dict[str, Any]:
+def _told(seen: Seen, opened: float, just_ended: bool, about: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
     records = seen.records
     state = records.outcome.get("state", "waiting" if seen.agents and not seen.job else "running")
     passed = time.time() - (opened if seen.began is None else seen.began) if state == "running" or just_ended else None
@@ -304,7 +315,7 @@ def _told(seen: Seen, opened: float, just_ended: bool) -> dict[str, Any]:
     if isinstance(ended, float) and seen.began is not None:
         passed = ended - seen.began
     return {
-        "title": seen.title,
+        "title": seen.title or about.get("title", ""),
         "job": seen.job,
         "state": state,
         "message": _story(records),
@@ -313,6 +324,7 @@ def _told(seen: Seen, opened: float, just_ended: bool) -> dict[str, Any]:
         "left": passed * (1 - seen.done) / seen.done if seen.done and passed else None,
         "tables": {"agents": seen.agents, "jobs": seen.jobs, "nodes": seen.nodes},
         "page": page_data(records, _SHOWN),
+        "about": dict(about),
     }
 
 
@@ -347,6 +359,9 @@ def _html() -> str:
         f'<section id="now" hidden><h2>Now</h2>{batches}</section>'
         '<section id="time" hidden><h2>Where the time goes</h2><p class="note" id="recent"></p>'
         f'<div class="pair">{causes}{waits}</div>{phases}</section>'
+        '<section id="settings" hidden><h2>What differs from the defaults</h2><div class="scroll listed">'
+        '<table aria-label="What differs from the defaults"></table></div></section>'
+        '<section id="about" hidden><h2>Model</h2><pre id="model" tabindex="0"></pre></section>'
         f'{listed}<section id="said" hidden><h2>Log</h2><pre id="log" tabindex="0"></pre></section>'
     )
     return document("A run", head, sections, "null", _POLICY, script("live.js"))

@@ -16,18 +16,23 @@ from nn.model.picture import draw
 from nn.threads import describe_blas
 from parallel_sgd.checkpoint.snapshot import versions
 from parallel_sgd.errors import JobFailed
+from parallel_sgd.nodes import are_here
 from parallel_sgd.options import options
+from parallel_sgd.record.door import Door
 from parallel_sgd.record.files import OUTCOME
 from parallel_sgd.record.paths import told_path
+from parallel_sgd.record.settings import differing, settings_of_run
 from parallel_sgd.record.spared import spared
 from parallel_sgd.record.tables import read_identities
 from parallel_sgd.spec import JobSpec
 from rpc.files import publish
-from rpc.logs import HEADLINE, SUBMIT_LOGGER, get_logger
+from rpc.logs import HEADLINE, PLAIN, SUBMIT_LOGGER, get_logger
 from rpc.places import data_without_places
 from rpc.processors import usable_cores
 from rpc.submit import RunFolder
+from rpc.submit.run_folder import shown
 
+from .data import CORES_HERE, WORKERS_HERE
 from .records import RunRecords
 from .report import write_page
 
@@ -53,6 +58,11 @@ class Outcome:
         self.goes_on = False
         self._story = ""
         self._end: dict[str, Any] = {"state": "failed", "message": ""}
+
+    @property
+    def about_model(self) -> str:
+        """The model as a table of its layers."""
+        return str(self._about["model"]["summary"])
 
     @property
     def end(self) -> dict[str, str]:
@@ -106,9 +116,9 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) ->
     A page that cannot be made is a warning: what the job did and how it ended does not hang on it.
     """
     outcome = Outcome(spec, samples, run.path)
-    shown = contextlib.ExitStack()
+    at_end = contextlib.ExitStack()
     try:
-        live = _live(run, spec, job, shown) if spec.options.page else None
+        live = _live(run, spec, job, at_end, outcome.about_model) if spec.options.page else None
         try:
             yield outcome
         except BaseException as error:
@@ -118,6 +128,8 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) ->
             try:
                 if run.has_begun:
                     outcome.write(run.path)
+                    if outcome.page is not None and outcome.end["state"] != "done":
+                        _log.info("report   %s", shown(outcome.page), extra=PLAIN)
             except Exception as error:  # noqa: BLE001  the files may hold anything
                 _log.warning("The report of the run could not be written (%s: %s).", type(error).__name__, error)
             with spared("The last state of the live page"):
@@ -125,16 +137,19 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) ->
                     live.end = outcome.end
     finally:
         with spared("The end of the live page"):
-            shown.close()
+            at_end.close()
 
 
-def _live(run: RunFolder, spec: JobSpec, job: str, shown: contextlib.ExitStack) -> LivePage:
+def _live(run: RunFolder, spec: JobSpec, job: str, at_end: contextlib.ExitStack, model: str) -> LivePage:
     from .live import LivePage  # noqa: PLC0415 - for who asks for the page
     from .sources import source_of  # noqa: PLC0415
 
     source = source_of(spec.options.nodes, lambda: run.path if run.has_begun else None, job, spec.options.epoch)
-    shown.callback(source.close)
-    page = shown.enter_context(LivePage(source))
+    at_end.callback(source.close)
+    differs = differing(settings_of_run(Door(run.path)))
+    rows = [{"setting": name, "value": value} for name, value in differs.items()]
+    about = {"title": spec.options.mission_title, "settings": rows, "model": model}
+    page = at_end.enter_context(LivePage(source, about=about))
     _log.info("The page of this run, while it goes on: %s", page.address, extra=HEADLINE)
     return page
 
@@ -155,7 +170,8 @@ def _described(spec: JobSpec, samples: Sequence[int], folder: Path) -> dict[str,
             "computes with": describe_blas(),
             "host of the submitter": platform.node(),
             "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-            "cores": str(usable_cores()),
+            CORES_HERE: str(usable_cores()),
+            **({WORKERS_HERE: str(len(given.nodes.worker_ids))} if are_here(given.nodes) else {}),
         },
     }
 

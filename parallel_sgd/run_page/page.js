@@ -61,8 +61,15 @@ function drawCurves() {
   for (const [number, name] of curves.names.entries()) {
     const lines = curves[curvesPer].filter(line => line.metric === name);
     const series = lines.map(line => ({type: "line", name: line.label, data: line.points, showSymbol: line.points.length < 2,
-      symbolSize: 7, emphasis: {disabled: true}, z: line.mean ? 5 : 2, color: line.mean ? MEAN[line.test ? 1 : 0] : undefined,
+      symbolSize: 7, emphasis: {disabled: true}, z: line.mean ? 5 : 2, color: line.run === undefined ? (line.mean ? MEAN[line.test ? 1 : 0] : undefined) : OTHERS[line.run % OTHERS.length],
       lineStyle: {width: line.mean ? 2.4 : 0.9, opacity: line.mean ? 1 : 0.55, type: line.test ? "dashed" : "solid"}}));
+    const each = Math.max(0, ...(curves.step || []).map(line => line.points.length ? line.points[line.points.length - 1][0] : 0)) /
+      Math.max(1, ...curves.epoch.map(line => line.points.length ? line.points[line.points.length - 1][0] : 0));
+    const places = (page.restarts || []).map(([epoch, batch]) => curvesPer === "epoch" ? epoch : (epoch - 1) * each + batch);
+    if (series.length && places.length) {
+      series[0].markLine = {symbol: "none", silent: true, lineStyle: {color: "#c0392b", type: "dotted", width: 1.6},
+        label: {formatter: "restart", color: ink(), fontSize: 11}, data: places.map(place => ({xAxis: place}))};
+    }
     const few = series.length <= 12;
     const named = few ? series.map(one => one.name) : lines.filter(line => line.mean).map(line => line.label);
     show("curve-" + number, {legend: legend(named), color: OTHERS, grid: {left: 54, right: 18, top: 36, bottom: 40},
@@ -186,6 +193,7 @@ function drawBatches() {
 
 function draw() {
   if (!page) return;
+  if (!page.phases) return drawCurves();  // of several runs
   drawCauses(); drawPhases(); drawCurves(); drawHeat(); drawBatches();
 }
 function take(content) { page = content; draw(); }
@@ -214,7 +222,7 @@ document.addEventListener("DOMContentLoaded", () => {
   const data = document.getElementById("data");
   if (data) {
     const content = JSON.parse(data.textContent);
-    if (content && content.curves.epoch.every(line => line.points.length < 2)) press("step");
+    if (content && content.curves.epoch.every(line => line.points.length < 2)) press(document.querySelectorAll("[data-per]")[1].dataset.per);
     take(content);
   }
 });

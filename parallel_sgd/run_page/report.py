@@ -9,13 +9,16 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final
 
+from parallel_sgd.record.door import Door, RecordError
 from parallel_sgd.record.files import MANIFEST, PAGE
+from parallel_sgd.record.settings import differing, settings_of_run
+from parallel_sgd.record.summary import best_epoch, crowd_sentence, effort_of, times_of
 from rpc.files import publish
 from rpc.places import without_places
 
 from . import tables
 from .blame import worker
-from .data import history_of, page_data
+from .data import crowd_of, history_of, page_data
 from .records import RunRecords
 from .timeline import write_timeline
 
@@ -25,10 +28,10 @@ _MODE: Final = 0o644
 _POLICY: Final = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 _UNDRAWN: Final = "<noscript><p>This browser runs no scripts: tables stand here in place of charts.</p></noscript>"
 _SECTIONS: Final = (
-    ("story", "What happened"),
     ("result", "Result"),
-    ("time", "Where the time went"),
     ("curves", "Curves"),
+    ("story", "What happened"),
+    ("time", "Where the time went"),
     ("each", "Batches"),
     ("bytes", "Bytes"),
     ("records", "Ledger and logs"),
@@ -80,10 +83,11 @@ def render(records: RunRecords, data: Mapping[str, Any]) -> str:
         "model": _model(records),
         "environment": _environment(records),
     }
-    links = "".join(f'<a href="#{name}">{text}</a> ' for name, text in _SECTIONS if contents[name])
-    sections = "".join(
-        f'<section id="{name}"><h2>{text}</h2>{contents[name]}</section>' for name, text in _SECTIONS if contents[name]
-    )
+    # of a run without a result the first thing to know is why
+    order = _SECTIONS if records.outcome.get("figures") else sorted(_SECTIONS, key=lambda section: section[0] != "story")
+    shown = [(name, text) for name, text in order if contents[name]]
+    links = "".join(f'<a href="#{name}">{text}</a> ' for name, text in shown)
+    sections = "".join(f'<section id="{name}"><h2>{text}</h2>{contents[name]}</section>' for name, text in shown)
     return document(title, f"{_head(records, data)}{_UNDRAWN}<nav>{links}</nav>", sections, embedded(data))
 
 
@@ -138,8 +142,30 @@ def _result(records: RunRecords) -> str:
     )
     told = f'<ul class="cards">{cards}</ul>' if cards else "<p>The run has no result.</p>"
     note = '<p class="note">On the test samples, after the last epoch; the mean over the workers.</p>' if cards else ""
-    settings = outcome.get("settings") or {}
-    return told + note + (tables.folded("Settings", tables.pairs(settings, "Settings")) if settings else "")
+    crowd = crowd_of(records)
+    lines = [crowd_sentence(*crowd)] if crowd else []
+    if (best := best_epoch(history_of(records))) is not None:
+        lines.append(f"Best: {best}.")
+    effort = effort_of(times_of(each["TI"]) for each in records.tables.values() if "TI" in each)
+    if effort is not None:
+        lines.append(f"The workers spent their time {effort.shares}.")
+        lines += [effort.told(bool(crowd))] if effort.workers > 1 else []
+    said = "".join(f"<p>{escape(line)}</p>" for line in lines)
+    return told + note + said + _settings(records)
+
+
+def _settings(records: RunRecords) -> str:
+    """What differs from the defaults, and below it all settings."""
+    found = ""
+    try:
+        differs = differing(settings_of_run(Door(records.folder)))
+    except RecordError:  # then `problems` or `psgd verify` tell
+        differs = {}
+    if differs:
+        caption = "Settings that differ from the defaults"
+        found = f"<h3>{caption}</h3>{tables.pairs(differs, caption)}"
+    settings = records.outcome.get("settings") or {}
+    return found + (tables.folded("All settings", tables.pairs(settings, "Settings")) if settings else "")
 
 
 def _time(data: Mapping[str, Any]) -> str:

@@ -17,7 +17,9 @@ from rpc.submit import RunFolder
 
 from ..errors import JobFailed
 from ..history import JobHistory
+from ..record.spared import spared
 from ..record.tables import Columns, TableRows
+from .console import JobConsole
 from .interface import DONE, FAILED, Config, Writer, Writers
 
 __all__ = ["Followers", "LiveFigures", "following"]
@@ -146,14 +148,20 @@ class LiveFigures:
 
     def _give_up(self, error: Exception) -> None:
         self._workers.clear()
-        _log.warning("The writers get the figures when the job has ended, as its tables cannot be read: %s", error)
+        _log.warning("The figures of the job come when it has ended, as its tables cannot be read: %s", error)
 
 
 class Followers:
-    """The writers of a job: they begin when it does, and are told in a thread of their own, so that none holds it up."""
+    """What follows a job: its console, and its writers, which are told in a thread of their own, so that none holds it up.
 
-    def __init__(self, writers: Writers, config: Callable[[], Config]) -> None:
-        self._writers, self._config = writers, config
+    Args:
+        writers: they begin when the job does; None where there are none.
+        config: makes what they are told at the begin.
+        console: shows the epochs; None where nothing is shown.
+    """
+
+    def __init__(self, writers: Writers | None, config: Callable[[], Config], console: JobConsole | None = None) -> None:
+        self._writers, self._config, self._console = writers, config, console
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread: Thread | None = None
         self._step = 0
@@ -163,18 +171,29 @@ class Followers:
         """What reads the tables of the job that is to begin, in this folder and with this id."""
 
         def begin() -> None:
-            if self._thread is None:
+            if self._console is not None:
+                self._console.begin(run.path, job)
+            if self._writers is not None and self._thread is None:
                 config = {**self._config(), "run": str(run.path.absolute()), "job": job}
-                self._calls.put(lambda: self._writers.start(config))
+                self._calls.put(partial(self._writers.start, config))
                 # in the context of the job, which says how much is shown
                 thread = Thread(target=copy_context().run, args=(self._run,), name="writers", daemon=True)
                 thread.start()
                 self._thread = thread
 
-        return LiveFigures(begin, self._log_steps)
+        return LiveFigures(begin, self._take)
+
+    def _take(self, history: JobHistory) -> None:
+        if self._console is not None:
+            self._console.take(history)
+        if self._thread is not None:
+            self._log_steps(history)
 
     def done(self, read: Callable[[], JobHistory]) -> None:
         """The job has ended well, with this history: tell what was not told yet, and wait for the writers."""
+        if self._console is not None:
+            with spared("The console of the job"):
+                self._console.take_all(read())
         self._end(DONE, read)
 
     def failed(self, read: Callable[[], JobHistory] | None) -> None:
@@ -195,8 +214,8 @@ class Followers:
     def close(self, status: str) -> None:
         """Give the writers the end of the job and wait for them, if they have begun and have not ended."""
         thread, self._thread = self._thread, None
-        if thread is not None:
-            self._calls.put(lambda: self._writers.finish(status))
+        if thread is not None and self._writers is not None:
+            self._calls.put(partial(self._writers.finish, status))
             self._calls.put(None)
             thread.join()
 
@@ -215,13 +234,16 @@ class Followers:
                 values = {name: value for name, value in row.items() if name not in ("epoch", "batch")}
                 if last[place[0]] == place[1] and tests[place[0]]:
                     values |= {"epoch": place[0], **tests[place[0]]}
-                self._calls.put(partial(self._writers.log, self._step, values))
+                if self._writers is not None:
+                    self._calls.put(partial(self._writers.log, self._step, values))
 
 
 @contextmanager
-def following(writers: Sequence[Writer], config: Callable[[], Config]) -> Iterator[Followers]:
-    """Have writers follow a job and end with the block; of a job that fails they get what came home."""
-    followers = Followers(Writers(writers), config)
+def following(
+    writers: Sequence[Writer], config: Callable[[], Config], console: JobConsole | None = None
+) -> Iterator[Followers]:
+    """Have writers and the console follow a job and end with the block; of a job that fails the writers get what came home."""
+    followers = Followers(Writers(writers) if writers else None, config, console)
     try:
         yield followers
     except BaseException as error:
@@ -229,4 +251,5 @@ def following(writers: Sequence[Writer], config: Callable[[], Config]) -> Iterat
         followers.failed(None if files is None else lambda: JobHistory.read(files))
         raise
     finally:
-        followers.close(DONE)  # the job has its result, but what the writers get at the end could not be told
+        with spared("The end of the writers"):
+            followers.close(DONE)  # the job has its result, but what the writers get at the end could not be told

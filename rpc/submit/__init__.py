@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .run_folder import RUNS as RUNS
     from .run_folder import Run as Run
     from .run_folder import RunFolder as RunFolder
+    from .run_folder import delete_run as delete_run
     from .run_folder import find_run as find_run
     from .run_folder import node_folder as node_folder
     from .run_folder import run_name as run_name
@@ -45,7 +46,7 @@ __getattr__, __dir__ = lazily(
         "groups": "pack_executable",
         "recovery": "AGAIN FAIL POLICIES REDUNDANT RESTART SHRINK WAIT Place Policy Recovery checked_policy places_of",
         "restarts": "Retry",
-        "run_folder": "RUNS Run RunFolder find_run node_folder run_name runs_in",
+        "run_folder": "RUNS Run RunFolder delete_run find_run node_folder run_name runs_in",
         "tailing": "TableReader",
         "terminal": "PROGRESS ProgressDisplay telling",
     },

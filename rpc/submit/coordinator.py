@@ -24,7 +24,7 @@ from ..identity import new_job_id
 from ..job.kernels import common_kernels
 from ..lease.handoff import Handoff
 from ..liveness.limits import GROUP_SLACK_SECONDS, RETURN_SECONDS, SINGLE_SLACK_SECONDS, START_SECONDS
-from ..logs import HEADLINE, SUBMIT_LOGGER, attach_console, cleaned
+from ..logs import DETAIL, SUBMIT_LOGGER, attach_console, cleaned
 from ..messages import MAX_TEXT, CanCommit, Conclude, Granted, Operation, State, Verdict
 from ..processors import CAP
 from ..shipping import Bundle
@@ -228,7 +228,7 @@ class Coordinator(JobOutcome):
         self._groups.submit(executable, nodes, limit, objects)
         self._restarts.groups.append(Group(self._groups.bundle_of(nodes[0]), nodes, limit))
         if first and not self.attempt:
-            self._logger.info("Job id: %s.", self.job, extra=HEADLINE)
+            self._logger.info("Job id: %s.", self.job)
             self._logger.info("Coordinator version: %s.", VERSION)
             if self.kernels:
                 self._logger.info("BLAS kernels of all its nodes: %s.", self.kernels)
@@ -348,9 +348,10 @@ class Coordinator(JobOutcome):
             if self._owns_display:
                 self._display.close()
         if self.failures:
-            self._logger.warning("The job has ended, but not well on every node: {%s}.", ", ".join(map(str, self.failures)))
+            failed = ", ".join(map(str, self.failures))
+            self._logger.warning("The job has ended, but not well on every node: {%s}.", failed, extra=DETAIL)
         else:
-            self._logger.info("All the tasks are done.", extra=HEADLINE)
+            self._logger.info("All the tasks are done.")
         return dict(sorted(self._loop.results.items())), bool(self.failures)
 
     def _wait_for_end(self, stop_on_interrupt: bool, end_together: bool, look: Callable[[], str] | None) -> None:

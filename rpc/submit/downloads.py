@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import logging
 import os
+import re
 import secrets
 import shutil
 from collections import Counter
@@ -169,10 +170,17 @@ class Downloads:
     def report(self, node: int) -> None:
         files = [path for path in self.files.get(node, []) if not path.name.startswith(OF_RUN)]
         if files:
-            lines = "".join(f"\n\t\t--> {shown(path)}" for path in files)
+            tables = [table for path in files if (table := _TABLE.fullmatch(path.name)) and table[1] not in _LISTED_TABLES]
+            further = {table[0] for table in tables}
+            lines = "".join(f"\n\t\t--> {shown(path)}" for path in files if path.name not in further)
+            if tables:
+                lines += f"\n\t\t--> {shown(files[0].parent)}: tables {', '.join(table[1] for table in tables)}"
             self._logger.info("Save file for %s.\n\tList:%s", node, lines)
 
 
+_TABLE: Final = re.compile(r"([A-Z]+)-.+-N\(-?[0-9]+\)\.csv")
+_LISTED_TABLES: Final = ("TR", "EV")
+"""Of the tables of a node those that the list of its files names one by one."""
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 

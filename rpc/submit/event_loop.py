@@ -19,7 +19,7 @@ from ..files import RESULT_FILE, read_result
 from ..lease.handoff import HandoffTracker
 from ..liveness.cluster_monitor import LIVENESS_MESSAGES, ClusterMonitor
 from ..liveness.limits import AWAKE_SECONDS, LATE_SECONDS
-from ..logs import clean
+from ..logs import DETAIL, IN_BRIEF, clean
 from ..messages import CODE_FROM_JOB, Fetch, Halted, Lose, Notice, Operation, Progress, State, Stop, Suspect, Tailed
 from ..verdict import is_loss
 from .connections import Connections, Gone, Heard, JobMessages
@@ -288,7 +288,12 @@ class EventLoop:
                 first = self._told.setdefault((state.state, last), node)
                 if first == node:
                     shown = last if self.monitor.follows(node) else state.detail.rstrip()
-                    self._logger.error("Node(%s) %s:\n%s", node, state.state, shown)
+                    told = any(verdict.node == node for verdict in self.monitor.verdicts)
+                    has_more = "\n" in shown  # a traceback, which who made the job must see if nothing is tried again
+                    brief = told and (self.end_together or not has_more)
+                    self._logger.error("Node(%s) %s:\n%s", node, state.state, shown, extra=DETAIL if brief else None)
+                    if brief and has_more:
+                        self._logger.error("Node(%s) %s: %s", node, state.state, last, extra=IN_BRIEF)
                 else:
                     self._logger.error("Node(%s) %s as node(%s) did: %s", node, state.state, first, last)
             if state.state != "done":

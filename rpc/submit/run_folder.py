@@ -2,6 +2,7 @@
 
 <directory>/runs/<title>-<number>/job.json            its job, and when it began
                                   Node-<i>-Retrieve/  files of its nodes
+            runs/.<title>-<number>                    an empty file: the highest number that was given to the title
             runs/latest                               a link to the run that began last
             Node-<i>-Retrieve                         a link to that of the last run that has one
 """
@@ -22,7 +23,7 @@ from typing import Any, Final
 
 from ..files import parsed, publish, read_below
 from ..identity import is_job_id
-from ..logs import HEADLINE, SUBMIT_LOGGER, get_logger
+from ..logs import SUBMIT_LOGGER, get_logger
 
 RUNS: Final = "runs"
 LATEST: Final = "latest"
@@ -125,10 +126,10 @@ class RunFolder:
         return self._path
 
     def _make(self) -> Path:
-        """Make a new folder: the program that makes it has its number, so that two programs never share one."""
+        """Make a new folder: the program that makes it has its number, which no run has had before."""
         root = self.directory / RUNS
         root.mkdir(parents=True, exist_ok=True)
-        mine = re.compile(rf"{re.escape(self._title)}-([0-9]{{1,15}})")
+        mine = _numbered(self._title)
         taken = [int(match[1]) for name in os.listdir(root) if (match := mine.fullmatch(name))]
         number = max(taken, default=0) + 1
         while True:
@@ -150,7 +151,8 @@ class RunFolder:
         record = {"job": self._job, "title": self._title, "began": began, "about": self.about}
         publish(path / _RECORD, json.dumps(record), 0o644)  # with this file the run is known to other programs
         self._begun = True
-        _log.info("The files of this run are in %s.", shown(path), extra=HEADLINE)
+        _keep_number(path, self._title)
+        _log.info("The files of this run are in %s.", shown(path))
         self._lead(LATEST)
 
     def has(self, node: int) -> None:
@@ -170,7 +172,7 @@ class RunFolder:
         root = self.directory / RUNS
         link = root / name if name == LATEST else self.directory / name
         done = ""
-        while target := self._target(name):
+        while target := _target(runs_in(self.directory, self._known), name):
             if target == done:
                 return
             try:
@@ -182,13 +184,53 @@ class RunFolder:
                 return
             done = target  # another run may have begun since it was chosen, so look again
 
-    def _target(self, name: str) -> str:
-        for run in runs_in(self.directory, self._known):
-            if name == LATEST:
-                return run.path.name
-            if (run.path / name).is_dir():
-                return f"{RUNS}/{run.path.name}/{name}"
-        return ""
+
+def delete_run(run: Run) -> None:
+    """Delete the folder of a run, and have the links lead to the newest run that is left, or go.
+
+    Raises: OSError; ValueError for a folder that is not in a directory of runs.
+    """
+    root = run.path.parent
+    if root.name != RUNS or run.path.is_symlink():
+        raise ValueError(f"{run.path} is no folder in a directory {RUNS}, so it is not deleted")
+    _keep_number(run.path, run.title)
+    shutil.rmtree(run.path)
+    directory = root.parent
+    for link in (root / LATEST, *directory.glob("Node-*-Retrieve")):
+        target = _target(runs_in(directory), link.name)
+        with contextlib.suppress(FileNotFoundError, FileExistsError):  # it is none of ours
+            if target:
+                _set_link(link, target)
+            elif link.is_symlink() and _OUR_LINK.fullmatch(os.readlink(link)):
+                link.unlink()
+
+
+def _numbered(title: str) -> re.Pattern[str]:
+    """Match the name of a folder of a run, or of the mark that keeps the highest number that was given to a title."""
+    return re.compile(rf"\.?{re.escape(title)}-([0-9]{{1,15}})")
+
+
+def _keep_number(path: Path, title: str) -> None:
+    """Keep the number of a run as an empty file beside its folder, which stays when the folder goes; marks below it go."""
+    number = _numbered(title).fullmatch(path.name)
+    if number is None:
+        return
+    with contextlib.suppress(OSError):  # then the number may be given again, which harms no run
+        os.close(os.open(path.with_name(f".{path.name}"), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644))
+        for name in os.listdir(path.parent):
+            mark = _numbered(title).fullmatch(name)
+            if mark is not None and name.startswith(".") and int(mark[1]) < int(number[1]):
+                path.with_name(name).unlink(missing_ok=True)
+
+
+def _target(runs: list[Run], name: str) -> str:
+    """Return where a link of this name leads, with these runs, the newest first; "" for nowhere."""
+    for run in runs:
+        if name == LATEST:
+            return run.path.name
+        if (run.path / name).is_dir():
+            return f"{RUNS}/{run.path.name}/{name}"
+    return ""
 
 
 def _set_link(link: Path, target: str) -> None:

@@ -19,7 +19,7 @@ from network.transport import Waker
 
 from ..console import console_stream
 from ..forks import catch
-from ..logs import clean, in_notebook, is_quiet
+from ..logs import ConsoleFilter, clean, in_notebook, is_quiet, is_short
 
 PROGRESS: Final = "Current progress: %s | Running"
 
@@ -86,7 +86,9 @@ class ProgressDisplay:
 
 
 def _lines_or_bars(logger: logging.Logger) -> _View:
-    return _Bars() if sys.stderr.isatty() else _PlainLines(logger)
+    if not sys.stderr.isatty():
+        return _PlainLines(logger)
+    return _OneBar() if is_short() else _Bars()
 
 
 class _PlainLines(_View):
@@ -113,13 +115,18 @@ class _ConsoleBar(tqdm):  # type: ignore[misc]  # tqdm has no types
 class _Bars(_View):
     """Bars on a terminal, one per worker, in their order; log lines scroll above them."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, leave: bool = True) -> None:
+        self.label = ""
+        self._leave = leave
         # not above: in a notebook this module looks for widgets, and warns where there are none
         from tqdm.contrib.logging import logging_redirect_tqdm  # noqa: PLC0415
 
         self._bars: dict[int, _ConsoleBar] = {}
         self._above = contextlib.ExitStack()
         self._above.enter_context(logging_redirect_tqdm(tqdm_class=_ConsoleBar))
+        for handler in logging.getLogger().handlers:  # of those that write above the bars none has the filter of the console
+            if not handler.filters:
+                handler.addFilter(ConsoleFilter())
 
     def begin(self, state: Mapping[int, tuple[int, str]]) -> None:
         """Begin anew: bars of workers that are there again go on from 0, those of others go."""
@@ -149,8 +156,8 @@ class _Bars(_View):
             before[node].close()
         self._bars = {node: before[node] for node in shown[:kept]}
         for position, (node, (percent, note)) in list(enumerate(state.items()))[kept:]:
-            layout = f"Worker({node}): {{percentage:3.0f}}%|{{bar:40}}| {{elapsed}}<{{remaining}}{{postfix}}"
-            settings = {"initial": percent, "position": position, "leave": True, "bar_format": layout}
+            layout = f"{self.label or f'Worker({node})'}: {{percentage:3.0f}}%|{{bar:40}}| {{elapsed}}<{{remaining}}{{postfix}}"
+            settings = {"initial": percent, "position": position, "leave": self._leave, "bar_format": layout}
             self._bars[node] = bar = _ConsoleBar(total=100, **settings)
             bar.set_postfix_str(note, refresh=False)
             if node in before:
@@ -161,6 +168,29 @@ class _Bars(_View):
             bar.close()
         self._bars.clear()
         self._above.close()
+
+
+class _OneBar(_View):
+    """On a terminal with the short console: one bar for all workers, which goes when the job has ended."""
+
+    def __init__(self) -> None:
+        self._bars = _Bars(leave=False)
+
+    def begin(self, state: Mapping[int, tuple[int, str]]) -> None:
+        """Go on from 0."""
+        self._bars.begin(self._all(state))
+
+    def show(self, state: Mapping[int, tuple[int, str]], changed: int) -> None:
+        """Show the mean of all workers, and the note of the one that has changed."""
+        self._bars.show(self._all(state, state[changed][1]), 0)
+
+    def _all(self, state: Mapping[int, tuple[int, str]], note: str = "") -> dict[int, tuple[int, str]]:
+        self._bars.label = f"{len(state)} worker{'s' * (len(state) != 1)}"
+        return {0: (sum(percent for percent, _ in state.values()) // max(len(state), 1), note)}
+
+    def close(self) -> None:
+        """Take the bar away."""
+        self._bars.close()
 
 
 class _Bar(_View):

@@ -126,7 +126,7 @@ def test_figures_come_once_and_when_all_workers_have_them(caplog: pytest.LogCapt
     figures.take(0, "TR-x-N(0).csv", 0, HEAD + b"1,a,b,c,d,e\n1,inf,1,1,1,1\n")
     assert len(told) == 3 and not caplog.text
     figures.take(1, "TR-x-N(1).csv", 0, b"Time,Loss\n")
-    assert len(told) == 3 and "get the figures when the job has ended" in caplog.text
+    assert len(told) == 3 and "figures of the job come when it has ended" in caplog.text
 
 
 def test_a_job_that_fails_is_told(tmp_path: Path) -> None:

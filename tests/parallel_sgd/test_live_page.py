@@ -367,3 +367,27 @@ def test_a_page_that_cannot_be_served_is_said(tmp_path: Path, capsys: pytest.Cap
         assert f"port {port} of this machine cannot be used: Address already in use" in capsys.readouterr().err
     assert main(["page", "--job", "--workers", str(tmp_path / "worker.json"), "--key-file", str(key)]) == 4
     assert "None of the workers can be reached: " in capsys.readouterr().err
+
+
+def test_title_settings_and_model_are_there_before_the_first_batch(tmp_path: Path) -> None:
+    """Of a job that has no folder with a record yet; as they are at its first state, and in a job of `parallel(page=True)`."""
+    about = {"title": "T", "settings": [{"setting": "epoch", "value": "3"}], "model": "dense 650"}
+    with LivePage(RunSource(lambda: None), about=about) as live:
+        state = next(states(live.address))
+    assert state["title"] == "T" and state["about"] == about and not state["job"] and not state["page"]["batches"]["rows"]
+    seen: list[dict[str, Any]] = []
+
+    entered = LivePage.__enter__
+
+    def enter(self: LivePage) -> LivePage:
+        live = entered(self)
+        seen.append(next(states(live.address)))  # nothing is trained before the page is entered
+        return live
+
+    with pytest.MonkeyPatch.context() as patch, in_process(1) as nodes:
+        patch.setattr(LivePage, "__enter__", enter)
+        job = ParallelSGD(mlp(units=4), ArrayDataset(X, Y, X[:8], Y[:8]))
+        job.parallel(nodes, epoch=3, page=True, directory=tmp_path, mission_title="Digits")
+    (state,) = seen
+    assert state["title"] == "Digits" and {"setting": "epoch", "value": "3"} in state["about"]["settings"]
+    assert "Dense" in state["about"]["model"] or "dense" in state["about"]["model"]

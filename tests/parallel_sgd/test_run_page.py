@@ -18,7 +18,7 @@ import pytest
 
 from nn.dataset import ArrayDataset
 from nn.dataset.transforms.abstract import AbsTransformer
-from parallel_sgd import JobFailed, ParallelSGD, in_process, run_page
+from parallel_sgd import JobFailed, ParallelSGD, in_process, local_workers, run_page
 from parallel_sgd.codec import BlockWeight, GlobalSettings
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.run import JobResult
@@ -27,7 +27,7 @@ from tests.parallel_sgd.networks import mlp
 
 CHARTS = {"causes", "phases", "waits", "curve-0", "curve-1", "batches", "links", "variables"}
 PHASES = ("data", "compute", "encode", "send", "wait", "merge", "rule")
-SECTIONS = ["result", "time", "curves", "each", "bytes", "records", "model", "environment"]
+SECTIONS = ["result", "curves", "time", "each", "bytes", "records", "model", "environment"]
 RANDOM = np.random.default_rng(3)
 X, Y = RANDOM.normal(size=(64, 64)).astype(np.float32), RANDOM.integers(0, 10, 64)
 DATA = ArrayDataset(X, Y, X[:8], Y[:8])
@@ -113,6 +113,61 @@ def test_a_run_has_a_page_that_needs_nothing_else(tmp_path: Path, capsys: pytest
     waits = [event for event in events if event["name"] == "wait"]
     for end in (event for event in events if event["ph"] == "f"):
         assert [one for one in waits if one["pid"] == end["pid"] and one["ts"] <= end["ts"] < one["ts"] + one["dur"]]
+
+
+def test_the_result_tells_the_best_epoch_the_time_and_what_differs(tmp_path: Path) -> None:
+    result = train(tmp_path, epoch=3)
+    assert result.report is not None
+    text = Page(result.report).text
+    assert re.search(r"Best: epoch \d, test accuracy [01]\.\d{4}\.", text)
+    assert re.search(r"The workers spent their time computing \d+ %, exchanging \d+ %, waiting \d+ %\.", text)
+    assert re.search(r"One worker alone: about \S+ s; 2 took \S+ s: speed-up ", text)
+    differs = text.partition("Settings that differ from the defaults")[2].partition("All settings")[0]
+    assert "block_size8" in differs and "epoch3" in differs and "seed" not in differs and "network_bandwidth" not in differs
+    assert str(tmp_path) not in result.report.read_text("utf-8")
+
+
+def test_a_restart_is_a_mark_in_the_curves_and_stands_below_the_result(tmp_path: Path) -> None:
+    result = train(tmp_path)
+    assert result.folder is not None and result.report is not None
+    assert Page(result.report).data["restarts"] == []
+    path = result.folder / "outcome.json"
+    outcome = json.loads(path.read_text("utf-8"))
+    cause = dict.fromkeys(("kind", "host", "phase", "detail", "reason"), "x") | dict.fromkeys(
+        ("node", "rank", "exit_code", "signal", "pid", "attempt"), 0
+    )
+    incident = {
+        "time": 1.0,
+        "attempt": 0,
+        "message": "x",
+        "verdicts": [],
+        "causes": [{**cause, "epoch": 2, "batch": 3, "seconds": 1}],
+    }
+    path.write_text(json.dumps({**outcome, "incidents": [incident]}))
+    page = Page(run_page.write_report(result.folder))
+    assert page.data["restarts"] == [[2, 3]]
+    assert [name for name, tag in page.ids.items() if tag == "section"][:4] == ["result", "curves", "story", "time"]
+
+
+@pytest.mark.processes
+def test_links_are_not_blamed_for_turns_on_the_cores(tmp_path: Path) -> None:
+    """More workers than cores are told first, in the result, and take the place of links among the causes."""
+    job = ParallelSGD(mlp(units=4), DATA)
+    with local_workers(2) as nodes:
+        result = job.parallel(nodes, epoch=2, block_size=8, directory=tmp_path, fault="+20ms 0-1")
+    assert result.folder is not None and result.report is not None
+    before = Page(result.report).data["causes"]
+    links = [cause for cause in before if cause["kind"] == "link"]
+    assert links
+    path = result.folder / "outcome.json"
+    outcome = json.loads(path.read_text("utf-8"))
+    outcome["environment"] |= {"cores": "1", "workers on these cores": "2"}
+    path.write_text(json.dumps(outcome))
+    page = Page(run_page.write_report(result.folder))
+    (turns,) = [cause for cause in page.data["causes"] if cause["kind"] in ("cores", "link")]
+    assert turns["kind"] == "cores" and turns["seconds"] == pytest.approx(sum(cause["seconds"] for cause in links))
+    told = page.text.index("2 workers share 1 core of this machine and take turns")
+    assert told < page.text.index("Best: epoch") and "One worker alone: at most" in page.text
 
 
 class Spoils(AbsTransformer):
@@ -234,7 +289,7 @@ def test_tables_that_are_cut_off_or_something_else_make_a_page_nevertheless(
     assert [name for name, tag in Page(folder / "report.html").ids.items() if tag == "section"][:3] == [
         "story",
         "result",
-        "time",
+        "curves",
     ]
 
 

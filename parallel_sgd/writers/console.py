@@ -1,0 +1,122 @@
+"""Console of a job: what is trained where, a line per epoch, and at the end the time, the best epoch and the files."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from time import monotonic
+
+from nn.model.history import VALIDATION
+from rpc.logs import BRIEF, PLAIN, SUBMIT_LOGGER, get_logger
+from rpc.processors import usable_cores
+from rpc.submit.run_folder import shown
+
+from ..channel import Parameter_Server
+from ..history import EPOCH, Figures, JobHistory
+from ..nodes import InProcessNodes, are_here
+from ..record.summary import best_epoch, crowd_sentence, effort_of, epoch_line, seconds
+from ..report import model_name
+from ..run import JobResult
+from ..spec import JobSpec
+from ..training import Samples
+
+__all__ = ["JobConsole"]
+_log = get_logger(SUBMIT_LOGGER)
+_KEYS = (EPOCH, "batch", "time")
+
+
+class JobConsole:
+    """Tells of a job, in lines of the log that a short console shows; one of the whole story has only the last ones.
+
+    Args:
+        spec: the job.
+        arrays: its samples.
+    """
+
+    def __init__(self, spec: JobSpec, arrays: Samples) -> None:
+        self._spec = spec
+        self._samples = len(arrays[0]), len(arrays[2])
+        self._began = monotonic()
+        self._head = False
+        self._told = 0
+        self._steps: defaultdict[int, list[Figures]] = defaultdict(list)
+        nodes = spec.options.nodes
+        self._workers = len(nodes.worker_ids)
+        crowd = crowd_sentence(self._workers, usable_cores()) if are_here(nodes) else ""
+        if crowd:
+            _log.info("%s", crowd, extra=PLAIN)
+        self._crowded = bool(crowd) or isinstance(nodes, InProcessNodes)
+
+    def begin(self, folder: Path, job: str) -> None:
+        """Tell what is trained where, before the first batch of the first attempt."""
+        if self._head:
+            return
+        self._head = True
+        given, (train, test) = self._spec.options, self._samples
+        nodes = given.nodes
+        if isinstance(nodes, InProcessNodes):
+            place = "in this process"
+        elif are_here(nodes):
+            place = "on this machine"
+        else:
+            hosts = sorted({address.host for _, address in nodes.items()})
+            place = f"on {', '.join(hosts)}" if len(hosts) <= 3 else f"on {len(hosts)} machines"
+        workers = f"{self._workers} worker{'s' * (self._workers != 1)}"
+        server = " and a parameter server" if nodes.has_parameter_server else ""
+        epochs = f"{given.epoch} epoch{'s' * (given.epoch != 1)}"
+        words = f"{workers}{server} {place}, {train:,} training and {test:,} test samples, {epochs}"
+        _log.info("%s: %s", given.mission_title, words, extra=BRIEF)
+        _log.info("job %s, files in %s", job, shown(folder), extra=BRIEF)
+
+    def take(self, history: JobHistory) -> None:
+        """Tell the epochs that a piece of the history completes; steps come once each, in order."""
+        for row in history.steps:
+            if row[EPOCH] > self._told:
+                self._steps[int(row[EPOCH])].append({name: row[name] for name in row if name not in _KEYS})
+        for row in history.rows:
+            tests = {name: value for name, value in row.items() if name.startswith(VALIDATION)}
+            if tests and row[EPOCH] > self._told:
+                self._tell({EPOCH: row[EPOCH], **_means(self._steps[int(row[EPOCH])]), **tests})
+
+    def take_all(self, history: JobHistory) -> None:
+        """Tell the epochs of the whole history that were not told yet."""
+        for row in history.rows:
+            if row[EPOCH] > self._told:
+                self._tell(row)
+
+    def _tell(self, row: Figures) -> None:
+        self._told = int(row[EPOCH])
+        for epoch in [epoch for epoch in self._steps if epoch <= self._told]:
+            del self._steps[epoch]
+        _log.info("%s", epoch_line(row, max(self._spec.options.epoch, self._told)), extra=BRIEF)
+
+    def done(self, result: JobResult) -> None:
+        """Tell the end: seconds and their shares, one worker's time, the best epoch, where the report and the model are."""
+        accounts = [result.accounts[node].times for node in sorted(result.accounts) if node != Parameter_Server]
+        effort, best = effort_of(accounts), best_epoch(result.history)
+        restarts = f", {result.restarts} restart{'s' * (result.restarts != 1)}" if result.restarts else ""
+        shares = "" if effort is None else f": {effort.shares}"
+        _log.info("done in %s%s%s", seconds(monotonic() - self._began), restarts, shares, extra=PLAIN)
+        if effort is not None and effort.workers > 1:
+            _log.info("%s", effort.told(self._crowded), extra=PLAIN)
+        if best is not None:
+            _log.info("best     %s", best, extra=PLAIN)
+        if result.report is not None:
+            _log.info("report   %s", shown(result.report), extra=PLAIN)
+        if (model := _model_of(result, self._spec.options.mission_title)) is not None:
+            _log.info("model    %s", shown(model), extra=PLAIN)
+
+
+def _model_of(result: JobResult, title: str) -> Path | None:
+    for node in sorted(result.models):
+        for path in result.files.get(node, ()):
+            if path.name == model_name(title, node):
+                return path
+    return None
+
+
+def _means(rows: Sequence[Mapping[str, float]]) -> Figures:
+    names = dict.fromkeys(name for row in rows for name in row)
+    found = {name: [row[name] for row in rows if name in row] for name in names}
+    return {name: sum(values) / len(values) for name, values in found.items()}

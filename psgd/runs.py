@@ -1,0 +1,212 @@
+"""`psgd runs`, `psgd show` and `psgd compare`: the runs of a directory, as their folders tell; nothing of them is imported."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import math
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from parallel_sgd.commands.output import EXIT_FAILED, EXIT_USAGE, tell
+from rpc.submit.run_folder import LATEST, RUNS, Run, delete_run, runs_in, shown
+
+if TYPE_CHECKING:
+    from parallel_sgd.run_page import RunRecords
+
+Task = Callable[[argparse.Namespace], int]
+_HEAD: Final = ("RUN", "BEGAN", "STATE", "FIGURES", "DIFFERS FROM THE DEFAULTS")
+_GAP: Final = "  "
+_NARROWEST: Final = 24
+_CODES: Final = "Exit codes: 0 done, 1 a file cannot be written or deleted, 2 no run, or a wrong argument."
+
+
+def runs(parser: argparse.ArgumentParser) -> Task:
+    """Configure `psgd runs`."""
+    _add_directory(parser)
+    parser.add_argument("--delete", nargs="+", metavar="RUN", help="delete these runs; links then lead to the newest one left")
+    parser.add_argument("--force", action="store_true", help="delete also runs that have not ended, as far as can be seen")
+    parser.add_argument("--json", action="store_true", help="print one JSON object on standard output")
+    parser.epilog = f"The newest comes first. A number is never given twice. {_CODES}"
+    return _guarded(lambda given: _list(given) if given.delete is None else _delete(given))
+
+
+def show(parser: argparse.ArgumentParser) -> Task:
+    """Configure `psgd show`."""
+    parser.add_argument("run", nargs="?", default=LATEST, metavar="RUN", help=_RUN)
+    _add_directory(parser)
+    parser.epilog = _CODES
+    return _guarded(_show)
+
+
+def compare(parser: argparse.ArgumentParser) -> Task:
+    """Configure `psgd compare`."""
+    parser.add_argument("run", nargs="+", metavar="RUN", help=f"two or more; each {_RUN}")
+    _add_directory(parser)
+    parser.add_argument("-o", "--output", default="compare.html", metavar="FILE", help="the page (default: %(default)s)")
+    parser.epilog = (
+        "Prints what differs, and writes a page with the curves of all runs over epochs and seconds, whose path it prints. "
+        f"{_CODES}"
+    )
+    return _guarded(_compare)
+
+
+_RUN: Final = "a folder, the name of one in runs/, or a job's id (default: the newest)"
+
+
+def _add_directory(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--directory", default=".", metavar="DIR", help="the directory with runs/ (default: the current one)")
+
+
+def _guarded(task: Task) -> Task:
+    def call(given: argparse.Namespace) -> int:
+        try:
+            return task(given)
+        except ValueError as error:  # RecordError is one
+            sys.stderr.write(f"psgd: {error}\n")
+            return EXIT_USAGE
+        except OSError as error:
+            sys.stderr.write(f"psgd: {error.filename}: {error.strerror}\n")
+            return EXIT_FAILED
+
+    return call
+
+
+def _find(directory: str, name: str) -> Run:
+    """Return the run that is meant: by its folder, its name in `runs/` or its job. Raises: ValueError."""
+    known = runs_in(Path(directory))
+    if name == LATEST and known:
+        return known[0]
+    for run in known:
+        if name in (run.path.name, run.job):
+            return run
+    with contextlib.suppress(OSError, ValueError):  # a name with a NUL
+        path = Path(os.path.realpath(name))
+        run_here = Run.read(path)
+        if run_here is not None:
+            return run_here
+    there = ", ".join(run.path.name for run in known[:5]) or "none"
+    raise ValueError(f"'RUN' must be the folder of a run, its name in {RUNS}/, or a job's id, got {name!r}; there are: {there}")
+
+
+def _read(run: Run) -> RunRecords:
+    from parallel_sgd.run_page import RunRecords  # noqa: PLC0415 - with all that it imports, once it is needed
+
+    records = RunRecords.read(run.path)
+    if records.problems:
+        raise ValueError(records.problems[0])
+    return records
+
+
+def _facts(run: Run) -> dict[str, Any]:
+    """Return what the list tells of a run; what cannot be read of it is its problem."""
+    from parallel_sgd.record.door import Door, RecordError  # noqa: PLC0415 - as above
+    from parallel_sgd.record.outcome import read_outcome  # noqa: PLC0415
+    from parallel_sgd.record.settings import differing, settings_of_run  # noqa: PLC0415
+
+    door = Door(run.path)
+    found: dict[str, Any] = {"run": run.path.name, "title": run.title, "job": run.job, "began": run.began / 1e9}
+    try:
+        outcome = read_outcome(door)
+        figures = {name: value if math.isfinite(value) else None for name, value in outcome.get("figures", {}).items()}
+        differs = differing(settings_of_run(door))
+    except RecordError as error:
+        return {**found, "state": "unreadable", "figures": {}, "differs": {}, "problem": str(error)}
+    return {**found, "state": outcome.get("state", "not ended"), "figures": figures, "differs": differs}
+
+
+def _list(given: argparse.Namespace) -> int:
+    found = [_facts(run) for run in runs_in(Path(given.directory))]
+    return tell(given, {"runs": found}, _table(found) if found else f"There are no runs in {Path(given.directory, RUNS)}.")
+
+
+def _table(found: Sequence[Mapping[str, Any]]) -> str:
+    rows = [_HEAD, *map(_row, found)]
+    widths = [max(len(row[place]) for row in rows) for place in range(len(_HEAD) - 1)]
+    if sys.stdout.isatty():  # the last column ends with the line
+        room = max(_NARROWEST, shutil.get_terminal_size().columns - sum(widths) - len(_GAP) * len(widths))
+        rows = [(*row[:-1], row[-1] if len(row[-1]) <= room else f"{row[-1][: room - 3]}...") for row in rows]
+    lines = (_GAP.join([*(cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=True)), row[-1]]) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _row(facts: Mapping[str, Any]) -> tuple[str, ...]:
+    figures = _GAP.join(f"{name} {math.nan if value is None else value:.4f}" for name, value in facts["figures"].items())
+    differs = ", ".join(f"{name}={value}" for name, value in facts["differs"].items())
+    began = time.strftime("%Y-%m-%d %H:%M", time.localtime(facts["began"]))
+    return (_clean(facts["run"]), began, facts["state"], _clean(figures), _clean(facts.get("problem", differs)))
+
+
+def _clean(text: str) -> str:
+    from rpc.logs import clean  # noqa: PLC0415 - as above
+
+    return str(clean(text))
+
+
+def _delete(given: argparse.Namespace) -> int:
+    chosen = [_find(given.directory, name) for name in dict.fromkeys(given.delete)]
+    for run in chosen:  # all of them, before the first one goes
+        if not given.force and _facts(run)["state"] in ("not ended", "left"):
+            raise ValueError(f"{shown(run.path)} has not ended, as far as its files tell: --force deletes it all the same")
+    for run in chosen:
+        delete_run(run)
+    names = [run.path.name for run in chosen]
+    return tell(given, {"deleted": names}, f"Deleted: {', '.join(names)}.")
+
+
+def _show(given: argparse.Namespace) -> int:
+    from parallel_sgd.history import EPOCH  # noqa: PLC0415 - as above
+    from parallel_sgd.record.files import PAGE  # noqa: PLC0415
+    from parallel_sgd.record.summary import best_epoch, effort_of, epoch_line, times_of  # noqa: PLC0415
+    from parallel_sgd.run_page.data import history_of  # noqa: PLC0415
+    from parallel_sgd.run_page.story import events  # noqa: PLC0415
+
+    run = _find(given.directory, given.run)
+    records, facts = _read(run), _facts(run)
+    if "problem" in facts:
+        raise ValueError(facts["problem"])
+    history = history_of(records)
+    effort = effort_of(times_of(each["TI"]) for each in records.tables.values() if "TI" in each)
+    best = best_epoch(history)
+    lines = [f"{run.path.name}: {facts['state']}, began {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(facts['began']))}"]
+    lines += [f"job      {run.job}"]
+    lines += [f"{name:20} {value}" for name, value in facts["differs"].items()]
+    lines += [epoch_line(row, int(history.rows[-1][EPOCH])) for row in history.rows[-1:]]
+    lines += [f"best     {best}"] if best is not None else []
+    lines += [f"time     {effort.shares}"] if effort is not None else []
+    lines += [f"         {effort.told()}"] if effort is not None and effort.workers > 1 else []
+    if not records.went_well:
+        for event in events(records):
+            lines += [event.heading, *(f"  {question}: {answer}" for question, answer in event.answers)]
+    lines += [f"report   {shown(run.path / PAGE)}"] if (run.path / PAGE).is_file() else []
+    models = sorted(path for path in run.path.glob("Node-*-Retrieve/MODEL-*.model") if not path.is_symlink())
+    lines += [f"model    {shown(models[0])}"] if models else []
+    sys.stdout.write("".join(f"{_clean(line)}\n" for line in lines))
+    return 0
+
+
+def _compare(given: argparse.Namespace) -> int:
+    from parallel_sgd.run_page.compare import compare_page, differences, figures_of  # noqa: PLC0415 - as above
+    from rpc.files import publish  # noqa: PLC0415
+
+    chosen = {run.path.resolve(): run for run in (_find(given.directory, name) for name in given.run)}
+    if len(chosen) < 2:
+        raise ValueError(f"'RUN' must be two or more runs, got {', '.join(map(repr, given.run))}")
+    records = [_read(run) for run in chosen.values()]
+    figures = [figures_of(each) for each in records]
+    rows: list[tuple[str, ...]] = [("", *(each.folder.name for each in records))]
+    rows += [(name, *values) for name, values in differences(records).items()]
+    rows += [(key, *(each.get(key, "-") for each in figures)) for key in dict.fromkeys(key for one in figures for key in one)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        line = _GAP.join(_clean(cell).ljust(width) for cell, width in zip(row, widths, strict=True))
+        sys.stdout.write(f"{line.rstrip()}\n")
+    path = Path(given.output)
+    publish(path, compare_page(records), 0o644)
+    sys.stdout.write(f"{shown(path)}\n")
+    return 0

@@ -1,0 +1,50 @@
+"""A run in a few lines: which epoch was best, how the seconds were spent, how they are told."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from parallel_sgd.accounts import Times
+from parallel_sgd.history import JobHistory
+from parallel_sgd.record.summary import best_epoch, crowd_sentence, effort_of, epoch_line, seconds, times_of
+
+
+def history(**columns: list[float]) -> JobHistory:
+    rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    return JobHistory((), [{"epoch": number, **row} for number, row in enumerate(rows, 1)])
+
+
+@pytest.mark.parametrize(
+    ("columns", "best"),
+    [
+        ({"val_Loss": [2.0, 1.0, 3.0]}, "epoch 2, test Loss 1.0000"),
+        ({"val_Loss": [2.0, 1.0, 3.0], "val_accuracy": [0.1, 0.2, 0.3]}, "epoch 3, test accuracy 0.3000"),
+        ({"val_Loss": [2.0, 1.0], "val_accuracy": [0.5, 0.5]}, "epoch 1, test accuracy 0.5000"),
+        ({"val_Loss": [2.0, 1.0], "val_mine": [1.0, 2.0]}, "epoch 2, test Loss 1.0000"),
+        ({"val_Loss": [1.0, 2.0], "val_mse": [3.0, 2.0]}, "epoch 2, test mse 2.0000"),
+        ({"val_Loss": [math.nan, 2.0]}, "epoch 2, test Loss 2.0000"),
+        ({"Loss": [1.0, 2.0]}, "None"),
+    ],
+)
+def test_the_best_epoch(columns: dict[str, list[float]], best: str) -> None:
+    """By the first metric whose direction its name tells, else by the loss; of equal ones the first; never NaN."""
+    assert str(best_epoch(history(**columns))) == best
+
+
+def test_how_the_seconds_were_spent() -> None:
+    effort = effort_of([Times(3.0, 0.5, 0.25, 1.0, 0.25), Times(1.0, 0.0, 0.0, 4.0, 0.0), Times(0.0, 0.0, 0.0, 0.0, 0.0)])
+    assert effort is not None and effort[:3] == (2, 5.0, 4.0) and effort.speed_up == 0.8
+    assert effort.shares == "computing 40 %, exchanging 10 %, waiting 50 %"
+    assert effort.told() == "One worker alone: about 4.0 s; 2 took 5.0 s: speed-up 0.8."
+    assert effort.told(crowded=True) == "One worker alone: at most 4.0 s; 2, which took turns, took 5.0 s."
+    assert effort_of([]) is None and effort_of([Times(0.0, 0.0, 0.0, 0.0, 0.0)]) is None
+    assert times_of({"Compute": [1.0, 2.0], "Wait": [0.5, 0.5], "Epochs": [1.0, 2.0]}) == Times(3.0, 0.0, 0.0, 1.0, 0.0)
+
+
+def test_words() -> None:
+    assert crowd_sentence(2, 2) == crowd_sentence(1, 1) == ""
+    assert crowd_sentence(2, 1) == "2 workers share 1 core of this machine and take turns: more of them are not faster."
+    assert epoch_line({"epoch": 12, "Loss": 2e9}, 9) == "epoch 12/9   Loss 2e+09"
+    assert [seconds(number) for number in (0, 59.96, 119.7, 3600)] == ["0.00 s", "60.0 s", "2 min 0 s", "1 h 0 min"]

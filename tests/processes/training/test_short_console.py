@@ -1,0 +1,154 @@
+"""The console of a job: few lines that tell what a person wants to know, the whole story where it is asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from parallel_sgd.record.summary import crowd_sentence
+from rpc.processors import usable_cores
+from tests.processes.harness import cluster
+from tests.programs import ROOT
+
+from ...statements import covers
+
+pytestmark = pytest.mark.processes
+STORY = (
+    "Start job.",
+    "Reply requirements",
+    "Node(0) is ready",
+    "Current progress",
+    "Save file for 0.",
+    "All the tasks are done.",
+)
+FIGURES = r"Loss -?\d+\.\d{4}   accuracy [01]\.\d{4}"
+HEAD = [
+    r"P-SGD: 2 workers on this machine, 1,500 training and 297 test samples, 4 epochs",
+    r"job \d{8}-\d{6}-[0-9a-f]{8}, files in \./runs/P-SGD-1",
+]
+EPOCHS = [rf"epoch {epoch}/4   {FIGURES}   test: {FIGURES}" for epoch in (1, 2, 3, 4)]
+END = [
+    r"done in \d+\.\d+ s: computing \d+ %, exchanging \d+ %, waiting \d+ %",
+    r"One worker alone: (about|at most) \d+\.\d+ s; 2.* took \d+\.\d+ s.*\.",
+    r"best     epoch \d, test accuracy [01]\.\d{4}",
+    r"report   \./runs/P-SGD-1/report\.html",
+    r"model    \./runs/P-SGD-1/Node-0-Retrieve/MODEL-P-SGD-N\(0\)\.model",
+]
+
+
+def program(nodes: str, **settings: object) -> list[str]:
+    given = ", ".join(f"{name}={value!r}" for name, value in {"epoch": 4, **settings}.items())
+    lines = [
+        "import contextlib",
+        "import parallel_sgd",
+        "from tests.processes.training.jobs import digits_job",
+        f"with {nodes} as nodes:",
+        f"    print(digits_job().parallel(nodes, {given}))",
+    ]
+    return [sys.executable, "-c", "\n".join(lines)]
+
+
+def piped(directory: Path, nodes: str, **settings: object) -> list[str]:
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run(
+        program(nodes, **settings), cwd=directory, env=environ, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    return [*ended.stderr.splitlines(), *ended.stdout.splitlines()]
+
+
+def matches(lines: list[str], patterns: list[str]) -> bool:
+    return len(lines) == len(patterns) and all(map(re.fullmatch, patterns, lines))
+
+
+@pytest.mark.parametrize("nodes", ["parallel_sgd.local_workers(2)", "parallel_sgd.in_process(2)"])
+def test_through_a_pipe(tmp_path: Path, nodes: str) -> None:
+    """Two workers and four epochs have at most 25 lines, and these; the story is there for `verbose=2`."""
+    *lines, result = piped(tmp_path, nodes)
+    head = [HEAD[0].replace("on this machine", "in this process"), HEAD[1]] if "process" in nodes else HEAD
+    crowd = [crowd_sentence(2, usable_cores())] if "local" in nodes and usable_cores() < 2 else []
+    assert matches(lines, [*map(re.escape, crowd), *head, *EPOCHS, *END]), lines
+    assert len(lines) < 25 and result.startswith("{'Loss': ")
+
+
+def test_the_whole_story(tmp_path: Path) -> None:
+    lines = piped(tmp_path, "parallel_sgd.local_workers(2)", verbose=2)
+    text = "\n".join(lines)
+    assert all(part in text for part in STORY)
+    assert matches([line for line in lines if line.startswith("epoch ")], EPOCHS) and matches(lines[-6:-1], END)
+
+
+def test_on_a_terminal(tmp_path: Path) -> None:
+    """The same lines, and one bar for all workers while it runs, which leaves no line behind."""
+    leader, follower = pty.openpty()
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "COLUMNS": "100"}
+    with subprocess.Popen(
+        program("parallel_sgd.local_workers(2)"), cwd=tmp_path, env=environ, stdout=follower, stderr=follower, stdin=follower
+    ) as process:
+        os.close(follower)
+        data = b""
+        while True:
+            try:
+                data += (part := os.read(leader, 65536))
+            except OSError:  # the program has ended, and nothing waits
+                break
+            if not part:
+                break
+    os.close(leader)
+    assert process.returncode == 0, data
+    rows = [row.rstrip("\r").rpartition("\r")[2] for row in data.decode().split("\n")]
+    shown = [row.rstrip() for row in rows if row.strip() and "workers:" not in row]
+    assert matches(shown[-12:-1], [*HEAD, *EPOCHS, *END]) and len(shown) <= 13, shown
+    assert b"2 workers: " in data and "Worker(0)" not in data.decode()
+
+
+def test_a_fault_is_a_sentence(tmp_path: Path) -> None:
+    """Of a worker that died, and of the restart; the end says how many restarts there were."""
+    lines = piped(tmp_path, "parallel_sgd.local_workers(2)", on_failure="restart", fault="kill 1@e2.b3")
+    told = [line for line in lines if line.startswith(("ERROR", "WARNING"))]
+    assert len(told) == 2 and len(lines) < 25, lines
+    assert re.search(r"Node\(1\) on .*, epoch 2, batch 3: killed by signal 9 \(SIGKILL\)\.$", told[0])
+    assert told[1].endswith("All nodes start again from the newest state that any of them has (restart 1 of at most 3).")
+    assert any(re.match(r"done in \d+\.\d+ s, 1 restart: computing", line) for line in lines)
+    assert matches([line for line in lines if line.startswith("epoch ")], EPOCHS)
+
+
+def test_an_error_of_a_worker_that_starts_again_is_a_sentence(tmp_path: Path) -> None:
+    lines = piped(tmp_path, "parallel_sgd.local_workers(2)", on_failure="restart", fault="raise 1@e2.b3")
+    told = [line for line in lines if line.startswith(("ERROR", "WARNING"))]
+    assert sum("Injected fault: raise 1@e2.b3" in line for line in told) == 1 and len(lines) < 25, lines
+    assert not any(line.startswith("\t") for line in lines)
+
+
+@covers("SUB-10", "SUB-12")
+def test_agents_of_a_node_file_keep_the_story(tmp_path: Path) -> None:
+    """Each line once; further tables are one line; the last lines are those of every job."""
+    with cluster(tmp_path / "agents") as agents:
+        addresses = [str(agent.address) for agent in agents.start(2)]
+        (tmp_path / "worker.json").write_text(json.dumps({"Worker": addresses}))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PSGD_KEY_FILE", str(agents.key_file))
+            lines = piped(tmp_path, "contextlib.nullcontext(parallel_sgd.parse_worker(2))")
+    text = "\n".join(lines)
+    assert all(part in text for part in STORY) and "100%" in text
+    for once in ("Start job.", "Dispatch complete.", "All the tasks are done.", "Save file for 0.", "Save file for 1."):
+        assert text.count(once) == 1
+    assert not any(line.startswith("epoch ") for line in lines) and matches(lines[-6:-1], END), lines
+    listed = [line for line in lines if line.startswith("\t\t--> ") and "Node-0" in line]
+    assert [re.sub(r".*/|N\(0\).*| .*", "", line.strip()[4:]) for line in listed if "tables" not in line]
+    assert re.fullmatch(r"\t\t--> \./runs/P-SGD-1/Node-0-Retrieve: tables TI, .*, WH.*", listed[-1]), listed
+    assert not any("/TI-" in line or "/WH-" in line for line in listed)
+
+
+def test_more_workers_than_cores_are_told_first(tmp_path: Path) -> None:
+    count = usable_cores() + 1
+    lines = piped(tmp_path, f"parallel_sgd.local_workers({count})", epoch=1)
+    assert lines[0] == crowd_sentence(count, usable_cores()) and f"{count} workers share " in lines[0]
+    assert any(re.match(rf"One worker alone: at most .*; {count}, which took turns, took ", line) for line in lines)

@@ -1,0 +1,184 @@
+"""`psgd runs`, `psgd show` and `psgd compare`: what they tell of the runs of a directory, and what they leave behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from psgd import cli
+
+import pytest
+
+from parallel_sgd import in_process
+from tests.processes.training.jobs import digits_job
+
+
+def train(title: str = "digits", workers: int = 2, **settings: object) -> str:
+    with in_process(workers) as nodes:
+        result = digits_job().parallel(nodes, **{"epoch": 2, "mission_title": title, "verbose": 0, **settings})  # type: ignore[arg-type]
+    assert result.folder is not None
+    return result.folder.name
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def psgd(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    capsys.readouterr()
+    code = cli.main(arguments)
+    return (code, *capsys.readouterr())
+
+
+def rows(text: str) -> list[list[str]]:
+    return [re.split(r" {2,}", line) for line in text.splitlines()]
+
+
+def links(place: Path) -> dict[str, str]:
+    every: Sequence[Path] = [place / "runs" / "latest", *sorted(place.glob("Node-*"))]
+    return {link.name: os.readlink(link) for link in every if link.is_symlink()}
+
+
+def test_the_list(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Title and number, when, state, figures, what differs from the defaults; the newest first; also for programs."""
+    assert psgd(capsys, "runs") == (0, "There are no runs in runs.\n", "")
+    train(block_size=32)
+    train("other", workers=1, gd_params=(0.01,))
+    code, text, _ = psgd(capsys, "runs")
+    head, first, second = text.splitlines()
+    assert code == 0 and head.startswith("RUN") and first.startswith("other-1") and second.startswith("digits-1")
+    assert re.match(r"digits-1 +\d{4}-\d\d-\d\d \d\d:\d\d +done +Loss \d\.\d{4}  accuracy 0\.\d{4}  dataset=Digits, ", second)
+    assert (
+        "block_size=32" in second
+        and "block_size" not in first
+        and "gd_params=0.01" in first
+        and "network_bandwidth" not in text
+    )
+    assert "workers=1" in first and "workers=2" in second and "seed" not in text and "mission_title" not in text
+    code, text, _ = psgd(capsys, "runs", "--json", "--directory", str(place))
+    found = json.loads(text)["runs"]
+    assert code == 0 and [run["run"] for run in found] == ["other-1", "digits-1"] and found[1]["differs"]["block_size"] == "32"
+    assert (
+        found[0]["figures"]["accuracy"] == json.loads((place / "runs/other-1/outcome.json").read_text())["figures"]["accuracy"]
+    )
+
+
+def test_links_after_a_run_was_deleted(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They lead to the newest run that is left and has what they name, or go; other links and folders stay."""
+    for workers in (2, 3, 1):
+        train(workers=workers)
+    (place / "Node-9-Retrieve").mkdir()
+    os.symlink("elsewhere", place / "Node-8-Retrieve")
+    before = {"Node-0-Retrieve": "runs/digits-3/Node-0-Retrieve", "latest": "digits-3"}
+    assert links(place).items() >= before.items()
+    assert psgd(capsys, "runs", "--delete", "digits-3") == (0, "Deleted: digits-3.\n", "")
+    assert links(place) == {
+        "latest": "digits-2",
+        **{f"Node-{node}-Retrieve": f"runs/digits-2/Node-{node}-Retrieve" for node in range(3)},
+        "Node-8-Retrieve": "elsewhere",
+    }
+    assert psgd(capsys, "runs", "--delete", "runs/digits-2")[0] == 0
+    assert "Node-2-Retrieve" not in links(place) and links(place)["Node-1-Retrieve"] == "runs/digits-1/Node-1-Retrieve"
+    assert psgd(capsys, "runs", "--delete", "digits-1")[0] == 0
+    assert links(place) == {"Node-8-Retrieve": "elsewhere"} and (place / "Node-9-Retrieve").is_dir()
+
+
+@pytest.mark.parametrize("how", ["psgd", "by hand"])
+def test_a_number_is_never_given_twice(place: Path, capsys: pytest.CaptureFixture[str], how: str) -> None:
+    assert [train(), train(), train("digits-2")] == ["digits-1", "digits-2", "digits-2-1"]
+    for name in ("digits-2", "digits-1"):
+        if how == "psgd":
+            assert psgd(capsys, "runs", "--delete", name)[0] == 0
+        else:
+            shutil.rmtree(place / "runs" / name)
+    assert [train(), train("digits-2")] == ["digits-3", "digits-2-2"]
+    assert sorted(path.name for path in (place / "runs").glob(".*")) == [".digits-2-2", ".digits-3"]
+
+
+def test_what_is_not_deleted(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What has not ended, without --force; what is no run; and with one wrong name none."""
+    train(), train()
+    (place / "runs/digits-1/outcome.json").unlink()
+    code, _, said = psgd(capsys, "runs", "--delete", "digits-2", "digits-1")
+    assert code == 2 and "runs/digits-1 has not ended, as far as its files tell: --force deletes it all the same" in said
+    code, _, said = psgd(capsys, "runs", "--delete", "digits-2", "digits-9")
+    assert code == 2 and "got 'digits-9'; there are: digits-2, digits-1" in said
+    moved = place / "elsewhere"
+    shutil.copytree(place / "runs/digits-2", moved)
+    code, _, said = psgd(capsys, "runs", "--delete", str(moved))
+    assert code == 2 and "is no folder in a directory runs, so it is not deleted" in said
+    assert moved.is_dir() and {"digits-1", "digits-2"} <= set(os.listdir(place / "runs"))
+    assert psgd(capsys, "runs", "--delete", "digits-1", "--force")[0] == 0 and not (place / "runs/digits-1").exists()
+
+
+def test_a_run_in_a_few_lines(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train(epoch=3)
+    code, text, _ = psgd(capsys, "show")
+    assert code == 0 and text.startswith("digits-1: done, began 20")
+    for line in (
+        r"epoch +3",
+        r"epoch 3/3   Loss \d\.\d{4}   accuracy .*   test: Loss .*",
+        r"best     epoch \d, test accuracy 0\.\d{4}",
+        r"time     computing \d+ %, exchanging \d+ %, waiting \d+ %",
+        r"report   \S*runs/digits-1/report\.html",
+        r"model    \S*runs/digits-1/Node-0-Retrieve/MODEL-digits-N\(0\)\.model",
+    ):
+        assert re.search(rf"^{line}$", text, re.MULTILINE), (line, text)
+    job = json.loads((place / "runs/digits-1/job.json").read_text())["job"]
+    assert psgd(capsys, "show", job)[1] == psgd(capsys, "show", "digits-1")[1] == text
+
+
+def test_runs_are_compared(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What differs, and nothing else; a page with the curves of all, by epoch and by second."""
+    train(), train(block_size=32, epoch=3), train(workers=1)
+    code, text, _ = psgd(capsys, "compare", "digits-1", "digits-2", "-o", "two.html")
+    table = {row[0]: row[1:] for row in rows(text)[:-1]}
+    assert code == 0 and table[""] == ["digits-1", "digits-2"] and text.splitlines()[-1] == "./two.html"
+    assert table["block_size"] == ["64", "32"] and table["epoch"] == ["2", "3"] and table["state"] == ["done", "done"]
+    assert not {"seed", "dataset", "workers", "mission_title"} & set(table)
+    page = (place / "two.html").read_text("utf-8")
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page)
+    assert found is not None
+    curves = json.loads(found[1])["curves"]
+    assert curves["names"] == ["Loss", "accuracy"]
+    labels = ["digits-1", "digits-1 test", "digits-2", "digits-2 test"]
+    for per in ("epoch", "seconds"):
+        assert [line["label"] for line in curves[per] if line["metric"] == "Loss"] == labels
+        assert [len(line["points"]) for line in curves[per] if line["metric"] == "Loss"] == [2, 2, 3, 3]
+    first = curves["seconds"][2]["points"]
+    assert 0 < first[0][0] < first[1][0] < first[2][0] < 60
+    assert "block_size" in page and str(place) not in page
+    assert (
+        psgd(capsys, "compare", "digits-1", "digits-2", "digits-3")[0] == 0 and "3 runs" in (place / "compare.html").read_text()
+    )
+    code, _, said = psgd(capsys, "compare", "digits-1", "runs/digits-1")
+    assert code == 2 and "'RUN' must be two or more runs, got 'digits-1', 'runs/digits-1'" in said
+
+
+def test_a_strangers_folder_is_told_in_a_sentence(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A link in the place of a file is followed by none of them; the list goes on with the others."""
+    train(), train()
+    target = place / "runs/digits-2/outcome.json"
+    os.replace(target, place / "moved.json")
+    os.symlink(place / "moved.json", target)
+    code, text, _ = psgd(capsys, "runs")
+    assert code == 0 and re.search(r"^digits-2 .* unreadable .*outcome\.json cannot be read: ", text, re.MULTILINE)
+    assert re.search(r"^digits-1 .* done ", text, re.MULTILINE)
+    for command in (("show", "digits-2"), ("compare", "digits-1", "digits-2")):
+        code, _, said = psgd(capsys, *command)
+        assert code == 2 and said.count("\n") == 1 and "outcome.json cannot be read: " in said
+    assert not (place / "compare.html").exists()
+
+
+def test_without_an_argument_six_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    code, text, _ = psgd(capsys)
+    shown = re.findall(r"^  ([a-z-]+) ", text, re.MULTILINE)
+    assert code == 2 and tuple(shown) == cli.NEEDED and len(shown) == 6 and "--help-all" in text
+    code, text, _ = psgd(capsys, "--help-all")
+    assert code == 0 and all(re.search(rf"^    {name} ", text, re.MULTILINE) for name in cli.COMMANDS)
