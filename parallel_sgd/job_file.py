@@ -18,12 +18,13 @@ from network.names import did_you_mean
 from nn.dataset.interface import PARTS
 from nn.tensor_files import MAX_FILE
 
-from .job_record import CODE_TABLE, FETCHED, FORMAT, NAME
+from .job_record import CODE_TABLE, FETCHED, FORMAT
 from .option_fields import Flag
 from .option_forms import FORMS, Callbacks, Parts, PathOrText, Writers
 from .options import options as known_options
 from .record.bounds import bounded
 from .record.door import Door, RecordError, is_plain
+from .record.files import JOB_FILE
 from .record.identity import Identities
 from .record.kept_data import KeptData
 from .record.paths import found_path, found_paths, missing_code
@@ -82,7 +83,7 @@ class JobFile:
         Raises: ValueError naming the file, the key, what it must be and what came; OSError.
         """
         if os.path.isdir(path):
-            path = path / NAME
+            path = path / JOB_FILE
         try:
             content = Door(path.parent).toml(path.name)
         except OSError as error:

@@ -27,7 +27,7 @@ from .option_fields import CODE
 from .option_forms import Callbacks, Codecs, Parts, Unnamed, object_text
 from .options import JobOptions
 from .record.door import MOST_TOML, Door, RecordError
-from .record.files import IDENTITIES
+from .record.files import IDENTITIES, JOB_FILE
 from .record.hashes import sha256_of
 from .record.identity import ATTEMPT_COLUMNS, Identities, Told
 from .record.kept_data import keep
@@ -38,7 +38,6 @@ from .report import RECORD_FILES
 from .spec import JobSpec
 
 FORMAT: Final = "psgd.job/1"
-NAME: Final = "job.toml"
 MODEL_FILE: Final = "start.model"
 CODE_TABLE: Final = "code"
 """The table with the hashes of the files of code that the job needs."""
@@ -54,7 +53,7 @@ def write_job_file(folder: Path, spec: JobSpec, job: str) -> None:
     """
     content = spec.model_file()
     publish(folder / MODEL_FILE, content, 0o644)
-    publish(folder / NAME, job_text(spec, job, content, folder), 0o644)
+    publish(folder / JOB_FILE, job_text(spec, job, content, folder), 0o644)
 
 
 def job_text(spec: JobSpec, job: str, model: bytes, folder: Path | None = None) -> str:
@@ -142,10 +141,12 @@ def add_identities(folder: Path, nodes: Identities) -> None:
 
     Raises: OSError; RecordError where there is none that can be read.
     """
-    if nodes and "nodes" not in Door(folder).toml(NAME):
+    if nodes and "nodes" not in Door(folder).toml(JOB_FILE):
         lines = [f"{node} = {toml_of(texts)}" for node, texts in sorted(nodes.items())]
         publish(
-            folder / NAME, "\n".join([Door(folder).text(NAME, MOST_TOML).rstrip("\n"), "", "[nodes]", *lines]) + "\n", 0o644
+            folder / JOB_FILE,
+            "\n".join([Door(folder).text(JOB_FILE, MOST_TOML).rstrip("\n"), "", "[nodes]", *lines]) + "\n",
+            0o644,
         )
 
 
@@ -154,17 +155,17 @@ def adopt(run: Path, files: Mapping[int, list[Path]]) -> None:
     for paths in files.values():
         for path in [path for path in paths if path.name in RECORD_FILES]:
             paths.remove(path)
-            target = run / (NAME, MODEL_FILE)[RECORD_FILES.index(path.name)]
+            target = run / (JOB_FILE, MODEL_FILE)[RECORD_FILES.index(path.name)]
             with contextlib.suppress(OSError, RecordError):  # it then stays where it is
                 if not target.exists():
-                    head = f"{FETCHED} = true\n".encode() if target.name == NAME else b""
+                    head = f"{FETCHED} = true\n".encode() if target.name == JOB_FILE else b""
                     publish(path, head + Door(path.parent).read(path, MAX_FILE if not head else MOST_TOML), 0o644)
                     os.replace(path, target)
                 path.unlink(missing_ok=True)
 
 
 def _object(made: Any, tell: Tell) -> str:
-    """`NAME:KEY=VALUE,..` for a data set or a transform."""
+    """`JOB_FILE:KEY=VALUE,..` for a data set or a transform."""
     if isinstance(made, ArrayDataset):
         raise Unnamed("samples in the memory of a program")
     return object_text(type(made), made.get_config(), tell)

@@ -36,12 +36,12 @@ from .checkpoint.locate import FOLDER, WORK, HeldCheckpoints, stores_of_run, wor
 from .checkpoint.resume import NODES, RESUMES
 from .checkpoint.schedule import keeps
 from .history import JobHistory
-from .job_record import MODEL_FILE, NAME, add_identities, write_job_file
+from .job_record import MODEL_FILE, add_identities, write_job_file
 from .ledger import Ledger
 from .progress import Position
 from .record.bounds import MOST_EPOCHS
 from .record.door import CutOff, Door, RecordError, is_plain
-from .record.files import MANIFEST, PAGE
+from .record.files import JOB_FILE, MANIFEST, PAGE
 from .record.forms import Misfit, anything, list_of, map_of, record, text, whole
 from .record.hashes import sha256_of
 from .record.tables import read_hashes, read_identities
@@ -271,7 +271,7 @@ def write_run_manifest(run: Path, job: str) -> None:
     manifest = RunManifest(
         job,
         {name: sha256_of(run / name) for name in files_of(run)},
-        Door(run).toml(NAME),
+        Door(run).toml(JOB_FILE),
         chain_of(read_hashes(run)),
         start={name: hash_of(array) for name, array in arrays.items()},
         nodes={str(node): texts for node, texts in nodes.items()},

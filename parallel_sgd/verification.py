@@ -22,8 +22,9 @@ from .checkpoint.locate import FOLDER, HeldCheckpoints, stores_of_run
 from .checkpoint.snapshot import VALUE, CheckpointError, Snapshot
 from .checkpoint.store import Disk, position_of
 from .job_file import JobFile
-from .job_record import MODEL_FILE, NAME
+from .job_record import MODEL_FILE
 from .record.door import Door
+from .record.files import JOB_FILE
 from .record.kept_data import DATA_FILE, load_kept
 from .record.tables import read_hashes
 from .run import RunManifest
@@ -48,7 +49,7 @@ def damages(run: Path, manifest: RunManifest) -> Iterator[str]:
 
 
 def _where(path: Path, manifest: RunManifest, epochs: Epochs) -> str:
-    if path.name == NAME:
+    if path.name == JOB_FILE:
         return f": {'; '.join(changed_settings(path, manifest)) or 'in its layout'}"
     if path.name == DATA_FILE:
         try:

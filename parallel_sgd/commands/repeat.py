@@ -19,7 +19,6 @@ from rpc.submit import find_run
 
 from ..job import ParallelSGD
 from ..job_file import JobFile
-from ..job_record import NAME
 from ..names import guarded
 from ..nodes import in_process
 from ..options import options as known_options
@@ -28,6 +27,7 @@ from ..record.certificate import Computed, contradictions, other_identities
 from ..record.code import CodeJudge
 from ..record.contents import failures_of, left_by_others, misplaced
 from ..record.door import RecordError
+from ..record.files import JOB_FILE
 from ..record.hashes import sha256_of
 from ..record.identity import KERNELS, parts_of
 from ..record.kept_data import load_kept
@@ -254,7 +254,7 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     manifest = RunManifest.read(folder)
     signature = signature_of(folder, manifest, signer)
     found = [*damages(folder, manifest), *misplaced(folder, manifest)]
-    if not any(text.startswith(NAME) for text in found):
+    if not any(text.startswith(JOB_FILE) for text in found):
         found += _unnamed(contradictions(folder, manifest), found)
     if found:
         return _refuted(given, signature, found)

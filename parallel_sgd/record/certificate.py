@@ -19,13 +19,13 @@ from rpc.submit import AGAIN, REDUNDANT, Run
 from ..checkpoint.snapshot import CheckpointError, Header, Snapshot
 from ..checkpoint.store import position_of
 from ..job_file import JobFile
-from ..job_record import MODEL_FILE, NAME
+from ..job_record import MODEL_FILE
 from ..run import RunManifest
 from ..verification import changed_settings
 from ..weight_hashes import HASH_COLUMNS, Epochs, chain_of, hash_of
 from .contents import checkpoints_of, is_hurt, lost_nodes, node_of
 from .door import MOST_TABLE, Door, RecordError
-from .files import OUTCOME
+from .files import JOB_FILE, OUTCOME
 from .identity import Identities, differences
 from .outcome import read_outcome
 from .tables import read_hashes, read_identities, read_table
@@ -45,7 +45,7 @@ def contradictions(run: Path, manifest: RunManifest) -> Iterator[str]:
     recorded = {str(node): texts for node, texts in file.nodes.items()}
     if not told == recorded == manifest.nodes:
         yield "the identities of the nodes differ between their tables (ID-*.csv), job.toml and the manifest"
-    if changed := changed_settings(run / NAME, manifest):
+    if changed := changed_settings(run / JOB_FILE, manifest):
         yield f"job.toml and the manifest differ: {'; '.join(changed)}"
     outcome, begun = read_outcome(Door(run)), Run.read(run)
     jobs = {"job.toml": file.job, "the manifest": manifest.job, "job.json": "none" if begun is None else begun.job}

@@ -14,15 +14,15 @@ from rpc.submit import node_folder
 
 from ..checkpoint.locate import FOLDER
 from ..checkpoint.store import position_of
-from ..job_record import MODEL_FILE, NAME
+from ..job_record import MODEL_FILE
 from ..report import KINDS, model_name
 from ..run import RunManifest, files_of
 from .door import Door
-from .files import IDENTITIES, OUTCOME, TIMELINE
+from .files import IDENTITIES, JOB_FILE, OUTCOME, TIMELINE
 from .kept_data import DATA_FILE
 from .outcome import read_outcome
 
-_OF_A_RUN: Final = (NAME, MODEL_FILE, "job.json", OUTCOME, TIMELINE)
+_OF_A_RUN: Final = (JOB_FILE, MODEL_FILE, "job.json", OUTCOME, TIMELINE)
 _FOLDER: Final = re.compile(r"Node-(-?[0-9]{1,9})-Retrieve")
 _LOG: Final = re.compile(r"(Fit|Worker)-[^/]*\.log|SOURCE-[^/]*\.py")
 """The names of logs and of copies of code, which have a part in no figure."""

@@ -6,6 +6,8 @@ from typing import Final
 
 IDENTITIES: Final = "identities.csv"
 """What the nodes of each attempt computed with, as they told the submitter when it started."""
+JOB_FILE: Final = "job.toml"
+"""The settings of a run, from which it is trained again."""
 MANIFEST: Final = "manifest.json"
 OUTCOME: Final = "outcome.json"
 PAGE: Final = "report.html"

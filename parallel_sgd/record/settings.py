@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import MISSING, fields
 from typing import Any, Final
 
-from ..job_record import NAME
 from ..option_forms import Unnamed
 from ..options import JobOptions
 from .door import Door
+from .files import JOB_FILE
 
 __all__ = ["differing", "settings_of_run"]
 _DATA: Final = ("dataset", "transform")
@@ -20,14 +20,14 @@ _MOST_TEXT: Final = 200
 def settings_of_run(door: Door) -> dict[str, str]:
     """Return the settings in `job.toml` by name, as texts; none where there is none. Raises: RecordError."""
     try:
-        content = door.toml(NAME)
+        content = door.toml(JOB_FILE)
     except FileNotFoundError:
         return {}
     found: dict[str, str] = {}
     for table, names in (("data", _DATA), ("run", _RUN), ("options", None)):
         values = content.get(table, {})
         if not isinstance(values, dict):
-            raise door.error(NAME, f"cannot be used: '{table}' must be a table")
+            raise door.error(JOB_FILE, f"cannot be used: '{table}' must be a table")
         found |= {name: _text(value) for name, value in values.items() if names is None or name in names}
     return found
 

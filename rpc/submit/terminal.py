@@ -171,7 +171,7 @@ class _Bars(_View):
 
 
 class _OneBar(_View):
-    """On a terminal with the short console: one bar for all workers, which goes when the job has ended."""
+    """One bar for all workers, on a terminal with the short console; it goes when the job has ended."""
 
     def __init__(self) -> None:
         self._bars = _Bars(leave=False)

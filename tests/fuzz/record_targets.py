@@ -31,12 +31,13 @@ from parallel_sgd.checkpoint.store import read_checkpoint
 from parallel_sgd.commands.options import make_dataset, make_transform
 from parallel_sgd.history import JobHistory
 from parallel_sgd.job_file import JobFile
-from parallel_sgd.job_record import MODEL_FILE, NAME, job_text
+from parallel_sgd.job_record import MODEL_FILE, job_text
 from parallel_sgd.ledger import Grid, collect
 from parallel_sgd.names import CodeRefused, guarded
 from parallel_sgd.options import JobOptions, options
 from parallel_sgd.progress import COLUMNS
 from parallel_sgd.record.door import Door, RecordError
+from parallel_sgd.record.files import JOB_FILE
 from parallel_sgd.record.outcome import read_outcome
 from parallel_sgd.record.plain import NoText, toml_of
 from parallel_sgd.record.tables import read_hashes, read_table
@@ -127,7 +128,7 @@ def _job_files() -> tuple[bytes, ...]:
 @cache
 def _manifests() -> tuple[bytes, ...]:
     settings = tomllib.loads(_job_files()[0].decode())
-    files = {NAME: _HASH, f"{NODE}/MODEL-P-SGD-N(0).model": _HASH}
+    files = {JOB_FILE: _HASH, f"{NODE}/MODEL-P-SGD-N(0).model": _HASH}
     return (
         json.dumps(
             asdict(RunManifest(_JOB, files, settings, [[1, _HASH], [2, _HASH]], start={"dense/kernel": _HASH}))
@@ -167,7 +168,7 @@ def _refuse(place: str, option: str) -> None:
 
 def _job_file(data: bytes) -> Outcome:
     """With all that it names resolved, and nothing imported that does not ship."""
-    path = scratch(f"job/{NAME}", data)
+    path = scratch(f"job/{JOB_FILE}", data)
     if not (path.parent / MODEL_FILE).exists():
         scratch(f"job/{MODEL_FILE}", _start())
     file = JobFile.read(path)

@@ -26,13 +26,14 @@ from parallel_sgd.batch_sync.sync.interface import ISyncType
 from parallel_sgd.codec.interfaces import Codec
 from parallel_sgd.commands.options import make_dataset, make_transform
 from parallel_sgd.job_file import JobFile
-from parallel_sgd.job_record import MODEL_FILE, NAME, job_text
+from parallel_sgd.job_record import MODEL_FILE, job_text
 from parallel_sgd.names import known_classes, literal, literal_text, split_objects
 from parallel_sgd.option_forms import Unnamed, object_text
 from parallel_sgd.options import JobOptions, options
 from parallel_sgd.profiles import FixedBlocks
 from parallel_sgd.profiles.blockassignment.abstract import AbsBlockAssignment
 from parallel_sgd.record.bounds import MOST_BLOCKS, MOST_EPOCHS, MOST_WORKERS
+from parallel_sgd.record.files import JOB_FILE
 from parallel_sgd.record.plain import decoded, encoded, toml_of
 from parallel_sgd.spec import JobSpec, make_spec
 from parallel_sgd.writers import TensorBoardWriter
@@ -167,7 +168,7 @@ def told(spec: JobSpec, place: Path, name: str, value: Any) -> Any:
     given = replace(spec, asked=replace(spec.asked, **{name: value}))
     given = replace(given, plan=replace(spec.plan, options=replace(spec.options, **{name: value})))
     given = replace(given, asked=replace(spec.asked, **{name: value}))
-    (place / NAME).write_text(job_text(given, JOB, b""), "utf-8")
+    (place / JOB_FILE).write_text(job_text(given, JOB, b""), "utf-8")
     file = JobFile.read(place)
     if name in file.unnamed:
         return UNNAMED
