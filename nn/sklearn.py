@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 try:
-    from scipy.sparse import issparse
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
     from sklearn.model_selection import train_test_split
     from sklearn.utils import check_random_state, compute_class_weight
@@ -46,6 +45,11 @@ __all__ = ["NeuralClassifier", "NeuralRegressor", "TableEncoder"]
 MakeModel: TypeAlias = Callable[[int, int], Model]
 _ROWS = 1024
 """Rows of a sparse matrix that are dense at a time, for predictions."""
+
+
+def _is_sparse(x: Any) -> bool:
+    """Tell a matrix or array of SciPy, which nothing here imports."""
+    return hasattr(x, "tocsr")
 
 
 class _SparseBatches:
@@ -230,7 +234,7 @@ class NeuralEstimator(BaseEstimator):
             split = train_test_split(*parts, test_size=fraction, random_state=self.model_.seed, stratify=stratify)
             x, y, *weights = split[::2]
             weight, validation = (weights[0] if weights else None), tuple(split[1::2])
-            if issparse(x):
+            if _is_sparse(x):
                 validation = _SparseBatches((*validation, None)[:3], _ROWS)
         epochs = arguments.integer(self, "epochs", self.epochs, minimum=1)
         self._fit(x, y, weight, epochs, validation_data=validation, callbacks=deepcopy(self.callbacks))
@@ -238,7 +242,7 @@ class NeuralEstimator(BaseEstimator):
     def _fit(self, x: Array, y: Array, weight: Array | None, epochs: int, **how: Any) -> None:
         size = arguments.integer(self, "batch_size", self.batch_size, minimum=1)
         how = {**how, "epochs": epochs, "batch_size": size, "verbose": self.verbose}
-        if issparse(x):
+        if _is_sparse(x):
             self.history_ = self.model_.fit(_SparseBatches((x, y, weight), size, self.model_), **how)
         else:
             self.history_ = self.model_.fit(x, y, sample_weight=weight, **how)
@@ -302,7 +306,7 @@ class NeuralEstimator(BaseEstimator):
             rows: Array = self.model_.predict(x)
             return rows
         x = validate_data(self, x, dtype=[np.float64, np.float32], accept_sparse="csr", reset=False)
-        if not issparse(x):
+        if not _is_sparse(x):
             found: Array = self.model_.predict(x)
             return found
         parts = [self.model_.predict(x[start : start + _ROWS].toarray()) for start in range(0, x.shape[0], _ROWS)]
