@@ -63,7 +63,7 @@ NEAR: dict[str, tuple[Callable[[], Any], str]] = {
     "layer": (lambda: by_variable({"dense1": Plain}, ["dense_1/kernel"]), "the layers dense_1; did you mean 'dense_1'?"),
     "what is sent": (lambda: Codec.of(compose.AllToAll(), send="weight"), "got 'weight'; did you mean 'weights'?"),
     "where to split": (lambda: classifier().split("dense1"), "got 'dense1'; did you mean 'dense_1'?"),
-    "column": (lambda: history()["val_loss"], "did you mean 'val_Loss'?"),
+    "column": (lambda: history()["val_los"], "did you mean 'val_Loss'?"),
     "result": (
         lambda: EarlyStopping("val_Los", mode="min").monitor.value({"Loss": 1.0, "val_Loss": 1.0}),
         "did you mean 'val_Loss'?",
@@ -127,4 +127,4 @@ def _uses(tree: ast.Module, name: str) -> list[str]:
 
 
 def test_there_are_no_more_of_them() -> None:
-    assert {found.split()[0] for found in findings(library_files(), _uses)} == {"network/names.py", "nn/arguments.py"}
+    assert {found.split()[0] for found in findings(library_files(), _uses)} == {"network/names.py", "nn/extension.py"}
