@@ -65,7 +65,7 @@ class _SparseBatches:
         self._data, self._size, self._model = data, size, model
 
     def __len__(self) -> int:
-        return -(-self._data[0].shape[0] // self._size)
+        return -(-int(self._data[0].shape[0]) // self._size)
 
     def __iter__(self) -> Iterator[tuple[Array, ...]]:
         x, y, weight = self._data
