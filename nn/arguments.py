@@ -164,6 +164,9 @@ class Configurable(Settled):
     `class Scale(Layer, configured=True)` says that the constructor keeps each argument in an attribute of its name.
     """
 
+    _one_everywhere: ClassVar[bool] = False
+    """Whether an object that stands in several places is one, with one state, as a layer with its variables is."""
+
     def __init_subclass__(cls, *, configured: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if configured:

@@ -17,6 +17,7 @@ from typing import Any
 from nn.arguments import Configurable
 
 _CUSTOM = "custom:"
+_SAME = "same"
 
 _KINDS: Mapping[str, tuple[str, str]] = types.MappingProxyType(
     {
@@ -93,30 +94,66 @@ def find_class(name: object, base: type[Any], custom_objects: Mapping[str, type[
     return found
 
 
-def describe(value: Any) -> Any:
-    """Return a description of a configurable object, or of a plain value, as JSON can hold it."""
+def describe(value: Any, seen: dict[int, int] | None = None) -> Any:
+    """Return a description of a configurable object, or of a plain value, as JSON can hold it.
+
+    Args:
+        value: to be described.
+        seen: the numbers of the objects so far that are one wherever they stand, by `id`; a second place of such an object,
+            such as of a layer that is used twice, refers to it: ``{"same": 0}``.
+    """
+    seen = {} if seen is None else seen
     if isinstance(value, Configurable):
-        return {"class": class_name(type(value)), "config": describe_arguments(value)}
+        if id(value) in seen:
+            return {_SAME: seen[id(value)]}
+        described = {"class": class_name(type(value)), "config": describe_arguments(value, seen)}
+        if value._one_everywhere:
+            seen[id(value)] = len(seen)
+        return described
     if isinstance(value, (list, tuple)):
-        return [describe(item) for item in value]
+        return [describe(item, seen) for item in value]
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise TypeError(f"a configuration holds numbers, texts, lists and parts of models, got {type(value).__name__} {value!r}")
 
 
-def describe_arguments(value: Configurable) -> dict[str, Any]:
-    """Return the description of the constructor's arguments; raise ValueError where they do not fit the constructor."""
-    config = {name: describe(argument) for name, argument in value.get_config().items()}
+def describe_arguments(value: Configurable, seen: dict[int, int] | None = None) -> dict[str, Any]:
+    """Return the description of the constructor's arguments; raise ValueError where they do not fit the constructor.
+
+    Args:
+        value: whose arguments they are.
+        seen: as in `describe`.
+    """
+    seen = {} if seen is None else seen
+    config = {name: describe(argument, seen) for name, argument in value.get_config().items()}
     _check_arguments(type(value), config, "get_config() of")
     return config
 
 
-def build(description: object, base: type[Any], custom_objects: Mapping[str, type[Any]]) -> Any:
-    """Return the object of a description, which must be an instance of `base`; raise ValueError naming what is wrong."""
+def build(
+    description: object, base: type[Any], custom_objects: Mapping[str, type[Any]], made: list[Configurable] | None = None
+) -> Any:
+    """Return the object of a description, which must be an instance of `base`; raise ValueError naming what is wrong.
+
+    Args:
+        description: as `describe` gives it.
+        base: the class of which the object must be.
+        custom_objects: classes of a user's own, by name.
+        made: the objects so far that are one wherever they stand, in the order of their numbers.
+    """
+    made = [] if made is None else made
+    if isinstance(description, dict) and description.keys() == {_SAME}:
+        number = description[_SAME]
+        if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < len(made):
+            raise ValueError(f"'{_SAME}' must be the number of one of the {len(made)} parts before it, got {str(number)[:80]}")
+        return made[number]
     if not isinstance(description, dict) or description.keys() != {"class", "config"}:
         raise ValueError(f"the description of a {base.__name__} must have 'class' and 'config', got {str(description)[:80]}")
     found = find_class(description["class"], base, custom_objects)
-    return construct(found, description["config"], custom_objects)
+    built = construct(found, description["config"], custom_objects, made)
+    if isinstance(built, Configurable) and built._one_everywhere:
+        made.append(built)
+    return built
 
 
 def custom_classes(*parts: object) -> dict[str, type[Any]]:
@@ -139,12 +176,22 @@ def custom_classes(*parts: object) -> dict[str, type[Any]]:
     return found
 
 
-def construct(found: type[Any], config: object, custom_objects: Mapping[str, type[Any]]) -> Any:
-    """Return an instance of a class for a description of its arguments; raise ValueError naming what does not fit."""
+def construct(
+    found: type[Any], config: object, custom_objects: Mapping[str, type[Any]], made: list[Configurable] | None = None
+) -> Any:
+    """Return an instance of a class for a description of its arguments; raise ValueError naming what does not fit.
+
+    Args:
+        found: the class.
+        config: the description.
+        custom_objects: classes of a user's own, by name.
+        made: as in `build`.
+    """
+    made = [] if made is None else made
     if not isinstance(config, dict):
         raise ValueError(f"the configuration of {found.__name__} must be an object, got {str(config)[:80]}")
     _check_arguments(found, config, "description of")
-    arguments = {name: _build_argument(value, custom_objects) for name, value in config.items()}
+    arguments = {name: _build_argument(value, custom_objects, made) for name, value in config.items()}
     _check_types(found, arguments)
     try:
         return found(**arguments)
@@ -152,11 +199,11 @@ def construct(found: type[Any], config: object, custom_objects: Mapping[str, typ
         raise ValueError(f"{found.__name__} cannot be built: {error}") from error
 
 
-def _build_argument(value: object, custom_objects: Mapping[str, type[Any]]) -> object:
+def _build_argument(value: object, custom_objects: Mapping[str, type[Any]], made: list[Configurable]) -> object:
     if isinstance(value, dict):
-        return build(value, Configurable, custom_objects)
+        return build(value, Configurable, custom_objects, made)
     if isinstance(value, list):
-        return [_build_argument(item, custom_objects) for item in value]
+        return [_build_argument(item, custom_objects, made) for item in value]
     return value
 
 

@@ -60,6 +60,7 @@ class Layer(
     (-1, 4)
     """
 
+    _one_everywhere: ClassVar[bool] = True
     several: ClassVar[bool] = False
     """Whether it combines several values. It is then called on a list of them (or on one), and `build` and `call` get lists."""
 

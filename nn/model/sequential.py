@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from nn import arguments
 from nn.activation.activation import Activation
@@ -13,6 +14,20 @@ from nn.layer.layer import Layer, chosen
 from nn.model.model import Model
 from nn.names import ActivationName
 from nn.value.value import Value
+
+
+class _BuiltLayers(tuple[Layer, ...]):
+    """The layers of a model that is built: what changes a list is refused with the remedy."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if hasattr(list, name):
+            raise AttributeError(
+                f"'layers' cannot be changed after setup(), so there is no {name}(): the graph was built from them; build "
+                "another model, and move the weights by set_weights(get_weights())"
+            )
+        raise AttributeError(f"'layers' is a tuple after setup() and has no attribute {name!r}")
 
 
 class SequentialModel(Model, configured=True):
@@ -47,7 +62,7 @@ class SequentialModel(Model, configured=True):
     @property
     def layers(self) -> list[Layer] | tuple[Layer, ...]:
         """The layers: before `setup` a list, which may be changed, afterwards a tuple, as the model is what was built."""
-        return tuple(self._layers) if self.built else self._layers
+        return _BuiltLayers(self._layers) if self.built else self._layers
 
     def add(self, layer: Layer) -> None:
         """Append a layer; raise ValueError once `setup` has built the model."""

@@ -33,6 +33,9 @@ def test_layers_are_a_list_until_setup_and_a_tuple_after_it() -> None:
     assert model.predict(X).shape == (9, 4)
     assert isinstance(model.layers, tuple)
     assert len(model.layers) == 3
+    for change in ("pop", "append", "insert", "clear"):
+        with pytest.raises(AttributeError, match=rf"after setup\(\), so there is no {change}\(\).* build another model"):
+            getattr(model.layers, change)
     assert loads_equal(model)
     with pytest.raises(AttributeError, match="SequentialModel 'layers' is an argument of the constructor"):
         model.layers = []

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import nn
-from nn import tensor_files
+from nn import registry, tensor_files
 from nn.model import Fragment, Model, ModelFileError
 from nn.optimizer import OpContainer, PSGDOptimizer
 from nn.random import keyed
@@ -505,3 +505,26 @@ def test_changed_configurations_give_a_model_or_a_model_file_error(trained):
         except ModelFileError:
             refused += 1
     assert MUTANTS / 2 < refused < MUTANTS, "a changed seed, for one, is no damage"
+
+
+def test_a_layer_in_several_places_is_one_in_the_file() -> None:
+    """With one set of variables, and training goes on as that of the original."""
+    shared, end = nn.layer.Dense(4, "tanh"), nn.layer.Dense(4)
+    model = nn.model.SequentialModel([-1, 4], [shared, nn.layer.Dense(4, "relu"), shared, end, end])
+    model.compile("sgd", "mse")
+    x, y = np.eye(4, dtype=np.float32), np.ones((4, 4), np.float32)
+    model.fit(x, y, epochs=1, verbose=0)
+    loaded = Model.from_bytes(model.to_bytes())
+    assert isinstance(loaded, nn.model.SequentialModel) and loaded.layers[0] is loaded.layers[2]
+    assert loaded.layers[3] is loaded.layers[4] is not loaded.layers[1] and len(loaded.get_weights()) == 6
+    for each in (model, loaded):
+        each.fit(x, y, epochs=2, verbose=0)
+    assert model.to_bytes() == loaded.to_bytes() and np.array_equal(model.predict(x), loaded.predict(x))
+
+
+@pytest.mark.parametrize("number", [1, -1, True, "0", 10**30, None])
+def test_a_reference_to_no_part_of_a_file_is_refused(number: object) -> None:
+    """Only what stands before it is there."""
+    config = {"layers": [registry.describe(nn.layer.Dense(2)), {"same": number}]}
+    with pytest.raises(ValueError, match="'same' must be the number of one of the 1 parts before it"):
+        registry.construct(nn.model.SequentialModel, config, {})
