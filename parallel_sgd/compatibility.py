@@ -164,12 +164,13 @@ def _try_codecs(plan: WorkerPlan, model: Model, kinds: Sequence[type[Codec]], se
 
 
 def _try_sync_type(plan: WorkerPlan, model: Model, kinds: Sequence[type[Codec]]) -> None:
-    """Make the sync type of the first worker, so that names of its own that hide the engine's are found here.
+    """Make the sync type of the first worker, so that what cannot be made is refused here, with the words of its constructor:
+    a number that does not fit the job, a name of its own that hides one of the engine.
 
-    Anything else that its constructor raises may depend on the place, and is left to the workers.
+    Raises: HiddenName or ValueError, as the constructor. Anything else may depend on the place, and is left to the workers.
     """
     chosen = plan.options.sync_type
-    if is_ours(chosen if isinstance(chosen, type) else type(chosen)):
+    if isinstance(chosen, type) and is_ours(chosen):
         return
     first = plan.assignment.nodes[0]
     settings = plan.settings([variable.value for variable in model.store.variables])
@@ -177,7 +178,7 @@ def _try_sync_type(plan: WorkerPlan, model: Model, kinds: Sequence[type[Codec]])
     names = tuple(variable.name for variable in model.store.variables)
     try:
         chosen(CodecBank(kinds[:1], settings, channel, 0), plan.timeout, time.monotonic, names)
-    except HiddenName:
+    except (HiddenName, ValueError):
         raise
     except Exception:  # noqa: BLE001 - it may work where it will run
         _log.debug("The sync type cannot be made here.", exc_info=True)

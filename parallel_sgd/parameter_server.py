@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from network.message import Message, unpacked
+from network.message import Content, Message, unpacked
 
 from .channel import Channel, Key, Wait, await_verdict, until
 from .checkpoint.keeper import MARK, NO_CHECKPOINTS, Checkpointing, ServerKeeper
@@ -53,7 +53,7 @@ class ParameterServer:
         self._keeper = keeper
         self._faults = faults
         self._step = (-1, 0)
-        self._arrived: deque[tuple[int, Key, object]] = deque()
+        self._arrived: deque[tuple[int, Key, Content]] = deque()
         self._present: set[int] = set()
         self._gates = {
             variable: ReadGate(bank.assignment.nodes, staleness)

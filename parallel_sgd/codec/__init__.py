@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .choice import SizeAdaptive
     from .fedavg import SCAFFOLD, FedAvg, FedProx, LocalSGD
     from .grad_code import GradCode, GradCodePeers
-    from .interfaces import BlockWeight, Codec, netEncapsulation
+    from .interfaces import BlockWeight, Codec, Partial, netEncapsulation
     from .named import (
         BF16,
         CHOCO,
@@ -94,6 +94,7 @@ __all__ = [
     "Natural",
     "OneBit",
     "OneBitAdam",
+    "Partial",
     "Plain",
     "PowerSGD",
     "RandomK",
@@ -118,7 +119,7 @@ __all__ = [
 
 _BESIDE = {
     "choice": "SizeAdaptive",
-    "interfaces": "BlockWeight Codec netEncapsulation",
+    "interfaces": "BlockWeight Codec Partial netEncapsulation",
     "settings": "REQUIRED GlobalSettings MissingParameter",
 }
 _OWN_MODULE = {

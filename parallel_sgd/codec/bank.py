@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from network.errors import BadContent, ProtocolError
-from network.message import Message, Undecoded, own
+from network.message import Content, Message, Undecoded, own
 from parallel_sgd.accounts import RECEIVED, SENT, Accounts, Joined
 from parallel_sgd.channel import Channel
 from parallel_sgd.profiles.blockassignment.abstract import ISetting
@@ -87,7 +87,7 @@ class CodecBank:
         self.merged = [False] * len(kinds)  # whether something was received since the result was looked at
         self.open = [False] * len(kinds)
         self.heard: list[tuple[int, int]] = []  # (sender, variable) of this batch, for messages
-        self.keep: Callable[[int, tuple[int, int], int, object], None] = self._drop
+        self.keep: Callable[[int, tuple[int, int], int, Content], None] = self._drop
 
     def expect(self, likes: Sequence[Like]) -> None:
         """What is put for the first variables: for what comes before the first own block, or where nothing is put."""
@@ -132,7 +132,7 @@ class CodecBank:
             else:
                 self.keep(sender, (epoch, batch), variable, message.content)
 
-    def _drop(self, sender: int, step: tuple[int, int], variable: int, content: object) -> None:
+    def _drop(self, sender: int, step: tuple[int, int], variable: int, content: Content) -> None:
         raise RuntimeError(f"Nobody has said what is to be done with the packets of node({sender}) for variable {variable}.")
 
     def update(self, variable: int, block_id: int, content: Array, kind: type[BlockWeight] = BlockWeight) -> None:
@@ -152,7 +152,7 @@ class CodecBank:
         watch.encode += spent
         self.accounts.encoding[variable] += spent
 
-    def receive(self, variable: int, content: object, sender: int | None = None, *, late: bool = False) -> None:
+    def receive(self, variable: int, content: Any, sender: int | None = None, *, late: bool = False) -> None:
         """Give a received packet to its codec; `late`: for `receive_late` alone.
 
         Raises: BadContent naming sender, codec, variable and batch when a check, a declared form or a codec of this project

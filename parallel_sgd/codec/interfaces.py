@@ -282,3 +282,18 @@ class Codec(
     def record(self, message: str) -> None:
         """Write a line into the worker's log."""
         get_logger("parallel_sgd.codec").info("Codec: %s, Report: %s", type(self).__name__, message)
+
+
+class Partial(Codec):
+    """Codec whose result can be made before every block is there, for sync types such as `FirstK`.
+
+    What comes for a batch after `settle` must change neither its result nor the next one.
+    """
+
+    @abstractmethod
+    def missing_blocks(self) -> Iterable[int]:
+        """Return the blocks that the result lacks so far."""
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Make the result of the blocks that are there, with `set_result`; called where no result is there yet."""

@@ -10,7 +10,7 @@ import numpy as np
 from parallel_sgd.merge import BlockMean, Copy, OwnMean, Span, TreeSum, block_tree
 from parallel_sgd.unusable import Unusable
 
-from .interfaces import Array, BlockWeight, Codec, netEncapsulation
+from .interfaces import Array, BlockWeight, Codec, Partial, netEncapsulation
 from .settings import GlobalSettings
 
 __all__ = ["DummyCodec", "Plain"]
@@ -20,7 +20,7 @@ __all__ = ["DummyCodec", "Plain"]
 PlainContent = tuple[int, int, Array] | tuple[int, int, Array, int]
 
 
-class Plain(Codec):
+class Plain(Partial):
     """Every worker sends the sums over its whole subtrees of blocks to all workers that lack one of these blocks.
 
     The result is the mean over all blocks, summed along the fixed tree, so every worker gets the same bits. With redundant
@@ -135,6 +135,11 @@ class Plain(Codec):
 
     def missing_blocks(self) -> Iterable[int]:
         return self._all.missing()
+
+    def settle(self) -> None:
+        mean = self._all.mean_so_far()
+        if mean is not None:
+            self._finish(mean, tuple(self._all.copies))
 
     def dispose(self) -> None:
         super().dispose()

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import ClassVar, Final
 
+from network.message import Content
 from parallel_sgd.channel import Wait, await_verdict, until
 from parallel_sgd.codec.bank import CodecBank
-from parallel_sgd.codec.interfaces import Array
+from parallel_sgd.codec.interfaces import Array, Partial
 from rpc.logs import get_logger
 
 from .interface import ISyncType, Step
@@ -31,6 +32,29 @@ class RescuingSync(ISyncType):
         self._step = step
         self.codecs.heard.clear()
         self._taken = [False] * len(self.names)
+
+    def is_done(self, variable: int) -> bool:
+        """Tell whether the codec's result is complete. A subclass may complete one earlier: see `present` and `settle`."""
+        codec = self.codecs.codecs[variable]
+        return codec._result is not None if self.codecs.plain_results[variable] else codec.is_done()
+
+    def present(self, variable: int) -> set[int]:
+        """Return the workers all of whose blocks of this batch the codec holds; none where it keeps no account of blocks."""
+        codec, mine = self.codecs.codecs[variable], self.codecs.assignment.node_2_block
+        if not isinstance(codec, Partial):
+            return set()
+        missing = frozenset(codec.missing_blocks())
+        return {node for node in self.codecs.assignment.nodes if missing.isdisjoint(mine[node])}
+
+    def settle(self, variable: int) -> None:
+        """Make the result of the blocks that are there; what comes later for this batch is late.
+
+        Raises: TypeError for a codec that is not `Partial`.
+        """
+        codec = self.codecs.codecs[variable]
+        if not isinstance(codec, Partial):
+            raise TypeError(f"{type(codec).__name__} must be derived from Partial to make a result of some of its blocks")
+        codec.settle()
 
     def look(self) -> None:
         """Take in what has arrived, without waiting."""
@@ -78,8 +102,8 @@ class RescuingSync(ISyncType):
     def _rescue(self, variable: int) -> bool:
         if not self.codecs.rescue(variable):
             return False
-        for other, codec in enumerate(self.codecs.codecs):
-            if other != variable and not self._taken[other] and not codec.is_done():
+        for other in range(len(self.codecs.codecs)):
+            if other != variable and not self._taken[other] and not self.is_done(other):
                 self.codecs.rescue(other)
         self.codecs.flush()
         return True
@@ -96,7 +120,7 @@ class RescuingSync(ISyncType):
         missing = sorted(codec.missing_nodes())
         if missing:
             return f"{what}: nothing came from node(s) {listed(missing)}"
-        if codec.is_done():
+        if self.is_done(variable):
             return f"{what}: the peers have not taken all that was sent to them"
         heard = {sender for sender, of in self.codecs.heard if of == variable}
         partners = self.codecs.accounts.targets(variable) or set(assignment.nodes)
@@ -126,7 +150,7 @@ class SynchronizedSGD(RescuingSync):
     def __init__(self, codecs: CodecBank, timeout: float, clock: Callable[[], float], names: tuple[str, ...]) -> None:
         super().__init__(codecs, timeout, clock, names)
         self._previous: Step = (-1, -1)
-        self._stash: dict[Step, list[tuple[int, int, object]]] = {}
+        self._stash: dict[Step, list[tuple[int, int, Content]]] = {}
         self._open = True  # whether a result of this batch has been asked for
 
     def begin(self, step: Step) -> None:
@@ -135,7 +159,7 @@ class SynchronizedSGD(RescuingSync):
         self.codecs.open[:] = [False] * len(self._taken)
         super().begin(step)
 
-    def receive(self, sender: int, step: Step, variable: int, content: object) -> None:
+    def receive(self, sender: int, step: Step, variable: int, content: Content) -> None:
         """Keep the message until a result is got: of its batch, or of the one after, where it is late."""
         if step < self._previous:
             self.late += 1
@@ -153,17 +177,11 @@ class SynchronizedSGD(RescuingSync):
         if not self._open:
             self._open = True
             self._hand_over()
-            if not self._is_done(variable):
+            if not self.is_done(variable):
                 self.look()
             while codecs.corked:
                 codecs.flush()
-        codec = codecs.codecs[variable]
-        done = codec._result is not None if codecs.plain_results[variable] else codec.is_done()
-        return done and (codecs.settled or codecs.flushed())
-
-    def _is_done(self, variable: int) -> bool:
-        codec = self.codecs.codecs[variable]
-        return codec._result is not None if self.codecs.plain_results[variable] else codec.is_done()
+        return self.is_done(variable) and (codecs.settled or codecs.flushed())
 
     def _hand_over(self) -> None:
         """Open all variables: those of which a result was taken are done with."""
@@ -178,8 +196,8 @@ class SynchronizedSGD(RescuingSync):
         for sender, variable, content in self._stash.pop(self._previous, ()):
             self._late(sender, variable, content, self._previous)
 
-    def _late(self, sender: int, variable: int, content: object, step: Step) -> None:
+    def _late(self, sender: int, variable: int, content: Content, step: Step) -> None:
         """Count it; the codec may answer or use it as long as the result of that batch is its last."""
         self.late += 1
-        if step == self._step or not (self._taken[variable] or self.codecs.codecs[variable].is_done()):
+        if step == self._step or not (self._taken[variable] or self.is_done(variable)):
             self.codecs.receive_late(variable, content, step, sender)
