@@ -13,7 +13,7 @@ from .channel import Channel, Key, Wait, await_verdict, until
 from .checkpoint.keeper import MARK, NO_CHECKPOINTS, Checkpointing, ServerKeeper
 from .checkpoint.state import restore_codecs
 from .codec.bank import CodecBank
-from .codec.interfaces import Codec
+from .codec.interfaces import Answering
 from .plan import WorkerPlan, server_codecs
 from .progress import Position
 from .training import Faults
@@ -58,7 +58,7 @@ class ParameterServer:
         self._gates = {
             variable: ReadGate(bank.assignment.nodes, staleness)
             for variable, codec in enumerate(bank.codecs)
-            if type(codec).answer is not Codec.answer
+            if isinstance(codec, Answering)
         }
 
     def deliver(self, sender: int, message: Message) -> None:

@@ -32,7 +32,7 @@ class Row:
 
 ROWS: dict[type[ISyncType], Row] = {
     SynchronizedSGD: Row(exact=True),
-    AsynchronizedSGD: Row(exact=False, codec=AsyncPS, refuses=lambda codec: codec.synchronous),
+    AsynchronizedSGD: Row(exact=False, codec=AsyncPS, refuses=lambda codec: codec.traits.synchronous),
     FirstKSGD: Row(exact=False, refuses=lambda codec: not issubclass(codec, Partial)),
     StaleSynchronizedSGD: Row(exact=True),  # without slack
 }
@@ -87,7 +87,7 @@ def test_one_that_never_answers_is_named_within_two_periods(kind: type[ISyncType
 @pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: choice.__name__)
 def test_every_codec_runs_or_is_refused_with_both_names(choice: SyncChoice, codec: type[Codec]) -> None:
     """A codec that is admitted ends every batch, whatever the links do; one that is not is refused before anything is sent."""
-    op_type: type[IOptimizer] = GradientAveragingOptimizer if codec.gives == "parameters" else PSGDOptimizer
+    op_type: type[IOptimizer] = GradientAveragingOptimizer if codec.traits.gives == "parameters" else PSGDOptimizer
     try:
         choice.admit(codec, op_type)
     except ValueError as error:

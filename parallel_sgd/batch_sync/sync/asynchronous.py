@@ -23,7 +23,7 @@ from .synchronized import TIMED_OUT, RescuingSync, SynchronizedSGD, listed
 class AsynchronizedSGD(RescuingSync):
     """Messages reach the codecs on arrival, whatever batch they are of, and results are taken as they are.
 
-    A worker waits only for a codec whose answer comes without anybody's batch (`Codec.awaits_answer`: AsyncPS, DCASGD), with
+    A worker waits only for a codec whose answer comes without anybody's batch (`Traits.awaits_answer`: AsyncPS, DCASGD), with
     the limits and the rescue of SynchronizedSGD. Where another codec has no result yet, the worker goes on with its own
     value, the mean over its blocks of the batch. `late` counts messages that came after the last batch. (Dean et al., "Large
     scale distributed deep networks", 2012.)
@@ -43,7 +43,7 @@ class AsynchronizedSGD(RescuingSync):
     def __init__(self, codecs: CodecBank, timeout: float, clock: Callable[[], float], names: tuple[str, ...]) -> None:
         super().__init__(codecs, timeout, clock, names)
         mine = codecs.assignment.node_2_block[codecs.node_id]
-        self._own = [None if codec.awaits_answer else OwnMean(mine) for codec in codecs.codecs]
+        self._own = [None if codec.traits.awaits_answer else OwnMean(mine) for codec in codecs.codecs]
         self._local: list[Array | None] = [None] * len(names)
         self._passes = False
         self._early: list[tuple[int, Step, int, Content]] = []
@@ -83,7 +83,7 @@ class AsynchronizedSGD(RescuingSync):
             self._passes = False
             self.look()
             return False
-        return self.codecs.flushed() and (self.is_done(variable) or not self.codecs.codecs[variable].awaits_answer)
+        return self.codecs.flushed() and (self.is_done(variable) or not self.codecs.codecs[variable].traits.awaits_answer)
 
     def wait(self, variable: int) -> Iterator[Wait]:
         """At most two periods of T."""
@@ -108,13 +108,13 @@ def check_asynchronous(name: str, codec: type[Codec], op_type: type[IOptimizer])
 
     Raises: ValueError naming sync type and codec or optimizer.
     """
-    if codec.synchronous:
+    if codec.traits.synchronous:
         raise ValueError(
             f"'sync_type' {name} cannot run 'codec' {codec.__name__}, whose results are made of what all workers send in the "
             f"same batch: take SynchronizedSGD, or a codec like AsyncPS"
         )
     converts = issubclass(op_type, ExchangingOptimizer) and op_type.puts != op_type.gets
-    if converts and not codec.awaits_answer:
+    if converts and not codec.traits.awaits_answer:
         raise ValueError(
             f"'sync_type' {name} goes on with a worker's own value where 'codec' {codec.__name__} has no result yet, but "
             f"'op_type' {op_type.__name__} cannot use its own values as results: take AsyncPS, or SynchronizedSGD"
@@ -124,7 +124,7 @@ def check_asynchronous(name: str, codec: type[Codec], op_type: type[IOptimizer])
 class StaleSynchronizedSGD(ISyncType):
     """SynchronizedSGD (s = 0) or AsynchronizedSGD, with a barrier at the end of a batch that opens at the right clocks.
 
-    Where a parameter server answers (`Codec.awaits_answer`), that holds back the answers of those who are too far ahead, and
+    Where a parameter server answers (`Traits.awaits_answer`), that holds back the answers of those who are too far ahead, and
     the worker waits for nothing else. For other codecs the workers tell each other their clocks, one small packet per batch
     and pair, after all that they have sent in it. Nobody waits for a worker that has left.
     """
@@ -140,7 +140,9 @@ class StaleSynchronizedSGD(ISyncType):
         super().__init__(codecs, timeout, clock, names)
         self.staleness = staleness
         self._inner: ISyncType = (AsynchronizedSGD if staleness else SynchronizedSGD)(codecs, timeout, clock, names)
-        codecs.hears_peers = staleness < math.inf and not all(c.synchronous or c.awaits_answer for c in codecs.codecs)
+        codecs.hears_peers = staleness < math.inf and not all(
+            c.traits.synchronous or c.traits.awaits_answer for c in codecs.codecs
+        )
         self._clock = 0
         self._told = True
         self._clocks = dict.fromkeys(codecs.assignment.nodes, 0)

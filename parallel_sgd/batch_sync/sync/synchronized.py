@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 from network.message import Content
 from parallel_sgd.channel import Wait, await_verdict, until
 from parallel_sgd.codec.bank import CodecBank
-from parallel_sgd.codec.interfaces import Array, Partial
+from parallel_sgd.codec.interfaces import Array, Partial, Tracking
 from rpc.logs import get_logger
 
 from .interface import ISyncType, Step
@@ -113,11 +113,11 @@ class RescuingSync(ISyncType):
         epoch, batch = self._step
         what = f"{self.codecs.describe(variable)} of epoch {epoch + 1}, batch {batch + 1}"
         codec, assignment = self.codecs.codecs[variable], self.codecs.assignment
-        blocks = sorted(codec.missing_blocks())
+        blocks = sorted(codec.missing_blocks()) if isinstance(codec, Tracking) else []
         if blocks:
             nodes = sorted({node for block in blocks for node in assignment.block_2_node[block]})
             return f"{what}: missing block(s) {listed(blocks)} of node(s) {listed(nodes)}"
-        missing = sorted(codec.missing_nodes())
+        missing = sorted(codec.missing_nodes()) if isinstance(codec, Tracking) else []
         if missing:
             return f"{what}: nothing came from node(s) {listed(missing)}"
         if self.is_done(variable):
@@ -141,7 +141,7 @@ class SynchronizedSGD(RescuingSync):
 
     A message is stashed until a result of its batch is being got, so one of batch k+1 never enters batch k; from then on the
     bank gives what comes to the codecs. One that comes after its result was taken is counted in `late` and changes no result
-    of its batch; its codec may answer, or use it in the next one (`Codec.receive_late`). A result that is overdue by T has all
+    of its batch; its codec may answer, or use it in the next one (`TakingLate`). A result that is overdue by T has all
     unfinished codecs try their rescue, once; when the awaited one sends something, one more T is waited.
     """
 
