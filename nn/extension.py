@@ -223,6 +223,8 @@ def _own_names(cls: type, claimed: Mapping[str, _Name]) -> Iterator[tuple[str, A
             met.add(name)
             if not is_ours(base):
                 yield name, vars(base)[name]
+        if is_ours(base):
+            met.update(name for owner in _former_of(base) for name in vars(owner))
 
 
 def _kind(owner: type, told: str, value: Any) -> Any:

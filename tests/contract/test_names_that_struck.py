@@ -48,7 +48,6 @@ def _false(self: Any) -> bool:
 
 
 FREE = {
-    "answer on a worker, as it is": {"answer": lambda self, node: None},
     **{name: {name: _two} for name in ("record", "merge", "reset", "of", "state", "variable", "job", "fold")},
     **{
         f"{name} of another kind": {name: 3}
