@@ -250,8 +250,7 @@ def _ended(folder: Path, *arguments: str, redirect: str) -> tuple[int, str]:
 @pytest.mark.processes
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device refuses what is written")
 def test_a_result_that_cannot_be_printed_has_an_exit_code_of_its_own(cluster: Path) -> None:
-    """Of each command, as text and as JSON, closed, full and broken: what was done is done, and where it is, is told. What
-    went wrong keeps its own code."""
+    """Of each command, as text and as JSON, closed, full and broken: what was done is done, and where it is, is told."""
     assert _ended(cluster, "submit", *DIGITS, "-n", "1", "-q", redirect="")[0] == 0
     (run,) = [path for path in (cluster / "runs").iterdir() if not path.is_symlink()]
     job = str(json.loads((run / "job.json").read_text())["job"])
@@ -278,6 +277,13 @@ def test_a_result_that_cannot_be_printed_has_an_exit_code_of_its_own(cluster: Pa
     for redirect, why in ((">&-", "it was closed when the program began"), ("> >(true)", "Broken pipe")):
         code, told = _ended(cluster, "jobs", "--json", redirect=redirect)
         assert code == 74 and f"could not be printed on standard output ({why})" in told, told
+
+
+@pytest.mark.processes
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device refuses what is written")
+def test_a_failure_keeps_its_exit_code_where_nothing_can_be_printed(cluster: Path) -> None:
+    assert _ended(cluster, "submit", *DIGITS, "-n", "1", "-q", redirect="")[0] == 0
+    (run,) = [path for path in (cluster / "runs").iterdir() if not path.is_symlink()]
     wrong = [(("verify", "nowhere"), 2), (("fetch", "nothing", "--json"), 2), (("submit", "-m", "none.model", "--json"), 2)]
     for arguments, code in wrong:
         assert _ended(cluster, *arguments, redirect=">/dev/full")[0] == code

@@ -98,7 +98,7 @@ def test_a_worker_that_is_killed_in_the_middle(agents: NodeAssignment, tmp_path:
         lost = {number for number in range(PARTS) if homes[number] == victim} if replicas == 1 else set()
         assert computed == {number: 2 if number in lost else 1 for number in range(PARTS)}
         survivors = set(squares.map_partitions(own_process).collect())
-        assert len(survivors) == 1 and victim not in survivors
+        assert victim not in survivors and set(homes) - {victim} <= survivors  # its node may have a new process by now
 
 
 def traffic(executor: ClusterExecutor) -> int:
