@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from .budget import OBJECT_BYTES
 from .names import numpy as np
@@ -13,18 +13,23 @@ from .wire import unpack
 ARRAY_BYTES = 1 << 11  # of an array in line beside its content: it takes some 200, and a message may hold 100,000
 
 
-class Undecoded(NamedTuple):
-    """Value as it came: a message that waits in line takes no more than its bytes.
+class Undecoded:
+    """Value as it came, decoded on request: a message that waits in line takes no more than its bytes.
+
+    It is no tuple, so that code that takes it for the value fails at once.
 
     Args:
-        tree: the value in msgpack.
-        arrays: its arrays, in the order of the tree.
-        classes: class table of the job.
+        tree: the packed structure of the value.
+        arrays: the arrays in it, in the order of their places in `tree`.
+        classes: the classes of which it may hold objects.
     """
 
-    tree: bytes
-    arrays: list[Array]
-    classes: Sequence[type]
+    __slots__ = ("arrays", "classes", "tree")
+
+    def __init__(self, tree: bytes, arrays: list[Array], classes: Sequence[type]) -> None:
+        self.tree = tree
+        self.arrays = arrays
+        self.classes = classes
 
     def unpack(self, budget: int = OBJECT_BYTES) -> Any:
         """Decode the value.
@@ -34,15 +39,19 @@ class Undecoded(NamedTuple):
         return decode(unpack(self.tree, budget), self.arrays, self.classes)
 
 
-def unpacked(content: Any) -> Any:
+Content: TypeAlias = "Array | tuple[Any, ...] | Undecoded"
+"""Content of a message as it came; `unpacked` returns the value."""
+
+
+def unpacked(content: Content) -> Any:
     """Return the value of `Message.content`. Raises: ProtocolError, as `Undecoded.unpack`."""
     return content.unpack() if type(content) is Undecoded else content
 
 
-def own(content: Any) -> Any:
+def own(content: Content) -> Content:
     """Return `Message.content` with arrays that may be changed: copies of those that lie in memory of the sender."""
     if type(content) is Undecoded:
-        return content._replace(arrays=[_own(array) for array in content.arrays])
+        return Undecoded(content.tree, [_own(array) for array in content.arrays], content.classes)
     return tuple(map(_own, content)) if type(content) is tuple else _own(content)
 
 

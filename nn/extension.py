@@ -46,6 +46,7 @@ class _Claims(NamedTuple):
     internal: frozenset[str] = frozenset()
     mistakable: frozenset[str] = frozenset()
     passes: Mapping[str, tuple[Any, ...]] = types.MappingProxyType({})
+    former: tuple[type, ...] = ()
 
 
 class _Name(NamedTuple):
@@ -83,13 +84,15 @@ class Extension(ABCMeta):
             it calls `super()` or names an argument as the base does.
         passes: of methods with optional parameters, what the engine passes: the number of arguments, then keywords. Without
             a row it passes the required ones.
+        former: classes whose names the base had before, and still reads: claimed as if it defined them.
     """
 
     def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **keywords: Any) -> Extension:
         claims = {field: keywords.pop(field) for field in _Claims._fields if field in keywords}
         if claims:
-            passes = claims.pop("passes", {})
-            namespace["_claims"] = _Claims(**{field: frozenset(names) for field, names in claims.items()}, passes=passes)
+            passes, former = claims.pop("passes", {}), claims.pop("former", ())
+            names = {field: frozenset(each) for field, each in claims.items()}
+            namespace["_claims"] = _Claims(**names, passes=passes, former=former)
         return super().__new__(cls, name, bases, namespace, **keywords)
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **_keywords: Any) -> None:
@@ -253,19 +256,29 @@ def _names_of(ours: tuple[type, ...]) -> Mapping[str, _Name]:
         passes={name: call for each in reversed(claims) for name, call in each.passes.items()},
     )
     found: dict[str, _Name] = {}
-    for base in reversed(ours):
-        told = inspect.get_annotations(base)
-        for name in [*told, *vars(base)]:
+    owners = [(each, base) for base in reversed(ours) for each in (*_former_of(base), base)]
+    for owner, base in owners:
+        told = inspect.get_annotations(owner)
+        for name in [*told, *vars(owner)]:
             if name in _NO_CLAIM or (name.startswith("__") and name != "__call__"):
                 continue
             before = found.get(name)
-            value = vars(base).get(name, _NOTHING)
+            value = vars(owner).get(name, _NOTHING)
             text = str(told[name]) if name in told else before.told if before is not None else ""
             if value is _NOTHING and before is not None:
                 value = before.value
             shown = next(each for each in ours if base in each.__mro__)
-            found[name] = _Name(base, shown, name, value, _kind(base, text, value), text, joined)
+            found[name] = _Name(owner, shown, name, value, _kind(owner, text, value), text, joined)
     return {name: claim for name, claim in found.items() if name not in joined.free}
+
+
+def _former_of(base: type) -> tuple[type, ...]:
+    return vars(base)["_claims"].former if "_claims" in vars(base) else ()
+
+
+def conflict(base: type, name: str, mine: Any) -> str:
+    """Return why `mine` cannot stand in the body of a subclass under a name that `base` claims, "" where it can."""
+    return _conflict(base, claimed_names(base)[name], mine, bound=False)
 
 
 _NO_CLAIM: Final = frozenset(
@@ -288,6 +301,8 @@ def _own_names(cls: type, claimed: Mapping[str, _Name]) -> Iterator[tuple[str, A
             met.add(name)
             if not is_ours(base):
                 yield name, vars(base)[name]
+        if is_ours(base):
+            met.update(name for owner in _former_of(base) for name in vars(owner))
 
 
 def _kind(owner: type, told: str, value: Any) -> Any:
@@ -436,17 +451,28 @@ def takes(called: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str
 def _look_at(cls: type, claim: _Name, mine: Any) -> None:
     """Warn of a method that replaces one of the engine's by what looks like an accident."""
     claims = claim.claims
-    if claim.name not in claims.internal | claims.mistakable or not isinstance(mine, types.FunctionType):
+    if claim.name not in claims.internal | claims.mistakable:
         return
+    text = _mistaken(cls, claim, mine, by_name=claim.name in claims.mistakable)
+    if text:
+        warnings.warn(text, OverrideWarning, stacklevel=4)
+
+
+def mistakable(cls: type, base: type, name: str, mine: Any) -> str:
+    """Return what to say of a method that may stand under a claimed name by accident, "" where it is meant to."""
+    return _mistaken(cls, claimed_names(base)[name], mine, by_name=True)
+
+
+def _mistaken(cls: type, claim: _Name, mine: Any, *, by_name: bool) -> str:
+    if not isinstance(mine, types.FunctionType):
+        return ""
     theirs, own = _required(claim.value), _required(mine)
-    if "super" in mine.__code__.co_names or (claim.name in claims.mistakable and not {*theirs}.isdisjoint(own)):
-        return
+    if "super" in mine.__code__.co_names or (by_name and not {*theirs}.isdisjoint(own)):
+        return ""
     base = f"{claim}({', '.join(theirs)})"
-    warnings.warn(
+    return (
         f"{cls.__name__}.{claim.name}({', '.join(own)}) takes the place of {base}, which the engine calls; rename it unless "
-        f"that is meant",
-        OverrideWarning,
-        stacklevel=4,
+        f"that is meant"
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from parallel_sgd.codec.bank import CodecBank
+from parallel_sgd.codec.interfaces import copies_of
 from parallel_sgd.merge import Copy
 
 from .progress import COLUMNS, NOBODY, History, Row, Stretch
@@ -17,7 +18,7 @@ _MOST_ORDERS = 1024
 class Recorder:
     """The history of one worker, from `begun` on; `attempt` is that of its job. `table` is told too.
 
-    It believes the codecs (`Codec.copies`). Copies of a block are equal to the bit, and variables may take different ones:
+    It believes the codecs (`Tracking.copies`). Copies of a block are equal to the bit, and variables may take different ones:
     the first variable whose codec keeps track names the node; a block that any of them lacks has nobody's.
     """
 
@@ -50,8 +51,9 @@ class Recorder:
     def _nodes(self) -> tuple[int, ...]:
         told: tuple[int, ...] | None = None
         for codec in self._bank.codecs:
-            if codec.copies is not None:
-                nodes = self._known.get(codec.copies) or self._resolve(codec.copies)
+            copies = copies_of(codec)
+            if copies is not None:
+                nodes = self._known.get(copies) or self._resolve(copies)
                 if told is None:
                     told = nodes
                 elif NOBODY in nodes:

@@ -25,7 +25,7 @@ def check_callbacks(options: JobOptions, model: Model, rule: IGradientDescent, k
 
     Raises: ValueError or TypeError naming the callback and what is wrong with it.
     """
-    alone = next((kind.__name__ for kind in kinds if not kind.agrees), None)
+    alone = next((kind.__name__ for kind in kinds if not kind.traits.agrees), None)
     if options.sync_type.staleness:
         alone = f"'sync_type' {options.sync_type.__name__}"
     elif not getattr(options.op_type, "by_block", False):

@@ -59,10 +59,10 @@ def check_parts(plan: WorkerPlan, model: Model, has_server: bool) -> None:
     op_type.admit(plan.optimizer.rule())
     check_sharded(op_type, plan.codec, sync_type, has_server)
     for kind in dict.fromkeys(kinds):
-        if kind.needs_server and not has_server:
+        if kind.traits.needs_server and not has_server:
             raise ValueError(f"'codec' {kind.__name__} needs a parameter server among the nodes: parse_worker(n, ps=True)")
         check_meaning(op_type, kind)
-        if kind.asynchronous and sync_type.staleness == 0:
+        if kind.traits.asynchronous and sync_type.staleness == 0:
             raise ValueError(
                 f"'codec' {kind.__name__} takes packets of any batch, but 'sync_type' {sync_type.__name__} keeps batches "
                 f"apart: take AsynchronizedSGD or StaleSynchronous(s) with s of at least 1"
@@ -99,23 +99,26 @@ def check_meaning(op_type: type[IOptimizer], codec: type[Codec]) -> None:
     """
     if not issubclass(op_type, ExchangingOptimizer) or not _is_known(codec):
         return
-    given = codec.gives or op_type.puts
-    if codec.takes not in (None, op_type.puts):
-        what = f"takes {codec.takes}, but 'op_type' {op_type.__name__} puts {op_type.puts}"
+    given = codec.traits.gives or op_type.puts
+    if codec.traits.takes not in (None, op_type.puts):
+        what = f"takes {codec.traits.takes}, but 'op_type' {op_type.__name__} puts {op_type.puts}"
     elif given != op_type.gets:
         what = f"gives back {given}, but 'op_type' {op_type.__name__} takes results for {op_type.gets}"
     else:
         return
     fitting = [
-        kind.__name__ for kind in _optimizers() if codec.takes in (None, kind.puts) and (codec.gives or kind.puts) == kind.gets
+        kind.__name__
+        for kind in _optimizers()
+        if codec.traits.takes in (None, kind.puts) and (codec.traits.gives or kind.puts) == kind.gets
     ]
     instead = f"use op_type={' or '.join(fitting)}" if fitting else "no optimizer that ships goes with it"
     raise ValueError(f"'codec' {codec.__name__} {what}: {instead}")
 
 
 def _is_known(codec: type[Codec]) -> bool:
-    ours = (base for base in codec.__mro__ if issubclass(base, Codec) and base is not Codec)
-    return codec.takes is not None or codec.gives is not None or any(base.__module__.split(".")[0] == _PACKAGE for base in ours)
+    ours = (base for base in codec.__mro__ if issubclass(base, Codec) and base.__module__ != Codec.__module__)
+    says = codec.traits.takes is not None or codec.traits.gives is not None
+    return says or any(base.__module__.split(".")[0] == _PACKAGE for base in ours)
 
 
 def _optimizers() -> Iterable[type[ExchangingOptimizer]]:
@@ -130,7 +133,7 @@ def check_copies(op_type: type[IOptimizer], assignment: ISetting, codecs: Sequen
     Raises: ValueError naming optimizer and assignment.
     """
     by_block = not issubclass(op_type, ExchangingOptimizer) or op_type.by_block
-    if by_block or not (has_buffers or any(codec.takes_first_copy for codec in codecs)):
+    if by_block or not (has_buffers or any(codec.traits.takes_first_copy for codec in codecs)):
         return
     for block, holders in enumerate(assignment.block_2_node):
         shares = [sorted(assignment.node_2_block[node]) for node in holders]
@@ -165,12 +168,13 @@ def _try_codecs(plan: WorkerPlan, model: Model, kinds: Sequence[type[Codec]], se
 
 
 def _try_sync_type(plan: WorkerPlan, model: Model, kinds: Sequence[type[Codec]]) -> None:
-    """Make the sync type of the first worker, so that names of its own that hide the engine's are found here.
+    """Make the sync type of the first worker, so that what cannot be made is refused here, with the words of its constructor:
+    a number that does not fit the job, a name of its own that hides one of the engine.
 
-    Anything else that its constructor raises may depend on the place, and is left to the workers.
+    Raises: HiddenName or ValueError, as the constructor. Anything else may depend on the place, and is left to the workers.
     """
     chosen = plan.options.sync_type
-    if is_ours(chosen if isinstance(chosen, type) else type(chosen)):
+    if isinstance(chosen, type) and is_ours(chosen):
         return
     first = plan.assignment.nodes[0]
     settings = plan.settings([variable.value for variable in model.store.variables])
@@ -178,7 +182,7 @@ def _try_sync_type(plan: WorkerPlan, model: Model, kinds: Sequence[type[Codec]])
     names = tuple(variable.name for variable in model.store.variables)
     try:
         chosen(CodecBank(kinds[:1], settings, channel, 0), plan.timeout, time.monotonic, names)
-    except HiddenName:
+    except (HiddenName, ValueError):
         raise
     except Exception:  # noqa: BLE001 - it may work where it will run
         _log.debug("The sync type cannot be made here.", exc_info=True)

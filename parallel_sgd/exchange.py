@@ -88,7 +88,7 @@ class BlockExchange:
         `content` may be overwritten by the next block of this worker; that of its last block in a batch stays unchanged
         until the batch is finished, and goes out without a copy.
         """
-        if block_id != self._last_block and self.bank.codecs[variable_id].keeps_content:
+        if block_id != self._last_block and self.bank.keeps_content[variable_id]:
             content = self._copy(variable_id, block_id, content)
         known = self._views.get(variable_id)  # gradients keep their place, so the view that codecs get is made once
         view = known[1] if known is not None and known[0] is content else self._read_only(variable_id, content)
@@ -101,9 +101,16 @@ class BlockExchange:
         """The blocks of this worker whose gradients may be added to those of the block before, which is computed just before
         and added first by the tree: none unless optimizer and codecs all say, each for itself, that they take sums."""
         bank = self.bank
-        kinds = [type(optimizer), *map(type, bank.codecs[: getattr(optimizer, "buffers_id", None)])]
+        kinds = {type(codec) for codec in bank.codecs[: getattr(optimizer, "buffers_id", None)]}
         looked_at = optimizer.by_shard and optimizer.shows_gradients  # as they are before they are merged
-        if looked_at or self._put != bank.update or not all(vars(kind).get("takes_sums") for kind in kinds):
+        if (
+            looked_at
+            or self._put != bank.update
+            or not (
+                vars(type(optimizer)).get("takes_sums")
+                and all("traits" in vars(kind) and kind.traits.takes_sums for kind in kinds)
+            )
+        ):
             return frozenset()
         sibling = block_tree(bank.assignment.block_count).sibling
         steps = pairwise(bank.assignment.node_2_block[bank.node_id])
@@ -192,7 +199,7 @@ MOST_CHANGE: Final = 0.5
 def is_doubtful(op_type: type[IOptimizer], codec: type[Codec]) -> bool:
     """Whether the codec must turn what the optimizer puts into parameters, and does not declare that it does."""
     replaced = issubclass(op_type, ExchangingOptimizer) and op_type.gets == "parameters" != op_type.puts
-    return replaced and codec.gives is None
+    return replaced and codec.traits.gives is None
 
 
 class ReplacementCheck:

@@ -8,7 +8,7 @@ the gradients themselves. Any worker that holds a whole span may send its sum in
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import TypeVar
 
 import numpy as np
@@ -222,6 +222,17 @@ class BlockMean(TreeSum):
         elif self._mean is None:
             self._mean = empty(total.shape, total.dtype), _OWN
         return self._divide(total, self._mean[0])
+
+    def mean_so_far(self) -> Array | None:
+        """Return the mean over the blocks that are there, in new memory; None where there are none.
+
+        Its bits depend on which blocks these are, not on the order in which they came.
+        """
+        if not self._parts:
+            return None
+        spans = sorted(self._parts)
+        total = reduce(np.add, [self._parts[span][0] for span in spans])
+        return Division(sum(high - low for low, high in spans))(total, empty(total.shape, total.dtype))
 
 
 class MeanOfHalves:

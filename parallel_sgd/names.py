@@ -77,9 +77,9 @@ def find_class(
     if text.lower() in known:
         return known[text.lower()]
     place, separator, name = text.rpartition(":" if ":" in text else ".")
-    if not separator or not place:
+    if not separator or not place or (forms and name.isdecimal()):  # a number is no class: `stael:2` is a form, misspelt
         names = ", ".join([*sorted(set(_spelt(known).values()), key=str.casefold), *forms])
-        near = _near(text, known, forms) or "."
+        near = _near(text if not separator else place, known, forms) or "."
         raise UnknownName(f"{option} {text!r} is unknown{near} Known: {names}; or write module.Class or file.py:Class.")
     head, colon, rest = text.partition(":")
     is_known = bool(colon) and head.lower() in known  # then it is meant, unless a module of this name has the class

@@ -186,8 +186,8 @@ class Parts(Form):
 
     def write(self, value: Any, tell: Tell = os.path.abspath) -> Any:
         if isinstance(value, SyncSetting):
-            staleness = value.staleness
-            return f"{value.forms[0].partition(':')[0]}:{'inf' if staleness == math.inf else int(staleness)}"
+            number = value._number
+            return f"{value.forms[0].partition(':')[0]}:{'inf' if number == math.inf else int(number)}"
         if isinstance(value, FixedBlocks):
             return f"fixed:{value.blocks}"
         if isinstance(value, Mapping):

@@ -78,7 +78,7 @@ class JobOptions(Options):
     sync_type: SyncChoice | SyncName | Any = option(
         SynchronizedSGD,
         "when a result counts as ready: `SynchronizedSGD` ('ssgd'), `AsynchronizedSGD` ('asgd'), `StaleSynchronous(s)` "
-        "('stale:2'), or your own.",
+        "('stale:2'), `FirstK(k)` ('first:3'), which takes the blocks of the first k workers, or your own.",
         check.subclass(ISyncType, SyncSetting),
         flag("--psgd --sync-type", "training", "how workers wait: {forms}, or module.Class", "sync"),
         CODE,

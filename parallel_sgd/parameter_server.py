@@ -7,13 +7,13 @@ from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from network.message import Message, unpacked
+from network.message import Content, Message, unpacked
 
 from .channel import Channel, Key, Wait, await_verdict, until
 from .checkpoint.keeper import MARK, NO_CHECKPOINTS, Checkpointing, ServerKeeper
 from .checkpoint.state import restore_codecs
 from .codec.bank import CodecBank
-from .codec.interfaces import Codec
+from .codec.interfaces import Answering
 from .plan import WorkerPlan, server_codecs
 from .progress import Position
 from .training import Faults
@@ -53,12 +53,12 @@ class ParameterServer:
         self._keeper = keeper
         self._faults = faults
         self._step = (-1, 0)
-        self._arrived: deque[tuple[int, Key, object]] = deque()
+        self._arrived: deque[tuple[int, Key, Content]] = deque()
         self._present: set[int] = set()
         self._gates = {
             variable: ReadGate(bank.assignment.nodes, staleness)
             for variable, codec in enumerate(bank.codecs)
-            if type(codec).answer is not Codec.answer
+            if isinstance(codec, Answering)
         }
 
     def deliver(self, sender: int, message: Message) -> None:

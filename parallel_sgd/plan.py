@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, cast
 
@@ -94,7 +94,7 @@ def server_codecs(plan: WorkerPlan, variables: int, has_buffers: bool) -> list[t
     kinds = choose_server_codecs(plan.server_codec, plan.codec, plan.default_codec, variables)
     workers = choose_codecs(plan.codec, plan.default_codec, variables)
     buffers = buffers_codec(workers, plan.default_codec, plan.options.sync_type)
-    if has_buffers and buffers.serves:
+    if has_buffers and buffers.traits.serves:
         kinds.append(buffers)
     return kinds
 
@@ -134,8 +134,7 @@ class OwnBuffers(DummyCodec):
     It is done when the worker has put its last block, so it needs neither peers nor a barrier under any sync type.
     """
 
-    takes_first_copy = True
-    awaits_answer = True
+    traits = replace(DummyCodec.traits, takes_first_copy=True, awaits_answer=True)
 
 
 def buffers_codec(kinds: Sequence[type[Codec]], lossless: type[Codec], sync_type: SyncChoice) -> type[Codec]:
@@ -144,11 +143,11 @@ def buffers_codec(kinds: Sequence[type[Codec]], lossless: type[Codec], sync_type
     `lossless`, the job's default codec, as long as all workers have equal parameters in every batch. Where they meet only now
     and then, because a composed codec has a trigger, the buffers meet in the same batches. Else they are OwnBuffers.
     """
-    if sync_type.staleness == 0 and all(kind.agrees for kind in kinds):
+    if sync_type.staleness == 0 and all(kind.traits.agrees for kind in kinds):
         return lossless
     if sync_type.staleness == 0 and len(set(kinds)) == 1 and issubclass(kinds[0], compose.Composed):
         composition = kinds[0].composition
         if composition.exchange.agrees and composition.send != "gradient":  # type: ignore[attr-defined]
-            exchange = compose.PS() if lossless.needs_server else compose.AllToAll()
+            exchange = compose.PS() if lossless.traits.needs_server else compose.AllToAll()
             return Codec.of(exchange, send="weights", trigger=composition.trigger, name="Buffers")  # type: ignore[attr-defined]
     return OwnBuffers

@@ -13,8 +13,9 @@ import numpy as np
 
 from nn.optimizer.sharded import shard_bounds
 
-from .codec.interfaces import Array, BlockWeight, Codec, netEncapsulation
+from .codec.interfaces import Array, BlockWeight, CheckingPackets, Codec, TakingLate, Tracking, netEncapsulation
 from .codec.settings import GlobalSettings, JobSettings
+from .codec.traits import PacketTraits, Traits
 from .merge import LateMean, Span, TreeSum, block_tree
 from .profiles.blockassignment.abstract import ISetting
 from .unusable import Like, Unusable, check_form, is_finite, not_finite
@@ -46,18 +47,19 @@ def check_shard(content: object, like: Like | None, several: bool = False) -> No
             raise Unusable(f"it is {Like(part.shape, part.dtype)}, and must be {like}")
 
 
-class GradientShard(Codec):
+class GradientShard(CheckingPackets, Tracking):
     """Brings the sums of all workers for one shard to its owner, which merges them along the fixed tree: the bits of `Plain`.
 
     Only the owner gets a result. A packet is `(low, high, sum over the blocks [low, high))`, or the node that asks for it.
     """
 
-    keeps_content = False
-    takes_sums = True
-    reads_in_place = True
-    synchronous = True
-    forms = (int, (int, int, np.ndarray))
-    takes_alike = True
+    traits = Traits(
+        keeps_content=False,
+        takes_sums=True,
+        reads_in_place=True,
+        synchronous=True,
+        packets=PacketTraits((int, (int, int, np.ndarray)), alike=True),
+    )
 
     def __init__(self, node_id: int) -> None:
         super().__init__(node_id)
@@ -96,7 +98,7 @@ class GradientShard(Codec):
 
     def check(self, content: object, like: Like | None) -> None:
         """Refuse what is no part of this shard."""
-        check_form(content, self.forms)
+        check_form(content, self.traits.packets.forms)
         check_shard(content, self._like)
         self._check_sender(content)
 
@@ -147,16 +149,17 @@ class GradientShard(Codec):
             self._result = mean  # type: ignore[assignment]  # or a mean of halves, which `BlockExchange.get` makes one
 
 
-class ParameterShard(Codec):
+class ParameterShard(CheckingPackets, TakingLate):
     """Brings what the owner of one shard puts to all other workers. One that misses it sends `(node, results so far)`."""
 
-    keeps_content = False
-    takes_sums = True  # of which there are none: it is put once
-    reads_in_place = True
-    synchronous = True
-    forms = (np.ndarray, (int, int))
-    takes_alike = True
-    passes_on = True
+    traits = Traits(
+        keeps_content=False,
+        takes_sums=True,  # of which there are none: it is put once
+        reads_in_place=True,
+        synchronous=True,
+        passes_on=True,
+        packets=PacketTraits((np.ndarray, (int, int)), alike=True),
+    )
 
     def __init__(self, node_id: int) -> None:
         super().__init__(node_id)
@@ -176,7 +179,7 @@ class ParameterShard(Codec):
 
     def check(self, content: object, like: Like | None) -> None:
         """Refuse what is not this shard; when states are gathered its slots come as one vector."""
-        check_form(content, self.forms)
+        check_form(content, self.traits.packets.forms)
         check_shard(content, self._like, several=True)
         self._settings.check_sender(content[0] if isinstance(content, tuple) else self._owner)
 

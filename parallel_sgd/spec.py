@@ -363,7 +363,7 @@ def _order(shuffle: bool, transform: AbsTransformer | None) -> str:
 
 def _policy(on_failure: str | None, assignment: ISetting, codecs: Sequence[type[Codec]]) -> Policy:
     """The policy that is meant: by default what redundancy offers."""
-    offered = assignment.redundancy > 1 and all(codec.takes_first_copy for codec in codecs)
+    offered = assignment.redundancy > 1 and all(codec.traits.takes_first_copy for codec in codecs)
     if on_failure is None:
         return REDUNDANT if offered else FAIL
     if (policy := checked_policy(on_failure)) == REDUNDANT and not offered:

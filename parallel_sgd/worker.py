@@ -95,7 +95,7 @@ def build_worker(
 
         kinds, names = sharded_exchange.shard_codecs(plan.assignment)
     else:
-        has_server = plan.default_codec.needs_server
+        has_server = plan.default_codec.traits.needs_server
         joined = join(kinds, [value.nbytes for value in values], options.op_type, options.sync_type, has_server)
         kinds = [kinds[variables.start] for variables in joined]
     vectors = [Joined(variables, tuple(values[each].size for each in variables)) for variables in joined]
@@ -176,7 +176,7 @@ def join(
     are those of the variables in bytes. A parameter server counts variables, so with one none are joined. It is the same on all
     workers.
     """
-    joins = _says_so(op_type) and sync_type is SynchronizedSGD and not has_server
+    joins = "joins" in vars(op_type) and op_type.joins() and sync_type is SynchronizedSGD and not has_server
     found: list[range] = []
     held = 0
     for variable in reversed(range(len(kinds))):
@@ -190,5 +190,5 @@ def join(
     return found[::-1]
 
 
-def _says_so(kind: type[IOptimizer] | type[Codec]) -> bool:
-    return "joins" in vars(kind) and kind.joins()
+def _says_so(kind: type[Codec]) -> bool:
+    return "traits" in vars(kind) and kind.traits.elementwise

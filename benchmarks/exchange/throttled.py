@@ -41,17 +41,14 @@ _SO_MAX_PACING_RATE = 47  # Linux
 class Paced(Plain):
     """`Plain` in a process whose TCP connections to other processes are paced."""
 
+    traits = Plain.traits  # as Plain, also where it counts for the class that says it
+
     def __init__(self, node_id: int) -> None:
         super().__init__(node_id)
         rate = GlobalSettings.get_params("rate")
         paced = sum(_pace(int(name), rate) for name in os.listdir("/proc/self/fd"))
         if not paced:
             raise RuntimeError("There is no TCP connection to be paced: do the workers talk over a Unix socket?")
-
-    @classmethod
-    def joins(cls) -> bool:
-        """As `Plain`."""
-        return True
 
 
 def _pace(descriptor: int, rate: int) -> bool:

@@ -1,4 +1,4 @@
-"""When a result counts as ready, and when received messages reach the codecs: the sync types of `sync`."""
+"""Sync types: when a result counts as ready, and when received messages reach the codecs. `sync` lists them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from network.names import lazily
 from . import sync
 
 if TYPE_CHECKING:
-    from .sync import AsynchronizedSGD, ISyncType, StaleSynchronous, SyncChoice, SynchronizedSGD, SyncSetting
+    from .sync import *  # noqa: F403 - names of sync types stand in `sync` alone
 
-__all__ = ["AsynchronizedSGD", "ISyncType", "StaleSynchronous", "SyncChoice", "SyncSetting", "SynchronizedSGD"]
+__all__ = [*sync.__all__]
 __getattr__, __dir__ = lazily(__name__, {"sync": " ".join(sync.__all__)})

@@ -9,7 +9,7 @@ from typing import Final
 
 from parallel_sgd.batches import Batches
 from parallel_sgd.codec.bank import CodecBank
-from parallel_sgd.codec.interfaces import Codec
+from parallel_sgd.codec.interfaces import Codec, Remembering
 
 from ..progress import Position, Progress
 from .schedule import NEVER, Schedule
@@ -207,4 +207,4 @@ def server_state(bank: CodecBank) -> State:
 
 
 def keeps_state(kinds: Sequence[type[Codec]]) -> bool:
-    return any(kind.state_dict is not Codec.state_dict for kind in kinds)
+    return any(issubclass(kind, Remembering) for kind in kinds)

@@ -74,7 +74,7 @@ def is_personal(state: State, optimizer: IOptimizer, bank: CodecBank, sync: ISyn
 
 def is_common(optimizer: IOptimizer, bank: CodecBank, sync: ISyncType) -> bool:
     """Whether every batch has one result, merged out of its blocks, that all apply; else each worker has a model of its own."""
-    return sync.staleness == 0 and all(codec.agrees for codec in bank.codecs) and getattr(optimizer, "by_block", False)
+    return sync.staleness == 0 and all(codec.traits.agrees for codec in bank.codecs) and getattr(optimizer, "by_block", False)
 
 
 def check_values(model: Model, snapshot: Snapshot) -> None:

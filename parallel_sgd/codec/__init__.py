@@ -12,7 +12,17 @@ if TYPE_CHECKING:
     from .choice import SizeAdaptive
     from .fedavg import SCAFFOLD, FedAvg, FedProx, LocalSGD
     from .grad_code import GradCode, GradCodePeers
-    from .interfaces import BlockWeight, Codec, netEncapsulation
+    from .interfaces import (
+        Answering,
+        BlockWeight,
+        CheckingPackets,
+        Codec,
+        Partial,
+        Remembering,
+        TakingLate,
+        Tracking,
+        netEncapsulation,
+    )
     from .named import (
         BF16,
         CHOCO,
@@ -54,6 +64,7 @@ if TYPE_CHECKING:
     from .plain import DummyCodec, Plain
     from .server_optimizer import DiLoCo, DiLoCoPS, FedAdam, ServerAdam
     from .settings import REQUIRED, GlobalSettings, MissingParameter
+    from .traits import PacketTraits, Traits
 
 __all__ = [
     "ADPSGD",
@@ -69,8 +80,10 @@ __all__ = [
     "SCAFFOLD",
     "SMA",
     "Adasum",
+    "Answering",
     "AsyncPS",
     "BlockWeight",
+    "CheckingPackets",
     "Codec",
     "DiLoCo",
     "DiLoCoPS",
@@ -94,10 +107,13 @@ __all__ = [
     "Natural",
     "OneBit",
     "OneBitAdam",
+    "PacketTraits",
+    "Partial",
     "Plain",
     "PowerSGD",
     "RandomK",
     "RandomPair",
+    "Remembering",
     "Ring",
     "ServerAdam",
     "ShardedLevels",
@@ -108,9 +124,12 @@ __all__ = [
     "Signum",
     "SizeAdaptive",
     "SyncPS",
+    "TakingLate",
     "TernGrad",
     "TopK",
     "TopKInt8",
+    "Tracking",
+    "Traits",
     "Tree",
     "TrimmedMean",
     "netEncapsulation",
@@ -118,8 +137,9 @@ __all__ = [
 
 _BESIDE = {
     "choice": "SizeAdaptive",
-    "interfaces": "BlockWeight Codec netEncapsulation",
+    "interfaces": "Answering BlockWeight CheckingPackets Codec Partial Remembering TakingLate Tracking netEncapsulation",
     "settings": "REQUIRED GlobalSettings MissingParameter",
+    "traits": "PacketTraits Traits",
 }
 _OWN_MODULE = {
     "ad_psgd": "ADPSGD",

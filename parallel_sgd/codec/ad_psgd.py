@@ -11,8 +11,9 @@ from nn.random import keyed
 from parallel_sgd.merge import OwnMean
 from parallel_sgd.unusable import Like, Unusable
 
-from .interfaces import Array, BlockWeight, Codec, netEncapsulation
+from .interfaces import Array, BlockWeight, CheckingPackets, Remembering, netEncapsulation
 from .settings import GlobalSettings
+from .traits import PacketTraits, Traits
 
 #: Batches after which an active worker that has had no answer asks somebody again: the one asked may have left.
 PATIENCE: Final = 16
@@ -23,7 +24,7 @@ Question = tuple[int, int, Array]
 Answer = tuple[int, Array | None]
 
 
-class ADPSGD(Codec):
+class ADPSGD(CheckingPackets, Remembering):
     """An active worker i sends its parameters to a passive one j, drawn at random, which makes both the mean of the two:
 
         d = (x_i - x_j) / 2,   x_j <- x_j + d at once,   x_i <- x_i - d when the answer has come.
@@ -39,11 +40,9 @@ class ADPSGD(Codec):
     Raises: ValueError where blocks are redundant, for copies of a block would then be parameters of different workers.
     """
 
-    keeps_content = False
-    keeps_type = True
-    agrees = False
-    takes = "parameters"
-    asynchronous = True
+    traits = Traits(
+        keeps_content=False, agrees=False, takes="parameters", asynchronous=True, packets=PacketTraits(keeps_type=True)
+    )
 
     def __init__(self, node_id: int) -> None:
         super().__init__(node_id)
@@ -54,7 +53,8 @@ class ADPSGD(Codec):
             raise ValueError(f"ADPSGD exchanges parameters of single workers, so 'redundancy' must be 1, got {job.redundancy}")
         self._passive = [node for node in job.nodes if node % 2]
         self._active = node_id % 2 == 0
-        self.forms = ((int, np.ndarray), (int, type(None))) if self._active else ((int, int, np.ndarray),)
+        forms: tuple[Any, ...] = ((int, np.ndarray), (int, type(None))) if self._active else ((int, int, np.ndarray),)
+        self.traits = self.traits.with_forms(*forms)
         self._seed, self._variable = settings.seed, settings.variable
         self._mean = OwnMean(job.node_2_block[node_id])
         self._value: Array | None = None

@@ -17,8 +17,9 @@ from parallel_sgd.channel import Parameter_Server
 from parallel_sgd.merge import OwnMean
 from parallel_sgd.unusable import Like
 
-from .interfaces import Array, BlockWeight, Codec, netEncapsulation
+from .interfaces import Answering, Array, BlockWeight, CheckingPackets, Remembering, Tracking, netEncapsulation
 from .settings import GlobalSettings
+from .traits import PacketTraits, Traits
 
 #: To the server: `(worker, round, gradient)`, rounds being the answers that the worker has had. In the first round the
 #: parameters that the gradient was computed with come fourth.
@@ -30,7 +31,7 @@ _UP: tuple[Any, ...] = ((int, int, np.ndarray), (int, int, np.ndarray, np.ndarra
 _DOWN: tuple[Any, ...] = ((int, np.ndarray),)
 
 
-class AsyncPS(Codec):
+class AsyncPS(Answering, CheckingPackets, Remembering, Tracking):
     """The server keeps the parameters w. A gradient g of worker i changes them on arrival, and i gets them back:
 
         w <- w + rule(g),  with SGD: w <- w - eta g        (Dean et al., "Large scale distributed deep networks", 2012)
@@ -48,18 +49,20 @@ class AsyncPS(Codec):
         variable (`clip_norm`).
     """
 
-    keeps_content = False
-    keeps_type = True
-    needs_server = True
-    serves = True
-    awaits_answer = True
-    agrees = False
-    takes = "gradients"
-    gives = "parameters"
+    traits = Traits(
+        keeps_content=False,
+        needs_server=True,
+        serves=True,
+        awaits_answer=True,
+        agrees=False,
+        takes="gradients",
+        gives="parameters",
+        packets=PacketTraits(keeps_type=True),
+    )
 
     def __init__(self, node_id: int) -> None:
         super().__init__(node_id)
-        self.forms = _UP if node_id == Parameter_Server else _DOWN
+        self.traits = self.traits.with_forms(*(_UP if node_id == Parameter_Server else _DOWN))
         self._settings = GlobalSettings.current()
         name, job = type(self).__name__, self._settings.assignment
         self._settings.check_node(self)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from network.errors import BadContent, ProtocolError
-from network.message import Message, Undecoded, own
+from network.message import Content, Message, Undecoded, own
 from parallel_sgd.accounts import RECEIVED, SENT, Accounts, Joined
 from parallel_sgd.channel import Channel
 from parallel_sgd.profiles.blockassignment.abstract import ISetting
@@ -19,7 +20,19 @@ from rpc.code_closure import OWN_PACKAGES
 from rpc.logs import get_logger
 from rpc.user_code import note, own_frames
 
-from .interfaces import Array, BlockWeight, Codec, Packets, netEncapsulation
+from .interfaces import (
+    Answering,
+    Array,
+    BlockWeight,
+    CheckingPackets,
+    Codec,
+    Packets,
+    Remembering,
+    TakingLate,
+    age_counts,
+    check_packet,
+    netEncapsulation,
+)
 from .settings import GlobalSettings, JobSettings
 
 _log = get_logger("parallel_sgd.codec")
@@ -32,6 +45,24 @@ def made(kind: type[Codec], node_id: int) -> Codec:
     if not hasattr(codec, "_result"):
         raise TypeError(f"{kind.__name__}.__init__() must call super().__init__(node_id)")
     return codec
+
+
+class _Rules(NamedTuple):
+    """What a codec says of packets that come to it, at hand for each of them."""
+
+    in_place: bool
+    check: Callable[[Any, Like | None], None]
+    always: bool  # asked of every packet, else of unusual ones
+    forms: tuple[Any, ...]
+    passes_on: bool
+
+    @classmethod
+    def of(cls, codec: Codec) -> _Rules:
+        traits = codec.traits
+        checks = isinstance(codec, CheckingPackets)
+        check = codec.check if isinstance(codec, CheckingPackets) else partial(check_packet, codec)
+        always = checks and not traits.packets.alike
+        return cls(traits.reads_in_place, check, always, traits.packets.forms, traits.passes_on)
 
 
 class CodecBank:
@@ -80,14 +111,15 @@ class CodecBank:
         for variable, kind in enumerate(kinds):
             self._enter(variable)
             self.codecs.append(made(kind, channel.node_id))
-        # where a codec checks what comes, and says what it has, as all do by themselves, that is done here, without a call
-        self._checks = [kind.check is not Codec.check and not kind.takes_alike for kind in kinds]
+        self._rules = [_Rules.of(codec) for codec in self.codecs]
+        self.keeps_content = [codec.traits.keeps_content for codec in self.codecs]
+        # where a codec says what it has as all do by themselves, that is done here, without a call
         self.plain_results = [kind.is_done is Codec.is_done and kind.get_result is Codec.get_result for kind in kinds]
         self._likes: list[Like | None] = [None] * len(kinds)
         self.merged = [False] * len(kinds)  # whether something was received since the result was looked at
         self.open = [False] * len(kinds)
         self.heard: list[tuple[int, int]] = []  # (sender, variable) of this batch, for messages
-        self.keep: Callable[[int, tuple[int, int], int, object], None] = self._drop
+        self.keep: Callable[[int, tuple[int, int], int, Content], None] = self._drop
 
     def expect(self, likes: Sequence[Like]) -> None:
         """What is put for the first variables: for what comes before the first own block, or where nothing is put."""
@@ -132,7 +164,7 @@ class CodecBank:
             else:
                 self.keep(sender, (epoch, batch), variable, message.content)
 
-    def _drop(self, sender: int, step: tuple[int, int], variable: int, content: object) -> None:
+    def _drop(self, sender: int, step: tuple[int, int], variable: int, content: Content) -> None:
         raise RuntimeError(f"Nobody has said what is to be done with the packets of node({sender}) for variable {variable}.")
 
     def update(self, variable: int, block_id: int, content: Array, kind: type[BlockWeight] = BlockWeight) -> None:
@@ -152,24 +184,25 @@ class CodecBank:
         watch.encode += spent
         self.accounts.encoding[variable] += spent
 
-    def receive(self, variable: int, content: object, sender: int | None = None, *, late: bool = False) -> None:
+    def receive(self, variable: int, content: Any, sender: int | None = None, *, late: bool = False) -> None:
         """Give a received packet to its codec; `late`: for `receive_late` alone.
 
         Raises: BadContent naming sender, codec, variable and batch when a check, a declared form or a codec of this project
             refuses it; what a user's codec raises itself, with a note that names method, line and packet.
         """
         watch, settings, codec = self._watch, self._settings, self.codecs[variable]
+        in_place, check, always, forms, passes_on = self._rules[variable]
         start, sent = watch.clock(), watch.send
         settings.codec, settings.variable, settings.sender = self._names[variable], self._ids[variable], sender
         try:  # the one gate before anything is merged; what a codec says about content that nobody checks counts, too
-            if not codec.reads_in_place:
+            if not in_place:
                 content = own(content)
             if type(content) is Undecoded:
                 content = content.unpack()
             like = self._likes[variable]
-            if self._checks[variable] or like is None or not _is_usual(content, like, codec.forms):
-                codec.check(content, like)
-            packets = codec.receive_late(content) if late else codec.receive_blocks(content)
+            if always or like is None or not _is_usual(content, like, forms):
+                check(content, like)
+            packets = self._receive_late(codec, content) if late else codec.receive_blocks(content)
             if packets is not None and isinstance(packets, Iterator):
                 packets = list(packets)
         except (ProtocolError, Unusable) as error:
@@ -185,7 +218,7 @@ class CodecBank:
             if isinstance(error, ArithmeticError):
                 _log.error("What follows went wrong with what node(%s) had sent for %s.", sender, self._where(variable))
             raise
-        self.merged[variable] = not codec.passes_on
+        self.merged[variable] = not passes_on
         if packets is not None:
             try:
                 self._post(variable, packets)
@@ -212,7 +245,7 @@ class CodecBank:
 
         Raises: FloatingPointError naming codec, variable and batch.
         """
-        if self.codecs[variable].sends_finite and not is_finite(result):
+        if self.codecs[variable].traits.packets.finite and not is_finite(result):
             raise FloatingPointError(
                 f"The result cannot be used: {not_finite(result)}, though what came in was; somebody's are too large. It "
                 f"is for {self._where(variable, result)}."
@@ -242,8 +275,14 @@ class CodecBank:
         start, sent = watch.clock(), watch.send
         self.begin(step)
         self._enter(variable)
-        self._post(variable, self.codecs[variable].answer(node))
+        codec = self.codecs[variable]
+        if isinstance(codec, Answering):
+            self._post(variable, codec.answer(node))
         watch.encode += watch.clock() - start - (watch.send - sent)
+
+    @staticmethod
+    def _receive_late(codec: Codec, content: Any) -> Packets:
+        return codec.receive_late(content) if isinstance(codec, TakingLate) else None
 
     def receive_late(self, variable: int, content: object, step: tuple[int, int], sender: int) -> None:
         """Give a packet of the batch finished last to its codec; an answer carries the same (epoch, batch).
@@ -312,11 +351,11 @@ class CodecBank:
     @property
     def takes_first_copy(self) -> bool:
         """Whether every codec can do without a node whose blocks others hold too."""
-        return all(codec.takes_first_copy for codec in self.codecs)
+        return all(codec.traits.takes_first_copy for codec in self.codecs)
 
     def state_dict(self) -> dict[str, Any]:
         """What the codecs remember, as `<variable>.<name>`."""
-        found = zip(self._ids, self.codecs, strict=True)
+        found = [(i, codec) for i, codec in zip(self._ids, self.codecs, strict=True) if isinstance(codec, Remembering)]
         return {f"{i}.{name}": value for i, codec in found for name, value in codec.state_dict().items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -331,12 +370,16 @@ class CodecBank:
                 raise ValueError(f"A state of codecs must hold '<variable>.<name>' for {len(own)} variables, got {key!r}")
             own[int(variable)][name] = value
         for codec, part in zip(self.codecs, own.values(), strict=True):
-            codec.load_state_dict(part)
+            if isinstance(codec, Remembering):
+                codec.load_state_dict(part)
+            elif part:
+                raise ValueError(f"{type(codec).__name__} remembers nothing, got {', '.join(sorted(part))}")
 
     @property
     def staleness(self) -> Counter[int]:
         """How many gradients were how many steps old when they were applied, over the codecs that count it."""
-        return sum((Counter(codec.staleness) for codec in self.codecs), start=Counter[int]())
+        counts = (age_counts(codec) for codec in self.codecs)
+        return sum((Counter(ages) for ages in counts), start=Counter[int]())
 
     def dispose(self) -> None:
         """The job ends."""
@@ -398,7 +441,7 @@ def _is_ours(method: object) -> bool:
 
 def _is_usual(content: object, like: Like, forms: tuple[Any, ...]) -> bool:
     """Whether it is what nearly all packets are, one array like what is put, of finite numbers, alone or after integers: then
-    `Codec.check` would take it."""
+    `check_packet` would take it."""
     if type(content) is tuple:
         form = tuple(map(type, content))
         if form not in forms or not _INT.issuperset(form[:-1]):

@@ -60,7 +60,9 @@ def choose_server_codecs(choice: CodecChoice, workers: CodecChoice, default: typ
     if choice is not None and not isinstance(choice, Mapping):
         return choose_codecs(choice, default, variables, "ps_codec")
     own = enumerate(choose_codecs(workers, default, variables))
-    return choose_codecs({**{i: kind for i, kind in own if kind.serves}, **(choice or {})}, default, variables, "ps_codec")
+    return choose_codecs(
+        {**{i: kind for i, kind in own if kind.traits.serves}, **(choice or {})}, default, variables, "ps_codec"
+    )
 
 
 def _is_codec(kind: object) -> bool:

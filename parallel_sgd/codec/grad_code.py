@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from functools import lru_cache
 from itertools import combinations
 from math import comb
@@ -15,8 +16,9 @@ from nn.random import keyed
 from parallel_sgd.channel import Parameter_Server
 from parallel_sgd.unusable import Like, Unusable
 
-from .interfaces import Array, BlockWeight, Codec, netEncapsulation
+from .interfaces import Array, BlockWeight, CheckingPackets, TakingLate, Tracking, netEncapsulation
 from .settings import GlobalSettings
+from .traits import PacketTraits, Traits
 
 #: To the server: `(round, worker, coded sum, whether the worker asks for an answer)`, rounds being the results so far.
 Coded = tuple[int, int, Array, bool]
@@ -27,7 +29,7 @@ _UP: tuple[Any, ...] = ((int, int, np.ndarray, bool),)
 _DOWN: tuple[Any, ...] = (np.ndarray, (int, ...))
 
 
-class GradCode(Codec):
+class GradCode(CheckingPackets, Tracking):
     """Every worker sends sum_j B_ij g_j over its s + 1 blocks to the server; of any n - s of them it makes the mean over all
     blocks, (1/n) sum_i a_i c_i with a^T B = 1^T (`cyclic_code.CyclicCode`), and sends it to every worker.
 
@@ -40,18 +42,20 @@ class GradCode(Codec):
     Raises: ValueError where the assignment is not cyclic.
     """
 
-    keeps_content = False
-    keeps_type = True
-    takes_first_copy = True
-    needs_server = True
-    serves = True
-    synchronous = True
-    by_arrival = True
+    traits = Traits(
+        keeps_content=False,
+        takes_first_copy=True,
+        needs_server=True,
+        serves=True,
+        synchronous=True,
+        by_arrival=True,
+        packets=PacketTraits(keeps_type=True),
+    )
 
     def __init__(self, node_id: int) -> None:
         super().__init__(node_id)
         self._hears_workers = node_id == Parameter_Server
-        self.forms = _UP if self._hears_workers else _DOWN
+        self.traits = self.traits.with_forms(*(_UP if self._hears_workers else _DOWN))
         self._settings = GlobalSettings.current()
         job = self._settings.assignment
         self._settings.check_node(self)
@@ -157,7 +161,7 @@ class GradCode(Codec):
         self._sum = WeightedSum()
 
 
-class GradCodePeers(GradCode):
+class GradCodePeers(GradCode, TakingLate):
     """`GradCode` where every worker sends its coded sum to all others and decodes the first n - s that are there.
 
     Workers that have heard different ones get means that differ by rounding (`GradCode` tells how much), and so do their
@@ -169,13 +173,11 @@ class GradCodePeers(GradCode):
     Raises: ValueError where the assignment is not cyclic.
     """
 
-    needs_server = False
-    serves = False
-    agrees = False
+    traits = replace(GradCode.traits, needs_server=False, serves=False, agrees=False)
 
     def __init__(self, node_id: int) -> None:
         super().__init__(node_id)
-        self.forms = ((int, int, np.ndarray, bool),)
+        self.traits = self.traits.with_forms((int, int, np.ndarray, bool))
         self._hears_workers = True
         self._others = [node for node in self._workers if node != node_id]
         self._before: tuple[int, Array | None] = (-1, None)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
+import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import GenericAlias, MappingProxyType
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nn.extension import Extension
+from nn.extension import Extension, OverrideWarning, conflict, is_ours, mistakable
 from parallel_sgd.merge import Copy, Span
 from parallel_sgd.unusable import Like, Unusable, check_arrays, check_form
 from rpc.logs import get_logger
+
+from .traits import FORMER_FLAGS, Meaning, Traits, former, told, with_former
 
 Array = NDArray[Any]
 Operation = Callable[[Array | None, Array], Array]
@@ -75,86 +80,143 @@ class Exchange(Protocol):
         """Return a codec class that exchanges in this way."""
 
 
-class Codec(
-    metaclass=Extension,
-    free=("record", "of"),
-    fixed=("node_id", "_node_id", "_result"),
-    mistakable=("check", "answer", "receive_late"),
-):
+class CodecKind(Extension):
+    """Metaclass of codecs: reads those that were written before `Traits` and the capabilities, with one warning for each class.
+
+    A class attribute of a former name becomes a field of `traits`, a method of a former name has the class derive from the
+    capability that offers it. What has another type or signature is left to `Extension`, which refuses it.
+    """
+
+    def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **keywords: Any) -> CodecKind:
+        if namespace.get("__module__") == __name__:  # `Codec` and the capabilities
+            return super().__new__(cls, name, bases, namespace, **keywords)  # type: ignore[return-value]
+        said = _before_codecs(bases) | namespace
+        missed = [
+            capability
+            for capability in _CAPABILITIES
+            if not any(issubclass(base, capability) for base in bases)
+            and any(_stands(each, said[each]) for each in _offers(capability) & said.keys())
+        ]
+        first = next((place for place, base in enumerate(bases) if base is Codec), len(bases))
+        bases = (*bases[:first], *missed, *(base for base in bases[first:] if base is not Codec or not missed))
+        kind: Any = super().__new__(cls, name, bases, namespace, **keywords)
+        if isinstance(namespace.get("traits"), Traits):
+            kind.traits = replace(kind.traits)  # a class that travels loses what is the same object in the class above
+        flags = {each: said[each] for each in FORMER_FLAGS if each in said and _stands(each, said[each])}
+        flags = {each: value for each, value in flags.items() if not hasattr(value, "__get__")}
+        joins = "joins" in said and _stands("joins", said["joins"])
+        if (flags or joins) and "traits" not in namespace:
+            inherited: Traits = kind.traits
+            kind.traits = with_former(inherited.of_subclass(), flags)
+            if joins:
+                kind.traits = replace(kind.traits, elementwise=bool(kind.joins()))
+        if not is_ours(kind) and not inspect.isabstract(kind):
+            _tell(kind, flags, missed, said, joins)
+        return kind  # type: ignore[no-any-return]
+
+    def __call__(cls, *args: Any, **keywords: Any) -> Any:
+        made: Any = super().__call__(*args, **keywords)
+        if not is_ours(cls):  # a property, or an attribute that the constructor sets, under a former name
+            flags = {
+                name: getattr(made, name)
+                for name in FORMER_FLAGS
+                if name in vars(made) or hasattr(inspect.getattr_static(cls, name, None), "__get__")
+            }
+            if flags:
+                made.traits = with_former(made.traits, flags)
+        return made
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(cls, name: str) -> Any:
+            """Return what a former class attribute or method was."""
+            if name in FORMER_FLAGS:
+                return former(cls.traits, name)
+            if name in _FORMER_METHODS:
+                return getattr(_FORMER_METHODS[name], name)
+            if name == "joins":
+                return lambda: cls.traits.elementwise and "traits" in vars(cls)
+            raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
+
+
+def _before_codecs(bases: tuple[type, ...]) -> dict[str, Any]:
+    """Return what classes that are no codecs define, where they stand before the first codec."""
+    found: dict[str, Any] = {}
+    for base in bases:
+        if isinstance(base, CodecKind):
+            break
+        for each in base.__mro__[:-1]:
+            found = {**vars(each), **found}
+    return found
+
+
+def _stands(name: str, value: object) -> bool:
+    """Tell whether a value can stand under a former name, so that it means what it meant."""
+    return not conflict(Codec, name, value)
+
+
+def _offers(capability: type) -> frozenset[str]:
+    return frozenset(name for name in vars(capability) if not name.startswith("_"))
+
+
+def _tell(kind: Any, flags: Mapping[str, Any], missed: Sequence[type], said: Mapping[str, Any], joins: bool) -> None:
+    """Warn of a class that is written as before, naming the present form."""
+    mistaken = [
+        text for name in ("check", "answer", "receive_late") if _FORMER_METHODS[name] in missed and name in said
+        for text in [mistakable(kind, Codec, name, said[name])] if text
+    ]  # fmt: skip
+    advice = [f"write {told({**flags, 'elementwise': True} if joins else flags)}"] if flags or joins else []
+    advice += [f"derive from {', '.join(each.__name__ for each in missed)}"] if missed else []
+    if advice:
+        begins = f"{'; '.join(mistaken)}; else" if mistaken else f"{kind.__name__} goes by names that Codec had before Traits:"
+        warnings.warn(f"{begins} {', and '.join(advice)}", OverrideWarning, stacklevel=3)
+
+
+class _Former(Protocol):
+    """Names of `Codec` before `Traits` and the capabilities: refused as ever where they are used for anything else."""
+
+    keeps_content: ClassVar[bool]
+    takes_sums: ClassVar[bool]
+    reads_in_place: ClassVar[bool]
+    takes_first_copy: ClassVar[bool]
+    needs_server: ClassVar[bool]
+    serves: ClassVar[bool]
+    takes: ClassVar[Meaning | None]
+    gives: ClassVar[Meaning | None]
+    agrees: ClassVar[bool]
+    synchronous: ClassVar[bool]
+    asynchronous: ClassVar[bool]
+    by_arrival: ClassVar[bool]
+    awaits_answer: ClassVar[bool]
+    sends_finite: ClassVar[bool]
+    keeps_type: ClassVar[bool]
+    forms: tuple[Any, ...]
+    takes_alike: ClassVar[bool]
+    passes_on: ClassVar[bool]
+    staleness: Mapping[int, int]
+    copies: tuple[Copy, ...] | None
+
+    @classmethod
+    def joins(cls) -> bool: ...
+    def check(self, content: Any, like: Like | None) -> None: ...
+    def answer(self, node: int) -> Packets: ...
+    def receive_late(self, content: Any) -> Packets: ...
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+    def missing_blocks(self) -> Iterable[int]: ...
+    def missing_nodes(self) -> Iterable[int]: ...
+
+
+class Codec(metaclass=CodecKind, free=("record", "of"), fixed=("node_id", "_node_id", "_result"), former=(_Former,)):
     """One object per worker and variable, for the whole job. Its methods are never called concurrently.
 
     A codec is done when it has a result, unless `is_done` is overridden; the result is the mean over blocks unless the
-    codec says otherwise.
+    codec says otherwise. What the engine must know of a class stands in `traits`; what else a codec can do it takes on by a
+    base: `Answering`, `TakingLate`, `Remembering`, `CheckingPackets`, `Tracking`, `Partial`.
     """
 
-    #: True: `BlockWeight.content` may be kept until the batch's result has been taken. A codec that sets False reads it
-    #: within `update_blocks`, except that of its worker's last block, which stays; this saves a copy per block.
-    keeps_content: ClassVar[bool] = True
-
-    #: True: it adds up blocks along the tree and goes by `BlockWeight.span`, so it may be given two as one `BlockSum`. What a
-    #: class says does not count for subclasses: who can do with sums says it again.
-    takes_sums: ClassVar[bool] = False
-
-    #: True: it writes into no array that it receives, and keeps none beyond the next batch. Such an array may lie in memory
-    #: of a sender on the same host; for a codec that sets False it is copied from there.
-    reads_in_place: ClassVar[bool] = False
-
-    #: True: the first copy of a block counts and nobody's silence is missed as long as each block comes from somewhere, so
-    #: that a job with redundant blocks can go on without a lost node.
-    takes_first_copy: ClassVar[bool] = False
-
-    #: True: it sends to the parameter server, so a job without one is refused.
-    needs_server: ClassVar[bool] = False
-
-    #: True: the same class also runs on the parameter server, and is its default there.
-    serves: ClassVar[bool] = False
-
-    #: What the optimizer has to put: "gradients", "updates" or "parameters"; None: whatever it puts.
-    takes: ClassVar[str | None] = None
-
-    #: What the results are; None: the same as what was put.
-    gives: ClassVar[str | None] = None
-
-    #: True: all workers get equal results in every batch. Where not, they train models of their own.
-    agrees: ClassVar[bool] = True
-
-    #: True: a result is made of what all workers send in the same batch, so asynchronous sync types refuse it.
-    synchronous: ClassVar[bool] = False
-
-    #: True: packets count whatever batch they are of, so SynchronizedSGD, which keeps batches apart, refuses it.
-    asynchronous: ClassVar[bool] = False
-
-    #: True: the last bits of a result depend on what arrives first, so that no batch can be computed again.
-    by_arrival: ClassVar[bool] = False
-
-    #: True: an answer to what was sent comes without waiting for anybody's batch, and the result is made of it; so a worker
-    #: waits for it under asynchronous sync types too, where it otherwise goes on with its own value.
-    awaits_answer: ClassVar[bool] = False
-
-    #: True: what it sends holds finite numbers only, and a node refuses arrays with others, naming the sender.
-    sends_finite: ClassVar[bool] = True
-
-    #: True: the arrays that it sends have the type of what was put, as well as its shape; see `check`.
-    keeps_type: ClassVar[bool] = False
-
-    #: What comes to it, each a type, or a tuple or list of types: `((int, np.ndarray), np.ndarray)`, with `(int, ...)` for any
-    #: number of integers; `check` refuses all else. Empty: not looked at.
-    forms: tuple[Any, ...] = ()
-
-    #: True: `check` takes every packet of one of `forms` whose one array is like what is put, of finite numbers, so it is asked
-    #: of others alone. Who sent it is then seen to in `receive_blocks`.
-    takes_alike: ClassVar[bool] = False
-
-    #: True: its result is an array that came, unchanged, or was put, so that nothing can be wrong with it that was not seen.
-    passes_on: ClassVar[bool] = False
-
-    #: How many gradients that it has applied were how many steps old, where it counts that.
-    staleness: Mapping[int, int] = MappingProxyType({})
-
-    #: The copies that the last result was made of, in the order in which they were merged: ((low, high), node) for the
-    #: sum of `node` over the blocks [low, high); a wider span replaces what was within it. None where it does not keep track:
-    #: then a block counts as the copy of the worker itself, else of the first worker that holds it and is there.
-    copies: tuple[Copy, ...] | None = None
+    #: Traits of the class; an object may have others.
+    traits: Traits = Traits()
 
     _node_id: int
     _result: Array | None
@@ -163,16 +225,21 @@ class Codec(
         self._node_id = node_id
         self._result = None
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Return what an attribute or method of a former name was, for a codec that does not have it."""
+            if name in FORMER_FLAGS:
+                return former(self.traits, name)
+            if name in _FORMER_METHODS:
+                found = vars(_FORMER_METHODS[name])[name]
+                return found.__get__(self) if callable(found) else found
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     @property
     def node_id(self) -> int:
         """The node that this codec runs on."""
         return self._node_id
-
-    @classmethod
-    def joins(cls) -> bool:
-        """Whether it treats every number by itself, so that it may be given neighbouring variables as one vector, with the
-        number of the first. What a class says does not count for subclasses: who can do with vectors defines this again."""
-        return False
 
     @abstractmethod
     def update_blocks(self, block_weight: BlockWeight) -> Packets:
@@ -181,41 +248,6 @@ class Codec(
     @abstractmethod
     def receive_blocks(self, content: Any) -> Packets:
         """Take the content of a packet that another node's codec of the same variable sent in the same batch."""
-
-    def check(self, content: Any, like: Like | None) -> None:
-        """Refuse what no codec of this kind sends. Called with every packet, late ones too, before any other method sees it.
-
-        This one takes arrays of exactly the shape of what is put for the variable, `like`; of its type, too, where
-        `keeps_type`, else of any real numbers; finite ones unless `sends_finite` is False; and anything that is no array. A
-        codec whose packets hold other arrays (parts, places, codes) looks at them here, all the more as NumPy adds an array of
-        one number, or of one row, to any other. `like` is None where nothing was put yet for what is no variable of the model.
-
-        Raises: Unusable saying what is wrong.
-        """
-        if self.forms and not (type(content) is tuple and tuple(map(type, content)) in self.forms):
-            check_form(content, self.forms)
-        try:
-            check_arrays(content, like, self.sends_finite, self.keeps_type)
-        except Unusable as error:
-            if type(self).__module__.partition(".")[0] != __name__.partition(".")[0]:
-                raise Unusable(f"{error} (a codec that sends other arrays says which in 'check')") from None
-            raise
-
-    def answer(self, node: int) -> Packets:
-        """On the server: what `node` may read now.
-
-        Called once for each batch in which it has sent something, after `receive_blocks`, as soon as the sync type lets it
-        go on: at once under AsynchronizedSGD, when no worker is more than s batches behind it under StaleSynchronous(s),
-        when every worker has sent something in that batch under SynchronizedSGD.
-        """
-        return None
-
-    def receive_late(self, content: Any) -> Packets:
-        """Take a packet of the batch whose result was taken last; what is returned goes out under that batch.
-
-        Its sender may still miss something there. Anything else that is late is dropped without asking.
-        """
-        return None
 
     def do_something_to_save_yourself(self) -> Packets:
         """Called once when the result is overdue. Packets: they are sent, and the worker waits once more; None: it fails."""
@@ -244,22 +276,6 @@ class Codec(
         """True when the result is complete."""
         return self._result is not None
 
-    def missing_blocks(self) -> Iterable[int]:
-        """The blocks that a time-out message names; a codec that does not keep track leaves it empty."""
-        return ()
-
-    def state_dict(self) -> dict[str, Any]:
-        """What the codec remembers between two batches, for checkpoints: arrays and numbers, live."""
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a copy of what `state_dict` returned.
-
-        Raises: ValueError for names that the codec does not know.
-        """
-        if state:
-            raise ValueError(f"{type(self).__name__} remembers nothing, got {', '.join(sorted(state))}")
-
     @staticmethod
     def of(exchange: Exchange, **parts: Any) -> type[Codec]:
         """Compose a codec class: `Codec.of(ShardedPS(), up=ErrorFeedback(TopK(0.01) | Int8()), name="TopKInt8")`.
@@ -275,10 +291,132 @@ class Codec(
         """
         return exchange.compose(**parts)
 
+    def record(self, message: str) -> None:
+        """Write a line into the worker's log."""
+        get_logger("parallel_sgd.codec").info("Codec: %s, Report: %s", type(self).__name__, message)
+
+
+_NO_AGES: Final[Mapping[int, int]] = MappingProxyType({})
+
+
+class Answering(Codec):
+    """Codec of a parameter server that answers each worker by itself, when the sync type lets that one go on."""
+
+    def answer(self, node: int) -> Packets:
+        """On the server: what `node` may read now.
+
+        Called once for each batch in which it has sent something, after `receive_blocks`, as soon as the sync type lets it
+        go on: at once under AsynchronizedSGD, when no worker is more than s batches behind it under StaleSynchronous(s),
+        when every worker has sent something in that batch under SynchronizedSGD.
+        """
+        return None
+
+
+class TakingLate(Codec):
+    """Codec that takes, or answers, packets of a batch whose result was taken."""
+
+    def receive_late(self, content: Any) -> Packets:
+        """Take a packet of the batch whose result was taken last; what is returned goes out under that batch.
+
+        Its sender may still miss something there. Anything else that is late is dropped without asking.
+        """
+        return None
+
+
+class Remembering(Codec):
+    """Codec that remembers something between two batches, which checkpoints keep."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the codec remembers between two batches, for checkpoints: arrays and numbers, live."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a copy of what `state_dict` returned.
+
+        Raises: ValueError for names that the codec does not know.
+        """
+        if state:
+            raise ValueError(f"{type(self).__name__} remembers nothing, got {', '.join(sorted(state))}")
+
+
+class CheckingPackets(Codec):
+    """Codec that looks at what packets hold beyond their `traits.packets`: parts, places, codes, who may send what."""
+
+    def check(self, content: Any, like: Like | None) -> None:
+        """Refuse what no codec of this kind sends. Called with every packet, late ones too, before any other method sees it.
+
+        This one takes arrays of exactly the shape of what is put for the variable, `like`; of its type, too, where
+        `keeps_type`, else of any real numbers; finite ones unless `sends_finite` is False; and anything that is no array. A
+        codec whose packets hold other arrays (parts, places, codes) looks at them here, all the more as NumPy adds an array of
+        one number, or of one row, to any other. `like` is None where nothing was put yet for what is no variable of the model.
+
+        Raises: Unusable saying what is wrong.
+        """
+        check_packet(self, content, like)
+
+
+class Tracking(Codec):
+    """Codec that keeps account of what is missing, of the copies that a result was made of, or of the age of gradients."""
+
+    #: How many gradients that it has applied were how many steps old, where it counts that.
+    staleness: Mapping[int, int] = _NO_AGES
+
+    #: The copies that the last result was made of, in the order in which they were merged: ((low, high), node) for the
+    #: sum of `node` over the blocks [low, high); a wider span replaces what was within it. None where it does not keep track:
+    #: then a block counts as the copy of the worker itself, else of the first worker that holds it and is there.
+    copies: tuple[Copy, ...] | None = None
+
+    def missing_blocks(self) -> Iterable[int]:
+        """The blocks that a time-out message names; a codec that does not keep track leaves it empty."""
+        return ()
+
     def missing_nodes(self) -> Iterable[int]:
         """The nodes that a time-out message names where no block is missing."""
         return ()
 
-    def record(self, message: str) -> None:
-        """Write a line into the worker's log."""
-        get_logger("parallel_sgd.codec").info("Codec: %s, Report: %s", type(self).__name__, message)
+
+class Partial(Tracking):
+    """Codec whose result can be made before every block is there, for sync types such as `FirstK`.
+
+    What comes for a batch after `settle` must change neither its result nor the next one.
+    """
+
+    @abstractmethod
+    def missing_blocks(self) -> Iterable[int]:
+        """Return the blocks that the result lacks so far."""
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Make the result of the blocks that are there, with `set_result`; called where no result is there yet."""
+
+
+_CAPABILITIES: Final = (Answering, TakingLate, Remembering, CheckingPackets, Tracking)
+_FORMER_METHODS: Final[Mapping[str, type[Codec]]] = {name: base for base in _CAPABILITIES for name in _offers(base)}
+
+
+def copies_of(codec: Codec) -> tuple[Copy, ...] | None:
+    """Return `Tracking.copies`; also of a codec that sets it without being derived from `Tracking`, as before."""
+    found: tuple[Copy, ...] | None = getattr(codec, "copies", None)
+    return found
+
+
+def age_counts(codec: Codec) -> Mapping[int, int]:
+    """Return `Tracking.staleness`, in the same way."""
+    found: Mapping[int, int] = getattr(codec, "staleness", _NO_AGES)
+    return found
+
+
+def check_packet(codec: Codec, content: Any, like: Like | None) -> None:
+    """Refuse what the traits of a codec do not allow, and arrays that are not like what is put for its variable.
+
+    Raises: Unusable saying what is wrong.
+    """
+    packets = codec.traits.packets
+    if packets.forms and not (type(content) is tuple and tuple(map(type, content)) in packets.forms):
+        check_form(content, packets.forms)
+    try:
+        check_arrays(content, like, packets.finite, packets.keeps_type)
+    except Unusable as error:
+        if not is_ours(type(codec)):
+            raise Unusable(f"{error} (a codec that sends other arrays says which in 'check')") from None
+        raise

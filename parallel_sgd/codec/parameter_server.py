@@ -11,15 +11,16 @@ from parallel_sgd.channel import Parameter_Server
 from parallel_sgd.merge import Span, TreeSum, block_tree
 from parallel_sgd.unusable import Like, Unusable
 
-from .interfaces import Array, BlockWeight, Codec, netEncapsulation
+from .interfaces import Array, BlockWeight, CheckingPackets, Tracking, netEncapsulation
 from .settings import GlobalSettings
+from .traits import PacketTraits, Traits
 
 __all__ = ["SyncPS"]
 
 #: To the server: `(round, low, high, sum over the blocks [low, high))`, rounds being the results so far. A fifth element is
 #: the worker that asks for an answer, because it misses the result.
 Sum = tuple[int, int, int, Array] | tuple[int, int, int, Array, int]
-#: To a worker: the mean, with redundant blocks in a list with `Codec.copies`; or, for one that asks while the server lacks
+#: To a worker: the mean, with redundant blocks in a list with `Tracking.copies`; or, for one that asks while the server lacks
 #: blocks, which these are.
 Answer = Array | list[Any] | tuple[int, ...]
 
@@ -27,7 +28,7 @@ _UP: tuple[Any, ...] = ((int, int, int, np.ndarray), (int, int, int, np.ndarray,
 _DOWN: tuple[Any, ...] = (np.ndarray, [np.ndarray, tuple], (int, ...))
 
 
-class SyncPS(Codec):
+class SyncPS(CheckingPackets, Tracking):
     """The server merges the sums of all workers along the fixed tree, and sends the mean to every worker when it is complete.
 
     For both sides: `codec=SyncPS, ps_codec=SyncPS`. The bits are those of `Plain`. With redundant blocks the first copy counts
@@ -35,17 +36,19 @@ class SyncPS(Codec):
     down, where blocks are redundant with some more that say whose copies counted.
     """
 
-    keeps_content = False
-    takes_sums = True
-    keeps_type = True
-    takes_first_copy = True
-    needs_server = True
-    serves = True
-    synchronous = True
+    traits = Traits(
+        keeps_content=False,
+        takes_sums=True,
+        takes_first_copy=True,
+        needs_server=True,
+        serves=True,
+        synchronous=True,
+        packets=PacketTraits(keeps_type=True),
+    )
 
     def __init__(self, node_id: int) -> None:
         super().__init__(node_id)
-        self.forms = _UP if node_id == Parameter_Server else _DOWN
+        self.traits = self.traits.with_forms(*(_UP if node_id == Parameter_Server else _DOWN))
         self._settings = GlobalSettings.current()
         assignment = self._settings.assignment
         self._settings.check_node(self)

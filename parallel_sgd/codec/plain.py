@@ -10,8 +10,9 @@ import numpy as np
 from parallel_sgd.merge import BlockMean, Copy, OwnMean, Span, TreeSum, block_tree
 from parallel_sgd.unusable import Unusable
 
-from .interfaces import Array, BlockWeight, Codec, netEncapsulation
+from .interfaces import Array, BlockWeight, Codec, Partial, TakingLate, netEncapsulation
 from .settings import GlobalSettings
+from .traits import PacketTraits, Traits
 
 __all__ = ["DummyCodec", "Plain"]
 
@@ -20,20 +21,22 @@ __all__ = ["DummyCodec", "Plain"]
 PlainContent = tuple[int, int, Array] | tuple[int, int, Array, int]
 
 
-class Plain(Codec):
+class Plain(Partial, TakingLate):
     """Every worker sends the sums over its whole subtrees of blocks to all workers that lack one of these blocks.
 
     The result is the mean over all blocks, summed along the fixed tree, so every worker gets the same bits. With redundant
     blocks the first copy counts and later ones change nothing. Bytes per variable of n elements: 4n per subtree and target.
     """
 
-    keeps_content = False
-    takes_sums = True
-    reads_in_place = True
-    keeps_type = True
-    forms = ((int, int, np.ndarray), (int, int, np.ndarray, int))
-    takes_first_copy = True
-    synchronous = True
+    traits = Traits(
+        keeps_content=False,
+        takes_sums=True,
+        reads_in_place=True,
+        takes_first_copy=True,
+        synchronous=True,
+        elementwise=True,
+        packets=PacketTraits(((int, int, np.ndarray), (int, int, np.ndarray, int)), keeps_type=True),
+    )
 
     def __init__(self, node_id: int) -> None:
         super().__init__(node_id)
@@ -53,10 +56,6 @@ class Plain(Codec):
         self._asked: set[int] = set()
         self._mean: Array | None = None
         self._complete = False  # until the first block of the next batch, which comes after the result was taken
-
-    @classmethod
-    def joins(cls) -> bool:
-        return True
 
     @property
     def duplicates(self) -> int:
@@ -136,6 +135,11 @@ class Plain(Codec):
     def missing_blocks(self) -> Iterable[int]:
         return self._all.missing()
 
+    def settle(self) -> None:
+        mean = self._all.mean_so_far()
+        if mean is not None:
+            self._finish(mean, tuple(self._all.copies))
+
     def dispose(self) -> None:
         super().dispose()
         self._sent.clear()
@@ -156,9 +160,7 @@ class DummyCodec(Codec):
     A batch is still `block_size` times all blocks of the data; a worker's step uses its own share of it. Sends nothing.
     """
 
-    keeps_content = False
-    keeps_type = True
-    agrees = False
+    traits = Traits(keeps_content=False, agrees=False, packets=PacketTraits(keeps_type=True))
 
     def __init__(self, node_id: int) -> None:
         super().__init__(node_id)

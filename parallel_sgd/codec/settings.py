@@ -93,8 +93,8 @@ class JobSettings:
         Raises: ValueError naming its class and the node.
         """
         name, node, workers = type(codec).__name__, codec.node_id, list(self.assignment.nodes)
-        if node not in workers and not (codec.serves and node == Parameter_Server):
-            server = f" and the parameter server {Parameter_Server}" if codec.serves else ""
+        if node not in workers and not (codec.traits.serves and node == Parameter_Server):
+            server = f" and the parameter server {Parameter_Server}" if codec.traits.serves else ""
             raise ValueError(f"{name} runs on the workers {workers}{server}, got node {node}")
 
     def check_sender(self, node: int) -> None:

@@ -434,7 +434,7 @@ def _check_repeatable(settings: Mapping[str, Any]) -> None:
     for name in ("codec", "ps_codec"):
         chosen = settings[name]
         for kind in chosen.values() if isinstance(chosen, dict) else [chosen] if chosen is not None else []:
-            if kind.asynchronous or kind.by_arrival:
+            if kind.traits.asynchronous or kind.traits.by_arrival:
                 raise ValueError(
                     f"No epoch of the run can be computed again: the codec {kind.__name__} makes its result of what arrives "
                     f"first, so the last bits depend on who was how fast."

@@ -78,10 +78,13 @@ def check_codec(
             raise TypeError(f"check_codec '{name}' must be a class derived from Codec, got {kind!r}")
     check_parameters(parameters or {}, [codec, *([server] if server else [])])
     trial = _Trial(
-        codec, server or (codec if codec.needs_server else None), dict(parameters or {}), replicas_agree and codec.agrees
+        codec,
+        server or (codec if codec.traits.needs_server else None),
+        dict(parameters or {}),
+        replicas_agree and codec.traits.agrees,
     )
     usual: tuple[ISetting, ...] = (IIDBlockAssignment(WORKERS), IIDBlockAssignment(1))
-    if codec.takes_first_copy:
+    if codec.traits.takes_first_copy:
         usual += (DuplicateAssignment(4, 2),)
     chosen = usual if assignments is None else assignments
     report = CodecReport(codec.__name__)
@@ -117,7 +120,7 @@ class _Trial:
             codec=self.codec,
             server=self.server,
             parameters=self.parameters,
-            sync_type=AsynchronizedSGD if self.codec.asynchronous else SynchronizedSGD,
+            sync_type=AsynchronizedSGD if self.codec.traits.asynchronous else SynchronizedSGD,
             link=link,
             content=of_tail if tail else gradient,
         ).run()
@@ -241,7 +244,7 @@ def _agrees(trial: _Trial, assignment: ISetting) -> str:
 
 def _any_order(trial: _Trial, assignment: ISetting) -> str:
     """The order in which packets arrive changes nothing."""
-    if trial.codec.asynchronous:
+    if trial.codec.traits.asynchronous:
         return "packets count when they come"
     rng = np.random.default_rng(1)
     return _same(trial, assignment, lambda *_: (float(rng.random()),), "packets that arrive in another order")
@@ -250,14 +253,14 @@ def _any_order(trial: _Trial, assignment: ISetting) -> str:
 def _duplicates(trial: _Trial, assignment: ISetting) -> str:
     """A packet that arrives twice changes nothing."""
     rescues = trial.codec.do_something_to_save_yourself is not Codec.do_something_to_save_yourself
-    if not rescues and not trial.codec.takes_first_copy:
+    if not rescues and not trial.codec.traits.takes_first_copy:
         return "nobody sends one twice, for it has neither a rescue nor redundant blocks"
     return _same(trial, assignment, lambda *_: (0.0, 0.0), "packets that arrive twice")
 
 
 def _rescue(trial: _Trial, assignment: ISetting) -> str:
     """Packets of one node that are lost once are made up for by the rescue."""
-    if trial.codec.asynchronous:
+    if trial.codec.traits.asynchronous:
         return "nobody waits for a packet"
     seen: set[tuple[int, int, Key]] = set()
 

@@ -225,7 +225,7 @@ def test_the_first_of_a_linear_code_does_not_decide_on_the_size(exchange: Any, u
         job = ArrayJob(
             IIDBlockAssignment(3),
             codec=liar.of(kind),
-            server=kind if kind.needs_server else None,
+            server=kind if kind.traits.needs_server else None,
             shapes=((30, 20), (20,)),
             link=lambda sender, *_: (0.0 if sender == 1 else 0.5,),
         )

@@ -16,11 +16,11 @@ import pytest
 
 import nn
 from network.nodes import Address
-from nn.extension import HiddenName, OverrideWarning
+from nn.extension import Extension, HiddenName, OverrideWarning, claimed_names
 from nn.optimizer import GDOptimizer, OpContainer
 from parallel_sgd.batch_sync import ISyncType, SynchronizedSGD
 from parallel_sgd.callbacks import JobCallbacks
-from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, netEncapsulation
+from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, PacketTraits, Traits, netEncapsulation
 from parallel_sgd.codec.compose import AllToAll, LocalRule, MergeRule, Trigger
 from parallel_sgd.codec.interfaces import Packets
 from parallel_sgd.codec.pipeline import Stage
@@ -71,7 +71,7 @@ def run_codec(kind: Kind) -> object:
 class OwnWorker(Codec):
     """Sends its gradient to the server and takes the mean from there."""
 
-    needs_server = True
+    traits = Traits(needs_server=True)
 
     def update_blocks(self, block_weight: BlockWeight) -> Packets:
         return netEncapsulation(-2, (block_weight.block_id, block_weight.content))
@@ -84,8 +84,7 @@ class OwnWorker(Codec):
 class OwnServer(Codec):
     """The mean over two workers, sent to both."""
 
-    serves = True
-    forms = ((int, np.ndarray),)
+    traits = Traits(serves=True, packets=PacketTraits(((int, np.ndarray),)))
 
     def __init__(self, node_id: int) -> None:
         super().__init__(node_id)
@@ -408,7 +407,8 @@ _HERE = object()
 
 
 def _names(row: Row) -> list[str]:
-    public = [name for name in [*dir(row.base), *_annotated(row.base)] if not name.startswith("_")]
+    claimed = claimed_names(row.base) if isinstance(row.base, Extension) else ()
+    public = [name for name in [*dir(row.base), *_annotated(row.base), *claimed] if not name.startswith("_")]
     return sorted({*public, *_GENERAL})
 
 

@@ -14,7 +14,7 @@ import parallel_sgd
 from network.nodes import Address, NodeAssignment
 from nn.extension import HiddenName, OverrideWarning
 from parallel_sgd.batch_sync import SynchronizedSGD
-from parallel_sgd.codec import Codec, Plain
+from parallel_sgd.codec import Answering, CheckingPackets, Codec, PacketTraits, Plain, Tracking, Traits
 from tests.contract.test_names_of_parts import OwnCodec, OwnRule, OwnServer, run_codec, run_server
 
 
@@ -48,7 +48,6 @@ def _false(self: Any) -> bool:
 
 
 FREE = {
-    "answer on a worker, as it is": {"answer": lambda self, node: None},
     **{name: {name: _two} for name in ("record", "merge", "reset", "of", "state", "variable", "job", "fold")},
     **{
         f"{name} of another kind": {name: 3}
@@ -114,12 +113,11 @@ def test_a_server_s_names_are_refused_likewise() -> None:
         run_server(_keeping(OwnServer, forms=3))
 
 
-class Checked(OwnCodec):
+class Checked(OwnCodec, CheckingPackets, Tracking, Answering):
     """Overrides of what is offered, in other words than the base's."""
 
-    forms = ((np.ndarray,),)
+    traits = Traits(takes="gradients", packets=PacketTraits(((np.ndarray,),)))
     staleness = Counter({1: 2})
-    takes = "gradients"
 
     def check(self, content: Any, like: Any) -> None:
         super().check(content, like)
@@ -133,10 +131,6 @@ class Checked(OwnCodec):
     @property
     def copies(self) -> None:  # type: ignore[override]
         return None
-
-    @classmethod
-    def joins(cls) -> bool:
-        return False
 
     @staticmethod
     def answer(_node: int) -> None:  # type: ignore[override]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
 
 import parallel_sgd.batch_sync
 from nn.optimizer import GradientAveragingOptimizer, IOptimizer, PSGDOptimizer
-from parallel_sgd.batch_sync import AsynchronizedSGD, ISyncType, StaleSynchronous, SyncChoice, SynchronizedSGD
+from parallel_sgd.batch_sync import AsynchronizedSGD, FirstK, ISyncType, StaleSynchronous, SyncChoice, SynchronizedSGD
 from parallel_sgd.batch_sync.sync.asynchronous import StaleSynchronizedSGD
-from parallel_sgd.codec import AsyncPS, Codec, Plain
+from parallel_sgd.batch_sync.sync.first import FirstKSGD
+from parallel_sgd.codec import AsyncPS, Codec, Partial, Plain
 from parallel_sgd.profiles import IIDBlockAssignment
 from parallel_sgd.testing.array_job import ArrayJob, expected
 from tests.contract.kinds import public_kinds
@@ -25,17 +27,24 @@ class Row:
 
     exact: bool  # a result holds every block of its batch and nothing of another
     codec: type[Codec] = Plain  # one that it is made for
+    refuses: Callable[[type[Codec]], bool] = lambda codec: False  # the codecs that it cannot run
 
 
 ROWS: dict[type[ISyncType], Row] = {
     SynchronizedSGD: Row(exact=True),
-    AsynchronizedSGD: Row(exact=False, codec=AsyncPS),
+    AsynchronizedSGD: Row(exact=False, codec=AsyncPS, refuses=lambda codec: codec.traits.synchronous),
+    FirstKSGD: Row(exact=False, refuses=lambda codec: not issubclass(codec, Partial)),
     StaleSynchronizedSGD: Row(exact=True),  # without slack
 }
-CHOICES: list[SyncChoice] = [
-    *(kind for kind in ROWS if kind is not StaleSynchronizedSGD),
-    *(StaleSynchronous(0), StaleSynchronous(2)),
-]
+CHOICES: dict[SyncChoice, type[ISyncType]] = {
+    SynchronizedSGD: SynchronizedSGD,
+    AsynchronizedSGD: AsynchronizedSGD,
+    StaleSynchronous(0): StaleSynchronizedSGD,
+    StaleSynchronous(2): AsynchronizedSGD,
+    FirstK(1): FirstKSGD,
+    FirstK(2): FirstKSGD,
+}
+"""By choice, the sync type whose row says what it refuses."""
 
 
 def job_of(kind: SyncChoice, codec: type[Codec], nodes: int, **settings: object) -> ArrayJob:
@@ -78,15 +87,15 @@ def test_one_that_never_answers_is_named_within_two_periods(kind: type[ISyncType
 @pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: choice.__name__)
 def test_every_codec_runs_or_is_refused_with_both_names(choice: SyncChoice, codec: type[Codec]) -> None:
     """A codec that is admitted ends every batch, whatever the links do; one that is not is refused before anything is sent."""
-    op_type: type[IOptimizer] = GradientAveragingOptimizer if codec.gives == "parameters" else PSGDOptimizer
+    op_type: type[IOptimizer] = GradientAveragingOptimizer if codec.traits.gives == "parameters" else PSGDOptimizer
     try:
         choice.admit(codec, op_type)
     except ValueError as error:
         assert choice.__name__ in str(error)
         assert codec.__name__ in str(error)
-        assert codec.synchronous
-        assert choice not in (SynchronizedSGD, StaleSynchronous(0))
+        assert ROWS[CHOICES[choice]].refuses(codec)
         return
+    assert not ROWS[CHOICES[choice]].refuses(codec)
     row = CODECS[codec]
     for assignment in row.assignments[1:3]:
         link = lambda sender, receiver, key: (0.1 * sender + 0.2, 0.5) if sender >= 0 else (0.05,)  # noqa: E731

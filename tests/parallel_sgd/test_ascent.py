@@ -36,7 +36,7 @@ class Opposite(MSELoss):
 
 def run(directory: Path, kind: type[Codec], model: Model, **settings: Any) -> JobResult:
     settings = {"gd_type": SGDOptimizer, "gd_params": (0.01,), "block_size": 2, "epoch": 2, **settings}
-    with in_process(settings.pop("workers", 2), ps=kind.needs_server) as nodes:
+    with in_process(settings.pop("workers", 2), ps=kind.traits.needs_server) as nodes:
         return ParallelSGD(model, line_data()).parallel(nodes, codec=kind, directory=directory, **settings)
 
 
@@ -57,7 +57,7 @@ def _admitted(kind: type[Codec]) -> bool:
         check_meaning(GAOptimizer, kind)
     except ValueError:
         return False
-    return kind.takes is None
+    return kind.traits.takes is None
 
 
 KNOWN = [kind for kind in known_classes(parallel_sgd.codec, Codec).values() if _admitted(kind)]

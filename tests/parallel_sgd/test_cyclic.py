@@ -71,7 +71,7 @@ def test_weighted_sums_are_taken_in_float64() -> None:
 
 
 def coded(workers: int, stragglers: int, codec: type[Codec] = GradCode, **settings: Any) -> ArrayJob:
-    server = codec if codec.needs_server else None
+    server = codec if codec.traits.needs_server else None
     return ArrayJob(CyclicAssignment(workers, stragglers + 1), codec=codec, server=server, **settings)
 
 
@@ -180,7 +180,7 @@ def test_encoded_first_copies_bear_every_set_of_stragglers(codec: type[Codec], a
     """codecs.md, FirstCopy/FRC: all C(n, s) sets of s <= r - 1; the bits are those without stragglers."""
 
     def bits(missing: tuple[int, ...]) -> set[tuple[bytes, ...]]:
-        server = codec if codec.needs_server else None
+        server = codec if codec.traits.needs_server else None
         job = ArrayJob(assignment, batches=2, shapes=((5,),), codec=codec, server=server, link=without(missing)).run()
         assert job.clock.monotonic() == 0.0
         return {tuple(value.tobytes() for batch in results for value in batch) for results in job.results.values()}

@@ -15,7 +15,19 @@ from nn.optimizer import GAOptimizer, OpContainer, ParameterAveragingOptimizer, 
 from parallel_sgd.accounts import Entry
 from parallel_sgd.batch_sync import StaleSynchronous, SynchronizedSGD
 from parallel_sgd.channel import Key
-from parallel_sgd.codec import FP16, BlockWeight, Codec, FirstCopy, GlobalSettings, Median, Ring, TopK, Tree, netEncapsulation
+from parallel_sgd.codec import (
+    FP16,
+    BlockWeight,
+    Codec,
+    FirstCopy,
+    GlobalSettings,
+    Median,
+    Remembering,
+    Ring,
+    TopK,
+    Tree,
+    netEncapsulation,
+)
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.profiles import DuplicateAssignment, IIDBlockAssignment, ISetting
 from parallel_sgd.worker import JOINED_BYTES, join
@@ -126,7 +138,7 @@ def test_who_looks_at_gradients_sees_those_that_were_applied() -> None:
     assert len(gradients) == 1 and seen[0].weights() == job_of().weights()
 
 
-class Shy(Codec):
+class Shy(Remembering):
     """Twenty lines of a user: it must see its own variable, in its shape."""
 
     seen: ClassVar[set[tuple[int, tuple[int, ...]]]] = set()

@@ -39,7 +39,7 @@ from nn.optimizer import (
 )
 from parallel_sgd import JobResult, ParallelSGD, elastic, in_process, local_workers, nodes_from, parse_worker
 from parallel_sgd.batch_sync import ISyncType, StaleSynchronous
-from parallel_sgd.codec import REQUIRED, Codec, DummyCodec, GlobalSettings, MissingParameter, Plain, SyncPS, TopK
+from parallel_sgd.codec import REQUIRED, Codec, DummyCodec, GlobalSettings, MissingParameter, Plain, SyncPS, TopK, Traits
 from parallel_sgd.codec.async_ps import AsyncPS
 from parallel_sgd.codec.compose import CodecWarning
 from parallel_sgd.commands.options import make_parser, settings_of
@@ -448,8 +448,7 @@ class Silent(Codec):
 class Updating(Silent):
     """Takes updates, whatever they are turned into."""
 
-    takes = "updates"
-    gives = "parameters"
+    traits = Traits(takes="updates", gives="parameters")
 
 
 class Needy(Silent):

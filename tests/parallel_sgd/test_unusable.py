@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from network.errors import BadContent
-from parallel_sgd.codec import Adasum, BlockWeight, Codec, GlobalSettings, Int8, Plain, Ring, TopK, netEncapsulation
+from parallel_sgd.codec import (
+    Adasum,
+    BlockWeight,
+    CheckingPackets,
+    Codec,
+    GlobalSettings,
+    Int8,
+    PacketTraits,
+    Plain,
+    Ring,
+    TopK,
+    netEncapsulation,
+)
 from parallel_sgd.codec.compose import AllToAll, Delay
 from parallel_sgd.codec.parameter_server import SyncPS
 from parallel_sgd.codec.qsgd import QSGD
@@ -147,11 +159,11 @@ def test_an_error_of_a_user_s_codec_is_its_own_and_tells_the_packet(error: type[
 def test_a_check_of_a_user_s_codec_that_breaks_has_refused_nothing(error: type[Exception]) -> None:
     """A ValueError is a refusal, as the guide says, anything else an error of the author."""
 
-    class Broken(Plain):
+    class Broken(Plain, CheckingPackets):
         def check(self, content: Any, like: Like | None) -> None:
             raise error("in the check")
 
-    class Refusing(Plain):
+    class Refusing(Plain, CheckingPackets):
         def check(self, content: Any, like: Like | None) -> None:
             raise ValueError("not so")
 
@@ -166,8 +178,8 @@ def test_a_check_of_a_user_s_codec_that_breaks_has_refused_nothing(error: type[E
 def test_what_a_codec_of_this_project_does_not_bear_is_told_with_its_sender() -> None:
     """Where no check has seen to it, its own error is the cause: what a user's class inherits is a codec of this project."""
 
-    class Unchecked(Plain):
-        forms = ()
+    class Unchecked(Plain, CheckingPackets):
+        traits = replace(Plain.traits, packets=PacketTraits())
 
         def check(self, content: Any, like: Like | None) -> None:
             """Take anything."""

@@ -1,11 +1,13 @@
-"""Sync types. Their names stand here alone: `batch_sync` and `--psgd` take them from this list.
+"""Sync types. Their names stand in this file alone: `batch_sync` and `--psgd` take them from this list.
 
 To add one: a class in a new file, with the methods of `ISyncType` (`interface` says when each is called), and its name below;
-`forms` are its words for `--psgd`. One that takes arguments is made by a `SyncSetting`.
-`RescuingSync` brings the wait with its limits and the rescue, so that `receive` and `ready` are left to write; a type by which
-workers go on without each other's batches derives from `AsynchronizedSGD`. What it needs to be told is a parameter of the job
-(`GlobalSettings.get_params`, given as `codec_extra_parameters` or `--codec-params`). It gets a row in
-`tests/contract/test_sync_types.py`, which a test demands.
+`forms` are its words for `--psgd`. One that takes a number is made by a `SyncSetting`, a frozen dataclass that names it in
+`makes`; `FirstK` is the shortest of both.
+`RescuingSync` brings the wait with its limits and the rescue, so that `receive` and `ready` are left to write. A type that
+keeps batches apart derives from `SynchronizedSGD` and says in `is_done` when a result is complete: `present` tells whose blocks
+are there, and `settle` makes the result of these. A type by which workers go on without each other's batches derives from
+`AsynchronizedSGD`. What else it needs to be told is a parameter of the job (`GlobalSettings.get_params`, given as
+`codec_extra_parameters` or `--codec-params`). It gets a row in `tests/contract/test_sync_types.py`, which a test demands.
 """
 
 from __future__ import annotations
@@ -16,15 +18,26 @@ from network.names import lazily
 
 if TYPE_CHECKING:
     from .asynchronous import AsynchronizedSGD, StaleSynchronous
+    from .first import FirstK
     from .interface import ISyncType, SyncChoice, SyncSetting
-    from .synchronized import SynchronizedSGD
+    from .synchronized import RescuingSync, SynchronizedSGD
 
-__all__ = ["AsynchronizedSGD", "ISyncType", "StaleSynchronous", "SyncChoice", "SyncSetting", "SynchronizedSGD"]
+__all__ = [
+    "AsynchronizedSGD",
+    "FirstK",
+    "ISyncType",
+    "RescuingSync",
+    "StaleSynchronous",
+    "SyncChoice",
+    "SyncSetting",
+    "SynchronizedSGD",
+]
 __getattr__, __dir__ = lazily(
     __name__,
     {
         "asynchronous": "AsynchronizedSGD StaleSynchronous",
+        "first": "FirstK",
         "interface": "ISyncType SyncChoice SyncSetting",
-        "synchronized": "SynchronizedSGD",
+        "synchronized": "RescuingSync SynchronizedSGD",
     },
 )

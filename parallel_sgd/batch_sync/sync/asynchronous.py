@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from network.message import unpacked
+from network.message import Content, unpacked
 from nn import arguments
 from nn.optimizer import IOptimizer
 from nn.optimizer.parallel_sgd import ExchangingOptimizer
@@ -23,7 +23,7 @@ from .synchronized import TIMED_OUT, RescuingSync, SynchronizedSGD, listed
 class AsynchronizedSGD(RescuingSync):
     """Messages reach the codecs on arrival, whatever batch they are of, and results are taken as they are.
 
-    A worker waits only for a codec whose answer comes without anybody's batch (`Codec.awaits_answer`: AsyncPS, DCASGD), with
+    A worker waits only for a codec whose answer comes without anybody's batch (`Traits.awaits_answer`: AsyncPS, DCASGD), with
     the limits and the rescue of SynchronizedSGD. Where another codec has no result yet, the worker goes on with its own
     value, the mean over its blocks of the batch. `late` counts messages that came after the last batch. (Dean et al., "Large
     scale distributed deep networks", 2012.)
@@ -43,10 +43,10 @@ class AsynchronizedSGD(RescuingSync):
     def __init__(self, codecs: CodecBank, timeout: float, clock: Callable[[], float], names: tuple[str, ...]) -> None:
         super().__init__(codecs, timeout, clock, names)
         mine = codecs.assignment.node_2_block[codecs.node_id]
-        self._own = [None if codec.awaits_answer else OwnMean(mine) for codec in codecs.codecs]
+        self._own = [None if codec.traits.awaits_answer else OwnMean(mine) for codec in codecs.codecs]
         self._local: list[Array | None] = [None] * len(names)
         self._passes = False
-        self._early: list[tuple[int, Step, int, object]] = []
+        self._early: list[tuple[int, Step, int, Content]] = []
 
     def begin(self, step: Step) -> None:
         super().begin(step)
@@ -64,7 +64,7 @@ class AsynchronizedSGD(RescuingSync):
             self._local[variable] = own.add(block_id, content)
         super().put(variable, block_id, content)
 
-    def receive(self, sender: int, step: Step, variable: int, content: object) -> None:
+    def receive(self, sender: int, step: Step, variable: int, content: Content) -> None:
         if self.codecs.closed:
             self.late += 1
         elif self._step == (-1, -1):
@@ -83,8 +83,7 @@ class AsynchronizedSGD(RescuingSync):
             self._passes = False
             self.look()
             return False
-        codec = self.codecs.codecs[variable]
-        return self.codecs.flushed() and (codec.is_done() or not codec.awaits_answer)
+        return self.codecs.flushed() and (self.is_done(variable) or not self.codecs.codecs[variable].traits.awaits_answer)
 
     def wait(self, variable: int) -> Iterator[Wait]:
         """At most two periods of T."""
@@ -98,7 +97,7 @@ class AsynchronizedSGD(RescuingSync):
         Raises: RuntimeError when the variable is not ready.
         """
         local = self._local[variable]
-        if local is None or self.codecs.codecs[variable].is_done():
+        if local is None or self.is_done(variable):
             return super().get(variable)
         self._taken[variable] = True
         return local
@@ -109,60 +108,23 @@ def check_asynchronous(name: str, codec: type[Codec], op_type: type[IOptimizer])
 
     Raises: ValueError naming sync type and codec or optimizer.
     """
-    if codec.synchronous:
+    if codec.traits.synchronous:
         raise ValueError(
             f"'sync_type' {name} cannot run 'codec' {codec.__name__}, whose results are made of what all workers send in the "
             f"same batch: take SynchronizedSGD, or a codec like AsyncPS"
         )
     converts = issubclass(op_type, ExchangingOptimizer) and op_type.puts != op_type.gets
-    if converts and not codec.awaits_answer:
+    if converts and not codec.traits.awaits_answer:
         raise ValueError(
             f"'sync_type' {name} goes on with a worker's own value where 'codec' {codec.__name__} has no result yet, but "
             f"'op_type' {op_type.__name__} cannot use its own values as results: take AsyncPS, or SynchronizedSGD"
         )
 
 
-@dataclass(frozen=True)
-class StaleSynchronous(SyncSetting):
-    """`sync_type=StaleSynchronous(3)` (Ho et al., "More effective distributed ML via a stale synchronous parallel parameter
-    server", NIPS 2013).
-
-    A worker's clock c counts the batches that it has computed and sent. It may go on iff c - min over workers of c <= s. So
-    what it computes the next batch with contains every update of the first c - s batches of all workers; s = 0 is
-    SynchronizedSGD, s = inf is AsynchronizedSGD.
-
-    Raises: ValueError or TypeError when `staleness` is neither an integer of at least 0 nor infinite.
-    """
-
-    staleness: float
-    forms: ClassVar[tuple[str, ...]] = ("stale:N", "ssp:N")
-
-    def __post_init__(self) -> None:
-        if self.staleness != math.inf:
-            arguments.integer(self, "staleness", self.staleness, minimum=0)
-
-    @property
-    def __name__(self) -> str:
-        return f"StaleSynchronous({self.staleness})"
-
-    def __call__(
-        self, codecs: CodecBank, timeout: float, clock: Callable[[], float], names: tuple[str, ...]
-    ) -> StaleSynchronizedSGD:
-        return StaleSynchronizedSGD(codecs, timeout, clock, names, self.staleness)
-
-    def admit(self, codec: type[Codec], op_type: type[IOptimizer]) -> None:
-        """Refuse what AsynchronizedSGD refuses, unless s = 0.
-
-        Raises: ValueError naming both.
-        """
-        if self.staleness > 0:
-            check_asynchronous(self.__name__, codec, op_type)
-
-
 class StaleSynchronizedSGD(ISyncType):
     """SynchronizedSGD (s = 0) or AsynchronizedSGD, with a barrier at the end of a batch that opens at the right clocks.
 
-    Where a parameter server answers (`Codec.awaits_answer`), that holds back the answers of those who are too far ahead, and
+    Where a parameter server answers (`Traits.awaits_answer`), that holds back the answers of those who are too far ahead, and
     the worker waits for nothing else. For other codecs the workers tell each other their clocks, one small packet per batch
     and pair, after all that they have sent in it. Nobody waits for a worker that has left.
     """
@@ -178,7 +140,9 @@ class StaleSynchronizedSGD(ISyncType):
         super().__init__(codecs, timeout, clock, names)
         self.staleness = staleness
         self._inner: ISyncType = (AsynchronizedSGD if staleness else SynchronizedSGD)(codecs, timeout, clock, names)
-        codecs.hears_peers = staleness < math.inf and not all(c.synchronous or c.awaits_answer for c in codecs.codecs)
+        codecs.hears_peers = staleness < math.inf and not all(
+            c.traits.synchronous or c.traits.awaits_answer for c in codecs.codecs
+        )
         self._clock = 0
         self._told = True
         self._clocks = dict.fromkeys(codecs.assignment.nodes, 0)
@@ -190,7 +154,7 @@ class StaleSynchronizedSGD(ISyncType):
     def put(self, variable: int, block_id: int, content: Array) -> None:
         self._inner.put(variable, block_id, content)
 
-    def receive(self, sender: int, step: Step, variable: int, content: object) -> None:
+    def receive(self, sender: int, step: Step, variable: int, content: Content) -> None:
         if variable < len(self.codecs.codecs):
             self._inner.receive(sender, step, variable, content)
             self.late = self._inner.late
@@ -232,3 +196,32 @@ class StaleSynchronizedSGD(ISyncType):
         if not behind:
             return "the own packets to leave"
         return f"node(s) {listed(behind)}, more than {self.staleness} batch(es) behind"
+
+
+@dataclass(frozen=True)
+class StaleSynchronous(SyncSetting):
+    """`sync_type=StaleSynchronous(3)` (Ho et al., "More effective distributed ML via a stale synchronous parallel parameter
+    server", NIPS 2013).
+
+    A worker's clock c counts the batches that it has computed and sent. It may go on iff c - min over workers of c <= s. So
+    what it computes the next batch with contains every update of the first c - s batches of all workers; s = 0 is
+    SynchronizedSGD, s = inf is AsynchronizedSGD.
+
+    Raises: ValueError or TypeError when `staleness` is neither an integer of at least 0 nor infinite.
+    """
+
+    staleness: float
+    forms: ClassVar[tuple[str, ...]] = ("stale:N", "ssp:N")
+    makes = StaleSynchronizedSGD
+
+    def __post_init__(self) -> None:
+        if self.staleness != math.inf:
+            arguments.integer(self, "staleness", self.staleness, minimum=0)
+
+    def admit(self, codec: type[Codec], op_type: type[IOptimizer]) -> None:
+        """Refuse what AsynchronizedSGD refuses, unless s = 0.
+
+        Raises: ValueError naming both.
+        """
+        if self.staleness > 0:
+            check_asynchronous(self.__name__, codec, op_type)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from typing import ClassVar
+from dataclasses import fields, is_dataclass
+from typing import Any, ClassVar
 
+from network.message import Content
 from nn.extension import Extension
 from nn.optimizer import IOptimizer
 from parallel_sgd.channel import Wait
@@ -59,8 +61,15 @@ class ISyncType(metaclass=Extension, fixed=("codecs", "timeout", "clock", "names
         self.codecs.update(variable, block_id, content)
 
     @abstractmethod
-    def receive(self, sender: int, step: Step, variable: int, content: object) -> None:
-        """A message has arrived."""
+    def receive(self, sender: int, step: Step, variable: int, content: Content) -> None:
+        """Take a message that has arrived, as it came: `self.codecs.receive(variable, content, sender)` gives it to its codec.
+
+        Args:
+            sender: node that sent it.
+            step: (epoch, batch) that it belongs to.
+            variable: place of its codec in `self.codecs.codecs`; the place behind these for what `tell_peers` has sent.
+            content: what it holds, perhaps not decoded yet; `network.message.unpacked` returns the value.
+        """
 
     @abstractmethod
     def ready(self, variable: int) -> bool:
@@ -79,26 +88,38 @@ class ISyncType(metaclass=Extension, fixed=("codecs", "timeout", "clock", "names
 
 
 class SyncSetting(metaclass=Extension):
-    """Plain data that makes the sync type of each worker, for one that takes arguments: `sync_type=StaleSynchronous(3)`.
+    """Plain data that makes the sync type of each worker, for one that takes a number: `sync_type=StaleSynchronous(3)`.
 
-    Of a `form` such as `stale:N` the command line makes one by the number that stands for N.
+    A frozen dataclass whose fields are the arguments of the class in `makes` behind those of `ISyncType`. On the command line
+    and in job files the first of its `forms`, such as `stale:N`, stands for one whose first field is the number N.
     """
 
     staleness: float
     forms: ClassVar[tuple[str, ...]] = ()
+    #: The sync type of a worker; a class without it overrides `__call__` and `admit`.
+    makes: ClassVar[type[ISyncType]]
+
+    def _arguments(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]
 
     @property
-    @abstractmethod
     def __name__(self) -> str:
-        """For logs and messages."""
+        """For logs and messages: `FirstK(3)`."""
+        return f"{type(self).__name__}({', '.join(map(str, self._arguments()))})"
 
-    @abstractmethod
+    @property
+    def _number(self) -> float:
+        """What stands for N in the form."""
+        number: float = self._arguments()[0] if is_dataclass(self) else self.staleness
+        return number
+
     def __call__(self, codecs: CodecBank, timeout: float, clock: Callable[[], float], names: tuple[str, ...]) -> ISyncType:
-        """The sync type of one worker."""
+        """Make the sync type of one worker; the arguments are those of `ISyncType`."""
+        return self.makes(codecs, timeout, clock, names, *self._arguments())
 
-    @abstractmethod
     def admit(self, codec: type[Codec], op_type: type[IOptimizer]) -> None:
-        """As `ISyncType.admit`."""
+        """Check a codec and an optimizer, as `ISyncType.admit`."""
+        self.makes.admit(codec, op_type)
 
 
 SyncChoice = type[ISyncType] | SyncSetting

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import ClassVar, Final
 
+from network.message import Content
 from parallel_sgd.channel import Wait, await_verdict, until
 from parallel_sgd.codec.bank import CodecBank
-from parallel_sgd.codec.interfaces import Array
+from parallel_sgd.codec.interfaces import Array, Partial, Tracking
 from rpc.logs import get_logger
 
 from .interface import ISyncType, Step
@@ -31,6 +32,29 @@ class RescuingSync(ISyncType):
         self._step = step
         self.codecs.heard.clear()
         self._taken = [False] * len(self.names)
+
+    def is_done(self, variable: int) -> bool:
+        """Tell whether the codec's result is complete. A subclass may complete one earlier: see `present` and `settle`."""
+        codec = self.codecs.codecs[variable]
+        return codec._result is not None if self.codecs.plain_results[variable] else codec.is_done()
+
+    def present(self, variable: int) -> set[int]:
+        """Return the workers all of whose blocks of this batch the codec holds; none where it keeps no account of blocks."""
+        codec, mine = self.codecs.codecs[variable], self.codecs.assignment.node_2_block
+        if not isinstance(codec, Partial):
+            return set()
+        missing = frozenset(codec.missing_blocks())
+        return {node for node in self.codecs.assignment.nodes if missing.isdisjoint(mine[node])}
+
+    def settle(self, variable: int) -> None:
+        """Make the result of the blocks that are there; what comes later for this batch is late.
+
+        Raises: TypeError for a codec that is not `Partial`.
+        """
+        codec = self.codecs.codecs[variable]
+        if not isinstance(codec, Partial):
+            raise TypeError(f"{type(codec).__name__} must be derived from Partial to make a result of some of its blocks")
+        codec.settle()
 
     def look(self) -> None:
         """Take in what has arrived, without waiting."""
@@ -78,8 +102,8 @@ class RescuingSync(ISyncType):
     def _rescue(self, variable: int) -> bool:
         if not self.codecs.rescue(variable):
             return False
-        for other, codec in enumerate(self.codecs.codecs):
-            if other != variable and not self._taken[other] and not codec.is_done():
+        for other in range(len(self.codecs.codecs)):
+            if other != variable and not self._taken[other] and not self.is_done(other):
                 self.codecs.rescue(other)
         self.codecs.flush()
         return True
@@ -89,14 +113,14 @@ class RescuingSync(ISyncType):
         epoch, batch = self._step
         what = f"{self.codecs.describe(variable)} of epoch {epoch + 1}, batch {batch + 1}"
         codec, assignment = self.codecs.codecs[variable], self.codecs.assignment
-        blocks = sorted(codec.missing_blocks())
+        blocks = sorted(codec.missing_blocks()) if isinstance(codec, Tracking) else []
         if blocks:
             nodes = sorted({node for block in blocks for node in assignment.block_2_node[block]})
             return f"{what}: missing block(s) {listed(blocks)} of node(s) {listed(nodes)}"
-        missing = sorted(codec.missing_nodes())
+        missing = sorted(codec.missing_nodes()) if isinstance(codec, Tracking) else []
         if missing:
             return f"{what}: nothing came from node(s) {listed(missing)}"
-        if codec.is_done():
+        if self.is_done(variable):
             return f"{what}: the peers have not taken all that was sent to them"
         heard = {sender for sender, of in self.codecs.heard if of == variable}
         partners = self.codecs.accounts.targets(variable) or set(assignment.nodes)
@@ -117,7 +141,7 @@ class SynchronizedSGD(RescuingSync):
 
     A message is stashed until a result of its batch is being got, so one of batch k+1 never enters batch k; from then on the
     bank gives what comes to the codecs. One that comes after its result was taken is counted in `late` and changes no result
-    of its batch; its codec may answer, or use it in the next one (`Codec.receive_late`). A result that is overdue by T has all
+    of its batch; its codec may answer, or use it in the next one (`TakingLate`). A result that is overdue by T has all
     unfinished codecs try their rescue, once; when the awaited one sends something, one more T is waited.
     """
 
@@ -126,7 +150,7 @@ class SynchronizedSGD(RescuingSync):
     def __init__(self, codecs: CodecBank, timeout: float, clock: Callable[[], float], names: tuple[str, ...]) -> None:
         super().__init__(codecs, timeout, clock, names)
         self._previous: Step = (-1, -1)
-        self._stash: dict[Step, list[tuple[int, int, object]]] = {}
+        self._stash: dict[Step, list[tuple[int, int, Content]]] = {}
         self._open = True  # whether a result of this batch has been asked for
 
     def begin(self, step: Step) -> None:
@@ -135,7 +159,7 @@ class SynchronizedSGD(RescuingSync):
         self.codecs.open[:] = [False] * len(self._taken)
         super().begin(step)
 
-    def receive(self, sender: int, step: Step, variable: int, content: object) -> None:
+    def receive(self, sender: int, step: Step, variable: int, content: Content) -> None:
         """Keep the message until a result is got: of its batch, or of the one after, where it is late."""
         if step < self._previous:
             self.late += 1
@@ -153,17 +177,11 @@ class SynchronizedSGD(RescuingSync):
         if not self._open:
             self._open = True
             self._hand_over()
-            if not self._is_done(variable):
+            if not self.is_done(variable):
                 self.look()
             while codecs.corked:
                 codecs.flush()
-        codec = codecs.codecs[variable]
-        done = codec._result is not None if codecs.plain_results[variable] else codec.is_done()
-        return done and (codecs.settled or codecs.flushed())
-
-    def _is_done(self, variable: int) -> bool:
-        codec = self.codecs.codecs[variable]
-        return codec._result is not None if self.codecs.plain_results[variable] else codec.is_done()
+        return self.is_done(variable) and (codecs.settled or codecs.flushed())
 
     def _hand_over(self) -> None:
         """Open all variables: those of which a result was taken are done with."""
@@ -178,8 +196,8 @@ class SynchronizedSGD(RescuingSync):
         for sender, variable, content in self._stash.pop(self._previous, ()):
             self._late(sender, variable, content, self._previous)
 
-    def _late(self, sender: int, variable: int, content: object, step: Step) -> None:
+    def _late(self, sender: int, variable: int, content: Content, step: Step) -> None:
         """Count it; the codec may answer or use it as long as the result of that batch is its last."""
         self.late += 1
-        if step == self._step or not (self._taken[variable] or self.codecs.codecs[variable].is_done()):
+        if step == self._step or not (self._taken[variable] or self.is_done(variable)):
             self.codecs.receive_late(variable, content, step, sender)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from network.names import did_you_mean
@@ -11,6 +12,7 @@ from nn.gradient_descent import IGradientDescent
 from parallel_sgd.codec.interfaces import Codec
 from parallel_sgd.codec.pipeline import Stage
 from parallel_sgd.codec.settings import GlobalSettings, MissingParameter
+from parallel_sgd.codec.traits import Traits
 from parallel_sgd.profiles import IIDBlockAssignment
 
 from .merge import Mean, MergeRule, WeightedMean
@@ -53,36 +55,43 @@ def build(
             warnings.warn(text, CodecWarning, stacklevel=4)
     members: dict[str, Any] = {
         "composition": composition,
-        "needs_server": exchange.needs_server,
-        "serves": exchange.needs_server,
-        "agrees": exchange.agrees and (parts is None or parts.trigger.always),
-        "takes": "parameters" if send != "gradient" else None,
+        "traits": _traits(base.traits, composition, parts),
         "__module__": "__main__",  # of no module: it travels by its parts; a shipped one belongs to that of its recipe
     }
     if parts is not None:
-        members["takes_first_copy"] = exchange.merges_first_copies and composition.grain(parts).first_copy
         members["__doc__"] = f"Composed: Codec.of({composition.describe(parts)})."
-        if _by_number(parts, send):
-            members["joins"] = classmethod(_joins)
-            members["takes_sums"] = True
-        if parts.local is not None:
-            members["agrees"] = members["agrees"] and parts.local.agrees
-        if parts.updates:
-            members["gives"] = "parameters"
-            members["takes"] = members["takes"] or "gradients"
     kind: type[Codec] = type(base).__new__(type(base), _checked_name(name) or _default_name(exchange, parts), (base,), members)
     return kind
+
+
+def _traits(base: Traits, composition: Composition, parts: Parts | None) -> Traits:
+    """Return the traits of a composition; `parts` is None where one of them needs a parameter of the job."""
+    exchange, send = composition.exchange, composition.send
+    traits = replace(
+        base,
+        needs_server=exchange.needs_server,
+        serves=exchange.needs_server,
+        agrees=exchange.agrees,
+        takes="parameters" if send != "gradient" else None,
+    )
+    if parts is None:
+        return traits
+    by_number = _by_number(parts, send)
+    return replace(
+        traits,
+        agrees=exchange.agrees and parts.trigger.always and (parts.local is None or parts.local.agrees),
+        takes_first_copy=exchange.merges_first_copies and composition.grain(parts).first_copy,
+        elementwise=by_number,
+        takes_sums=by_number,
+        gives="parameters" if parts.updates else None,
+        takes=traits.takes or ("gradients" if parts.updates else None),
+    )
 
 
 def _by_number(parts: Parts, send: str) -> bool:
     """Whether the result is a mean, number by number, whatever vector the numbers are in."""
     encodes = any(part is not None for part in (parts.up, parts.down, parts.local))
     return send == "gradient" and not encodes and type(parts.merge) is Mean and type(parts.trigger) is Every
-
-
-def _joins(kind: type[Codec]) -> bool:
-    """As `Codec.joins`, for what treats every number by itself."""
-    return True
 
 
 def _trial(composition: Composition) -> Parts | None:

@@ -10,10 +10,19 @@ from typing import Any
 import numpy as np
 
 from parallel_sgd.channel import Parameter_Server
-from parallel_sgd.codec.interfaces import Array, BlockWeight, Codec, netEncapsulation
+from parallel_sgd.codec.interfaces import (
+    Array,
+    BlockWeight,
+    CheckingPackets,
+    Remembering,
+    TakingLate,
+    Tracking,
+    netEncapsulation,
+)
 from parallel_sgd.codec.pipeline import Draw, PayloadError
 from parallel_sgd.codec.pipeline.stage import Remembers, gathered, room_for, scattered
 from parallel_sgd.codec.settings import GlobalSettings
+from parallel_sgd.codec.traits import Traits
 from parallel_sgd.merge import Span
 from parallel_sgd.unusable import Like
 
@@ -53,7 +62,7 @@ class Batch:
         return [place for place in self.collectors if place not in self.closed]
 
 
-class Composed(Codec):
+class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
     """A codec made of parts by `Codec.of`.
 
     It puts the worker's own blocks together, asks the trigger, and hands over what is to be sent; subclasses exchange it.
@@ -63,8 +72,7 @@ class Composed(Codec):
     `duplicates` those whose content was there already; both change nothing.
     """
 
-    keeps_content = False
-    synchronous = True
+    traits = Traits(keeps_content=False, synchronous=True)
 
     @property
     @abstractmethod

@@ -30,7 +30,7 @@ from parallel_sgd.checkpoint.locate import WORK
 from parallel_sgd.checkpoint.resume import NODES, ON_AGENTS, RESUMES, ResumePoint, checked_resume
 from parallel_sgd.checkpoint.state import restore_values
 from parallel_sgd.checkpoint.store import Disk, file_name
-from parallel_sgd.codec import GlobalSettings
+from parallel_sgd.codec import GlobalSettings, Remembering
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.in_process_scheduler import run_in_process
 from parallel_sgd.profiles import IIDBlockAssignment
@@ -350,7 +350,7 @@ class Failing(Plain):
         return super().update_blocks(block_weight)
 
 
-class Grumbling(Failing):
+class Grumbling(Failing, Remembering):
     """From then on its state cannot be had either."""
 
     def state_dict(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from parallel_sgd.testing.array_job import ArrayJob, expected
 
 def run(kind: type[Codec], assignment: ISetting, **settings: Any) -> ArrayJob:
     """Run a job whose server, where there is one, has the same class."""
-    return ArrayJob(assignment, **{"codec": kind, "server": kind if kind.needs_server else None, **settings}).run()
+    return ArrayJob(assignment, **{"codec": kind, "server": kind if kind.traits.needs_server else None, **settings}).run()
 
 
 def bits(job: ArrayJob) -> list[tuple[bytes, ...]]:
@@ -49,7 +49,7 @@ class ByHand:
         value: np.ndarray | None = None,
         rule: Callable[[], IGradientDescent] | None = None,
     ) -> None:
-        nodes = [*range(workers), *([Parameter_Server] if kind.needs_server else [])]
+        nodes = [*range(workers), *([Parameter_Server] if kind.traits.needs_server else [])]
         value = np.zeros((5, 8), np.float32) if value is None else value
         with GlobalSettings.use(IIDBlockAssignment(workers), parameters, values=[value], rule=rule) as self.job:
             self.codecs: dict[int, Any] = {node: kind(node) for node in nodes}

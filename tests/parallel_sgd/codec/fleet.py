@@ -123,7 +123,7 @@ class Fleet:
 def one_speaks_for_all(kind: type[Codec]) -> bool:
     """Whether all workers make the same of the same packets, which each sends to all, in one round."""
     composition = getattr(kind, "composition", None)
-    if not isinstance(composition, Composition) or not kind.agrees:
+    if not isinstance(composition, Composition) or not kind.traits.agrees:
         return False
     return type(composition.exchange) is AllToAll and composition.local is None and not isinstance(composition.up, PowerSGD)
 

@@ -227,12 +227,12 @@ def test_names_and_declarations_tell_what_a_class_is_made_of() -> None:
     assert Codec.of(ShardedPS(), up=ErrorFeedback(TopK(0.1) | Int8())).__name__ == "ShardedPSErrorFeedbackTopKInt8"
     assert Codec.of(Ring(), up=PowerSGD()).__name__ == "RingPowerSGD"
     kind = Codec.of(PS(), up=Int8(), name="Mine")
-    assert (kind.__name__, kind.__module__, kind.needs_server, kind.serves) == ("Mine", "__main__", True, True)
+    assert (kind.__name__, kind.__module__, kind.traits.needs_server, kind.traits.serves) == ("Mine", "__main__", True, True)
     parts = "PS(quorum=1.0), up=Int8(block=4096), down=None, send=gradient, Mean(), Every(batches=1)"
     assert kind.__doc__ == f"Composed: Codec.of({parts})."
     first = {Codec.of(AllToAll()), Codec.of(PS()), Codec.of(AllToAll(), up=Int8(), merge=FirstCopy())}
-    assert all(kind.takes_first_copy for kind in first)
-    assert not any(kind.takes_first_copy for kind in (Codec.of(AllToAll(), up=Int8()), Codec.of(Ring())))
+    assert all(kind.traits.takes_first_copy for kind in first)
+    assert not any(kind.traits.takes_first_copy for kind in (Codec.of(AllToAll(), up=Int8()), Codec.of(Ring())))
     served = Codec.of(PS(), merge=ServerOpt(SGDOptimizer(0.1)))
     delta = Codec.of(AllToAll(), send="delta", merge=ServerOpt(SGDOptimizer(0.1)))
     for kind, takes, gives in (
@@ -243,9 +243,9 @@ def test_names_and_declarations_tell_what_a_class_is_made_of() -> None:
         (SCAFFOLD, "parameters", None),
         (FedProx, "parameters", None),
     ):
-        assert (kind.takes, kind.gives, kind.synchronous) == (takes, gives, True)
-    assert not Codec.of(Gossip(), send="weights").agrees
-    assert not Codec.of(AllToAll(), send="weights", trigger=Every(3)).agrees
+        assert (kind.traits.takes, kind.traits.gives, kind.traits.synchronous) == (takes, gives, True)
+    assert not Codec.of(Gossip(), send="weights").traits.agrees
+    assert not Codec.of(AllToAll(), send="weights", trigger=Every(3)).traits.agrees
 
 
 Shipped = Codec.of(ShardedPS(smallest=1), up=ErrorFeedback(TopK(0.3) | Int8()), name="Shipped")

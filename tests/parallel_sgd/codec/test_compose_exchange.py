@@ -128,7 +128,7 @@ LOSSY = [
 def test_lost_and_repeated_packets_of_any_node_change_nothing(kind: type[Codec]) -> None:
     """Law 7: the same bits, after one time-out; what is repeated is counted."""
     calm = bits(run(kind, THREE))
-    for sender in (0, 1, 2, Parameter_Server) if kind.needs_server else (0, 1, 2):
+    for sender in (0, 1, 2, Parameter_Server) if kind.traits.needs_server else (0, 1, 2):
         job = run(kind, THREE, link=lost_once(lambda source, _, key, sender=sender: source == sender and key[2] == 1))
         assert bits(job) == calm
         assert 10.0 <= job.clock.monotonic() <= 20.0

@@ -146,7 +146,7 @@ def test_elastic_averaging() -> None:
         values = fleet.exchange(values)
         np.testing.assert_allclose(values, wanted, atol=1e-6)
         np.testing.assert_allclose(np.mean(values, axis=0, dtype=np.float64), mean, atol=1e-6)
-    assert not SMA.agrees
+    assert not SMA.traits.agrees
     sma, local = Fleet(SMA, 3, {"alpha": 1.0}).steps(6), Fleet(LocalSGD, 3, {"local_batches": 1}).steps(6)
     np.testing.assert_allclose(sma.w, local.w, atol=1e-6, err_msg="alpha = 1 takes the mean")
 

@@ -177,7 +177,9 @@ def test_an_outer_rate_of_one_without_momentum_has_the_bits_of_federated_averagi
     monkeypatch.setattr(module, lambda variable, shapes=(): np.full(shapes[variable], 1.5, np.float32))
     parameters = {"local_batches": 1, "outer_learn_rate": 1.0, "outer_momentum": 0.0}
     wanted, found = (
-        Halves(IIDBlockAssignment(4), codec=codec, server=codec if codec.needs_server else None, parameters=parameters).run()
+        Halves(
+            IIDBlockAssignment(4), codec=codec, server=codec if codec.traits.needs_server else None, parameters=parameters
+        ).run()
         for codec in (FedAvg, kind)
     )
     assert len(set(bits(found))) == 1 and bits(found) == bits(wanted)
@@ -227,7 +229,7 @@ def test_first_copies_count(stage: Any, exchange: Any) -> None:
     ):
         whole = run(kind, assignment)
         assert len(set(bits(whole))) == 1
-        if not kind.needs_server:
+        if not kind.traits.needs_server:
             assert codec_of(whole).duplicates + codec_of(whole).late + whole.sync(0).late > 0
         partial = run(kind, assignment, ends_after=dict.fromkeys(stragglers, 1))
         assert partial.clock.monotonic() == 0.0, "nobody waits for them"

@@ -13,7 +13,7 @@ from network.clock import SystemClock
 from network.controller import Controller
 from parallel_sgd.batch_sync import AsynchronizedSGD, SyncChoice, SynchronizedSGD
 from parallel_sgd.channel import Wait
-from parallel_sgd.codec import BlockWeight, Codec, EFSign, Plain, netEncapsulation
+from parallel_sgd.codec import BlockWeight, Codec, EFSign, Plain, Traits, netEncapsulation
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.settings import GlobalSettings, JobSettings
 from parallel_sgd.exchange import BlockExchange
@@ -57,7 +57,7 @@ GuardedPlain: type[Codec] = type("GuardedPlain", (Guard, Plain), {})
 class Push(Codec):
     """Sends to the other worker and takes what came until now."""
 
-    agrees = False
+    traits = Traits(agrees=False)
 
     def update_blocks(self, block_weight: BlockWeight) -> netEncapsulation:
         return netEncapsulation(1 - self.node_id, block_weight.content)

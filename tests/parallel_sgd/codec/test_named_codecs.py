@@ -71,6 +71,6 @@ def test_it_trains(kind: type[Codec], tmp_path: Path) -> None:
     settings = {"op_type": PSGDOptimizer, "epoch": 2, **(SETTINGS.get(kind.__name__) or ADAM)}
     workers = WORKERS.get(kind.__name__, 2)
     job = ParallelSGD(mlp(), Digits(), Shuffle().add(ImageCls()))
-    with in_process(workers, ps=kind.needs_server) as nodes:
+    with in_process(workers, ps=kind.traits.needs_server) as nodes:
         result = job.parallel(nodes, codec=kind, block_size=48 // workers, directory=tmp_path, **settings)
     assert result["accuracy"] > 0.8

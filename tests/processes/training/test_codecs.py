@@ -56,13 +56,13 @@ SETTINGS: dict[str, Any] = {"gd_type": SGDOptimizer, "gd_params": (0.1,), "epoch
 def test_workers_have_the_bits_of_one(agents: LocalNodes, tmp_path: Path, codec: type[Codec], workers: int) -> None:
     """Ring and SyncPS of codecs.md: n workers with fixed blocks equal one worker."""
     settings: dict[str, Any] = {"epoch": 1, "block_size": 32, "assignment_type": FOUR_BLOCKS, "seed": 5}
-    nodes = (with_server if codec.needs_server else some)(agents, workers)
+    nodes = (with_server if codec.traits.needs_server else some)(agents, workers)
     result = digits_job(mlp(dropout=0.25)).parallel(nodes, codec=codec, directory=tmp_path, **settings)
     one = here(digits_job(mlp(dropout=0.25)), 1, tmp_path / "one", codec=Plain, **settings)
     assert sorted(result.models) == list(range(workers))
     assert only_weights(result) == only_weights(one)
     used = {(entry.codec, entry.peer) for entry in result.accounts[0] if entry.direction == SENT}
-    assert used == {(codec.__name__, peer) for peer in ([Parameter_Server] if codec.needs_server else range(1, workers))}
+    assert used == {(codec.__name__, peer) for peer in ([Parameter_Server] if codec.traits.needs_server else range(1, workers))}
 
 
 @covers("SUB-33")
