@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # thousands of imports: each of our modules, and each rewritten test, is compiled once
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-computing test-processes test-alone check house long steady soak extras faults fuzz mutants proofs golden audit bench browser docs gallery clean lock
+.PHONY: demo test test-computing test-processes test-alone check house pictures long steady soak extras faults fuzz mutants proofs golden audit bench browser docs gallery clean lock
 
 DEV_LOCK := requirements/dev-3.11.txt
 RUN_LOCK := requirements/run-3.11.txt
@@ -97,6 +97,10 @@ test-alone: $(VENV)/.dev
 # the totals (files, lines) and the budgets of the shape (imports, cycles, the files of a gradient); tests hold each budget
 house: $(VENV)/.dev
 	$(BIN)/python -m tests.house
+
+# the pictures and tables of docs/architecture.md, made from the code and from jobs that run
+pictures: $(VENV)/.dev
+	$(BIN)/python -m tests.house.pictures
 
 # the rest of the suite: what takes long and has others of its kind in `make test`
 long: $(VENV)/.dev $(VENV)/.tables

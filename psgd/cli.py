@@ -2,6 +2,9 @@
 
 A subcommand is a row of `COMMANDS`, which names a function that takes a parser, adds its options, and returns what is to be
 done with them: a function of the options that returns the exit code. Its module is loaded when the subcommand is called.
+
+To add one: the function in a module of this package, its row in `COMMANDS`, and a row in the table of docs/command.md, which a
+test demands. The help of a subcommand ends with its exit codes.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import pytest
 
 from .sources import PACKAGES, ROOT, findings, library_files, parse
 
-# from design.md: an arrow is the only import allowed
+# package: the packages of ours that it may import
 ALLOWED = {
     "nn": set[str](),
     "network": set[str](),

@@ -90,7 +90,7 @@ def test_every_link_leads_somewhere() -> None:
 def test_what_can_be_added_is_told_where_it_stands() -> None:
     section = (ROOT / "docs" / "README.md").read_text("utf-8").partition("## I want to change it")[2]
     places = re.findall(r"^\| .*?\]\(\.\./([^)]+\.py)\)", section, re.MULTILINE)
-    assert len(places) == 7
+    assert len(places) >= 16
     assert not [place for place in places if "To add" not in (ROOT / place).read_text("utf-8")]
 
 

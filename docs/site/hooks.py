@@ -33,7 +33,15 @@ LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)((?:#[^)\s]*)?)\)")
 
 def guides() -> list[str]:
     """What is a page as it is, and the pictures of these."""
-    beside = ["README.md", "README.zh-CN.md", "CHANGELOG.md", "nn/README.md", "executor/README.md", "deploy/README.md"]
+    beside = [
+        "README.md",
+        "README.zh-CN.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "nn/README.md",
+        "executor/README.md",
+        "deploy/README.md",
+    ]
     beside += ["parallel_sgd/codec/README.md", "parallel_sgd/profiles/blockassignment/README.md"]
     below = sorted((ROOT / "docs").rglob("*"))
     shown = [path for path in below if path.suffix in {".md", *PICTURES} and (ROOT / "docs" / "site") not in path.parents]

@@ -21,6 +21,9 @@ class Callback(Configurable, given=("model", "params", "folder"), settable=("mod
     model. `logs` holds `Loss` and the metrics so far in this epoch; at the end of an epoch also the `val_...` results. A
     callback ends training after the current epoch by `self.model.stop_training = True`.
 
+    To add one: a class in a file of this package, its name in `nn/callback/__init__.py` and the table of nn/README.md, which a
+    test demands. A job refuses hooks of batches. A restart and a resumed `fit` give back what `state_dict` returned.
+
     >>> model = nn.model.SequentialModel([-1, 4], [nn.layer.Dense(3)])
     >>> model.setup(nn.loss.Cross_Entropy_With_Softmax())
     >>> model.compile(nn.gradient_descent.SGDOptimizer(0.1))

@@ -89,6 +89,10 @@ class IGradientDescent(
     A subclass names its arrays (one number per parameter) in `slots`, computes the numbers of a step in `begin_step`, and
     the increment of one chunk in `increment`.
 
+    To add one: such a class beside its kin, its name in `nn/gradient_descent/__init__.py` and the table of nn/README.md, its
+    word in `nn/names.py`, and a row in `tests/contract/nn_rows/rules.py`, which a test demands. `python -m tests.nn.golden`
+    asks torch for the numbers that a row compares with.
+
     `learn_rate` is a number or a `Schedule`, and may be set at any time. Every rule sees the gradients as three arguments
     leave them, in this order: `clip_value` limits each element to [-clip_value, clip_value]; `clip_norm` scales the whole
     gradient to this Euclidean norm where it is longer (Pascanu et al., 2013), `clip_variable_norm` that of each variable by

@@ -51,6 +51,10 @@ class Layer(
     with the layer frozen. Buffers, which training changes without a gradient, move all the same; a frozen `BatchNorm` leaves
     its own unless told otherwise.
 
+    To add one: a class in the file of its kin, its name in `nn/layer/__init__.py` and in the table of nn/README.md, and a row
+    in `tests/contract/nn_rows/layers.py`, which a test demands. A constructor keeps each argument as an attribute of the same
+    name: so the layer stands in model files.
+
     >>> class Scale(nn.layer.Layer):
     ...     def build(self, input_shape):
     ...         self.factor = self.add_variable("factor", input_shape[-1:], nn.initializer.Constant(1.0))

@@ -1,4 +1,9 @@
-"""What a writer is, those of a job together, and the one of a `Model.fit`."""
+"""What a writer is, those of a job together, and the one of a `Model.fit`.
+
+To add one: a module of this package with a class that has the methods of `Writer`, its name in the `__init__.py` here, and its
+word in `writer` of the module that reads the words of parts (`named_parts`). A test that reads what it left by the tool for
+which it writes stands in tests/equivalence/test_writers.py, and `make extras` installs that tool.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
 """Launchers, which start agents, or wait for those that another program starts: their interface and common parts.
 
 Their names are in `LAUNCHERS`: `local:4`, `ssh:host1,host2`, `slurm:DIR`, `mpi:DIR`, `kubernetes:SERVICE`, `dask:tcp://...`.
-Another launcher is another module with a function `offer(where, key_file, wait)`, and a row there.
+
+To add one: a module of this package with a class that has the methods of `Launcher` and a function `offer(where, key_file,
+wait)`, a row in `LAUNCHERS`, and its text in `test_names` of tests/rpc/launch/test_launchers.py, which fails for a row that it
+lacks. docs/launchers.md describes it.
 """
 
 from __future__ import annotations

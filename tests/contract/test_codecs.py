@@ -1,4 +1,4 @@
-"""What holds for every codec that exchanges: laws 2 and 7 of contracts/codecs.md, on a job of arrays."""
+"""What holds for every codec that exchanges: the laws of docs/contract.md, on a job of arrays."""
 
 from __future__ import annotations
 
@@ -137,9 +137,10 @@ def test_a_tail_with_empty_blocks_is_a_batch_like_any_other(kind: type[Codec], a
         assert all(np.allclose(found, value, rtol=1e-6) for found, value in zip(job.results[0][1], exact, strict=True))
 
 
+@covers("LAW-2", "LAW-7")
 @each
 def test_the_same_job_gives_the_same_bits(kind: type[Codec], assignment: ISetting) -> None:
-    """Law 2: determinism; law 7: hash-equal after every synchronous step. All results have the shapes that were put."""
+    """Determinism; hash-equal after every synchronous step. All results have the shapes that were put."""
     job = job_of(kind, assignment)
     assert bits(job) == bits(calm(kind, assignment))
     if ROWS[kind].exchanges:
@@ -149,9 +150,10 @@ def test_the_same_job_gives_the_same_bits(kind: type[Codec], assignment: ISettin
         assert shapes == [[(3, 4), (4,)]] * job.batches
 
 
+@covers("LAW-1")
 @each
 def test_content_is_never_changed(kind: type[Codec], assignment: ISetting) -> None:
-    """Law 1: input never mutated, which a read-only array proves."""
+    """Input never mutated, which a read-only array proves."""
     with GlobalSettings.use(assignment, ROWS[kind].parameters, values=[start(0)]):
         codec = kind(0)
     for block in assignment.node_2_block[0]:
@@ -176,13 +178,13 @@ def lost_once() -> Callable[[int, int, tuple[int, ...]], tuple[float, ...]]:
     return links.lost_once(lambda sender, _receiver, key: key[2] == 1 and sender == 0)
 
 
-@covers("SUB-22", "SUB-23")
+@covers("SUB-22", "SUB-23", "LAW-7")
 @each_exchanging
 @pytest.mark.parametrize("link", [delayed, repeated, lost_once])
 def test_the_way_of_packets_changes_nothing(
     kind: type[Codec], assignment: ISetting, link: Callable[[], Callable[[int, int, tuple[int, ...]], tuple[float, ...]]]
 ) -> None:
-    """Law 7: arrival order, duplicates, and a lost packet that a rescue replaces."""
+    """Arrival order, duplicates, and a lost packet that a rescue replaces."""
     assert bits(job_of(kind, assignment, link=link())) == bits(calm(kind, assignment))
 
 

@@ -58,7 +58,7 @@ def test_every_sync_type_has_a_row() -> None:
 
 @pytest.mark.parametrize("kind", ROWS)
 def test_every_batch_ends(kind: type[ISyncType]) -> None:
-    """design.md decision 6: no wait without a limit."""
+    """No wait without a limit."""
     job = job_of(kind, ROWS[kind].codec, 3, link=lambda s, r, _: (0.5,) if s == 0 else (0.0,)).run()
     assert [len(job.results[node]) for node in range(3)] == [job.batches] * 3
 

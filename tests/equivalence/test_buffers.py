@@ -124,7 +124,7 @@ def test_any_number_of_workers_gives_the_bits_of_one_loop() -> None:
 
 @pytest.mark.parametrize("tail", [29, 3])
 def test_statistics_pass_over_empty_blocks(tail: int) -> None:
-    """conventions.md "Data": the tail is 7, 7, 7 and 8 samples, or one, one, one and none, which changes no statistic."""
+    """The tail is 7, 7, 7 and 8 samples, or one, one, one and none, which changes no statistic."""
     samples = 5 * BLOCK * BLOCKS + tail
     reference = one_loop(samples)
     for nodes in (1, 2, 4):

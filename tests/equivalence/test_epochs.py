@@ -151,7 +151,7 @@ def test_class_weights_are_those_of_fit(shuffle: bool, tmp_path: Path) -> None:
 
 
 def test_gradients_of_the_tail_are_weighed_by_their_samples(tmp_path: Path) -> None:
-    """conventions.md "Data": by (samples of the block) B / t, and an empty one is zeros; those of whole batches are not."""
+    """By (samples of the block) B / t, and an empty one is zeros; those of whole batches are not."""
     train(tmp_path, 2, codec=Logged, assignment_type=SIX, block_size=16, epoch=1, gd_params=(0.0,))
     x, y, _, _ = unit_rows().load()
     model = linear()
@@ -168,7 +168,7 @@ def test_gradients_of_the_tail_are_weighed_by_their_samples(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(("kind", "starts"), [(LocalUpdateOptimizer, False), (ParameterAveragingOptimizer, True)])
 def test_updates_and_weights_of_the_tail_are_not_scaled(tmp_path: Path, kind: type[IOptimizer], starts: bool) -> None:
-    """conventions.md "Data": a worker steps by the mean over its own samples of the tail, by nothing where it has none."""
+    """A worker steps by the mean over its own samples of the tail, by nothing where it has none."""
     settings: dict[str, Any] = {"op_type": kind, "codec": Logged, "epoch": 1, "gd_params": (0.5,), "shuffle": False}
     train(tmp_path, 3, assignment_type=SIX, block_size=16, **settings)  # 5 samples: one, two and two for the workers
     first = train(tmp_path, 3, assignment_type=SIX, block_size=16, **{**settings, "gd_params": (0.0,)})

@@ -1,4 +1,4 @@
-"""n workers = one worker = a plain loop, bit for bit (design.md decision 1)."""
+"""n workers = one worker = a plain loop, bit for bit."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_tail_that_blocks_do_not_share_evenly_gives_the_bits_of_one_loop(tail:
 
 @pytest.mark.parametrize("assignment", [IIDBlockAssignment(4), DuplicateAssignment(8, 2)])
 def test_the_assignment_does_not_change_the_bits(assignment: ISetting) -> None:
-    """codecs.md, Plain: four workers with a block each compute what one process computes."""
+    """Plain: four workers with a block each compute what one process computes."""
     reference = one_loop(mlp(), ADAMOptimizer(1e-3)).tobytes()
     assert DigitsJob(plan(assignment), mlp()).run().weights() == [reference] * assignment.node_count
 

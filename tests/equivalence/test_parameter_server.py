@@ -1,4 +1,4 @@
-"""With a parameter server the weights have the bits of the direct exchange, for any number of workers (design.md)."""
+"""With a parameter server the weights have the bits of the direct exchange, for any number of workers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def bits(result: JobResult) -> set[bytes]:
 
 @covers("SUB-20")
 def test_one_two_and_four_workers_have_the_bits_of_plain(tmp_path: Path) -> None:
-    """SyncPS of codecs.md; `codec=None` means SyncPS on both sides."""
+    """SyncPS; `codec=None` means SyncPS on both sides."""
     reference = run(tmp_path, 1, ps=False, assignment_type=FOUR_BLOCKS, codec=Plain)
     assert len(bits(reference)) == 1
     for workers in (1, 2, 4):

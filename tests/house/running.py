@@ -99,12 +99,16 @@ class Way:
     back: set[str] = field(default_factory=set)
     entries: Counter[str] = field(default_factory=Counter)
     gradients: int = 0
+    steps: list[tuple[str, str, bool]] = field(default_factory=list, compare=False)
+    """File, function, and whether that is on the way out, of every call from another file, in order of time."""
 
     def enter(self, direction: set[str], event: Event) -> None:
         """Count a call, if it is one of the product."""
-        _, file, _, caller = event
+        _, file, function, caller = event
         if place := _place(file):
             direction.add(place)
+            if file != caller:
+                self.steps.append((place, function, direction is self.out))
             self.entries[place] += file != caller
 
     @property

@@ -29,7 +29,7 @@ def test_it_is_quick() -> None:
 
 
 def test_it_brings_numpy_and_tqdm_only() -> None:
-    """conventions.md, Model: pandas and other extras only inside the function that needs them."""
+    """Model: pandas and other extras only inside the function that needs them."""
     code = "import sys, numpy.random, tqdm; print(*sys.modules)"
     bare = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     allowed = {name.partition(".")[0] for name in bare.stdout.split()} | {"nn"}

@@ -68,7 +68,7 @@ def test_who_computes_what(kind: AssignmentType, nodes: int, copies: int, dealt:
 
 @pytest.mark.parametrize("blocks", range(1, 20))
 def test_fixed_blocks_keep_subtrees_whole_where_that_is_even(blocks: int) -> None:
-    """design.md decision 1: contiguous, the largest share minimal, and one sum per worker for powers of two."""
+    """Contiguous, the largest share minimal, and one sum per worker for powers of two."""
     for nodes in range(1, blocks + 1):
         dealt = FixedBlockAssignment(nodes, 1, blocks).node_2_block
         assert [block for share in dealt for block in share] == list(range(blocks))

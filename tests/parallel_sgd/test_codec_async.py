@@ -1,4 +1,4 @@
-"""AsyncPS and DCASGD: the identities of contracts/codecs.md, in memory."""
+"""AsyncPS and DCASGD: their identities, in memory."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ CODES = [(4, 1), (5, 2), (6, 2), (8, 3), (10, 3)]
 
 @pytest.mark.parametrize(("workers", "stragglers"), [*CODES, (3, 0), (1, 0), (4, 3)])
 def test_every_set_of_workers_that_is_large_enough_gives_the_sum(workers: int, stragglers: int) -> None:
-    """codecs.md, Cyclic: a^T B_I = 1, residual <= 1e-11, and fp32 recovery to 1e-5."""
+    """Cyclic: a^T B_I = 1, residual <= 1e-11, and fp32 recovery to 1e-5."""
     code = cyclic_code(workers, stragglers)
     held = CyclicAssignment(workers, stragglers + 1).node_2_block
     assert [sorted(np.flatnonzero(row).tolist()) for row in code.matrix] == held
@@ -43,7 +43,7 @@ def test_every_set_of_workers_that_is_large_enough_gives_the_sum(workers: int, s
 
 
 def test_the_code_is_the_same_everywhere_and_one_straggler_too_many_raises() -> None:
-    """codecs.md, Cyclic. Its seed is a function of the numbers alone, and it is the best of the draws; many workers are judged
+    """Cyclic. Its seed is a function of the numbers alone, and it is the best of the draws; many workers are judged
     by a sample."""
     code = cyclic_code(10, 3)
     assert CyclicCode(10, 3).seed == code.seed
@@ -154,7 +154,7 @@ GROUPS = [(workers, copies) for workers in range(2, 9) for copies in range(2, wo
 @pytest.mark.parametrize(("workers", "copies"), GROUPS)
 @pytest.mark.parametrize("codec", [Plain, FirstCopy])
 def test_any_stragglers_but_one_of_each_group_change_nothing(codec: type[Codec], workers: int, copies: int) -> None:
-    """codecs.md, FirstCopy/FRC: every set of at most r - 1 stragglers of n <= 8, bit-equal and without time-out."""
+    """FirstCopy/FRC: every set of at most r - 1 stragglers of n <= 8, bit-equal and without time-out."""
     for count in range(copies):
         for missing in combinations(range(workers), count):
             job = ArrayJob(
@@ -177,7 +177,7 @@ FirstCopyPS = Codec.of(PS(), up=Int8(4), merge=compose.FirstCopy(), name="FirstC
     ],
 )
 def test_encoded_first_copies_bear_every_set_of_stragglers(codec: type[Codec], assignment: ISetting) -> None:
-    """codecs.md, FirstCopy/FRC: all C(n, s) sets of s <= r - 1; the bits are those without stragglers."""
+    """FirstCopy/FRC: all C(n, s) sets of s <= r - 1; the bits are those without stragglers."""
 
     def bits(missing: tuple[int, ...]) -> set[tuple[bytes, ...]]:
         server = codec if codec.traits.needs_server else None
@@ -194,7 +194,7 @@ def test_encoded_first_copies_bear_every_set_of_stragglers(codec: type[Codec], a
 
 @pytest.mark.parametrize("assignment", [IIDBlockAssignment(4, 2), IIDBlockAssignment(5, 3), CyclicAssignment(5, 3)])
 def test_other_redundant_assignments_bear_the_same(assignment: ISetting) -> None:
-    """codecs.md, FirstCopy over IID: any r - 1 stragglers."""
+    """FirstCopy over IID: any r - 1 stragglers."""
     for count in range(assignment.redundancy):
         for missing in combinations(assignment.nodes, count):
             check_exact(ArrayJob(assignment, batches=2, codec=Plain, link=without(missing)).run())

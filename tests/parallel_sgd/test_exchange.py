@@ -115,7 +115,7 @@ def test_packets_of_a_batch_leave_as_one_train_for_each_peer() -> None:
 
 
 def test_no_result_before_the_wire_took_what_was_put() -> None:
-    """design.md, the flow of one batch: nobody reuses a buffer before the kernel has taken its bytes."""
+    """Nobody reuses a buffer before the kernel has taken its bytes."""
     channel = StubChannel()
     exchange, _ = exchange_of(Plain, TWO, channel)
     channel.taken = False
@@ -148,7 +148,7 @@ def test_a_message_for_a_result_that_was_taken_is_late() -> None:
 
 
 def test_other_attempts_are_counted_and_malformed_keys_refused() -> None:
-    """design.md, names: frames of another attempt are refused and counted."""
+    """Frames of another attempt are refused and counted."""
     exchange, bank = exchange_of(Plain, TWO, StubChannel(), attempt=1)
     exchange.put(0, 0, zero())
     for attempt in (0, 2):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from parallel_sgd.merge import BlockMean, BlockTree, LateMean, MeanOfHalves, TreeSum, block_tree
 from parallel_sgd.testing.array_job import gradient, tree_mean
 from parallel_sgd.unusable import Unusable
+from tests.statements import covers
 
 
 def whole(mean: np.ndarray | MeanOfHalves) -> np.ndarray:
@@ -39,10 +40,11 @@ def test_cover_finds_the_fewest_whole_subtrees(blocks: int, held: list[int], spa
     assert BlockTree(blocks).cover(held) == spans
 
 
+@covers("LAW-7")
 @settings(deadline=None, max_examples=60)
 @given(kind=st.sampled_from([BlockMean, LateMean]), blocks=st.integers(1, 13), data=st.data())
 def test_bits_depend_on_neither_order_nor_grouping(kind: type[Any], blocks: int, data: st.DataObject) -> None:
-    """codecs.md law 7: any arrival order, any whole subtrees, any duplicates give the bits of the recursive sum."""
+    """Any arrival order, any whole subtrees, any duplicates give the bits of the recursive sum."""
     grads = values(blocks)
     tree = block_tree(blocks)
     spans = [tree.root, *tree.parent]
@@ -148,10 +150,11 @@ def test_a_mean_in_stretches_is_the_whole() -> None:
     assert came() is None
 
 
+@covers("LAW-7")
 @settings(deadline=None, max_examples=60)
 @given(blocks=st.integers(2, 9), data=st.data())
 def test_what_is_given_may_be_overwritten_and_nothing_else(blocks: int, data: st.DataObject) -> None:
-    """codecs.md law 7 holds, too, where sums are written into arrays that came over the wire."""
+    """The same bits where sums are written into arrays that came over the wire."""
     grads = values(blocks)
     mean = BlockMean(blocks)
     last: tuple[np.ndarray, bytes] | None = None

@@ -504,7 +504,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     ({"codec": Choosy, "codec_extra_parameters": {"rate": 2}}, "Choosy 'rate' must be at most 1, got 2"),
     ({"codec": {0: Choosy}, "codec_extra_parameters": {"rate": "fast"}}, "'>' not supported between"),
-    # conventions.md: only `default=REQUIRED` raises; here before anything is sent, for either side
+    # only `default=REQUIRED` raises; here before anything is sent, for either side
     ({"codec": {1: Needy}}, NEEDS_RATE),
     ({"ps": True, "ps_codec": Needy}, NEEDS_RATE),
     (
@@ -525,7 +525,7 @@ def test_what_cannot_work_is_refused(settings: dict[str, Any], message: str, tmp
 
 
 def test_a_codec_that_does_not_suit_the_rule_is_a_warning(tmp_path: Path) -> None:
-    """codecs.md: momentum after a merge of what error feedback sends late."""
+    """Momentum after a merge of what error feedback sends late."""
     words = r"TopK .* ADAMOptimizer with beta1=0\.9 .*: use op_type=LocalUpdateOptimizer"
     with pytest.warns(CodecWarning, match=words) as caught, in_process(2) as nodes:
         digits_job().parallel(nodes, 1, 256, 1, codec={"dense_1": TopK, "dense_2": TopK}, directory=tmp_path)

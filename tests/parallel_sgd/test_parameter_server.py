@@ -36,7 +36,7 @@ def served(assignment: ISetting, **settings: Any) -> ArrayJob:
     [*(FixedBlockAssignment(n, 1, 4) for n in (1, 2, 3, 4)), IIDBlockAssignment(4, 2), DuplicateAssignment(4, 2)],
 )
 def test_the_mean_has_the_bits_of_plain(assignment: ISetting) -> None:
-    """codecs.md, SyncPS: bit-exact, however many workers hold the blocks."""
+    """SyncPS: bit-exact, however many workers hold the blocks."""
     check_exact(served(assignment).run())
     check_exact(ArrayJob(assignment, codec=Plain).run())
 
@@ -125,7 +125,7 @@ class Running(Codec):
 
 
 def test_a_codec_on_the_server_is_called_on_arrival_and_keeps_its_state() -> None:
-    """conventions.md: whatever batch the workers are in; an answer goes out under the epoch and batch of its packet."""
+    """Whatever batch the workers are in; an answer goes out under the epoch and batch of its packet."""
     slow = lambda sender, *_: (1.0,) if sender == 1 else (0.0,)  # noqa: E731
     job = ArrayJob(IIDBlockAssignment(2), codec=Running, server=Running, link=slow).run()
     for variable in (0, 1):
@@ -150,7 +150,7 @@ def server_on(channel: StubChannel, clock: VirtualClock) -> tuple[ParameterServe
 
 
 def test_workers_that_do_not_appear_are_named() -> None:
-    """design.md decision 6: no wait without a limit."""
+    """No wait without a limit."""
     clock, channel = VirtualClock(), stub({0})
     _, process, _ = server_on(channel, clock)
     wait = next(process)

@@ -116,7 +116,7 @@ class ByBlock(Codec):
 @covers("SUB-26")
 @pytest.mark.parametrize("codec", [Sum, Listed, Generated, Relay, ByBlock])
 def test_every_documented_form_of_packets_and_codecs_works(codec: type[Codec]) -> None:
-    """None, one netEncapsulation, an iterable, a generator; also from receive_blocks. contracts/codecs.md: codecs written
+    """None, one netEncapsulation, an iterable, a generator; also from receive_blocks. Codecs written
     against the published interface keep working; several blocks per worker."""
     job = ArrayJob(FixedBlockAssignment(2, 1, 4) if codec is ByBlock else THREE, codec=codec).run()
     blocks, times = job.assignment.block_count, 1 if codec is ByBlock else 3
@@ -190,10 +190,11 @@ def test_a_lost_batch_is_rescued_after_one_period(timeout: float) -> None:
     assert calls == [0, 0]  # two variables; worker 1 was answered before it had to ask
 
 
+@covers("LAW-7")
 @pytest.mark.parametrize("nodes", [2, 3])
 @pytest.mark.parametrize("lost", [(0, 1, 0), (0, 1, 1), (0, 1, None), (1, 0, None)])
 def test_a_packet_lost_one_way_is_replaced_by_the_result(lost: tuple[int, int, int | None], nodes: int) -> None:
-    """codecs.md law 7: the sender is one batch ahead by then, so it answers with the result of the batch before; where one
+    """The sender is one batch ahead by then, so it answers with the result of the batch before; where one
     variable was lost, the other was complete, or even taken."""
     sender, receiver, variable = lost
     link = lost_once(lambda s, r, key: (s, r, key[2]) == (sender, receiver, 1) and variable in (None, key[3]))
@@ -273,7 +274,7 @@ def noting(base: type[Codec], received: list[Any]) -> type[Codec]:
 
 
 def test_received_messages_reach_codecs_only_while_a_result_is_got() -> None:
-    """conventions.md, Codec: synchronous types. A result that is not there cannot be got."""
+    """Codec: synchronous types. A result that is not there cannot be got."""
     received: list[Any] = []
     job = ArrayJob(TWO, codec=noting(Plain, received)).run()
     exchange = job.exchanges[0]
@@ -361,7 +362,7 @@ def test_without_a_result_a_worker_goes_on_with_its_own_value() -> None:
 
 
 def test_messages_reach_codecs_on_arrival() -> None:
-    """conventions.md, Codec: whatever batch they are of, but not before the first one has begun or after the last."""
+    """Codec: whatever batch they are of, but not before the first one has begun or after the last."""
     received: list[Any] = []
     exchange = ArrayJob(TWO, batches=0, codec=noting(Gossip, received), sync_type=AsynchronizedSGD).run().exchanges[0]
     exchange.deliver(1, Message((0, 0, 0, 0), "early", 0, 0))
@@ -375,11 +376,11 @@ def test_messages_reach_codecs_on_arrival() -> None:
     assert (len(received), exchange.sync.late) == (2, 1)
 
 
-@covers("SUB-24")
+@covers("SUB-24", "LAW-7")
 @pytest.mark.parametrize("sender", [0, Parameter_Server])
 @pytest.mark.parametrize("copies", [0, 2])
 def test_a_packet_that_is_lost_or_doubled_changes_nothing(sender: int, copies: int) -> None:
-    """Law 7 of codecs.md holds here too: each gradient is applied once, and each answer taken once."""
+    """Each gradient is applied once, and each answer taken once."""
     seen: set[tuple[int, ...]] = set()
 
     def link(source: int, _receiver: int, key: tuple[int, ...]) -> tuple[float, ...]:
@@ -428,7 +429,7 @@ SERVED: dict[str, Any] = {"codec": AsyncPS, "ps": True, "op_type": GradientAvera
 
 
 def test_one_worker_trains_as_without_a_server(tmp_path: Path) -> None:
-    """codecs.md, AsyncPS: W=1 bit-exact to SGD, also with a rule that remembers."""
+    """AsyncPS: W=1 bit-exact to SGD, also with a rule that remembers."""
     for rule in (SGDOptimizer, nn.gradient_descent.ADAMOptimizer):
         settings = {"gd_type": rule, "gd_params": (0.01,), "epoch": 1}
         alone = train(tmp_path, 1, **settings)
@@ -476,7 +477,7 @@ def uneven(seed: int) -> Any:
     ],
 )
 def test_without_slack_it_is_synchronous(codec: type[Codec], assignment: ISetting) -> None:
-    """codecs.md, SSP(s): s=0 bit-exact to SSGD, whatever the links do."""
+    """SSP(s): s=0 bit-exact to SSGD, whatever the links do."""
     runs = []
     for sync_type in (SynchronizedSGD, StaleSynchronous(0)):
         rng = np.random.default_rng(4)
@@ -488,7 +489,7 @@ def test_without_slack_it_is_synchronous(codec: type[Codec], assignment: ISettin
 
 @WAITING_FOR_NOBODY
 def test_with_infinite_slack_it_is_asynchronous(codec: type[Codec]) -> None:
-    """codecs.md, SSP(s): s=inf == ASGD, in bits, time and bytes."""
+    """SSP(s): s=inf == ASGD, in bits, time and bytes."""
     one, two = (paced(codec, sync, batches=8, seconds=uneven(7)) for sync in (AsynchronizedSGD, StaleSynchronous(math.inf)))
     assert (bits(one), one.ended) == (bits(two), two.ended)
     books = [[exchange.accounts.entries() for exchange in job.exchanges.values()] for job in (one, two)]
@@ -498,7 +499,7 @@ def test_with_infinite_slack_it_is_asynchronous(codec: type[Codec]) -> None:
 @WAITING_FOR_NOBODY
 @pytest.mark.parametrize("slack", [0, 1, 3])
 def test_nobody_gets_further_ahead(codec: type[Codec], slack: int) -> None:
-    """codecs.md, SSP(s): random delays of workers and links, max lead observed <= s; and the slack is used."""
+    """SSP(s): random delays of workers and links, max lead observed <= s; and the slack is used."""
     rng = np.random.default_rng(slack)
     settings: dict[str, Any] = {"seconds": uneven(slack), "link": lambda *_: (float(rng.uniform(0, 0.2)),)}
     job = paced(codec, StaleSynchronous(slack), batches=25, timeout=60.0, **settings)
@@ -526,7 +527,7 @@ def test_what_is_read_holds_all_updates_that_are_old_enough(slack: int) -> None:
 
 @pytest.mark.parametrize("codec", [AsyncPS, DummyCodec])
 def test_a_worker_may_pause_or_leave(codec: type[Codec]) -> None:
-    """codecs.md, SSP(s): no deadlock when one worker pauses and resumes; the others wait, and go on; for one that has left
+    """SSP(s): no deadlock when one worker pauses and resumes; the others wait, and go on; for one that has left
     nobody waits; one that does not resume is named: no wait without a limit."""
 
     def job_of(seconds: float, **settings: Any) -> PacedJob:

@@ -448,8 +448,8 @@ def waiting(*deadlines: float | None, log: list[Any] | None = None, now: Any = l
 
 
 def test_time_jumps_to_the_earliest_deadline_when_nobody_can_move() -> None:
-    """The results come by node. Waits without a limit that nobody can end are a deadlock (design.md decision 6: no wait
-    without a name)."""
+    """The results come by node. Waits without a limit that nobody can end are a deadlock:
+    no wait without a name."""
     clock, seen = VirtualClock(), []
     slow = lambda channel: worker(channel, waiting(2.0, 5.0, log=seen, now=clock.monotonic))  # noqa: E731
     results = run_in_process({0: slow, 1: lambda channel: worker(channel, waiting(3.0))}, clock)

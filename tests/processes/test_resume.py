@@ -197,7 +197,7 @@ def test_without_a_checkpoint_training_starts_again(started: LocalAgents, tmp_pa
 def test_an_ended_job_goes_on_by_its_id_on_other_nodes(
     started: LocalAgents, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """`resume=<job id>` of conventions.md; the workers have changed places, so each sends the other what is its own. The
+    """`resume=<job id>`; the workers have changed places, so each sends the other what is its own. The
     last run in the directory of the first is its job, too."""
     caplog.set_level(logging.INFO)
     settings: dict[str, Any] = {"codec": codec.TopK, **SGD}

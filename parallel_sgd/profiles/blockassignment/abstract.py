@@ -56,6 +56,9 @@ class ISetting(metaclass=Extension):
 class AbsBlockAssignment(ISetting, fixed=("_node_count", "_redundancy", "_node_2_block", "_block_2_node")):
     """Deals the blocks of a batch to `node_count` workers, each block to `redundancy` of them.
 
+    To add one: a class with `deal` in `assignments`, `forms` for its words, its name in the `__init__.py` here, and a row in
+    `tests/contract/test_assignments.py`, which a test demands.
+
     Raises: ValueError when the numbers do not fit, before anything is sent anywhere.
     """
 

@@ -24,7 +24,7 @@ EVERYTHING = (
 
 
 def test_every_kind_of_clause_is_read_and_printed() -> None:
-    """The grammar of faults.md: what is printed is read as the same plan."""
+    """The grammar of plans: what is printed is read as the same plan."""
     plan = FaultPlan.parse(EVERYTHING, seed=7)
     assert str(plan) == EVERYTHING.replace("2min", "120s")
     assert FaultPlan.parse(str(plan), 7) == plan and hash(FaultPlan.parse(str(plan), 7)) == hash(plan)

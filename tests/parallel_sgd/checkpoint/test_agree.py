@@ -179,7 +179,7 @@ def test_what_is_sent_is_checked_like_a_file(sent: list[tuple[int, Any]], words:
 
 
 def test_who_is_lost_or_does_not_appear_is_named() -> None:
-    """design.md decision 6: a lost peer ends the talk at once."""
+    """A lost peer ends the talk at once."""
 
     def work(com: Communication) -> Any:
         if com.rank == 1:

@@ -137,7 +137,7 @@ def _is_flushing(thread: threading.Thread) -> bool:
 
 
 def test_total_and_time_go_on(tmp_path: Path) -> None:
-    """conventions.md "Files and console": Total counts the steps so far, Time the seconds of training. The title may change,
+    """Total counts the steps so far, Time the seconds of training. The title may change,
     and where all have the same state a node may have saved nothing of late: its rows are there all the same."""
     first = run(tmp_path, epoch=1, checkpoint_every="epoch")
     (kept(tmp_path, 1) / file_name(ONE)).unlink()
@@ -252,7 +252,7 @@ def test_a_lacking_variable_changes_no_model(saved: Path) -> None:
 
 
 def test_what_may_differ_is_remarked(saved: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """design.md decision 1: whoever compares bits is told what they depend on. From the end of an epoch blocks may have another
+    """Whoever compares bits is told what they depend on. From the end of an epoch blocks may have another
     size, too."""
     result = run(tmp_path, resume=saved / "Node-0-Retrieve", block_size=16, epoch=2, seed=12)
     assert len(rows(tmp_path, "EV", 0)) == 1 + 2 and result["Loss"] > 0
@@ -278,7 +278,7 @@ def test_what_is_behind_the_end_is_no_start(tmp_path: Path) -> None:
 
 
 def test_checkpoints_are_off_by_default(tmp_path: Path) -> None:
-    """conventions.md "Failure defaults": every epoch with on_failure='restart', else off."""
+    """Every epoch with on_failure='restart', else off."""
     run(tmp_path, epoch=1)
     run(tmp_path / "restart", epoch=1, on_failure="restart")
     run(tmp_path / "off", epoch=1, on_failure="restart", checkpoint_every=None)
@@ -297,7 +297,7 @@ def test_shards_of_other_workers_are_not_mistaken(tmp_path: Path, caplog: pytest
 
 
 def test_accounts_hold_the_marks(tmp_path: Path) -> None:
-    """design.md decision 8: what workers tell a server after a checkpoint is accounted as such, on both sides."""
+    """What workers tell a server after a checkpoint is accounted as such, on both sides."""
     settings: dict[str, Any] = {"ps": True, "codec": codec.ServerAdam, "op_type": GradientAveragingOptimizer}
     result = run(tmp_path, epoch=2, checkpoint_every="epoch", **settings)
     marks = {node: [e for e in result.accounts[node] if e.codec == "checkpoint"] for node in result.accounts}

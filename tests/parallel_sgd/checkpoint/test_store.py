@@ -323,7 +323,7 @@ def held(folder: Path) -> list[int]:
 
 def test_the_newest_waits_its_turn(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """While 1 is written, 2 and 3 come: 2 is left out, and its memory is free at once. The end of training waits for so long,
-    and says for what (design.md decision 6)."""
+    and says for what."""
     disk, done = GatedDisk(), []
     writer = Writer(Store(tmp_path, "a-job", disk=disk), lambda s: done.append(s.header.position.epoch))
     writer.submit(snapshot(1))

@@ -1,7 +1,7 @@
 """Workers whose codecs hand their packets to each other as they are, so that many trainings can be run in little time.
 
 Models, optimizers, rules and codecs are the real ones. Left out is the wire, and where all workers decode the same packets of
-all, the first one does it for the others: that they would get the same bits is law 7, which every codec is held to elsewhere.
+all, the first one does it for the others: that they would get the same bits is LAW-7, which every codec is held to elsewhere.
 """
 
 from __future__ import annotations

@@ -195,7 +195,7 @@ def test_what_trains_well_is_not() -> None:
 
 
 def test_momentum_after_a_merge_of_what_comes_late_is_warned_of() -> None:
-    """codecs.md, negative controls: EF-TopK with global momentum loses 23 points of accuracy."""
+    """EF-TopK with global momentum loses 23 points of accuracy."""
     fed = Codec.of(AllToAll(), up=EF, name="Fed")
     for rule, what in ((MomentumOptimizer(0.1, 0.9), "momentum=0.9"), (ADAMOptimizer(1e-3), "beta1=0.9")):
         (text,) = check(fed, rule, PSGDOptimizer)
@@ -317,7 +317,7 @@ def test_codecs_are_chosen_for_servers_and_by_the_names_of_layers() -> None:
 
 
 def test_whether_it_pays_to_encode() -> None:
-    """codecs.md: compress iff (4n - payload) / bandwidth > encode + W' decode."""
+    """Compress iff (4n - payload) / bandwidth > encode + W' decode."""
     times, qsgd = iter(range(100)), parallel_sgd.codec.QSGD
     found = estimate(qsgd, 1024, 1000, workers=3, parameters={"bits": 4}, clock=lambda: float(next(times)))
     assert found == (512 + 8, 4096, 1.0, 3.0, (4096 - 520) / 1000)

@@ -17,6 +17,7 @@ from parallel_sgd.profiles import CyclicAssignment, DuplicateAssignment, FixedBl
 from parallel_sgd.testing.array_job import expected, gradient
 from tests.parallel_sgd.codec.compositions import ByHand, bits, check_exact, codec_of, run
 from tests.parallel_sgd.links import lost_once, without
+from tests.statements import covers
 
 THREE, FOUR = IIDBlockAssignment(3), IIDBlockAssignment(4)
 ALONE = [IIDBlockAssignment(1), THREE, FixedBlockAssignment(2, 1, 4), FixedBlockAssignment(5, 1, 8)]
@@ -42,7 +43,7 @@ def test_without_stages_every_pattern_has_the_bits_of_plain(exchange: Any) -> No
     ids=repr,
 )
 def test_payload_bytes_on_the_wire(up: Any, size: int) -> None:
-    """codecs.md: exact bytes, W - 1 payloads all to all, one to a server."""
+    """Exact bytes, W - 1 payloads all to all, one to a server."""
     assert sent(Codec.of(AllToAll(), up=up), THREE, shapes=((3, 4), (4,))) == [2 * size] * 3
     assert sent(Codec.of(PS(), up=up), THREE, shapes=((3, 4), (4,))) == [size] * 3
 
@@ -80,7 +81,7 @@ def sent(kind: type[Codec], assignment: ISetting, shapes: Any = ((N,),), **param
     ],
 )
 def test_bytes_of_whole_exchanges(kind: type[Codec], assignment: ISetting, parameters: dict[str, Any], size: float) -> None:
-    """Those rows of the table of contracts/codecs.md that are no stages; what a packet adds stands in no array."""
+    """Codecs that are made of more than stages; what a packet adds stands in no array."""
     assert sent(kind, assignment, **parameters) == [size] * assignment.node_count
 
 
@@ -101,7 +102,7 @@ def test_bytes_of_shards_and_trees() -> None:
 
 
 def test_what_a_packet_adds_to_its_payload() -> None:
-    """codecs.md: at most 32 bytes beside the frame of an array; a Plain packet has the frame and two numbers."""
+    """At most 32 bytes beside the frame of an array; a Plain packet has the frame and two numbers."""
     plain = run(Plain, THREE).exchanges[0].accounts.total("sent")
     for kind in (Codec.of(AllToAll()), Codec.of(AllToAll(), up=Int8())):
         total = run(kind, THREE).exchanges[0].accounts.total("sent")
@@ -124,9 +125,10 @@ LOSSY = [
 ]
 
 
+@covers("LAW-7")
 @pytest.mark.parametrize("kind", LOSSY, ids=repr)
 def test_lost_and_repeated_packets_of_any_node_change_nothing(kind: type[Codec]) -> None:
-    """Law 7: the same bits, after one time-out; what is repeated is counted."""
+    """The same bits, after one time-out; what is repeated is counted."""
     calm = bits(run(kind, THREE))
     for sender in (0, 1, 2, Parameter_Server) if kind.traits.needs_server else (0, 1, 2):
         job = run(kind, THREE, link=lost_once(lambda source, _, key, sender=sender: source == sender and key[2] == 1))
@@ -145,7 +147,7 @@ def test_a_time_out_names_the_blocks_that_are_missing() -> None:
 
 
 def test_a_packet_of_another_composition_is_an_error() -> None:
-    """codecs.md: a fingerprint mismatch raises."""
+    """A fingerprint mismatch raises."""
     ours, theirs = (Codec.of(AllToAll(), up=QSGD(width), name=name) for width, name in ((8, "Ours"), (4, "Theirs")))
     with GlobalSettings.use(IIDBlockAssignment(2)):
         sender, receiver = theirs(0), ours(1)
@@ -159,7 +161,7 @@ def test_a_packet_of_another_composition_is_an_error() -> None:
 
 
 def test_a_server_goes_on_without_some_where_a_quorum_allows_it() -> None:
-    """codecs.md: one worker missing with quorum 3/4 completes; the rest counts by its weight."""
+    """One worker missing with quorum 3/4 completes; the rest counts by its weight."""
     kind = Codec.of(PS(quorum=0.75), merge=WeightedMean())
     job = run(kind, FOUR, link=lambda sender, _, key: () if sender == 3 and key[2] == 1 else (0.0,))
     wanted = np.mean([gradient(1, block, 0) for block in range(3)], axis=0)
@@ -229,7 +231,7 @@ class Regression:
 
 
 def test_few_lazy_uploads_reach_the_optimum_and_both_sides_know_them() -> None:
-    """codecs.md, LAQ: f - f* <= 1e-3 with at most 30 % of the uploads of gradient descent; the server merges the sum of all."""
+    """LAQ: f - f* <= 1e-3 with at most 30 % of the uploads of gradient descent; the server merges the sum of all."""
     best = min(Regression(Codec.of(AllToAll()), steps=2000).losses)
     lazy, eager = Regression(LAQ), Regression(Codec.of(AllToAll()))
     reached = [next(step for step, loss in enumerate(run.losses) if loss - best <= 1e-3) for run in (lazy, eager)]
@@ -244,7 +246,7 @@ def test_few_lazy_uploads_reach_the_optimum_and_both_sides_know_them() -> None:
 
 @pytest.mark.parametrize("exchange", [AllToAll(), PS()], ids=repr)
 def test_without_patience_a_lazy_trigger_is_difference_coding(exchange: Any) -> None:
-    """codecs.md: xi = 0 and t_max = 1 is quantized gradient descent."""
+    """LAQ with xi = 0 and t_max = 1 is quantized gradient descent."""
     lazy = Codec.of(exchange, up=Grid(4), trigger=Lazy(xi=0, most=1))
     assert bits(run(lazy, THREE, batches=6)) == bits(run(Codec.of(exchange, up=DiffRef(Grid(4))), THREE, batches=6))
 

@@ -1,4 +1,4 @@
-"""Rules for the worker's own values: FedProx, SCAFFOLD, SMA and 1-bit Adam, by their identities in contracts/codecs.md."""
+"""Rules for the worker's own values: FedProx, SCAFFOLD, SMA and 1-bit Adam, by their identities."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from parallel_sgd.codec.compose import (
 )
 from parallel_sgd.codec.pipeline import ErrorFeedback, Sign
 from tests.parallel_sgd.codec.compositions import ByHand
+from tests.statements import covers
 
 N, RATE = 24, 0.1
 Maker = Callable[[], IGradientDescent]
@@ -64,7 +65,7 @@ def averaging(every: int) -> type[Codec]:
 
 
 def test_without_a_spring_fed_prox_is_federated_averaging() -> None:
-    """codecs.md, FedProx: mu = 0 == FedAvg, bit for bit."""
+    """FedProx: mu = 0 == FedAvg, bit for bit."""
     prox = Fleet(FedProx, 3, {"mu": 0.0, "local_batches": 4}).steps(12)
     plain = Fleet(averaging(4), 3).steps(12)
     assert [w.tobytes() for w in prox.w] == [w.tobytes() for w in plain.w]
@@ -74,7 +75,7 @@ def test_without_a_spring_fed_prox_is_federated_averaging() -> None:
 
 @pytest.mark.parametrize("rule", [lambda: SGDOptimizer(RATE), lambda: SGDOptimizer(StepDecay(RATE, 3, 0.5))])
 def test_fed_prox_follows_the_gradient_of_the_spring(rule: Maker) -> None:
-    """codecs.md, FedProx: local gradient + mu (w - w_global), between exchanges too, at the rate of the schedule."""
+    """FedProx: local gradient + mu (w - w_global), between exchanges too, at the rate of the schedule."""
     mu, every = 0.7, 4
     fleet = Fleet(FedProx, 2, {"mu": mu, "local_batches": every}, rule)
     w = [value.astype(np.float64) for value in fleet.w]
@@ -92,7 +93,7 @@ def test_fed_prox_follows_the_gradient_of_the_spring(rule: Maker) -> None:
 
 
 def test_scaffold_follows_the_paper() -> None:
-    """codecs.md, SCAFFOLD: y -= eta (g - c_i + c); c_i+ = c_i - c + (x - y) / (H eta); and sum c_i - W c == 0."""
+    """SCAFFOLD: y -= eta (g - c_i + c); c_i+ = c_i - c + (x - y) / (H eta); and sum c_i - W c == 0."""
     workers, every = 4, 3
     fleet = Fleet(SCAFFOLD, workers, {"local_batches": every})
     x = fleet.w[0].astype(np.float64)
@@ -115,7 +116,7 @@ def test_scaffold_follows_the_paper() -> None:
 
 
 def test_scaffold_of_one_worker_is_sgd() -> None:
-    """codecs.md, SCAFFOLD: H = 1, W = 1 == SGD."""
+    """SCAFFOLD: H = 1, W = 1 == SGD."""
     alone = Fleet(SCAFFOLD, 1, {"local_batches": 1})
     w, rule = alone.w[0].copy(), SGDOptimizer(RATE)
     for batch in range(20):
@@ -137,7 +138,7 @@ def test_scaffold_ends_nearer_to_the_common_optimum() -> None:
 
 
 def test_elastic_averaging() -> None:
-    """codecs.md, EASGD/SMA: w <- (1 - a) w + a mean(w); the mean stays, the spread shrinks by 1 - a."""
+    """EASGD/SMA: w <- (1 - a) w + a mean(w); the mean stays, the spread shrinks by 1 - a."""
     fleet, rng = Fleet(SMA, 4, {"alpha": 0.25}), np.random.default_rng(0)
     values = [rng.standard_normal(N).astype(np.float32) for _ in range(4)]
     for _ in range(5):
@@ -152,7 +153,7 @@ def test_elastic_averaging() -> None:
 
 
 def test_federated_averaging_after_every_batch_is_plain_sgd() -> None:
-    """codecs.md, FedAvg: H = 1, SGD, equal counts == Plain to 1e-6."""
+    """FedAvg: H = 1, SGD, equal counts == Plain to 1e-6."""
     fleet = Fleet(FedAvg, 4, {"local_batches": 1})
     plain, w = Fleet(Plain, 4), fleet.w[0].copy()
     for batch in range(20):
@@ -169,7 +170,7 @@ def mean_gradient(w: np.ndarray, batch: int, workers: int) -> np.ndarray:
 
 
 def test_one_bit_adam_warms_up_as_adam() -> None:
-    """codecs.md, 1-bit Adam: bit-exact to Adam in the warm-up; then v is constant, and all workers keep equal parameters."""
+    """1-bit Adam: bit-exact to Adam in the warm-up; then v is constant, and all workers keep equal parameters."""
     fleet = Fleet(OneBitAdam, 4, {"learn_rate": 0.01, "warmup": 10})
     w, rule = fleet.w[0].copy(), ADAMOptimizer(0.01)
     for batch in range(10):
@@ -185,7 +186,7 @@ def test_one_bit_adam_warms_up_as_adam() -> None:
 
 
 def test_frozen_adam_without_compression_is_adam_with_a_fixed_second_moment() -> None:
-    """codecs.md, 1-bit Adam: w -= eta m / (sqrt(v) + eps) with the merged momentum, corrected as Adam's."""
+    """1-bit Adam: w -= eta m / (sqrt(v) + eps) with the merged momentum, corrected as Adam's."""
     dense = Codec.of(AllToAll(), trigger=Warmup(5, Every(1)), local=FrozenAdam(0.01), name="Dense")
     fleet = Fleet(dense, 4)
     w, m, v = fleet.w[0].astype(np.float64), np.zeros(N), np.zeros(N)
@@ -201,7 +202,7 @@ def test_frozen_adam_without_compression_is_adam_with_a_fixed_second_moment() ->
 
 
 def test_both_residuals_of_one_bit_adam() -> None:
-    """codecs.md, 1-bit Adam: two EF identities - of each worker and of each owner of a shard."""
+    """1-bit Adam: two EF identities - of each worker and of each owner of a shard."""
     kind = Codec.of(
         ShardedPS(smallest=12),
         up=ErrorFeedback(Sign()),
@@ -237,9 +238,10 @@ LOCAL: list[tuple[type[Codec], dict[str, Any]]] = [
 ]
 
 
+@covers("LAW-5")
 @pytest.mark.parametrize(("kind", "parameters"), LOCAL, ids=lambda value: getattr(value, "__name__", ""))
 def test_a_saved_state_goes_on_to_the_bit(kind: type[Codec], parameters: dict[str, Any]) -> None:
-    """Law 5: save and load in the middle of a run, between two exchanges."""
+    """Save and load in the middle of a run, between two exchanges."""
     rule = lambda: SGDOptimizer(StepDecay(RATE, 2, 0.9))  # noqa: E731
     first, second = Fleet(kind, 2, parameters, rule), Fleet(kind, 2, parameters, rule)
     first.steps(8)

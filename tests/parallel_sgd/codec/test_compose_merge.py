@@ -46,6 +46,7 @@ from parallel_sgd.codec.pipeline import (
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
 from parallel_sgd.testing.array_job import SHAPES, ArrayJob, expected, gradient, start
 from tests.parallel_sgd.codec.compositions import ByHand, bits, codec_of, run
+from tests.statements import covers
 
 THREE = IIDBlockAssignment(3)
 EACH = pytest.mark.parametrize("exchange", [AllToAll(), PS(), ShardedPS(smallest=1)], ids=repr)
@@ -63,7 +64,7 @@ def combine(rule: MergeRule, *parts: Any, weights: Any = None) -> list[float]:
         (Mean(), ([1, 2], [3, 6]), None, [2, 4]),
         (Mean(), ([0, 4], [4, 0]), [1.0, 3.0], [3, 1]),
         (Sum(), ([1, 2], [3, 6]), [1.0, 2.0], [7, 14]),
-        (WeightedMean(), ([8.0], [4.0]), [1.0, 3.0], [5.0]),  # codecs.md, FedAvg: counts (1, 3) give (.25, .75) exactly
+        (WeightedMean(), ([8.0], [4.0]), [1.0, 3.0], [5.0]),  # FedAvg: counts (1, 3) give (.25, .75) exactly
         (Vote(), ([1, -1, 1], [-1, -1, -1], [-1, 1, 1]), None, [-1, -1, 1]),
         (Vote(), ([1, 0, -1], [-1, 0, -1]), None, [1, 1, -1]),  # ties and zeros count as positive
         (Median(), ([1, 9], [2, 1e6], [3, 8]), None, [2, 9]),
@@ -88,7 +89,7 @@ def test_rules_by_hand(rule: MergeRule, parts: tuple[Any, ...], weights: Any, wa
 
 @pytest.mark.parametrize("rule", [Median(), TrimmedMean(1), Krum(1), Krum(1, keep=2)], ids=repr)
 def test_one_wrong_worker_does_not_move_the_result(rule: MergeRule) -> None:
-    """codecs.md: one 1e6-outlier worker: result within the honest range."""
+    """One 1e6-outlier worker: result within the honest range."""
     rng = np.random.default_rng(0)
     honest = [rng.standard_normal(50).astype(np.float32) for _ in range(4)]
     result = np.array(combine(rule, *honest[:2], np.full(50, 1e6), *honest[2:]))
@@ -96,7 +97,7 @@ def test_one_wrong_worker_does_not_move_the_result(rule: MergeRule) -> None:
 
 
 def test_a_vote_bears_many_liars() -> None:
-    """codecs.md: with 49 % sign-flipping workers a quadratic still falls."""
+    """With 49 % sign-flipping workers a quadratic still falls."""
     rng, x = np.random.default_rng(1), np.full(20, 5.0, np.float32)
     for _ in range(400):
         sent = [np.sign(x + rng.normal(0, 0.5, 20)) * (-1 if worker < 49 else 1) for worker in range(101)]
@@ -106,7 +107,7 @@ def test_a_vote_bears_many_liars() -> None:
 
 @EACH
 def test_an_odd_vote_is_the_sign_of_the_sum(exchange: Any) -> None:
-    """codecs.md: one bit up, one down."""
+    """One bit up, one down."""
     down = {"down": Sign(scale=None)} if exchange.returns else {}
     job = run(Codec.of(exchange, up=Sign(scale=None), merge=Vote(), **down), THREE)
     for batch in range(3):
@@ -142,7 +143,7 @@ def test_between_exchanges_a_worker_keeps_its_own() -> None:
 
 @EACH
 def test_an_outer_step_of_one_is_federated_averaging(exchange: Any) -> None:
-    """codecs.md: FedOpt and DiLoCo with learning rate 1 and no momentum, to the bit; weights in place of changes, to 1e-6."""
+    """FedOpt and DiLoCo with learning rate 1 and no momentum, to the bit; weights in place of changes, to 1e-6."""
     every: dict[str, Any] = {"trigger": Every(2)}
     outer = run(Codec.of(exchange, send="delta", merge=ServerOpt(SGDOptimizer(1.0)), **every), THREE)
     plain = run(Codec.of(exchange, send="delta", merge=WeightedMean(), **every), THREE)
@@ -172,7 +173,7 @@ class Halves(ArrayJob):
 def test_an_outer_rate_of_one_without_momentum_has_the_bits_of_federated_averaging(
     kind: type[Codec], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """codecs.md, FedOpt/DiLoCo: outer (lr 1, mom 0) == FedAvg bit-exact, where sums of parameters are not rounded."""
+    """FedOpt/DiLoCo: outer (lr 1, mom 0) == FedAvg bit-exact, where sums of parameters are not rounded."""
     module = "parallel_sgd.testing.array_job.start"
     monkeypatch.setattr(module, lambda variable, shapes=(): np.full(shapes[variable], 1.5, np.float32))
     parameters = {"local_batches": 1, "outer_learn_rate": 1.0, "outer_momentum": 0.0}
@@ -193,7 +194,7 @@ def _adam(g: Any, m: Any, rest: Any) -> Any:
 
 @EACH
 def test_outer_steps_by_hand(exchange: Any) -> None:
-    """codecs.md: Nesterov's momentum, as DiLoCo has it, and Adam, to 1e-7 of the largest number."""
+    """Nesterov's momentum, as DiLoCo has it, and Adam, to 1e-7 of the largest number."""
     rules: list[tuple[Any, Any]] = [
         (NesterovOptimizer(0.7, 0.9), lambda g, v, _: (0.7 * (g + 0.9 * (0.9 * v + g)), 0.9 * v + g, None)),
         (ADAMOptimizer(0.1, 0.9, 0.99, 1e-3), _adam),
@@ -220,7 +221,7 @@ def test_a_server_with_a_rule_gives_parameters_for_gradients() -> None:
 @pytest.mark.parametrize("stage", [Int8(), ErrorFeedback(TopK(0.3))], ids=repr)
 @pytest.mark.parametrize("exchange", [AllToAll(), PS()], ids=repr)
 def test_first_copies_count(stage: Any, exchange: Any) -> None:
-    """codecs.md, FirstCopy: up to r - 1 of those that share a block may be gone, and no bit changes; repeated ones count."""
+    """FirstCopy: up to r - 1 of those that share a block may be gone, and no bit changes; repeated ones count."""
     kind = Codec.of(exchange, up=stage, merge=FirstCopy())
     for assignment, stragglers in (
         (DuplicateAssignment(4, 2), (1,)),
@@ -267,9 +268,10 @@ REMEMBERING = [
 ]
 
 
+@covers("LAW-5")
 @pytest.mark.parametrize("kind", REMEMBERING, ids=lambda kind: f"{kind.__doc__[19:60]}")
 def test_a_saved_state_goes_on_to_the_bit(kind: type[Codec]) -> None:
-    """Law 5: save and load in the middle of a run; a foreign state is refused."""
+    """Save and load in the middle of a run; a foreign state is refused."""
     first, second = ByHand(kind, 3), ByHand(kind, 3)
     for batch in range(5):
         first.exchange(numbers(batch, 3))
@@ -292,9 +294,10 @@ BOTH_WAYS = [
 ]
 
 
+@covers("LAW-5")
 @pytest.mark.parametrize("kind", ONE_WAY + BOTH_WAYS, ids=lambda kind: f"{kind.__doc__[19:90]}")
 def test_what_is_left_out_comes_later(kind: Any) -> None:
-    """Law 5: the sum of all results and the residuals, where it is merged too, are the sum of all means."""
+    """The sum of all results and the residuals, where it is merged too, are the sum of all means."""
     table = ByHand(kind, 3)
     given, got = np.zeros(40), np.zeros(40)
     for batch in range(200):
@@ -312,9 +315,10 @@ def test_what_is_left_out_comes_later(kind: Any) -> None:
     assert np.abs(left).max(axis=1)[: 2 if kind in BOTH_WAYS else 1].min() > 1e-2, "the residuals matter"
 
 
+@covers("LAW-2")
 @pytest.mark.parametrize("exchange", [AllToAll(), ShardedPS(smallest=8)], ids=repr)
 def test_draws_depend_on_seed_batch_variable_and_worker(exchange: Any) -> None:
-    """Law 2: equal in each run, different in each batch, on each worker and in each shard."""
+    """Equal in each run, different in each batch, on each worker and in each shard."""
     seen: list[tuple[bytes, ...]] = []
     for seed in (0, 0, 1):
         table = ByHand(Codec.of(exchange, up=Tern(clip=None)), 2)
@@ -328,7 +332,7 @@ def test_draws_depend_on_seed_batch_variable_and_worker(exchange: Any) -> None:
 
 @pytest.mark.parametrize("exchange", [Ring(smallest=1), AllToAll(), PS(), Tree()], ids=repr)
 def test_power_sgd_of_many_is_that_of_one_on_the_mean(exchange: Any) -> None:
-    """codecs.md: powersgd#2, to 1e-5; full rank is exact."""
+    """PowerSGD of rank 2, to 1e-5; full rank is exact."""
     many, one = ByHand(Codec.of(exchange, up=PowerSGD(2)), 4), ByHand(Codec.of(AllToAll(), up=PowerSGD(2)), 1)
     for batch in range(4):
         values = numbers(batch, 4)
@@ -340,7 +344,7 @@ def test_power_sgd_of_many_is_that_of_one_on_the_mean(exchange: Any) -> None:
 
 
 def test_random_places_are_the_same_for_all() -> None:
-    """codecs.md: a ring may add RandomK; the result is the scaled part of the mean."""
+    """A ring may add RandomK; the result is the scaled part of the mean."""
     job = run(Codec.of(Ring(smallest=1), up=RandomK(0.5)), THREE)
     for batch in range(3):
         wanted, got = expected(batch, 3)[0], job.results[0][batch][0]
@@ -350,7 +354,7 @@ def test_random_places_are_the_same_for_all() -> None:
 
 
 def test_deep_gradient_compression_of_all_numbers_is_local_momentum() -> None:
-    """codecs.md: rho = 1."""
+    """DGC with rho = 1."""
     dgc, momentum = (run(Codec.of(AllToAll(), up=up), THREE, batches=6) for up in (DGCMemory(0.9, TopK(1.0)), Momentum(0.9)))
     assert bits(dgc) == bits(momentum)
     velocity = np.zeros(SHAPES[0])

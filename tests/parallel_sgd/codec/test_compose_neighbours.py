@@ -115,7 +115,7 @@ FOUR, FIVE = IIDBlockAssignment(4), IIDBlockAssignment(5)
 
 @pytest.mark.parametrize(("workers", "rate"), [(4, 1 / 3), (8, (1 + 2 * np.cos(np.pi / 4)) / 3)])
 def test_a_ring_comes_together_at_its_rate(workers: int, rate: float) -> None:
-    """codecs.md, D-PSGD with eta = 0: ring of 4 at 1/3, of 8 at 0.805; the mean stays."""
+    """D-PSGD with eta = 0: ring of 4 at 1/3, of 8 at 0.805; the mean stays."""
     walk = Walk(RING, IIDBlockAssignment(workers), 12)
     for step in range(12):
         np.testing.assert_allclose(walk.at(step + 1).mean(axis=0), walk.at(0).mean(axis=0), atol=1e-6)
@@ -125,7 +125,7 @@ def test_a_ring_comes_together_at_its_rate(workers: int, rate: float) -> None:
 
 @pytest.mark.parametrize("kind", [RING, Codec.of(RandomPair(), send="weights")])
 def test_the_mean_steps_along_the_mean_gradient(kind: type[Codec]) -> None:
-    """codecs.md, D-PSGD: the mean evolves as mean(x) - eta mean(g), to 1e-6, whoever mixes with whom."""
+    """D-PSGD: the mean evolves as mean(x) - eta mean(g), to 1e-6, whoever mixes with whom."""
     walk = Walk(kind, FIVE, 20, step=lambda node, batch: np.float32(-0.3) * noise(node, batch))
     for step in range(20):
         mean = np.mean([noise(node, step) for node in range(5)], axis=0, dtype=np.float64)
@@ -149,7 +149,7 @@ def test_compressed_gossip_comes_together_too(inner: Any) -> None:
 
 
 def test_pairs_conserve_the_sum_and_change() -> None:
-    """codecs.md, AD-PSGD: 1000 exchanges of 5 workers with random delays, no deadlock; the pairs are those of all variables."""
+    """AD-PSGD: 1000 exchanges of 5 workers with random delays, no deadlock; the pairs are those of all variables."""
     rng, kind = np.random.default_rng(0), Codec.of(RandomPair(), send="weights")
     walk = Walk(kind, FIVE, 500, link=lambda *_: (float(rng.random()),))
     for step in (1, 7, 500):
@@ -199,7 +199,7 @@ def slow(copies: int = 1) -> Callable[[int, int, tuple[int, ...]], Sequence[floa
 
 @pytest.mark.parametrize("step", [0.0, 0.5])
 def test_a_thousand_exchanges_with_random_delays_conserve_the_sum(step: float) -> None:
-    """codecs.md, AD-PSGD: W = 5, every pair; what workers learn meanwhile is kept, to 1e-6 of it, and nobody is stuck."""
+    """AD-PSGD: W = 5, every pair; what workers learn meanwhile is kept, to 1e-6 of it, and nobody is stuck."""
     walk = gossip(5, 300.0, link=slow(), step=lambda node, batch: np.float32(step) * noise(node, batch))
     halves = [sum(codec.exchanges for node, codec in walk.codecs.items() if node % 2 == side) for side in (0, 1)]
     assert halves[0] == halves[1] > 1000 and min(walk.batches) > 100

@@ -1,4 +1,4 @@
-"""Law 8 of contracts/codecs.md: the exchange of a worker never calls one codec object concurrently, nor inside itself."""
+"""The exchange of a worker never calls one codec object concurrently, nor inside itself."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from parallel_sgd.exchange import BlockExchange
 from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment
 from parallel_sgd.socket_channel import SocketChannel, close_gracefully, run_process
 from tests.network.wires import talk
+from tests.statements import covers
 
 NODES, BLOCKS = (0, 1), 4
 SIZES = (65, 17_000)  # a small variable, and one whose packet is more than what waits corked, so that posting it may read too
@@ -129,8 +130,9 @@ def run(kinds: list[type[Codec]], sync: SyncChoice, batches: int) -> list[Node]:
     return nodes
 
 
+@covers("LAW-8", "LAW-5")
 def test_ten_thousand_blocks_of_two_workers_on_two_threads() -> None:
-    """Law 8: no exception, and what was given is what was got and what is left over (law 5)."""
+    """No exception, and what was given is what was got and what is left over."""
     batches = 2_500
     nodes = run([GuardedEF, GuardedPlain], SynchronizedSGD, batches)
     for node in nodes:
@@ -143,8 +145,9 @@ def test_ten_thousand_blocks_of_two_workers_on_two_threads() -> None:
     assert np.linalg.norm(difference) <= 1e-5 * np.linalg.norm(given)
 
 
+@covers("LAW-8")
 def test_packets_that_come_at_any_time_wait_for_their_turn() -> None:
-    """Law 8: also under an asynchronous type, where a codec takes packets whenever they come."""
+    """Also under an asynchronous type, where a codec takes packets whenever they come."""
     batches = 500
     for node in run([GuardedPush, GuardedPush], AsynchronizedSGD, batches):
         for codec in node.bank.codecs:

@@ -1,4 +1,4 @@
-"""What codecs learn, and what they must not be used for: section "Convergence" of contracts/codecs.md, on images of MNIST."""
+"""What codecs learn, and what they must not be used for, on images of MNIST."""
 
 from __future__ import annotations
 

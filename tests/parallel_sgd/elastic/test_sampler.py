@@ -59,7 +59,7 @@ def test_every_sample_once_whatever_the_sizes(
 
 
 def test_a_batch_is_the_same_for_any_number_of_workers() -> None:
-    """Design decision 1: the batches of one worker are those of three, whose parts are even and in order."""
+    """The batches of one worker are those of three, whose parts are even and in order."""
     alone = deal(ElasticSampler(20, 7, seed=1))
     three = [deal(ElasticSampler(20, 7, seed=1), rank, 3) for rank in range(3)]
     assert [flat(parts) for parts in zip(*three, strict=True)] == alone

@@ -52,7 +52,7 @@ def check_sizes(make: Make, size: Callable[[int], int], *, exact: bool = True) -
 
 
 def check_shapes(make: Make) -> None:
-    """Law 1: any shape, order, float type; also read-only; the result is that of the plain vector; no input is changed."""
+    """Any shape, order, float type; also read-only; the result is that of the plain vector; no input is changed (LAW-1)."""
     wide = gaussian(40, 36)
     shaped = [gaussian(*shape) for shape in ((), (33,), (5, 7), (3, 4, 5), (2, 3, 4, 5), (0, 4), (300, 40))]
     typed = [gaussian(700).astype(kind) for kind in (np.float64, np.float16)]
@@ -67,7 +67,7 @@ def check_shapes(make: Make) -> None:
 
 
 def check_edges(make: Make, *, zeros: bool = True) -> None:
-    """Law 1: zeros, constants, signed zeros, denormals, single and huge numbers give finite ones; NaN and infinity raise."""
+    """Zeros, constants, signed zeros, denormals, single and huge numbers give finite ones; NaN and infinity raise (LAW-1)."""
     tiny, huge = np.float32(1e-45), np.finfo(np.float32).max
     for n in (1, 5, 1000, 70_000):
         if zeros:
@@ -85,7 +85,7 @@ def check_edges(make: Make, *, zeros: bool = True) -> None:
 
 
 def check_determinism(make: Make) -> None:
-    """Law 2: equal keys give equal bytes; different steps, variables and nodes different ones where random numbers matter."""
+    """Equal keys give equal bytes; different steps, variables and nodes different ones where random numbers matter (LAW-2)."""
     x, stage = gaussian(3000), make()
     payload = encoded(make, x)
     np.testing.assert_array_equal(payload, encoded(make, x))
@@ -105,7 +105,7 @@ def check_damage(make: Make) -> None:
 
 
 def check_contraction(make: Make) -> None:
-    """Law 4: ||C(x) - x||^2 <= (1 - delta) ||x||^2 for what `delta` declares, also for vectors made to be hard."""
+    """||C(x) - x||^2 <= (1 - delta) ||x||^2 for what `delta` declares, also for vectors made to be hard (LAW-4)."""
     for n in (1, 2, 33, 1000, 70_000):
         delta = make().delta(n)
         if delta is None:
@@ -118,7 +118,7 @@ def check_contraction(make: Make) -> None:
 
 
 def check_linearity(make: Make) -> None:
-    """Law 6: decoding the sum of payloads, of different nodes too, gives the sum of what the payloads decode to."""
+    """Decoding the sum of payloads, of different nodes too, gives the sum of what the payloads decode to (LAW-6)."""
     if not make().linear:
         return
     inputs, draws = [gaussian(3000), gaussian(3000, seed=1)], [DRAW, DRAW._replace(node=5)]
@@ -129,7 +129,7 @@ def check_linearity(make: Make) -> None:
 
 
 def check_state(make: Make) -> None:
-    """Law 5: two ends that are made anew and loaded before every step send and read the bits of two that go on."""
+    """Two ends that are made anew and loaded before every step send and read the bits of two that go on (LAW-5)."""
     n, kept = 1000, ({}, {})
     ends = make(), make()
     whole = [Pipeline(end) for end in ends]
@@ -182,7 +182,7 @@ def moments(make: Make, x: Array, draws: int = 4000) -> Moments:
 
 
 def check_unbiased(found: Moments, x: Array, draws: int = 4000, bias: float = 0.0) -> None:
-    """Law 3: the mean over the draws is `x`, up to what chance does to it and a known `bias` (2^-16 of a scale).
+    """The mean over the draws is `x`, up to what chance does to it and a known `bias` (2^-16 of a scale) (LAW-3).
 
     A choice of small probability may not have come up once, so that its deviation is not seen: the inequality of Bernstein
     for what is observed gives 32 times the largest difference, divided by the number of draws, for that. What makes the test

@@ -1,4 +1,4 @@
-"""PowerSGD: the identities of shared/contracts/codecs.md."""
+"""PowerSGD: its identities."""
 
 from __future__ import annotations
 

@@ -21,6 +21,7 @@ from parallel_sgd.codec.pipeline import (
     RandomK,
     TopK,
 )
+from tests.statements import covers
 
 from .laws import DRAW, Array, Make, gaussian, sent
 from .stages import INNER, MEMORIES
@@ -36,9 +37,10 @@ def gradients(count: int, n: int, first: int = 0) -> list[Array]:
     return [gaussian(n, seed=100 + step) + np.float32(0.1) for step in range(first, first + count)]
 
 
+@covers("LAW-5")
 @each_inner
 def test_what_was_sent_and_the_residual_are_the_sum_of_all_inputs(inner: Make) -> None:
-    """Law 5: nothing is lost in 1000 steps; and the residual is what the receiver lacks, to the bit, in every step."""
+    """Nothing is lost in 1000 steps; and the residual is what the receiver lacks, to the bit, in every step."""
     n = 600
     stage = ErrorFeedback(inner())
     sender, receiver = Pipeline(stage), Pipeline(ErrorFeedback(inner()))

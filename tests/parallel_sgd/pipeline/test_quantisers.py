@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parallel_sgd.codec.pipeline import QSGD, Cast, Grid, Int8, Levels, Natural, Sign, Tern, TwoMeans, tangent_levels
+from tests.statements import covers
 
 from .laws import DRAW, Array, Make, check_unbiased, encoded, error, gaussian, moments, sent, square
 
@@ -85,9 +86,10 @@ def test_sign_counts_both_zeros_as_positive() -> None:
     assert encoded(lambda: Sign(None), x).tolist() == [0b00101000, 0b01]
 
 
+@covers("LAW-4")
 @pytest.mark.parametrize("n", [33, 1000, 200_003])
 def test_sign_contracts_exactly_as_stated(n: int) -> None:
-    """codecs.md law 4: the share that is lost is 1 - ||x||_1^2 / (n ||x||^2); for a Gaussian vector 1 - 2 / pi."""
+    """The share that is lost is 1 - ||x||_1^2 / (n ||x||^2); for a Gaussian vector 1 - 2 / pi."""
     x = gaussian(n)
     share = 1 - np.abs(x, dtype=np.float64).sum() ** 2 / (n * square(x))
     assert error(sent(Sign, x), x) / square(x) == pytest.approx(share, rel=1e-5)
@@ -160,9 +162,10 @@ CASES: dict[str, tuple[Make, Array, float]] = {
 LIKE_OTHERS = ("qsgd-4", "qsgd-8", "levels-4")  # with another number of levels; `make test` has one of each
 
 
+@covers("LAW-3")
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.long if name in LIKE_OTHERS else ()) for name in CASES])
 def test_unbiased_with_the_variance_of_the_formula(name: str) -> None:
-    """codecs.md law 3."""
+    """The mean over many draws is what was encoded."""
     make, levels, bias = CASES[name]
     found = moments(make, X)
     check_unbiased(found, X, bias=bias)

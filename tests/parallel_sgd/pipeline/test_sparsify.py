@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from parallel_sgd.codec.pipeline import PayloadError, Pipeline, RandomK, Reader, Threshold, TopK, Writer
+from tests.statements import covers
 
 from .laws import DRAW, Array, check_unbiased, encoded, error, gaussian, moments, sent, square
 
@@ -58,8 +59,9 @@ def test_the_largest_are_the_largest_and_of_equal_ones_the_first(x: NDArray[np.f
     np.testing.assert_array_equal(chosen(writer.join(), x.size), np.sort(np.argsort(-np.abs(x), kind="stable")[:k]))
 
 
+@covers("LAW-4")
 def test_top_k_loses_exactly_the_smallest() -> None:
-    """Law 4: the error is the sum of squares of the n - k smallest."""
+    """The error is the sum of squares of the n - k smallest."""
     x = gaussian(100_000)
     y = sent(lambda: TopK(0.01), x)
     kept = np.flatnonzero(y)
@@ -158,6 +160,7 @@ def test_a_warm_up_lowers_the_share_by_the_steps_of_the_paper() -> None:
     np.testing.assert_allclose(shares, expected, rtol=2e-3)
 
 
+@covers("LAW-3")
 @pytest.mark.parametrize("rho", [0.1, 0.7])
 def test_random_k_is_unbiased_with_the_variance_of_the_formula(rho: float) -> None:
     x = gaussian(1000)

@@ -44,6 +44,7 @@ from parallel_sgd.codec.pipeline import (
     Writer,
 )
 from tests.contract.kinds import public_kinds
+from tests.statements import covers
 
 from . import laws
 from .stages import MEMORIES, ROWS, Row
@@ -54,6 +55,7 @@ NAMES = {name: getattr(pipeline, name) for name in pipeline.__all__}
 WRAPPERS = {"Memory", "RuleStage", "StageCode"}  # bases, and what wraps a stage
 
 
+@covers("LAW-1", "LAW-2", "LAW-4", "LAW-5", "LAW-6")
 @each
 def test_the_generic_laws(row: Row) -> None:
     laws.check_shapes(row.make)

@@ -54,7 +54,7 @@ SETTINGS: dict[str, Any] = {"gd_type": SGDOptimizer, "gd_params": (0.1,), "epoch
 @covers("SUB-20")
 @pytest.mark.parametrize(("codec", "workers"), [(Ring, 3), (SyncPS, 3)])
 def test_workers_have_the_bits_of_one(agents: LocalNodes, tmp_path: Path, codec: type[Codec], workers: int) -> None:
-    """Ring and SyncPS of codecs.md: n workers with fixed blocks equal one worker."""
+    """Ring and SyncPS: n workers with fixed blocks equal one worker."""
     settings: dict[str, Any] = {"epoch": 1, "block_size": 32, "assignment_type": FOUR_BLOCKS, "seed": 5}
     nodes = (with_server if codec.traits.needs_server else some)(agents, workers)
     result = digits_job(mlp(dropout=0.25)).parallel(nodes, codec=codec, directory=tmp_path, **settings)
@@ -130,7 +130,7 @@ def test_nobody_waits_for_a_slow_worker(agents: LocalNodes, tmp_path: Path) -> N
 
 
 def test_coded_gradients_have_the_mean(agents: LocalNodes, tmp_path: Path) -> None:
-    """codecs.md, Cyclic: up to rounding the weights of SyncPS, the same on all workers."""
+    """Cyclic: up to rounding the weights of SyncPS, the same on all workers."""
     settings = {"assignment_type": CyclicAssignment, "redundancy": 2, **SETTINGS}
     coded = digits_job().parallel(with_server(agents, 3), codec=GradCode, directory=tmp_path, **settings)
     exact = here(digits_job(), 3, tmp_path / "here", ps=True, codec=SyncPS, **settings)

@@ -185,7 +185,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 
 def test_a_manifest_is_kept_unchanged_and_sent_once(place: Place) -> None:
-    """conventions.md: agents keep the bundle unchanged, SHA-256 checked, private; a later attempt does not send it again."""
+    """Agents keep the bundle unchanged, SHA-256 checked, private; a later attempt does not send it again."""
     content = bytes(range(256)) * 8192 + b"end"  # more than one part
     assert len(content) > PART_BYTES
     one = place.begun()

@@ -314,10 +314,10 @@ def test_beats_tell_where_it_is(bench: Bench) -> None:
         bench.recorder.resumes(False)
     assert bench.of(Verdict) == [] and bench.of(Heartbeat)[-1].waiting == pytest.approx(9.5, abs=0.6)
     told = []
-    for _ in range(40):  # while a job is being ended its node is not silent, and not stuck either
+    for _ in range(40):  # for 5 s: while a job is being ended its node is not silent, and not stuck either
         bench.clock.advance(0.125)
         told += bench.guard.look(bench.clock.monotonic(), leaving=True)
-    assert [type(operation) for operation in told] == [Heartbeat] * 10
+    assert [type(operation) for operation in told] == [Heartbeat] * round(5.0 / HEARTBEAT_SECONDS)
 
 
 @covers("FD-2")
