@@ -283,7 +283,7 @@ def test_a_result_that_cannot_be_printed_has_an_exit_code_of_its_own(cluster: Pa
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device refuses what is written")
 def test_a_failure_keeps_its_exit_code_where_nothing_can_be_printed(cluster: Path) -> None:
     assert _ended(cluster, "submit", *DIGITS, "-n", "1", "-q", redirect="")[0] == 0
-    (run,) = [path for path in (cluster / "runs").iterdir() if not path.is_symlink()]
+    (run,) = [path for path in (cluster / "runs").glob("P-SGD-*") if not path.is_symlink()]
     wrong = [(("verify", "nowhere"), 2), (("fetch", "nothing", "--json"), 2), (("submit", "-m", "none.model", "--json"), 2)]
     for arguments, code in wrong:
         assert _ended(cluster, *arguments, redirect=">/dev/full")[0] == code

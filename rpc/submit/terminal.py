@@ -123,9 +123,10 @@ class _Bars(_View):
 
         self._bars: dict[int, _ConsoleBar] = {}
         self._above = contextlib.ExitStack()
+        before = list(logging.getLogger().handlers)
         self._above.enter_context(logging_redirect_tqdm(tqdm_class=_ConsoleBar))
-        for handler in logging.getLogger().handlers:  # of those that write above the bars none has the filter of the console
-            if not handler.filters:
+        for handler in logging.getLogger().handlers:
+            if handler not in before:  # it writes above the bars in place of the console, and goes with them
                 handler.addFilter(ConsoleFilter())
 
     def begin(self, state: Mapping[int, tuple[int, str]]) -> None:

@@ -123,7 +123,7 @@ KINDS = ("own-1", "more-1", "inside-1", "agents-1", "broken-1")
 def test_no_file_of_a_run_names_a_home_or_a_folder_of_the_machine(user: _User) -> None:
     """Settings, manifest, logs, tracebacks and pages, of local workers, agents and this process, of good ends and bad ones."""
     runs = user.place / "runs"
-    assert {path.name for path in runs.iterdir()} == {*KINDS, "latest"}
+    assert {path.name for path in runs.glob("[!.]*")} == {*KINDS, "latest"}
     places = [str(user.home.parent), str(ROOT), str(Path.home()), sys.prefix]
     found = []
     for path in sorted(runs.rglob("*")):

@@ -160,7 +160,7 @@ def test_the_first_attempt_is_gone_before_the_second_begins(
     for each worker."""
     screen = Screen()
     monkeypatch.setattr(sys, "stderr", screen)
-    result = run(agents, tmp_path, "kill", 2, codec={0: Watchful}, epoch=8)
+    result = run(agents, tmp_path, "kill", 2, codec={0: Watchful}, epoch=8, verbose=2)
     assert result.restarts == 2
     assert [row[:15] for row in screen.rows if "Worker(" in row] == ["Worker(0): 100%", "Worker(1): 100%"]
     assert (tmp_path / "notes.alive").read_text() == ""
