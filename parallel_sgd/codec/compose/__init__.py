@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .local import Drift, Elastic, FrozenAdam, Prox
     from .merge import FirstCopy, Mean, MergeRule, Sum, WeightedMean
     from .merge_rules import Adasum, Krum, Median, ServerOpt, TrimmedMean, Vote
-    from .mixing import Gossip, RandomPair
+    from .mixing import Gossip, Neighbours, RandomPair
     from .parts import Composition, ExchangePattern, LocalRule, Shard
     from .patterns import PS, AllToAll, Ring, ShardedPS
     from .tree_reduce import Tree
@@ -41,6 +41,7 @@ __all__ = [
     "Mean",
     "Median",
     "MergeRule",
+    "Neighbours",
     "Prox",
     "RandomPair",
     "Ring",
@@ -67,7 +68,7 @@ __getattr__, __dir__ = lazily(
         "local": "Drift Elastic FrozenAdam Prox",
         "merge": "FirstCopy Mean MergeRule Sum WeightedMean",
         "merge_rules": "Adasum Krum Median ServerOpt TrimmedMean Vote",
-        "mixing": "Gossip RandomPair",
+        "mixing": "Gossip Neighbours RandomPair",
         "parts": "Composition ExchangePattern LocalRule Shard",
         "patterns": "PS AllToAll Ring ShardedPS",
         "tree_reduce": "Tree",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .memory import DGCMemory, DiffRef, ErrorFeedback, Memory
     from .pipeline import Pipeline
     from .quantize import *  # noqa: F403
-    from .sparsify import RandomK, Threshold, TopK
+    from .sparsify import RandomK, Sparsifier, Threshold, TopK
     from .stage import Chain, Draw, LinearCode, Part, PayloadError, Reader, Stage, Writer
 
 __all__ = [
@@ -43,6 +43,7 @@ __all__ = [
     "PowerSGD",
     "RandomK",
     "Reader",
+    "Sparsifier",
     "Stage",
     "Threshold",
     "TopK",
@@ -58,7 +59,7 @@ __getattr__, __dir__ = lazily(
         "low_rank": "PowerSGD",
         "memory": "DGCMemory DiffRef ErrorFeedback Memory",
         "pipeline": "Pipeline",
-        "sparsify": "RandomK Threshold TopK",
+        "sparsify": "RandomK Sparsifier Threshold TopK",
         "stage": "Chain Draw LinearCode Part PayloadError Reader Stage Writer",
     },
 )
