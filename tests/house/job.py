@@ -6,17 +6,19 @@ modules of that process with their files, and `calls.json`, what Python called i
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import select
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from network import NodeAssignment
 from network.session import Session
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.codec.settings import GlobalSettings
@@ -97,7 +99,6 @@ def submit(folder: Path) -> None:
 
     import nn
     import parallel_sgd
-    from network import NodeAssignment
 
     model = nn.model.SequentialModel(input_shape=[-1, 4])
     model.add(nn.layer.Dense(8, activation=nn.activation.Tanh()))
@@ -106,12 +107,7 @@ def submit(folder: Path) -> None:
     x = np.random.default_rng(0).standard_normal((64 * 8 * NODES, 4)).astype(np.float32)
     y = np.eye(LABELS, dtype=np.float32)[np.arange(len(x)) % LABELS]
     job = parallel_sgd.ParallelSGD(model, nn.dataset.ArrayDataset(x, y, x[:8], y[:8]))
-    agents: list[subprocess.Popen[bytes]] = []
-    try:
-        agents += [start_agent(folder, number) for number in range(NODES)]
-        nodes = NodeAssignment(key_file=folder / "key")
-        for number, agent in enumerate(agents):
-            nodes.add(number, address(folder / f"address-{number}", agent))
+    with agents_of(folder, AGENT) as nodes:
         job.parallel(
             nodes,
             codec=Probe,
@@ -123,6 +119,18 @@ def submit(folder: Path) -> None:
             directory=folder,
         )
         tell_modules(folder / "submitter.json")
+
+
+@contextlib.contextmanager
+def agents_of(folder: Path, program: str) -> Iterator[NodeAssignment]:
+    """Start `NODES` agents with this program, in which `{place!r}` stands for a file of each; end them behind the block."""
+    agents: list[subprocess.Popen[bytes]] = []
+    try:
+        agents += [start_agent(folder, number, program) for number in range(NODES)]
+        nodes = NodeAssignment(key_file=folder / "key")
+        for number, agent in enumerate(agents):
+            nodes.add(number, address(folder / f"address-{number}", agent))
+        yield nodes
     finally:
         for agent in agents:
             agent.terminate()
@@ -130,12 +138,12 @@ def submit(folder: Path) -> None:
             agent.communicate(timeout=60)
 
 
-def start_agent(folder: Path, number: int) -> subprocess.Popen[bytes]:
+def start_agent(folder: Path, number: int, program: str) -> subprocess.Popen[bytes]:
     """An agent that ends with this process, with the key of the folder."""
     key = ["--key-file", str(folder / "key")]
     if number == 0:
         subprocess.run([sys.executable, "-c", "import psgd; psgd.worker()", "--new-key", *key], check=True)
-    code = AGENT.format(place=str(folder / f"agent-{number}.json"))
+    code = program.format(place=str(folder / f"agent-{number}.json"))
     place = ["--announce", str(folder / f"address-{number}"), "--work-dir", str(folder / f"work-{number}")]
     command = [sys.executable, "-c", code, "--port", "0", "--end-with-parent", "--log-level", "ERROR", *key, *place]
     return subprocess.Popen(command, stdin=subprocess.PIPE)

@@ -10,7 +10,6 @@ import atexit
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -18,10 +17,10 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-from tests.house.job import address
+from tests.house.job import NODES, agents_of
 from tests.sources import PACKAGES, ROOT
 
-NODES, EPOCHS = 2, 3
+EPOCHS = 3
 AGENT = """
 import sys
 from pathlib import Path
@@ -91,24 +90,12 @@ def write_down(place: Path) -> None:
     sys.setprofile(record)
 
 
-def start_agent(folder: Path, number: int) -> subprocess.Popen[bytes]:
-    """Start an agent that ends with this process and writes down what it calls."""
-    key = ["--key-file", str(folder / "key")]
-    if number == 0:
-        subprocess.run([sys.executable, "-c", "import psgd; psgd.worker()", "--new-key", *key], check=True)
-    code = AGENT.format(place=str(folder / f"agent-{number}.json"))
-    place = ["--announce", str(folder / f"address-{number}"), "--work-dir", str(folder / f"work-{number}")]
-    command = [sys.executable, "-c", code, "--port", "0", "--end-with-parent", "--log-level", "ERROR", *key, *place]
-    return subprocess.Popen(command, stdin=subprocess.PIPE)
-
-
 def submit(folder: Path, fail: bool) -> None:
     """Train a layer on two agents of this machine; with `fail` worker 1 is killed in its second epoch, once."""
     import numpy as np
 
     import nn
     import parallel_sgd
-    from network import NodeAssignment
     from parallel_sgd.codec import Plain
 
     class Killed(Plain):
@@ -134,21 +121,11 @@ def submit(folder: Path, fail: bool) -> None:
     x = np.random.default_rng(0).standard_normal((4 * 8 * NODES, 4)).astype(np.float32)
     y = np.eye(3, dtype=np.float32)[np.arange(len(x)) % 3]
     job = parallel_sgd.ParallelSGD(model, nn.dataset.ArrayDataset(x, y, x[:8], y[:8]))
-    agents: list[subprocess.Popen[bytes]] = []
-    try:
-        agents += [start_agent(folder, number) for number in range(NODES)]
-        nodes = NodeAssignment(key_file=folder / "key")
-        for number, agent in enumerate(agents):
-            nodes.add(number, address(folder / f"address-{number}", agent))
+    with agents_of(folder, AGENT) as nodes:
         options: dict[str, Any] = {"on_failure": "restart", "checkpoint_every": "epoch"} if fail else {}
         write_down(folder / "driver.json")
         job.parallel(nodes, codec=Killed if fail else Plain, epoch=EPOCHS, block_size=8, directory=folder, **options)
         sys.setprofile(None)
-    finally:
-        for agent in agents:
-            agent.terminate()
-        for agent in agents:
-            agent.communicate(timeout=60)
 
 
 if __name__ == "__main__":
