@@ -6,10 +6,28 @@ from typing import TYPE_CHECKING
 
 from network.names import lazily
 
-from . import sync
-
 if TYPE_CHECKING:
-    from .sync import *  # noqa: F403 - names of sync types stand in `sync` alone
+    from .sync import (
+        AsynchronizedSGD,
+        FirstK,
+        ISyncType,
+        RescuingSync,
+        StaleSynchronous,
+        SyncChoice,
+        SynchronizedSGD,
+        SyncSetting,
+    )
 
-__all__ = [*sync.__all__]
-__getattr__, __dir__ = lazily(__name__, {"sync": " ".join(sync.__all__)})
+__all__ = [
+    "AsynchronizedSGD",
+    "FirstK",
+    "ISyncType",
+    "RescuingSync",
+    "StaleSynchronous",
+    "SyncChoice",
+    "SyncSetting",
+    "SynchronizedSGD",
+]
+__getattr__, __dir__ = lazily(
+    __name__, {"sync": "AsynchronizedSGD FirstK ISyncType RescuingSync StaleSynchronous SyncChoice SyncSetting SynchronizedSGD"}
+)
