@@ -95,6 +95,7 @@ class ArrayDataset(DrawingDataset):
             forms_of(self, dates),
             () if not numbers else names_of(self, "numbers", numbers),
             self._given.spelling,
+            "frame",
         )
         if plan is not None and any(self._wishes[:3]):
             raise ValueError("ArrayDataset 'plan' cannot be given beside 'categories', 'dates' or 'numbers'")

@@ -21,6 +21,7 @@ from nn.dataset.plan.cells import Cells, Spelling
 from nn.dataset.plan.decide import LabelKind, Wishes, is_row_number
 from nn.dataset.plan.kinds import CellError, Column, Label, LeftOut, Unknown, missing_rows
 from nn.dataset.plan.making import PartError, completed, label_of, left_out, opened, plan_columns
+from nn.dataset.plan.marks import check_delimiter, check_encoding
 from nn.dataset.plan.plan import Plan, Policy
 from nn.dataset.plan.rows import check_columns
 from nn.dataset.plan.wishes import forms_of, given_plan, names_of, spelling_of
@@ -132,9 +133,7 @@ class CSVDataset(DrawingDataset, configured=True):
         )
         self.test_fraction = check_fraction(self, test_fraction)
         self.seed = arguments.integer(self, "seed", seed, minimum=0)
-        self.delimiter = delimiter if delimiter is not None else given.delimiter
-        if not isinstance(self.delimiter, str) or len(self.delimiter) != 1 or self.delimiter in '"\r\n':
-            raise ValueError(f"CSVDataset 'delimiter' must be one character, no quote and no line end, got {delimiter!r}")
+        self.delimiter = check_delimiter("CSVDataset", given.delimiter if delimiter is None else delimiter)
         self.missing = given.missing if missing is None else arguments.one_of(self, "missing", missing, get_args(Policy))
         self.unknown = given.unknown if unknown is None else arguments.one_of(self, "unknown", unknown, get_args(Unknown))
         self.label_kind = arguments.one_of(self, "label_kind", label_kind, get_args(LabelKind))
@@ -145,10 +144,7 @@ class CSVDataset(DrawingDataset, configured=True):
             self, na_values, decimal, thousands, given.spelling
         )
         self._spelling = Spelling(self.decimal, self.thousands, tuple(spelling[0]))
-        try:
-            self.encoding = codecs.lookup(given.encoding if encoding is None else encoding).name
-        except (LookupError, TypeError):
-            raise ValueError(f"CSVDataset 'encoding' must be the name of one, such as utf-8, got {encoding!r}") from None
+        self.encoding = codecs.lookup(check_encoding("CSVDataset", given.encoding if encoding is None else encoding)).name
         self._seen: list[str] = []
         self._plan: Plan | None = None
         if plan is not None:

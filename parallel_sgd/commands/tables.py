@@ -101,10 +101,10 @@ def _lines_told(table: Table) -> Iterator[None]:
     """Name the line of the file for an error that names a row."""
     try:
         yield
+    except CellError as error:
+        said = error.wrong.replace("; unknown='none' takes", "; --unknown none takes")
+        raise ValueError(f"'{table.path}' line {table.line_of(error.row)}, {said}") from error
     except ValueError as error:
-        cause = error if isinstance(error, CellError) else error.__cause__
-        if isinstance(cause, CellError):
-            raise ValueError(f"'{table.path}' line {table.line_of(cause.row)}, {cause.wrong}") from error
         if isinstance(error, MissingColumn):
             raise ValueError(
                 f"'{table.path}' must have the column {error.name!r} of the model's plan, it has ({error.held}){error.hint}"

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nn.dataset.plan.cells import Cells
-from nn.dataset.plan.decide import LabelKind, MixedKinds, Wishes, decide, decide_frame_label, decide_label, measured, merges
-from nn.dataset.plan.kinds import Category, CellError, Column, Label, LeftOut, Misfit
+from nn.dataset.plan.decide import LabelKind, MixedKinds, Wishes, decide, decide_frame_label, decide_label, loses, measured
+from nn.dataset.plan.kinds import Category, CellError, Column, Date, Label, LeftOut, Misfit
 from nn.dataset.plan.plan import Plan
 
 __all__ = ["PartError", "completed", "joined", "label_of", "label_of_frame", "left_out", "plan_columns"]
@@ -120,7 +120,7 @@ def completed(plan: Plan, parts: Parts, raw: Sequence[NDArray[np.float64]], trai
             if len(known) and np.abs(known).max() > float(np.finfo(np.float32).max):
                 largest = known[np.abs(known).argmax()]
                 raise ValueError(f"column {column.name!r} must fit float32, its largest value is {largest:g}")
-            wide = wide or merges(known)
+            wide = wide or loses(known, exact=isinstance(column, Date))
             trained = raw[0][train, place : place + 1] if plan.missing == "fill" else None
             column = measured(column, values, trained)
         columns.append(column)

@@ -3,8 +3,10 @@
 import json
 import logging
 import re
+import tracemalloc
 import zipfile
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
+from decimal import Decimal
 from pathlib import Path
 from time import perf_counter
 
@@ -159,6 +161,81 @@ def test_how_numbers_are_written_is_told(cell, way):
     assert found.high == (165 if "," in cell and "." not in cell else pytest.approx(1163, abs=1))
 
 
+WRITTEN = [
+    (["28,7", "3,5", "4,25"], r"decimal=',' makes numbers of all"), (["1,163.74", "2,163.74"], r"thousands=',' makes"),
+    (["1'163", "2'163"], r"thousands=\"'\" makes"), (["1\u00a0163", "2\u00a0164"], r"thousands='\\xa0' makes"),
+    (["1.234.567,89", "5.234.567"], r"decimal=',', thousands='.' makes"), (["12%", "3%", "4.5 %"], "categories="),
+    (["$3.50", "$12", "-$5"], "categories="), (["3,50 €", "12 €"], "categories="), (["0x1F", "0xa0"], "categories="),
+    (["1.5D+02", "2.5D+02"], "categories="), (["\u22125", "\u22127,5"], "categories="), (["inf", "1_000"], "categories="),
+]  # fmt: skip
+
+
+@covers("DAT-3")
+@pytest.mark.parametrize(("cells", "way"), WRITTEN)
+def test_a_column_of_numbers_written_in_another_way_is_no_column_of_texts(cells, way):
+    """In which no cell is a number as it stands: each amount would be a category of its own."""
+    with pytest.raises(ValueError, match=f"line 2, column 'a' must be a finite number, got .*{way}") as caught:
+        column(*cells)
+    assert "for a gap" not in str(caught.value)
+    assert isinstance(column(*cells, categories=["a"]), Category)
+    for texts in (
+        ["1.2.3", "1.2.4"],
+        ["10:00", "11:00"],
+        ["1/2", "3/4"],
+        ["5 km", "6 km"],
+        ["1974Q1", "1974Q2"],
+    ):
+        assert isinstance(column(*texts, *texts), Category)
+
+
+@covers("DAT-3")
+def test_a_message_advises_what_the_data_set_takes():
+    def said(*labels, **arguments):
+        text = "a,y\n" + "".join(f'{place * place + 3},"{label}"\n' for place, label in enumerate(labels))
+        with pytest.raises(ValueError, match="column 'y' must be ") as caught:
+            table(text, **arguments).load()
+        return str(caught.value)
+
+    for message in (
+        said("1", "x", "0", "1"),
+        said("007", "008"),
+        said("1,5", "2,5"),
+        said("9007199254740993", "9007199254740992"),
+    ):
+        assert "label_kind='class'" in message
+        assert not re.search("categories=|numbers=|dates=", message)
+    for labels in (
+        ("1", "x", "0"),
+        ("007", "008", "8"),
+        ("1,5", "2,5"),
+        ("9007199254740993", "9007199254740992"),
+        ("inf", "2"),
+    ):
+        text = "a,y\n" + "".join(f'{place * place + 3},"{label}"\n' for place, label in enumerate(labels))
+        assert table(text, label_kind="class").classes == sorted(labels)
+    with pytest.raises(ValueError, match=r"na_values=.* of pandas.read_csv takes it for a gap") as caught:
+        ArrayDataset(pandas.DataFrame({"a": ["?", "2", "3"]}), [0, 1, 0])
+    assert "decimal= of pandas.read_csv" in str(caught.value)
+    with pytest.raises(
+        ValueError, match=r"must be a date ISO8601, got '2020-13-01', as 3 of 4 .*na_values=.*dates=.*categories="
+    ):
+        column("2020-12-01", "2020-13-01", "2020-12-02", "2020-12-03")
+
+
+@covers("DAT-3")
+def test_truth_values_are_numbers_where_the_column_holds_them_only():
+    data = table("a,b,y\n5,True,1\n7.5,false,0\n9,TRUE,1\n")
+    assert data.encode({"a": 6, "b": "true"}).tolist() == data.encode({"a": 6, "b": True}).tolist() == [[6, 1]]
+    assert data.encode([{"a": 6, "b": 0}] * 9).tolist() == [[6, 0]] * 9
+    for rows in ({"a": "true", "b": "true"}, [{"a": "true", "b": "true"}] * 9):
+        with pytest.raises(ValueError, match="row 0, column 'a' must be a finite number, got 'true'"):
+            data.encode(rows)
+    assert Plan.from_json(data.plan.to_json()).encode({"a": 6, "b": "true"}).tolist() == [[6, 1]]
+    frame = pandas.DataFrame({"a": [1, 2.5, 4], "b": [True, False, None], "c": [True, False, True]})
+    plan = ArrayDataset(frame, [0, 1, 0], missing="fill").plan
+    assert plan.encode({"a": 1, "b": "True", "c": "FALSE"}).tolist() == [[1, 1, 0]]
+
+
 @covers("DAT-3")
 def test_kinds_are_decided_by_all_cells():
     assert isinstance(column("a", "1", "b", "c"), Category)
@@ -166,7 +243,9 @@ def test_kinds_are_decided_by_all_cells():
     assert isinstance(column("2001-05-01", "2001-05-02", "", "1999-01-01T12:00"), Date)
     assert column("28/01/2001", "02/03/2001", "03/02/2001", "").form == "%d/%m/%Y"
     assert column("Jan 1 2000", "Feb 29 2000", "Dec 31 1999", "May 1 2000").form == "%b %d %Y"
-    with pytest.raises(ValueError, match=r"line 2, column 'a' must be told to be a date or a text.*%d/%m/%Y.* or .*%m/%d/%Y"):
+    with pytest.raises(
+        ValueError, match=r"line 2, column 'a' must be told to be a date or a text.*%d/%m/%Y.*%m/%d/%Y.* or categories="
+    ):
         column("01/02/2001", "02/03/2001", "03/02/2001", "04/04/2001")
     with pytest.raises(ValueError, match="line 4, column 'a' must be a date ISO8601, got 'soon'"):
         column("2001-05-01", "2001-05-02", "soon", "1999-01-01")
@@ -205,6 +284,21 @@ def test_texts_stay_texts():
     assert table(labels, label_kind="class").classes == ["01", "1", "1.0"]
     with pytest.raises(ValueError, match="must be told apart from others, got '9007199254740993'"):
         column("9007199254740992", "9007199254740993", "1", "2")
+
+
+def test_labels_are_dates_of_a_usual_form_and_one_of_many_classes():
+    days = table("a,y\n5,31.01.2001\n7,01.02.2001\n3,02.02.2001\n")
+    assert sorted(np.concatenate(days.load()[1::2])) == [11353, 11354, 11355]
+    assert Plan.from_json(days.plan.to_json()).labels_of({"y": ["31.01.2001"]}).tolist() == [11353]
+    names = [f"c{place:05d}" for place in range(20_000)]
+    label = Label("y", classes=tuple(names), dtype="int64")
+    plan = Plan((Number("a"),), (label,))
+    tracemalloc.start()
+    try:
+        assert plan.labels_of({"y": names}).tolist() == list(range(20_000))
+        assert tracemalloc.get_traced_memory()[1] < 50e6  # 3.2 GB as one-hot rows
+    finally:
+        tracemalloc.stop()
 
 
 @covers("DAT-5")
@@ -259,6 +353,13 @@ def test_numbers_and_times_lose_nothing_before_they_are_normalised():
     y = np.concatenate(labels.load()[1::2])
     assert (y.dtype, len(np.unique(y))) == (np.float64, 50)
     assert table("a,y\n5,1\n7.5,0\n6,1\n").load()[0].dtype == np.float32
+    day = table("day,y\n" + "".join(f"{day},{day % 2}\n" for day in (19580329, 19580401, 19580415, 19580503)), index=None)
+    assert sorted(np.concatenate(day.load()[::2])[:, 0]) == [19580329, 19580401, 19580415, 19580503]  # float32: a day off
+    clock = table("time,y\n2024-05-01T10:00:01,1\n2024-05-01T17:30:00,0\n2024-06-01,1\n")
+    assert np.array_equal(clock.encode({"time": "2024-05-01T10:00:01"}) * 86400, [[1714557601]])
+    assert table("day,y\n2024-05-01,1\n2024-05-02,0\n2024-06-01,1\n").plan.dtype == "float32"
+    with pytest.raises(ValueError, match="column 'a' must fit float32, got 1e\\+300"):
+        table("a,y\n5,1\n7.5,0\n6,1\n").encode({"a": "1e300"})
 
 
 @covers("DAT-7")
@@ -426,6 +527,44 @@ def test_values_are_restored_and_windows_never_look_ahead():
         Windows(30, horizon=2)(*arrays)
 
 
+ANYTHING = [
+    "", " ", "NA", "+nan", "inf", "1", "01", "1,5", "1.234,5", "true", "x", "2020-01-01", "2020-01-01T10:00+02:00",
+    "31.12.2020",
+    "2020-13-01", "9" * 400, "\udcff", None, 1, 2**53 + 1, 10**400, 1.5, float("nan"), float("inf"), True, np.float32(1.5),
+    np.int64(3), np.bool_(True), Decimal("1.5"), Decimal("sNaN"), datetime(2020, 1, 1, 10), datetime(1, 1, 1),
+    datetime(9999, 12, 31, 23), datetime(2020, 1, 1, tzinfo=timezone.utc), pandas.NaT, pandas.NA,
+    np.datetime64("2020-01-01"), 1 + 2j,
+    [1], {"a": 1}, b"1", timedelta(1), pandas.Interval(0, 1), pandas.Period("2020-01"), np.array([1, 2]),
+]  # fmt: skip
+
+
+@covers("DAT-1")
+@pytest.mark.parametrize("kind", [
+    Number("a"), Number("a", coerce=True), Number("a", truth=True), Date("a"), Date("a", form="%d.%m.%Y"),
+    Category("a", categories=("1", "01", "x", "True")),
+], ids=repr)  # fmt: skip
+def test_a_cell_becomes_the_same_alone_and_among_many(kind):
+    """One row goes cell by cell, many go by NumPy and pandas; a frame, a Series and dicts hold the same cells."""
+
+    def taken(rows):
+        try:
+            return plan.encode(rows)[0].tolist()
+        except ValueError as error:
+            return str(error)
+
+    for spelling in (Spelling(), Spelling(",", "."), Spelling(na_values=("x",))):
+        plan = Plan((kind,), spelling=spelling, missing="nan", dtype="float64")
+        for cell in ANYTHING:
+            held = np.empty(20, object)
+            for row in range(20):
+                held[row] = cell
+            frame = pandas.DataFrame({"a": pandas.Series(held, dtype=object)})
+            alone = taken([{"a": cell}])
+            others = [taken([{"a": cell}] * 20), taken(frame), taken(frame[:1]), taken(frame.iloc[0])]
+            assert all(np.array_equal(alone, other, equal_nan=True) if isinstance(alone, list) else alone == other
+                       for other in others), (cell, alone, others)  # fmt: skip
+
+
 def test_files_as_programs_write_them():
     with zipfile.ZipFile("table.zip", "w") as archive:
         archive.writestr("table.csv", CITIES)
@@ -453,6 +592,22 @@ DAMAGED = [
     ({"missing": "often"}, "'missing'"),
     ({"dtype": "O"}, "'dtype'"),
     ({"more": 1}, "fields"),
+    ({"columns": [{"kind": "number"}]}, "a 'name'"),
+    ({"columns": [{"kind": ["number"], "name": "a"}]}, "'kind'"),
+    ({"columns": [{"kind": "label", "name": "a"}]}, "'columns'"),
+    ({"columns": [{"kind": "number", "name": "a", "offset": 10**400}]}, "finite"),
+    ({"columns": [{"kind": "number", "name": "a", "fill": float("nan")}]}, "finite"),
+    ({"columns": [{"kind": "number", "name": "a", "gaps": -1}]}, "'gaps'"),
+    ({"columns": [{"kind": "date", "name": "a", "form": "%d" * 1000}]}, "'form'"),
+    ({"columns": [{"kind": "category", "name": "a", "categories": ["u", "u"]}]}, "different"),
+    ({"steps": [["Normalize", {}]]}, "'mean' and 'std'"),
+    ({"steps": [["OneHot", {"classes": 10**12}]]}, "for training only"),
+    ({"decimal": ""}, "'decimal'"),
+    ({"decimal": "," * 1000}, "'decimal'"),
+    ({"thousands": "."}, "different marks"),
+    ({"delimiter": ""}, "'delimiter'"),
+    ({"encoding": "rot13"}, "'encoding'"),
+    ({"label_axis": 1}, "'label_axis'"),
 ]
 
 
