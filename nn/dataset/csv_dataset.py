@@ -7,6 +7,7 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final, NoReturn, get_args
 
 import numpy as np
@@ -220,14 +221,14 @@ class CSVDataset(DrawingDataset, configured=True):
     def _load(self) -> tuple[Arrays, Plan]:
         """Read the files, decide what becomes of each column unless that is known, and set aside what to evaluate on."""
         paths = [find_given(path, self) for path in (self.path, self.test_path) if path is not None]
-        seen = [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
+        seen = [_digest(path) for path in paths]
         if self._seen and seen != self._seen:
             changed = next(path for path, was, now in zip(paths, self._seen, seen, strict=True) if was != now)
             raise ValueError(
                 f"CSVDataset: '{changed}' has changed since this data set has read it, and its plan stays; "
                 f"CSVDataset(.., plan=data.plan) reads the file of today by it"
             )
-        tables = [read_table(path, self.delimiter, self.encoding) for path in paths]
+        tables = self._tables(paths)
         columns = self._chosen(tables)
         names = [*(column if isinstance(column, str) else column.name for column in columns), *self._labels]
         out = {column.name for column in columns if isinstance(column, LeftOut)}
@@ -258,6 +259,17 @@ class CSVDataset(DrawingDataset, configured=True):
         self._plan, self._seen = plan, seen
         last = 0 if len(tables) == 1 else 1
         return (x[0][train], y[0][train], x[last][test], y[last][test]), plan
+
+    def _tables(self, paths: Sequence[Path]) -> list[Table]:
+        """The cells of each file; a column that is of numbers in one of them only is read as texts in all."""
+        plan = self._plan or self._given
+        texts = plan.of_texts.union(self.categories, self.dates)
+        tables = [read_table(path, self.delimiter, self.encoding, self._spelling, texts) for path in paths]
+        kinds = [{name: cells.dtype == object for name, cells in zip(t.header, t.columns, strict=True)} for t in tables]
+        mixed = {name for name in kinds[0] if len({each[name] for each in kinds if name in each}) > 1}
+        if not mixed:
+            return tables
+        return [read_table(path, self.delimiter, self.encoding, self._spelling, texts | mixed) for path in paths]
 
     def _planned(
         self, tables: Sequence[Table], columns: Sequence[str | Column], parts: Sequence[Mapping[str, Cells]]
@@ -331,7 +343,7 @@ class CSVDataset(DrawingDataset, configured=True):
         if not first or first.startswith("Unnamed: "):
             return first, "is a first column without a name, as of row numbers; index=None keeps it"
         if is_row_number(table.columns[0], self._spelling):
-            return first, f"counts the rows from {table.columns[0][0].strip()}; index=None keeps it"
+            return first, f"counts the rows from {int(table.columns[0][0])}; index=None keeps it"
         return None
 
     def _parts(self, tables: Sequence[Table], names: Sequence[str]) -> tuple[list[dict[str, Cells]], list[Rows]]:
@@ -357,8 +369,9 @@ class CSVDataset(DrawingDataset, configured=True):
                 ]
                 if found:
                     row, _, name = min(found)
+                    line, texts = table.texts_of(row)
                     raise ValueError(
-                        f"'{table.path}' line {table.line_of(row)}, column {name!r} is missing, got {cells[name][row]!r}"
+                        f"'{table.path}' line {line}, column {name!r} is missing, got {texts[table.header.index(name)]!r}"
                         f"{_ways(name in self._labels)}"
                     )
             parts.append(cells)
@@ -378,6 +391,14 @@ class CSVDataset(DrawingDataset, configured=True):
         table = tables[error.part]
         line = table.line_of(int(places[error.part][error.row]))
         raise ValueError(f"'{table.path}' line {line}, {error.wrong}") from error
+
+
+def _digest(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def _ways(label: bool) -> str:

@@ -78,7 +78,8 @@ def _read(options: argparse.Namespace, plan: Plan) -> Table:
     path = Path(options.rows)
     if not path.is_file():
         raise ValueError(f"There is no file {options.rows}.")
-    table = read_table(path, options.delimiter or plan.delimiter, options.encoding or plan.encoding)
+    delimiter, encoding = options.delimiter or plan.delimiter, options.encoding or plan.encoding
+    table = read_table(path, delimiter, encoding, plan.spelling, plan.of_texts)
     if not len(table):
         raise ValueError(f"'{path}' must have rows below its header")
     return table
@@ -86,7 +87,7 @@ def _read(options: argparse.Namespace, plan: Plan) -> Table:
 
 def _rows(table: Table, plan: Plan, *, with_labels: bool = False) -> dict[str, Any]:
     """The columns that are used, by name; without a label that may be there, but for a plan that needs it."""
-    rows = {name: list(cells) for name, cells in zip(table.header, table.columns, strict=True)}
+    rows: dict[str, Any] = dict(zip(table.header, table.columns, strict=True))
     if with_labels:
         for label in plan.labels:
             if label.name in rows:

@@ -17,9 +17,12 @@ __all__ = [
     "ISO",
     "MISSING",
     "TRUTH",
+    "WHOLE",
     "Spelling",
     "days_of",
     "guess_dates",
+    "has_leading_zeros",
+    "is_iso",
     "is_missing",
     "is_nearly_number",
     "kind_of",
@@ -36,11 +39,12 @@ _OF_PANDAS: Final = (
 MISSING: Final = frozenset({"", *_OF_PANDAS, "na", "Na", "NAN", "Nan", "Null"})
 """The words for a missing cell: those of pandas, and all spellings of NA, NaN and null."""
 
+WHOLE: Final = 2**53  # float64 tells all integers below apart
 TRUTH: Final = {"true": 1.0, "false": 0.0}
 ISO: Final = "ISO8601"
 _ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?")
 _PLAIN_ISO = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?")  # without a zone, to a microsecond
-_LEADING_ZERO = re.compile(r"[+-]?0\d")
+_LEADING_ZERO = re.compile(r"\s*[+-]?0\d")
 _SIGN, _MONEY = r"[-+\u2212]", "$€£¥"
 _OTHER_NUMBER = re.compile(  # as other programs and countries write them: with marks, a currency, a percent sign, in hex
     rf"{_SIGN}?[{_MONEY}]?\s?{_SIGN}?"

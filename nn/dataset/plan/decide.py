@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from nn.dataset.plan.cells import (
     ISO,
     TRUTH,
+    WHOLE,
     Cells,
     Spelling,
     days_of,
@@ -30,7 +31,6 @@ __all__ = ["AUTO", "LabelKind", "Wishes", "decide", "decide_label", "is_row_numb
 LabelKind: TypeAlias = Literal["auto", "class", "number"]
 AUTO: Final = "auto"
 _MOST_CATEGORIES = 1000  # of one column; more are names or numbers of things, which tell a model nothing
-_WHOLE = 2**53  # float64 tells all integers below apart
 
 
 class Wishes(NamedTuple):
@@ -213,7 +213,7 @@ def _refuse_lost(
         drops = "label_kind='number'" if wishes.place == "label" else f"numbers=[{name!r}]"
         hint = f", whose zeros a number loses: {wishes.as_texts(name)} keeps them, {drops} drops them"
         raise Misfit(int(rows[texts.index(zeros)]), "told to be a text or a number", zeros, hint)
-    if np.abs(numbers).max() < _WHOLE:
+    if np.abs(numbers).max() < WHOLE:
         return
     seen: dict[float, int] = {}
     for text, number in zip(distinct, numbers.tolist(), strict=True):
@@ -259,7 +259,7 @@ def decide_label(name: str, cells: Cells, kind: LabelKind, wishes: Wishes, categ
     texts = cells.dtype.kind == "O" and all(isinstance(cell, str) for cell in cells)
     if kind == "class" and texts:
         found = wishes.spelling.numbers(cell.strip() for cell in cells)
-        plain = found is not None and bool((np.abs(found) < _WHOLE).all())
+        plain = found is not None and bool((np.abs(found) < WHOLE).all())
         if not plain or any(has_leading_zeros(cell.strip()) for cell in cells):
             return Label(name, classes=tuple(sorted({cell.strip() for cell in cells})), dtype="int64")
     column = decide(name, cells, Wishes(spelling=wishes.spelling, place="label")) if texts else Number(name)
@@ -268,7 +268,7 @@ def decide_label(name: str, cells: Cells, kind: LabelKind, wishes: Wishes, categ
     if not isinstance(column, Number) or (texts and not _are_numbers(cells, wishes.spelling)):
         return Label(name, classes=tuple(sorted({text_of(cell) for cell in cells.tolist()})), dtype="int64")
     values = column.values(cells, wishes.spelling)
-    whole = (values == np.rint(values)) & (np.abs(values) < _WHOLE)
+    whole = (values == np.rint(values)) & (np.abs(values) < WHOLE)
     if kind == "class" and not whole.all():
         raise ValueError(f"column {name!r} must hold whole numbers for label_kind='class', got {values[~whole][0]:g}")
     return _numbers(name, values, whole=bool(whole.all()))

@@ -40,7 +40,7 @@ class PartError(CellError):
 def joined(parts: Parts, name: str) -> Cells:
     """Return the cells of a column of all parts, one part behind the other."""
     cells = [part[name] for part in parts]
-    if len({each.dtype.kind for each in cells}) > 1:
+    if len({"f" if each.dtype.kind in "iuf" else each.dtype.kind for each in cells}) > 1:
         cells = [each.astype(object) for each in cells]
     return cells[0] if len(cells) == 1 else np.concatenate(cells)
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from nn import arguments
 from nn.arrays import Array
 from nn.dataset.plan.cells import Cells, Spelling
-from nn.dataset.plan.kinds import KINDS, CellError, Column, Label, LeftOut, Misfit, Number, Unknown
+from nn.dataset.plan.kinds import KINDS, Category, CellError, Column, Date, Label, LeftOut, Misfit, Number, Unknown
 from nn.dataset.plan.marks import check_delimiter, check_encoding, check_marks
 from nn.dataset.plan.rows import table_of
 from nn.html import table
@@ -101,6 +101,12 @@ class Plan:
     @cached_property
     def _feature_names(self) -> list[str]:
         return [column.name for column in self.features]
+
+    @property
+    def of_texts(self) -> set[str]:
+        """The names of the columns whose cells must be read as texts, whatever they look like."""
+        named = {column.name for column in self.columns if isinstance(column, (Category, Date))}
+        return named | {label.name for label in self.labels if label.classes is not None or label.form}
 
     @property
     def names(self) -> list[str]:

@@ -59,7 +59,7 @@ def _of_dict(what: str, rows: Mapping[str, Any], names: Sequence[str]) -> list[C
     lengths = {len(rows[name]) for name in names if several[name]} or {1}
     if len(lengths) > 1 or (any(several.values()) and not all(several.values())):
         raise ValueError(f"{what} must have one value, or as many values, in each column, got lengths {sorted(lengths)}")
-    return [_objects(list(rows[name]) if several[name] else [rows[name]]) for name in names]
+    return [_cells(rows[name]) if several[name] else _objects([rows[name]]) for name in names]
 
 
 def _of_frame(what: str, frame: DataFrame, names: Sequence[str]) -> list[Cells]:
@@ -103,6 +103,15 @@ def cells_of(what: str, series: Any) -> Cells:
 
 def _is_sparse(dtype: object) -> bool:
     return type(dtype).__name__ == "SparseDtype"
+
+
+def _cells(values: Any) -> Cells:
+    """Arrays of numbers as they are, all else as objects."""
+    return (
+        values
+        if isinstance(values, np.ndarray) and values.dtype.kind in "biuf" and values.ndim == 1
+        else _objects(list(values))
+    )
 
 
 def _objects(values: Sequence[Any]) -> Cells:
