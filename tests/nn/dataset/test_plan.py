@@ -647,6 +647,51 @@ def test_a_table_of_numbers_is_read_about_as_fast_as_by_pandas():
     assert own <= 8 * pandas_alone, f"{own / pandas_alone:.1f} times read_csv"
 
 
+@covers("DAT-8")
+@settings(max_examples=200, deadline=None)
+@given(st.integers(4, 40), st.integers(1, 39), st.integers(1, 8), st.integers(1, 5), st.booleans())
+def test_no_window_holds_what_comes_later(count, train, steps, horizon, past):
+    """What lies at or behind the time of a label, and the test part for training windows, can be anything."""
+    windows = Windows(steps, horizon, past)
+    time = np.arange(float(count))
+
+    def cut(x, y):
+        return windows(x[:train, None], y[:train], x[train:, None], y[train:])
+
+    if not steps + horizon <= train < count:
+        return
+    train_x, train_y, test_x, test_y = cut(time, time)
+    assert test_y.tolist() == time[train:].tolist()
+    assert train_y.tolist() == time[steps + horizon - 1 : train].tolist()
+    for x, y in ((train_x, train_y), (test_x, test_y)):
+        assert x.shape == (len(y), steps, 1 + past)
+        assert (x.max(axis=(1, 2)) == y - horizon).all()
+    other = time.copy()
+    other[train:] = -99
+    assert all(map(np.array_equal, (train_x, train_y), cut(other, other)))
+    for place, label in enumerate(test_y.astype(int)):
+        other = time.copy()
+        other[label - horizon + 1 :] = -99
+        assert np.array_equal(cut(other, other)[2][place], test_x[place])
+
+
+@covers("DAT-2")
+def test_a_model_takes_one_row_in_each_form():
+    data = table(CITIES)
+    model = softmax(4)
+    model.setup("crossentropy")
+    model.inputs = data
+    row, frame = {"city": "Genf", "area": 60}, pandas.DataFrame({"area": [60], "more": ["x"], "city": ["Genf"]})
+    expected = model.predict(data.encode(frame))
+    for given_row in (row, [row], frame, frame.iloc[0], pandas.Series(row), {"city": ["Genf"], "area": np.array([60])}):
+        assert np.array_equal(model.predict(given_row), expected)
+    with pytest.raises(ValueError, match=r"must name columns .*, got no 'area'") as caught:
+        model.predict(pandas.Series({"city": "Genf"}))
+    assert caught.value.__cause__ is None
+    with pytest.raises(ValueError, match=r"one of Bern, Chur, 'Genf, GE', got 'Basel'"):
+        table(CITIES.replace("Genf", '"Genf, GE"')).encode({"city": "Basel", "area": 1})
+
+
 def test_files_as_programs_write_them():
     with zipfile.ZipFile("table.zip", "w") as archive:
         archive.writestr("table.csv", CITIES)
