@@ -247,7 +247,7 @@ def test_a_node_that_could_be_spared(own: Path, capsys: pytest.CaptureFixture[st
         ("--gradient-descent x", r"--gradient-descent 'x' is unknown.* Known: .*ADAMOptimizer"),
         ("--block-assignment x", r"--block-assignment 'x' is unknown.* Known: .*IIDBlockAssignment"),
         ("--block-assignment fixed:many", r"--block-assignment fixed: must be an integer, got 'many'"),
-        ("--class-weight 3", r"--class-weight must be CLASS=WEIGHT with commas between them, got '3'"),
+        ("--class-weight 3", r"--class-weight must be CLASS=WEIGHT with commas between them, or balanced, got '3'"),
         ("--codec-params bits", r"--codec-params must be KEY=VALUE, got 'bits'"),
         ("--gd-params 0.9", r"--gd-params come after the learning rate"),
         ("--learn-rate 0.1 --gd-params a,b", r"--gd-params must be numbers with commas between them, got 'a,b'"),

@@ -272,12 +272,12 @@ def test_class_weights_on_the_command_line_name_any_class():
     ):  # fmt: skip
         assert form.read("--class-weight", text) == weights
         assert form.read("", form.write(weights)) == weights
-    for text in ("", "=2", "a", "a=", "a=x", '"a=2', "a=1,,b=2", "a=1;b=2"):
+    for text in ("", "=2", "a", "a=", "a=x", '"a=2', "a=1,,b=2"):
         with pytest.raises(ValueError, match="--class-weight must be CLASS=WEIGHT with commas between them, or balanced, got"):
             form.read("--class-weight", text)
     model = network(5)
     model.compile("adam")
-    with pytest.raises(ValueError, match="got 'big': nothing names the classes, as a plan does: model.inputs = data"):
+    with pytest.raises(ValueError, match=r"got 'big': nothing names the classes, as a plan does: model[.]inputs"):
         model.fit(np.zeros((4, 5)), [0, 1, 0, 1], class_weight={"big": 2})
 
 
