@@ -45,7 +45,7 @@ class CSVDataset(DrawingDataset, configured=True):
 
     A column of which half of the cells or more are numbers, or dates, and some are not is refused, with the first odd line
     and what takes it; so is one whose numbers have leading zeros (007), until `numbers` or `categories` names it. x is float32,
-    or float64 where float32 would make equal numbers of different ones; labels, too.
+    or float64 where float32 would make equal numbers of different ones, or change whole numbers or times; labels, too.
 
     `columns` names what x has then, and `encode` makes x of other rows; both, and `classes`, need no file once it was read. A
     file that has changed since is an error of `load`; ``CSVDataset(path, label, plan=data.plan)`` reads the new one by the
@@ -157,7 +157,7 @@ class CSVDataset(DrawingDataset, configured=True):
 
     @property
     def plan(self) -> Plan:
-        """What becomes of each column; reads the files if that is not known yet."""
+        """The plan of columns; reads the files if that is not known yet."""
         return self._plan or self._load()[1]
 
     @property
@@ -212,14 +212,14 @@ class CSVDataset(DrawingDataset, configured=True):
             self._plan = kept
 
     def _own(self, plan: Plan) -> Plan:
-        """The plan with what was said of files, gaps and unknown categories."""
+        """The plan with the arguments about files, gaps and unknown categories."""
         return replace(
             plan, missing=self.missing, unknown=self.unknown, spelling=self._spelling, delimiter=self.delimiter,
             encoding=self.encoding,
         )  # fmt: skip
 
     def _load(self) -> tuple[Arrays, Plan]:
-        """Read the files, decide what becomes of each column unless that is known, and set aside what to evaluate on."""
+        """Read the files, decide the kinds of columns unless these are known, and set rows aside to evaluate on."""
         paths = [find_given(path, self) for path in (self.path, self.test_path) if path is not None]
         seen = [_digest(path) for path in paths]
         if self._seen and seen != self._seen:
@@ -379,7 +379,7 @@ class CSVDataset(DrawingDataset, configured=True):
         return parts, places
 
     def _most_gaps(self, gaps: Mapping[str, NDArray[np.bool_]]) -> str:
-        """Which column has most gaps, and what helps."""
+        """The column with most gaps, and the arguments that help."""
         label = next((name for name in self._labels if gaps[name].all()), None)
         if label is not None:
             return f"got none: column {label!r}, the label, is missing in all of them"

@@ -86,7 +86,7 @@ def read_table(path: Path, delimiter: str, encoding: str, spelling: Spelling = P
 
     Raises:
         OSError: where the file cannot be opened.
-        ValueError: naming it, the line, and what is wrong.
+        ValueError: naming it, the line, and the fault.
     """
     with _damage_told(path, encoding):
         delimiter, skipped, header = _header(path, delimiter, encoding)

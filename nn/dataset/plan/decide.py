@@ -1,4 +1,4 @@
-"""The decision what becomes of each column, by all of its cells."""
+"""The kind of each column, decided by all of its cells."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _MOST_CATEGORIES = 1000  # of one column; more are names or numbers of things, w
 
 
 class Wishes(NamedTuple):
-    """What a person has said of columns.
+    """Arguments of a data set about its columns.
 
     Args:
         categories: the columns that are texts, whatever they look like.
         dates: the columns that are dates, and the form of each.
         numbers: the columns that are numbers; a text in them is a gap.
         spelling: how texts spell numbers and gaps.
-        place: where the cells stand, which decides what a message can advise: a "file", a "frame", or a "label" column.
+        place: where the cells stand, by which messages advise arguments: a "file", a "frame", or a "label" column.
     """
 
     categories: Collection[str] = ()
@@ -61,16 +61,16 @@ class Wishes(NamedTuple):
 
 
 def decide(name: str, cells: Cells, wishes: Wishes, categories: Sequence[str] | None = None) -> Column:
-    """Return what becomes of a column.
+    """Return the kind of a column.
 
     Args:
         name: the column.
         cells: all cells of all parts, ``(rows,)``.
-        wishes: what a person has said.
+        wishes: the arguments about columns.
         categories: the categories of its type in pandas, in their order.
 
     Raises:
-        Misfit: for the first cell that is of another kind than most, with what would take it.
+        Misfit: for the first cell that is of another kind than most, with the arguments that would take it.
         ValueError: for more than 1000 categories.
     """
     gaps = missing_rows(cells, wishes.spelling)
@@ -157,7 +157,7 @@ def _of_texts(name: str, cells: Cells, gaps: NDArray[np.bool_], wishes: Wishes) 
 
 
 def _remedy(name: str, wishes: Wishes, counts: Mapping[str, int], odd: Sequence[str], like: int) -> str:
-    """What would take a column of numbers with odd cells: the likely way first."""
+    """Arguments that would take a column of numbers with odd cells: the likely way first."""
     spelling, behind = wishes.spelling, " of pandas.read_csv" if wishes.place == "frame" else ""
     best = ""
     tried = [
@@ -243,13 +243,13 @@ def _category(name: str, gaps: int, held: Cells, given: Sequence[str] | None) ->
 
 
 def decide_label(name: str, cells: Cells, kind: LabelKind, wishes: Wishes, categories: Sequence[str] | None = None) -> Label:
-    """Return what becomes of a column of labels without gaps; raises as `decide`.
+    """Return the kind of a column of labels without gaps; raises as `decide`.
 
     Args:
         name: the column.
         cells: all cells of all parts, ``(rows,)``.
         kind: "class", "number", or "auto": classes where they are texts or whole numbers.
-        wishes: what a person has said.
+        wishes: the arguments about columns.
         categories: the categories of its type in pandas, in their order.
     """
     if categories is not None and kind != "number":
@@ -275,7 +275,7 @@ def decide_label(name: str, cells: Cells, kind: LabelKind, wishes: Wishes, categ
 
 
 def decide_frame_label(name: str, cells: Cells, categories: Sequence[str] | None) -> Label:
-    """Return what becomes of a column of labels of a frame: texts are classes, numbers keep their type; raises as `decide`."""
+    """Return the kind of a column of labels of a frame: texts are classes, numbers keep their type; raises as `decide`."""
     if categories is not None:
         return Label(name, classes=tuple(categories), dtype="int64")
     gaps = missing_rows(cells, Spelling())

@@ -1,4 +1,4 @@
-"""Kinds of columns: what becomes of the cells of one column of a table.
+"""Kinds of columns: how the cells of one column of a table become numbers.
 
 A kind is plain data, so a plan is saved as JSON; a preprocessing layer can be made of it.
 """
@@ -54,12 +54,12 @@ class CellError(ValueError):
 
 @dataclass(frozen=True)
 class Column(ABC):
-    """What becomes of one column.
+    """The kind of one column.
 
     Args:
         name: its name in the table.
         gaps: how many cells were missing when the plan was made.
-        note: what a person should know of the decision.
+        note: a remark on the decision, for people.
     """
 
     name: str
@@ -119,7 +119,7 @@ class Column(ABC):
         numbers[place : place + self.width] = self.encode(cells, spelling, unknown)[0].tolist()
 
     def filled(self, numbers: NDArray[np.float64]) -> None:  # noqa: B027 - a column that is left out has none
-        """Replace NaN in place by what training used."""
+        """Replace NaN in place by the values of training."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON holds it."""
@@ -133,9 +133,9 @@ class Misfit(ValueError):
 
     Args:
         row: its row, from 0.
-        expected: what it must be.
-        cell: what it is.
-        hint: what would take it, behind a semicolon.
+        expected: the expectation, for messages.
+        cell: the cell.
+        hint: arguments that would take it, behind a semicolon.
     """
 
     def __init__(self, row: int, expected: str, cell: object, hint: str = "") -> None:

@@ -48,12 +48,12 @@ def joined(parts: Parts, name: str) -> Cells:
 def plan_columns(
     parts: Parts, names: Sequence[str], wishes: Wishes, orders: Mapping[str, Sequence[str]] | None = None
 ) -> tuple[Column, ...]:
-    """Return what becomes of each column; raises PartError, ValueError.
+    """Return the kind of each column; raises PartError, ValueError.
 
     Args:
         parts: the cells of each part.
         names: the columns.
-        wishes: what a person has said of them.
+        wishes: the arguments about them.
         orders: the categories of a column's type in pandas, by name.
     """
     found = []
@@ -68,7 +68,7 @@ def plan_columns(
 def label_of(
     parts: Parts, name: str, kind: LabelKind, wishes: Wishes, orders: Mapping[str, Sequence[str]] | None = None
 ) -> Label:
-    """Return what becomes of a column of labels; the arguments and errors are those of `plan_columns` and `decide_label`."""
+    """Return the kind of a column of labels; the arguments and errors are those of `plan_columns` and `decide_label`."""
     try:
         return decide_label(name, joined(parts, name), kind, wishes, (orders or {}).get(name))
     except Misfit as wrong:
@@ -76,7 +76,7 @@ def label_of(
 
 
 def label_of_frame(parts: Parts, name: str, order: Sequence[str] | None) -> Label:
-    """Return what becomes of a column of labels of a frame, `order` the categories of its type; raises PartError."""
+    """Return the kind of a column of labels of a frame, `order` the categories of its type; raises PartError."""
     try:
         return decide_frame_label(name, joined(parts, name), order)
     except Misfit as wrong:

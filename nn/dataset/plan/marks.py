@@ -27,14 +27,14 @@ def check_marks(owner: str, decimal: object, thousands: object) -> None:
 
 
 def check_delimiter(owner: str, delimiter: object) -> str:
-    """Return the mark between cells; raises ValueError for what is none, naming the `owner`."""
+    """Return the mark between cells; raises ValueError for another value, naming the `owner`."""
     if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n\0':
         raise ValueError(f"{owner} 'delimiter' must be one character, no quote and no line end, got {str(delimiter)[:80]!r}")
     return delimiter
 
 
 def check_encoding(owner: str, encoding: object) -> str:
-    """Return the name of an encoding of texts; raises ValueError for what is none, naming the `owner`."""
+    """Return the name of an encoding of texts; raises ValueError for another value, naming the `owner`."""
     try:
         "".encode(encoding)  # type: ignore[arg-type]
     except (LookupError, TypeError, ValueError):

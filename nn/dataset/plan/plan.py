@@ -33,7 +33,7 @@ _HEADS = ("column", "kind", "values", "gaps", "becomes", "note")
 
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """What becomes of each column of a table, and of samples before a model sees them. A plan never changes.
+    """Kinds of the columns of a table, and transforms of samples before a model sees them. A plan never changes.
 
     `repr` and a notebook show it as a table. `encode` makes x of rows, `labels_of` labels, and `apply` what the model takes:
     x after `steps`, the transforms with the statistics of training. `change` gives a plan with another kind for one column.
@@ -342,7 +342,7 @@ class Plan:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Plan:
-        """Return the plan of a file; raises ValueError naming the file and what is wrong with it, OSError."""
+        """Return the plan of a file; raises ValueError naming the file and the fault, OSError."""
         try:
             return cls.from_json(Path(path).read_text("utf-8"))
         except ValueError as error:
@@ -350,7 +350,7 @@ class Plan:
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
-        """Return the plan of a text that `to_json` made; raises ValueError naming what is wrong."""
+        """Return the plan of a text that `to_json` made; raises ValueError naming the fault."""
         try:
             return cls.from_dict(json.loads(text))
         except RecursionError as error:
@@ -358,7 +358,7 @@ class Plan:
 
     @classmethod
     def from_dict(cls, content: object) -> Plan:
-        """Return the plan of what `to_dict` gave; raises ValueError naming what is wrong."""
+        """Return the plan of what `to_dict` gave; raises ValueError naming the fault."""
         if not isinstance(content, Mapping) or content.get("format") != FORMAT:
             got = content.get("format") if isinstance(content, Mapping) else type(content).__name__
             raise ValueError(f"a plan must have the 'format' {FORMAT!r}, got {str(got)[:80]!r}")

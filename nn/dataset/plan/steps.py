@@ -1,4 +1,4 @@
-"""The transforms of a plan: what is applied to samples between the table and the model, with the statistics of training."""
+"""The transforms of a plan, applied to samples between the table and the model, with the statistics of training."""
 
 from __future__ import annotations
 

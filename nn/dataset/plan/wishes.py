@@ -1,4 +1,4 @@
-"""What a person says of columns, checked: arguments that data sets of tables have in common."""
+"""Arguments about columns, checked, that data sets of tables have in common."""
 
 from __future__ import annotations
 
