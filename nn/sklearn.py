@@ -135,7 +135,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             raise TypeError(f"TableEncoder 'X' must be a DataFrame, got {type(X).__name__}")
         if self.plan is None:
             how = {"missing": self.missing, "unknown": self.unknown, "categories": self.categories}
-            plan = plan_of(X, y, dates=self.dates, numbers=self.numbers, **how)
+            try:
+                plan = plan_of(X, y, dates=self.dates, numbers=self.numbers, **how)
+            except (TypeError, ValueError) as error:
+                said = str(error).replace("ArrayDataset 'x'", "TableEncoder 'X'").replace("ArrayDataset", "TableEncoder")
+                raise (TypeError if isinstance(error, TypeError) else ValueError)(said) from error
         else:
             plan = arguments.instance(self, "plan", self.plan, Plan)
         if self.normalize and not plan.steps:

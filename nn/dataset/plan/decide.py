@@ -78,7 +78,7 @@ def decide(name: str, cells: Cells, wishes: Wishes, categories: Sequence[str] | 
     if name in wishes.dates:
         return Date(name, count, form=wishes.dates[name] or ISO)
     if name in wishes.categories or categories is not None:
-        return _category(name, count, cells[~gaps], categories)
+        return _category(name, count, cells[~gaps], categories, wishes)
     if name in wishes.numbers:
         return _forced(name, count, cells[~gaps], wishes.spelling)
     if cells.dtype.kind == "M":
@@ -153,7 +153,7 @@ def _of_texts(name: str, cells: Cells, gaps: NDArray[np.bool_], wishes: Wishes) 
                 int(rows[0]), "told to be a date or a text", texts[0], f": {_or(*ways, wishes.as_texts(name))} says so"
             )
         return Date(name, count, f"dates as {forms[0]}", form=forms[0])
-    return _category(name, count, cells[~gaps], None)
+    return _category(name, count, cells[~gaps], None, wishes)
 
 
 def _remedy(name: str, wishes: Wishes, counts: Mapping[str, int], odd: Sequence[str], like: int) -> str:
@@ -232,12 +232,13 @@ def _forced(name: str, gaps: int, held: Cells, spelling: Spelling) -> Number:
     return replace(column, gaps=gaps + lost, note=note)
 
 
-def _category(name: str, gaps: int, held: Cells, given: Sequence[str] | None) -> Category:
+def _category(name: str, gaps: int, held: Cells, given: Sequence[str] | None, wishes: Wishes) -> Category:
     ordered = tuple(sorted({text_of(cell) for cell in held.tolist()}) if given is None else given)
     if len(ordered) > _MOST_CATEGORIES:
+        out = f"{'features= names the others' if wishes.place == 'file' else 'drop() of pandas'}, index={name!r} this one"
         raise ValueError(
             f"column {name!r} must have at most {_MOST_CATEGORIES} different texts, got {len(ordered)}: make numbers of them, "
-            f"dates={{{name!r}: ..}} of dates, or leave it out: features= names the others, index={name!r} this one"
+            f"dates={{{name!r}: ..}} of dates, or leave it out: {out}"
         )
     return Category(name, gaps, categories=ordered)
 

@@ -287,6 +287,15 @@ def test_texts_stay_texts():
         column("9007199254740992", "9007199254740993", "1", "2")
 
 
+@covers("DAT-4")
+def test_two_categories_of_pandas_are_never_one():
+    frame = pandas.DataFrame({"a": pandas.Categorical([1, "1", 1, "1"])})
+    with pytest.raises(ValueError, match="column 'a' must have categories of different texts, got '1' as int and str"):
+        ArrayDataset(frame, [0, 1, 0, 1])
+    with pytest.raises(ValueError, match="column 'y' must have categories of different texts, got '1' as int and str"):
+        ArrayDataset(np.zeros((4, 1)), pandas.Series(frame["a"], name="y"))
+
+
 def test_labels_are_dates_of_a_usual_form_and_one_of_many_classes():
     days = table("a,y\n5,31.01.2001\n7,01.02.2001\n3,02.02.2001\n")
     assert sorted(np.concatenate(days.load()[1::2])) == [11353, 11354, 11355]
