@@ -27,7 +27,7 @@ from nn.dataset.plan.rows import DataFrame, delimiter_hint
 __all__ = ["Table", "read_table"]
 
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-_BLOCK = 1 << 18  # bytes that are looked at together, which stay in the cache
+_BLOCK = 1 << 18  # bytes
 _PACKED = (*_OPENERS, ".zip")
 _DAMAGED = (
     csv.Error,
@@ -126,11 +126,12 @@ def _read(
     how: dict[str, Any] = {"dtype": str, "na_filter": False, "usecols": None if names == header else names}
     if spelling is not None:
         missing = sorted({*MISSING, *spelling.na_values})
-        how = {"na_values": missing, "decimal": spelling.decimal, "dtype": dict.fromkeys(texts, str), "low_memory": False}
+        how = {"na_values": missing, "decimal": spelling.decimal, "dtype": dict.fromkeys(texts, str)}
         if tuple(map(int, pandas.__version__.split(".")[:2])) < (3, 1):  # later ones read the nearest number anyway
             how["float_precision"] = "round_trip"
     with warnings.catch_warnings():
         warnings.simplefilter("error", pandas.errors.ParserWarning)  # that says that cells were left out
+        warnings.simplefilter("ignore", pandas.errors.DtypeWarning)  # columns of numbers and texts are read as texts again
         try:
             return pandas.read_csv(
                 path,
@@ -166,28 +167,37 @@ def _columns(frame: DataFrame, texts: Collection[str]) -> dict[str, Cells]:
 
 def _has_zeros(path: Path, delimiter: str, encoding: str, texts: Sequence[Cells]) -> bool:
     """Whether more cells of the file may begin with zeros, as 007 does, than those of the columns of texts."""
-    if path.suffix.lower() not in _PACKED and "0,".encode(encoding) == b"0,":
-        content = np.fromfile(path, np.uint8)
-    else:
-        with _open(path, encoding) as file:
-            content = np.frombuffer(file.read().encode(errors="replace"), np.uint8)
-    marks, blanks, found = [*b'\n\r"', *delimiter.encode()], [blank for blank in b" \t" if blank != ord(delimiter)], 0
-    for begin in range(1, len(content) - 1, _BLOCK):
-        here = content[begin : min(begin + _BLOCK, len(content) - 1)]
-        before = content[begin - 1 : begin - 1 + len(here)]
-        wrong = (here == ord("0")) & (content[begin + 1 : begin + 1 + len(here)] - np.uint8(ord("0")) < 10)
+    marks, blanks, found = b'\n\r"' + delimiter.encode(), b" \t".replace(delimiter.encode(), b""), 0
+    is_mark, is_blank, is_sign = (np.isin(np.arange(256), list(some)) for some in (marks, blanks, b"+-"))
+    for lines in _lines(path, encoding):
+        content = np.frombuffer(lines, np.uint8)
+        before, here, after = content[:-2], content[1:-1], content[2:]
+        wrong = (here == ord("0")) & (after - np.uint8(ord("0")) < 10)  # what is no digit wraps to more
         if not wrong.any():
             continue
         behind = before == marks[0]
-        for mark in (*marks[1:], *blanks, *b"+-"):
+        for mark in marks[1:] + blanks + b"+-":
             behind |= before == mark
-        wrong &= behind
-        at = np.flatnonzero(wrong) + begin - 1
-        at -= np.isin(content[at], list(b"+-"))
-        while (blank := np.isin(content[at], blanks)).any():
+        at = np.flatnonzero(wrong & behind)
+        at -= is_sign[content[at]]
+        while (blank := is_blank[content[at]]).any():
             at -= blank
-        found += int(np.isin(content[at], marks).sum())
+        found += int(is_mark[content[at]].sum())
     return found > 0 and found > sum(sum(map(has_leading_zeros, cells)) for cells in texts)
+
+
+def _lines(path: Path, encoding: str) -> Iterator[bytes]:
+    """The lines of the file in pieces that stay in the cache of a CPU, each with the end of a line before its first one."""
+    plain = path.suffix.lower() not in _PACKED and "0,".encode(encoding) == b"0,"
+    with path.open("rb") if plain else _open(path, encoding) as file:
+        rest = b"\n"
+        while block := file.read(_BLOCK):
+            lines = rest + (block if isinstance(block, bytes) else block.encode(errors="replace"))
+            end = max(lines.rfind(b"\n"), lines.rfind(b"\r"))
+            if end > 0:
+                yield lines[: end + 1]
+            rest = lines[max(end, 0) :]
+        yield rest
 
 
 def _check_rows(path: Path, delimiter: str, encoding: str) -> None:

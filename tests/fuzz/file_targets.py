@@ -87,7 +87,9 @@ def _models() -> tuple[bytes, ...]:
     images = nn.model.SequentialModel([-1, 5, 5, 1], layers)
     images.setup(nn.loss.MSELoss())
     images.compile(nn.gradient_descent.SGDOptimizer())
-    return trained.to_bytes(), images.to_bytes()
+    plain = trained.to_bytes()
+    trained.inputs = Plan.from_dict(_plan())
+    return plain, images.to_bytes(), trained.to_bytes()
 
 
 def _model(data: bytes) -> Outcome:

@@ -639,7 +639,7 @@ def test_columns_of_numbers_and_of_texts_are_read_as_they_stand():
 @pytest.mark.processes
 @pytest.mark.alone
 def test_a_table_of_numbers_is_read_about_as_fast_as_by_pandas():
-    """In processor time, in which 3.5 times that of `read_csv` was measured: it is read once, looked through, and hashed."""
+    """In processor time, in which 2.8 times that of `read_csv` was measured: it is read once, looked through, and hashed."""
     draw = np.random.default_rng(0)
     frame = pandas.DataFrame(draw.normal(size=(50_000, 20))).assign(y=draw.integers(0, 2, 50_000))
     frame.to_csv("large.csv", index=False)
@@ -653,7 +653,7 @@ def test_a_table_of_numbers_is_read_about_as_fast_as_by_pandas():
         (seconds(lambda: CSVDataset("large.csv", "y").load()), seconds(lambda: pandas.read_csv("large.csv"))) for _ in range(5)
     ]
     own, pandas_alone = map(min, zip(*rounds, strict=True))
-    assert own <= 8 * pandas_alone, f"{own / pandas_alone:.1f} times read_csv"
+    assert own <= 5 * pandas_alone, f"{own / pandas_alone:.1f} times read_csv"
 
 
 @covers("DAT-8")
