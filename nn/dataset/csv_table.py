@@ -70,7 +70,7 @@ class Table(NamedTuple):
 
     def texts_of(self, row: int) -> tuple[int, list[str]]:
         """Return the line of the file on which a row, from 0, ends, and the cells of the row as they stand there."""
-        with _open(self.path, self.encoding) as file:
+        with _damage_told(self.path, self.encoding), _open(self.path, self.encoding) as file:
             return next(islice(_rows(file, self.delimiter), row + 1, None))
 
 
