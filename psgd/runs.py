@@ -163,7 +163,7 @@ def _show(given: argparse.Namespace) -> int:
     from parallel_sgd.history import EPOCH  # noqa: PLC0415 - as above
     from parallel_sgd.record.files import PAGE  # noqa: PLC0415
     from parallel_sgd.record.summary import best_epoch, effort_of, epoch_line, times_of  # noqa: PLC0415
-    from parallel_sgd.run_page.data import history_of  # noqa: PLC0415
+    from parallel_sgd.run_page.data import crowd_of, history_of  # noqa: PLC0415
     from parallel_sgd.run_page.story import events  # noqa: PLC0415
 
     run = _find(given.directory, given.run)
@@ -179,7 +179,7 @@ def _show(given: argparse.Namespace) -> int:
     lines += [epoch_line(row, int(history.rows[-1][EPOCH])) for row in history.rows[-1:]]
     lines += [f"best     {best}"] if best is not None else []
     lines += [f"time     {effort.shares}"] if effort is not None else []
-    lines += [f"         {effort.told()}"] if effort is not None and effort.workers > 1 else []
+    lines += [f"         {effort.told(crowd_of(records) is not None)}"] if effort is not None and effort.workers > 1 else []
     if not records.went_well:
         for event in events(records):
             lines += [event.heading, *(f"  {question}: {answer}" for question, answer in event.answers)]

@@ -37,7 +37,7 @@ _DAMAGED = (
     lzma.LZMAError,
     zipfile.BadZipFile,
     zlib.error,
-    NotImplementedError,
+    NotImplementedError,  # what zipfile raises for a method or version that it does not know, of a damaged header, too
 )
 PLAIN = Spelling()
 _MARK_OF_EXCEL = re.compile(r"sep=(.)")

@@ -156,7 +156,7 @@ def missing_rows(cells: Cells, spelling: Spelling) -> NDArray[np.bool_]:
 
 
 @dataclass(frozen=True)
-class _Measured(Column):
+class _Measured(Column, ABC):
     """A column that becomes one number.
 
     Args:
@@ -184,9 +184,9 @@ class _Measured(Column):
             values = values - self.offset
         return values[:, None]
 
+    @abstractmethod
     def values(self, cells: Cells, spelling: Spelling) -> NDArray[np.float64]:
         """Return the values ``(rows,)`` before the offset, NaN for missing cells; raises as `encode`."""
-        raise NotImplementedError
 
     def filled(self, numbers: NDArray[np.float64]) -> None:
         if self.fill is not None:
