@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BATCH", "Array", "DType", "OwnMemory", "Scratch", "Shape", "as_array", "as_dtype", "empty", "zeros"]
+__all__ = ["BATCH", "Array", "DType", "OwnMemory", "Scratch", "Shape", "as_array", "as_dtype", "empty", "is_rows", "zeros"]
 
 Array: TypeAlias = NDArray[Any]
 """An array of NumPy, of any type."""
@@ -24,6 +24,16 @@ BATCH = -1
 
 CACHE_LINE = 64
 """Bytes that a CPU fetches at once."""
+
+
+def is_rows(value: object) -> bool:
+    """Return whether these are rows of a table by column name: a DataFrame, a dict, a list of dicts, or a Series of one row."""
+    if isinstance(value, (list, tuple)):
+        return bool(value) and all(isinstance(each, Mapping) for each in value)
+    if isinstance(value, Mapping):
+        return True
+    axes = getattr(value, "ndim", 0) if hasattr(value, "iloc") else 0
+    return axes == 2 or (axes == 1 and all(isinstance(name, str) for name in getattr(value, "index", ())))
 
 
 def empty(shape: Shape, dtype: np.dtype[Any]) -> Array:

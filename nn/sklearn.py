@@ -24,7 +24,7 @@ except ImportError as error:
 
 from nn import arguments
 from nn.activation.activation import Activation
-from nn.arrays import Array
+from nn.arrays import Array, is_rows
 from nn.callback.callback import Callback
 from nn.dataset.array import ArrayDataset
 from nn.dataset.plan.plan import Plan
@@ -34,7 +34,7 @@ from nn.layer.core import Dense
 from nn.loss.cross_entropy import Cross_Entropy_With_Softmax
 from nn.loss.loss import Loss
 from nn.loss.regression import MSELoss
-from nn.model.inputs import is_rows, probabilities
+from nn.model.inputs import probabilities
 from nn.model.model import Model
 from nn.model.sequential import SequentialModel
 from nn.names import ActivationName, LossName, OptimizerName, class_of, part
@@ -135,7 +135,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             raise TypeError(f"TableEncoder 'X' must be a DataFrame, got {type(X).__name__}")
         if self.plan is None:
             how = {"missing": self.missing, "unknown": self.unknown, "categories": self.categories}
-            plan = plan_of(X, y, dates=self.dates, numbers=self.numbers, **how)
+            try:
+                plan = plan_of(X, y, dates=self.dates, numbers=self.numbers, **how)
+            except (TypeError, ValueError) as error:
+                said = str(error).replace("ArrayDataset 'x'", "TableEncoder 'X'").replace("ArrayDataset", "TableEncoder")
+                raise (TypeError if isinstance(error, TypeError) else ValueError)(said) from error
         else:
             plan = arguments.instance(self, "plan", self.plan, Plan)
         if self.normalize and not plan.steps:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import math
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
@@ -125,29 +126,49 @@ class Pairs(Form):
 
 
 class Weights(Form):
-    """CLASS=WEIGHT with commas between them, where a class is a number or a name of the data; or balanced."""
+    """CLASS=WEIGHT with commas between them, or balanced.
+
+    A class is a number, or a name of the data, which stands in quotation marks where it has a comma or looks like a number.
+    """
 
     def read(self, option: str, given: str | None) -> dict[int | str, float] | str | None:
         if given is None or given.strip() == BALANCED:
             return given and BALANCED
-        pairs = [part.rpartition("=") for part in given.split(",")]
+        found: dict[int | str, float] = {}
+        place = 0
         try:
-            if not all(label.strip() for label, _, _ in pairs):
-                raise ValueError
-            return {_class(label.strip()): float(weight) for label, _, weight in pairs}
+            while place < len(given) or not found:
+                if (pair := _WEIGHT.match(given, place)) is None:
+                    raise ValueError
+                quoted, plain, weight = pair.groups()
+                found[quoted.replace('""', '"') if quoted else _class(plain)] = float(weight)
+                place = pair.end()
         except ValueError:
-            raise ValueError(f"{option} must be CLASS=WEIGHT with commas between them, or balanced, got {given!r}.") from None
+            raise ValueError(
+                f"{option} must be CLASS=WEIGHT with commas between them, or balanced, got {given!r}; a class whose name has a "
+                "comma stands in quotation marks."
+            ) from None
+        return found
 
     def write(self, value: Mapping[int | str, float] | str | None, tell: Tell = os.path.abspath) -> str | None:
         if isinstance(value, str) or not value:
             return value if isinstance(value, str) else None
-        if any("," in str(label) or str(label) != str(label).strip() for label in value):
-            raise Unnamed("a class whose name has a comma or blanks at its ends")
-        return ",".join(f"{label}={weight!r}" for label, weight in value.items())
+        return ",".join(f"{_class_text(label)}={weight!r}" for label, weight in value.items())
+
+
+_WEIGHT = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^",\s](?:[^",]*[^",\s])?))\s*=\s*([^",=]+?)\s*(?:,|$)')
 
 
 def _class(text: str) -> int | str:
-    return int(text) if text.lstrip("-").isdecimal() else text
+    """A class number, or a name; 007 is a name, whose zeros a number would lose."""
+    return int(text) if text.lstrip("-").isdecimal() and text == str(int(text)) else text
+
+
+def _class_text(label: int | str) -> str:
+    """A class as `Weights` reads it."""
+    if isinstance(label, str) and (_class(label) != label or set(label) & set('",=') or label != label.strip()):
+        return '"' + label.replace('"', '""') + '"'
+    return str(label)
 
 
 class RuleParameters(Form):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from parallel_sgd.commands.output import EXIT_FAILED, EXIT_USAGE, tell
+from rpc.console import in_columns
 from rpc.submit.run_folder import LATEST, RUNS, Run, delete_run, runs_in, shown
 
 if TYPE_CHECKING:
@@ -127,12 +128,11 @@ def _list(given: argparse.Namespace) -> int:
 
 def _table(found: Sequence[Mapping[str, Any]]) -> str:
     rows = [_HEAD, *map(_row, found)]
-    widths = [max(len(row[place]) for row in rows) for place in range(len(_HEAD) - 1)]
     if sys.stdout.isatty():  # the last column ends with the line
+        widths = [max(len(row[place]) for row in rows) for place in range(len(_HEAD) - 1)]
         room = max(_NARROWEST, shutil.get_terminal_size().columns - sum(widths) - len(_GAP) * len(widths))
         rows = [(*row[:-1], row[-1] if len(row[-1]) <= room else f"{row[-1][: room - 3]}...") for row in rows]
-    lines = (_GAP.join([*(cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=True)), row[-1]]) for row in rows)
-    return "\n".join(line.rstrip() for line in lines)
+    return in_columns(rows)
 
 
 def _row(facts: Mapping[str, Any]) -> tuple[str, ...]:
@@ -163,7 +163,7 @@ def _show(given: argparse.Namespace) -> int:
     from parallel_sgd.history import EPOCH  # noqa: PLC0415 - as above
     from parallel_sgd.record.files import PAGE  # noqa: PLC0415
     from parallel_sgd.record.summary import best_epoch, effort_of, epoch_line, times_of  # noqa: PLC0415
-    from parallel_sgd.run_page.data import history_of  # noqa: PLC0415
+    from parallel_sgd.run_page.data import crowd_of, history_of  # noqa: PLC0415
     from parallel_sgd.run_page.story import events  # noqa: PLC0415
 
     run = _find(given.directory, given.run)
@@ -179,7 +179,7 @@ def _show(given: argparse.Namespace) -> int:
     lines += [epoch_line(row, int(history.rows[-1][EPOCH])) for row in history.rows[-1:]]
     lines += [f"best     {best}"] if best is not None else []
     lines += [f"time     {effort.shares}"] if effort is not None else []
-    lines += [f"         {effort.told()}"] if effort is not None and effort.workers > 1 else []
+    lines += [f"         {effort.told(crowd_of(records) is not None)}"] if effort is not None and effort.workers > 1 else []
     if not records.went_well:
         for event in events(records):
             lines += [event.heading, *(f"  {question}: {answer}" for question, answer in event.answers)]
@@ -202,10 +202,7 @@ def _compare(given: argparse.Namespace) -> int:
     rows: list[tuple[str, ...]] = [("", *(each.folder.name for each in records))]
     rows += [(name, *values) for name, values in differences(records).items()]
     rows += [(key, *(each.get(key, "-") for each in figures)) for key in dict.fromkeys(key for one in figures for key in one)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        line = _GAP.join(_clean(cell).ljust(width) for cell, width in zip(row, widths, strict=True))
-        sys.stdout.write(f"{line.rstrip()}\n")
+    sys.stdout.write(in_columns([tuple(map(_clean, row)) for row in rows]) + "\n")
     path = Path(given.output)
     publish(path, compare_page(records), 0o644)
     sys.stdout.write(f"{shown(path)}\n")

@@ -23,7 +23,7 @@ import termios
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TextIO
 
 STDIN, STDOUT, STDERR = 0, 1, 2
@@ -362,6 +362,17 @@ def _goes_to(stream: TextIO, descriptor: int) -> bool:
 class _Nowhere(io.StringIO):
     def write(self, text: str) -> int:
         return len(text)
+
+
+def in_columns(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows of equally many cells as lines, each column as wide as its widest cell.
+
+    >>> print(in_columns([("RUN", "STATE"), ("P-SGD-1", "done")]))
+    RUN      STATE
+    P-SGD-1  done
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
 
 
 def show(stream: TextIO | None, text: str) -> None:

@@ -28,8 +28,8 @@ def without_places(text: str, folder: str | Path | None = None) -> str:
         text: anything.
         folder: the folder that is told as `.`, such as that of a run; none by default.
 
-    >>> without_places('File "/home/ann/work/mycodec.py", line 3')
-    'File "~/work/mycodec.py", line 3'
+    >>> without_places('File "/home/ann/codecs/mine.py", line 3')
+    'File "~/codecs/mine.py", line 3'
     >>> without_places("Checkpoint: /data/runs/P-SGD-1/checkpoints/x", "/data/runs/P-SGD-1")
     'Checkpoint: ./checkpoints/x'
     """

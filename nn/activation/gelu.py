@@ -33,6 +33,7 @@ class GELU(Activation, configured=True):
 
     reads_inputs: ClassVar[bool] = True
     reads_output: ClassVar[bool] = False
+    bounds: ClassVar[tuple[float, float] | None] = (-0.17, math.inf)
 
     def __init__(self, approximate: bool = False) -> None:
         self.approximate: bool = arguments.instance(self, "approximate", approximate, bool)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,6 +24,8 @@ class ReLU(Activation):
     >>> nn.layer.Dense(10, activation=nn.activation.ReLU()).activation
     ReLU()
     """
+
+    bounds: ClassVar[tuple[float, float] | None] = (0, math.inf)
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         self._zero = self.scratch.empty(output[1:] if math.prod(output[1:]) >= LONG else output, dtype)
@@ -53,6 +55,11 @@ class LeakReLU(Activation, configured=True):
     def __init__(self, alpha: float = 0.01) -> None:
         self.alpha = arguments.number(self, "alpha", alpha, 0, 1)
 
+    @property
+    def bounds(self) -> tuple[float, float]:  # type: ignore[override] # of the object, which others have of their class
+        """Every number but with alpha 0, where it is `ReLU`."""
+        return -math.inf if self.alpha else 0, math.inf
+
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         self._work = self.scratch.empty(output, dtype)
         self._positive = self.scratch.empty(output, np.dtype(bool))
@@ -81,6 +88,11 @@ class ELU(Activation, configured=True):
 
     def __init__(self, alpha: float = 1.0) -> None:
         self.alpha = arguments.number(self, "alpha", alpha, 0)
+
+    @property
+    def bounds(self) -> tuple[float, float]:  # type: ignore[override] # as that of `LeakReLU`
+        """-alpha and infinity."""
+        return -self.alpha, math.inf
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         self._work, self._zero = self.scratch.empty(output, dtype), self.scratch.empty(output, dtype)
@@ -117,6 +129,8 @@ class Softplus(Activation):
     >>> nn.layer.Dense(10, activation=nn.activation.Softplus()).activation
     Softplus()
     """
+
+    bounds: ClassVar[tuple[float, float] | None] = (0, math.inf)
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         self._work, self._zero = self.scratch.empty(output, dtype), self.scratch.empty(output, dtype)

@@ -24,6 +24,8 @@ class Sigmoid(Activation):
     Sigmoid()
     """
 
+    bounds: ClassVar[tuple[float, float] | None] = (0, 1)
+
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         self._work = self.scratch.empty(output, dtype)
 
@@ -71,6 +73,7 @@ class SiLU(Activation):
 
     reads_inputs: ClassVar[bool] = True
     reads_output: ClassVar[bool] = False
+    bounds: ClassVar[tuple[float, float] | None] = (-0.28, math.inf)
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         self._logistic, self._slope, self._near = (self.scratch.empty(output, dtype) for _ in range(3))
@@ -101,6 +104,8 @@ class Tanh(Activation):
     Tanh()
     """
 
+    bounds: ClassVar[tuple[float, float] | None] = (-1, 1)
+
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         self._slope = self.scratch.empty(output, dtype)
 
@@ -122,6 +127,8 @@ class HTanh(Activation):
     >>> nn.layer.Dense(10, activation=nn.activation.HTanh()).activation
     HTanh()
     """
+
+    bounds: ClassVar[tuple[float, float] | None] = (-1, 1)
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         self._work = self.scratch.empty(output, dtype)
@@ -150,6 +157,8 @@ class Softmax(Activation):
     >>> nn.layer.Dense(10, activation=nn.activation.Softmax()).activation
     Softmax()
     """
+
+    bounds: ClassVar[tuple[float, float] | None] = (0, 1)
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         self._row = self.scratch.empty((*output[:-1], 1), dtype)

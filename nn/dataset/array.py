@@ -95,6 +95,7 @@ class ArrayDataset(DrawingDataset):
             forms_of(self, dates),
             () if not numbers else names_of(self, "numbers", numbers),
             self._given.spelling,
+            "frame",
         )
         if plan is not None and any(self._wishes[:3]):
             raise ValueError("ArrayDataset 'plan' cannot be given beside 'categories', 'dates' or 'numbers'")
@@ -338,8 +339,13 @@ def _order(frames: Sequence[DataFrame], name: str) -> list[str] | None:
     found = [getattr(frame[name].dtype, "categories", None) for frame in frames]
     if any(categories is None for categories in found):
         return None
-    known = [categories for categories in found if categories is not None]
-    return list(dict.fromkeys(text_of(category) for categories in known for category in categories))
+    known = dict.fromkeys(category for categories in found if categories is not None for category in categories)
+    texts = list(map(text_of, known))
+    if len(set(texts)) < len(texts):
+        twice = next(text for text in texts if texts.count(text) > 1)
+        kinds = " and ".join(type(each).__name__ for each in known if text_of(each) == twice)
+        raise ValueError(f"ArrayDataset: column {name!r} must have categories of different texts, got {twice!r} as {kinds}")
+    return texts
 
 
 def _refuse_missing(name: str, array: NDArray[np.generic], plan: Plan) -> None:

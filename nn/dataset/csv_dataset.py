@@ -7,6 +7,7 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final, NoReturn, get_args
 
 import numpy as np
@@ -21,6 +22,7 @@ from nn.dataset.plan.cells import Cells, Spelling
 from nn.dataset.plan.decide import LabelKind, Wishes, is_row_number
 from nn.dataset.plan.kinds import CellError, Column, Label, LeftOut, Unknown, missing_rows
 from nn.dataset.plan.making import PartError, completed, label_of, left_out, opened, plan_columns
+from nn.dataset.plan.marks import check_delimiter, check_encoding
 from nn.dataset.plan.plan import Plan, Policy
 from nn.dataset.plan.rows import check_columns
 from nn.dataset.plan.wishes import forms_of, given_plan, names_of, spelling_of
@@ -43,7 +45,7 @@ class CSVDataset(DrawingDataset, configured=True):
 
     A column of which half of the cells or more are numbers, or dates, and some are not is refused, with the first odd line
     and what takes it; so is one whose numbers have leading zeros (007), until `numbers` or `categories` names it. x is float32,
-    or float64 where float32 would make equal numbers of different ones; labels, too.
+    or float64 where float32 would make equal numbers of different ones, or change whole numbers or times; labels, too.
 
     `columns` names what x has then, and `encode` makes x of other rows; both, and `classes`, need no file once it was read. A
     file that has changed since is an error of `load`; ``CSVDataset(path, label, plan=data.plan)`` reads the new one by the
@@ -132,9 +134,7 @@ class CSVDataset(DrawingDataset, configured=True):
         )
         self.test_fraction = check_fraction(self, test_fraction)
         self.seed = arguments.integer(self, "seed", seed, minimum=0)
-        self.delimiter = delimiter if delimiter is not None else given.delimiter
-        if not isinstance(self.delimiter, str) or len(self.delimiter) != 1 or self.delimiter in '"\r\n':
-            raise ValueError(f"CSVDataset 'delimiter' must be one character, no quote and no line end, got {delimiter!r}")
+        self.delimiter = check_delimiter("CSVDataset", given.delimiter if delimiter is None else delimiter)
         self.missing = given.missing if missing is None else arguments.one_of(self, "missing", missing, get_args(Policy))
         self.unknown = given.unknown if unknown is None else arguments.one_of(self, "unknown", unknown, get_args(Unknown))
         self.label_kind = arguments.one_of(self, "label_kind", label_kind, get_args(LabelKind))
@@ -145,10 +145,7 @@ class CSVDataset(DrawingDataset, configured=True):
             self, na_values, decimal, thousands, given.spelling
         )
         self._spelling = Spelling(self.decimal, self.thousands, tuple(spelling[0]))
-        try:
-            self.encoding = codecs.lookup(given.encoding if encoding is None else encoding).name
-        except (LookupError, TypeError):
-            raise ValueError(f"CSVDataset 'encoding' must be the name of one, such as utf-8, got {encoding!r}") from None
+        self.encoding = codecs.lookup(check_encoding("CSVDataset", given.encoding if encoding is None else encoding)).name
         self._seen: list[str] = []
         self._plan: Plan | None = None
         if plan is not None:
@@ -160,7 +157,7 @@ class CSVDataset(DrawingDataset, configured=True):
 
     @property
     def plan(self) -> Plan:
-        """What becomes of each column; reads the files if that is not known yet."""
+        """The plan of columns; reads the files if that is not known yet."""
         return self._plan or self._load()[1]
 
     @property
@@ -215,23 +212,23 @@ class CSVDataset(DrawingDataset, configured=True):
             self._plan = kept
 
     def _own(self, plan: Plan) -> Plan:
-        """The plan with what was said of files, gaps and unknown categories."""
+        """The plan with the arguments about files, gaps and unknown categories."""
         return replace(
             plan, missing=self.missing, unknown=self.unknown, spelling=self._spelling, delimiter=self.delimiter,
             encoding=self.encoding,
         )  # fmt: skip
 
     def _load(self) -> tuple[Arrays, Plan]:
-        """Read the files, decide what becomes of each column unless that is known, and set aside what to evaluate on."""
+        """Read the files, decide the kinds of columns unless these are known, and set rows aside to evaluate on."""
         paths = [find_given(path, self) for path in (self.path, self.test_path) if path is not None]
-        seen = [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
+        seen = [_digest(path) for path in paths]
         if self._seen and seen != self._seen:
             changed = next(path for path, was, now in zip(paths, self._seen, seen, strict=True) if was != now)
             raise ValueError(
                 f"CSVDataset: '{changed}' has changed since this data set has read it, and its plan stays; "
                 f"CSVDataset(.., plan=data.plan) reads the file of today by it"
             )
-        tables = [read_table(path, self.delimiter, self.encoding) for path in paths]
+        tables = self._tables(paths)
         columns = self._chosen(tables)
         names = [*(column if isinstance(column, str) else column.name for column in columns), *self._labels]
         out = {column.name for column in columns if isinstance(column, LeftOut)}
@@ -262,6 +259,17 @@ class CSVDataset(DrawingDataset, configured=True):
         self._plan, self._seen = plan, seen
         last = 0 if len(tables) == 1 else 1
         return (x[0][train], y[0][train], x[last][test], y[last][test]), plan
+
+    def _tables(self, paths: Sequence[Path]) -> list[Table]:
+        """The cells of each file; a column that is of numbers in one of them only is read as texts in all."""
+        plan = self._plan or self._given
+        texts = plan.of_texts.union(self.categories, self.dates)
+        tables = [read_table(path, self.delimiter, self.encoding, self._spelling, texts) for path in paths]
+        kinds = [{name: cells.dtype == object for name, cells in zip(t.header, t.columns, strict=True)} for t in tables]
+        mixed = {name for name in kinds[0] if len({each[name] for each in kinds if name in each}) > 1}
+        if not mixed:
+            return tables
+        return [read_table(path, self.delimiter, self.encoding, self._spelling, texts | mixed) for path in paths]
 
     def _planned(
         self, tables: Sequence[Table], columns: Sequence[str | Column], parts: Sequence[Mapping[str, Cells]]
@@ -335,7 +343,7 @@ class CSVDataset(DrawingDataset, configured=True):
         if not first or first.startswith("Unnamed: "):
             return first, "is a first column without a name, as of row numbers; index=None keeps it"
         if is_row_number(table.columns[0], self._spelling):
-            return first, f"counts the rows from {table.columns[0][0].strip()}; index=None keeps it"
+            return first, f"counts the rows from {int(table.columns[0][0])}; index=None keeps it"
         return None
 
     def _parts(self, tables: Sequence[Table], names: Sequence[str]) -> tuple[list[dict[str, Cells]], list[Rows]]:
@@ -361,8 +369,9 @@ class CSVDataset(DrawingDataset, configured=True):
                 ]
                 if found:
                     row, _, name = min(found)
+                    line, texts = table.texts_of(row)
                     raise ValueError(
-                        f"'{table.path}' line {table.line_of(row)}, column {name!r} is missing, got {cells[name][row]!r}"
+                        f"'{table.path}' line {line}, column {name!r} is missing, got {texts[table.header.index(name)]!r}"
                         f"{_ways(name in self._labels)}"
                     )
             parts.append(cells)
@@ -370,7 +379,7 @@ class CSVDataset(DrawingDataset, configured=True):
         return parts, places
 
     def _most_gaps(self, gaps: Mapping[str, NDArray[np.bool_]]) -> str:
-        """Which column has most gaps, and what helps."""
+        """The column with most gaps, and the arguments that help."""
         label = next((name for name in self._labels if gaps[name].all()), None)
         if label is not None:
             return f"got none: column {label!r}, the label, is missing in all of them"
@@ -382,6 +391,14 @@ class CSVDataset(DrawingDataset, configured=True):
         table = tables[error.part]
         line = table.line_of(int(places[error.part][error.row]))
         raise ValueError(f"'{table.path}' line {line}, {error.wrong}") from error
+
+
+def _digest(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def _ways(label: bool) -> str:

@@ -10,19 +10,25 @@ import re
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from nn.dataset.plan.cells import Cells
-from nn.dataset.plan.rows import delimiter_hint
+import numpy as np
 
-__all__ = ["Table", "line_of", "read_table"]
+from nn.dataset.plan.cells import MISSING, WHOLE, Cells, Spelling, has_leading_zeros
+from nn.dataset.plan.kinds import missing_rows
+from nn.dataset.plan.rows import DataFrame, delimiter_hint
+
+__all__ = ["Table", "read_table"]
 
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_BLOCK = 1 << 18  # bytes
+_PACKED = (*_OPENERS, ".zip")
 _DAMAGED = (
     csv.Error,
     UnicodeError,
@@ -31,8 +37,9 @@ _DAMAGED = (
     lzma.LZMAError,
     zipfile.BadZipFile,
     zlib.error,
-    NotImplementedError,
+    NotImplementedError,  # what zipfile raises for a method or version that it does not know, of a damaged header, too
 )
+PLAIN = Spelling()
 _MARK_OF_EXCEL = re.compile(r"sep=(.)")
 
 
@@ -42,7 +49,7 @@ class Table(NamedTuple):
     Args:
         path: the file.
         header: the names of its columns.
-        columns: the cells ``(rows,)`` of each, texts as they stand there.
+        columns: the cells ``(rows,)`` of each: numbers, NaN for gaps, where all of them are numbers; else texts.
         delimiter: the mark between cells.
         encoding: the encoding of its texts.
     """
@@ -59,29 +66,74 @@ class Table(NamedTuple):
 
     def line_of(self, row: int) -> int:
         """Return the line of the file on which a row, from 0, ends."""
-        return line_of(self.path, row, self.delimiter, self.encoding)
+        return self.texts_of(row)[0]
+
+    def texts_of(self, row: int) -> tuple[int, list[str]]:
+        """Return the line of the file on which a row, from 0, ends, and the cells of the row as they stand there."""
+        with _damage_told(self.path, self.encoding), _open(self.path, self.encoding) as file:
+            return next(islice(_rows(file, self.delimiter), row + 1, None))
 
 
-def read_table(path: Path, delimiter: str, encoding: str) -> Table:
+def read_table(path: Path, delimiter: str, encoding: str, spelling: Spelling = PLAIN, texts: Collection[str] = ()) -> Table:
     """Return the cells of a file whose first line names the columns, plain or packed by gzip, bzip2, xz or zip.
 
     Args:
         path: the file.
         delimiter: the mark between cells; that of a first line such as ``sep=;`` comes before it.
         encoding: the encoding of its texts.
+        spelling: how numbers and gaps are written.
+        texts: columns that are texts, whatever they look like.
 
     Raises:
         OSError: where the file cannot be opened.
-        ValueError: naming it, the line, and what is wrong.
+        ValueError: naming it, the line, and the fault.
     """
-    import pandas  # noqa: PLC0415 - here only, so that `import nn` stays quick
-
     with _damage_told(path, encoding):
         delimiter, skipped, header = _header(path, delimiter, encoding)
+    read = partial(_read, path, delimiter, encoding, skipped, header)
+    columns: dict[str, Cells] = {}
+    # what pandas would take for missing as a number, such as -999, must be taken as a text, so there all are read as texts
+    if not any(spelling.number(word) is not None for word in spelling.na_values):
+        columns = _columns(read(spelling=spelling, texts=texts), texts)
+    others = [name for name in header if name not in columns]
+    if others:
+        columns |= {name: column.to_numpy(object) for name, column in read(names=others).items()}
+    numbers = [name for name, cells in columns.items() if cells.dtype != object]
+    if numbers and _has_zeros(path, delimiter, encoding, [cells for cells in columns.values() if cells.dtype == object]):
+        for name, column in read(names=numbers).items():
+            held = column.to_numpy(object)
+            if any(map(has_leading_zeros, held)):
+                columns[name] = held
+    if missing_rows(columns[header[-1]], spelling).any():  # as of a row that is too short
+        _check_rows(path, delimiter, encoding)
+    return Table(path, header, [columns[name] for name in header], delimiter, encoding)
+
+
+def _read(
+    path: Path,
+    delimiter: str,
+    encoding: str,
+    skipped: int,
+    header: Sequence[str],
+    *,
+    names: Sequence[str] | None = None,
+    spelling: Spelling | None = None,
+    texts: Collection[str] = (),
+) -> DataFrame:
+    """The frame that pandas makes: some columns as texts, or all, of numbers where all of its cells are, NaN for gaps."""
+    import pandas  # noqa: PLC0415 - here only, so that `import nn` stays quick
+
+    how: dict[str, Any] = {"dtype": str, "na_filter": False, "usecols": None if names == header else names}
+    if spelling is not None:
+        missing = sorted({*MISSING, *spelling.na_values})
+        how = {"na_values": missing, "decimal": spelling.decimal, "dtype": dict.fromkeys(texts, str)}
+        if tuple(map(int, pandas.__version__.split(".")[:2])) < (3, 1):  # later ones read the nearest number anyway
+            how["float_precision"] = "round_trip"
     with warnings.catch_warnings():
         warnings.simplefilter("error", pandas.errors.ParserWarning)  # that says that cells were left out
+        warnings.simplefilter("ignore", pandas.errors.DtypeWarning)  # columns of numbers and texts are read as texts again
         try:
-            frame = pandas.read_csv(
+            return pandas.read_csv(
                 path,
                 sep=delimiter,
                 encoding=_with_mark(encoding),
@@ -89,24 +141,63 @@ def read_table(path: Path, delimiter: str, encoding: str) -> Table:
                 header=0,
                 names=header,
                 index_col=False,
-                dtype=str,
                 keep_default_na=False,
-                na_filter=False,
                 skipinitialspace=True,
+                **how,
             )
         except (pandas.errors.ParserWarning, ValueError, OverflowError, *_DAMAGED) as error:
             _check_rows(path, delimiter, encoding)
             raise ValueError(f"'{path}' is no CSV file in {encoding}: {error}") from error
-    columns = [frame[name].to_numpy(object) for name in header]
-    if (columns[-1] == "").any():  # as of a row that is too short
-        _check_rows(path, delimiter, encoding)
-    return Table(path, header, columns, delimiter, encoding)
 
 
-def line_of(path: Path, row: int, delimiter: str, encoding: str) -> int:
-    """Return the line of the file on which a row, from 0 below the header, ends."""
-    with _open(path, encoding) as file:
-        return next(islice(_rows(file, delimiter), row + 1, None))[0]
+def _columns(frame: DataFrame, texts: Collection[str]) -> dict[str, Cells]:
+    """The columns of a frame that are texts, "" for a gap, or finite numbers that float64 tells apart, NaN for a gap."""
+    import pandas  # noqa: PLC0415 - as above
+
+    found: dict[str, Cells] = {}
+    for name, column in frame.items():
+        if getattr(column.dtype, "kind", "O") in "if" and name not in texts:
+            cells = column.to_numpy()
+            if not (np.abs(cells) >= WHOLE).any():
+                found[name] = cells
+        elif pandas.api.types.infer_dtype(column, skipna=True) in ("string", "empty"):
+            found[name] = column.astype(object).where(column.notna(), "").to_numpy(object)
+    return found
+
+
+def _has_zeros(path: Path, delimiter: str, encoding: str, texts: Sequence[Cells]) -> bool:
+    """Whether more cells of the file may begin with zeros, as 007 does, than those of the columns of texts."""
+    marks, blanks, found = b'\n\r"' + delimiter.encode(), b" \t".replace(delimiter.encode(), b""), 0
+    is_mark, is_blank, is_sign = (np.isin(np.arange(256), list(some)) for some in (marks, blanks, b"+-"))
+    for lines in _lines(path, encoding):
+        content = np.frombuffer(lines, np.uint8)
+        before, here, after = content[:-2], content[1:-1], content[2:]
+        wrong = (here == ord("0")) & (after - np.uint8(ord("0")) < 10)  # what is no digit wraps to more
+        if not wrong.any():
+            continue
+        behind = before == marks[0]
+        for mark in marks[1:] + blanks + b"+-":
+            behind |= before == mark
+        at = np.flatnonzero(wrong & behind)
+        at -= is_sign[content[at]]
+        while (blank := is_blank[content[at]]).any():
+            at -= blank
+        found += int(is_mark[content[at]].sum())
+    return found > 0 and found > sum(sum(map(has_leading_zeros, cells)) for cells in texts)
+
+
+def _lines(path: Path, encoding: str) -> Iterator[bytes]:
+    """The lines of the file in pieces that stay in the cache of a CPU, each with the end of a line before its first one."""
+    plain = path.suffix.lower() not in _PACKED and "0,".encode(encoding) == b"0,"
+    with path.open("rb") if plain else _open(path, encoding) as file:
+        rest = b"\n"
+        while block := file.read(_BLOCK):
+            lines = rest + (block if isinstance(block, bytes) else block.encode(errors="replace"))
+            end = max(lines.rfind(b"\n"), lines.rfind(b"\r"))
+            if end > 0:
+                yield lines[: end + 1]
+            rest = lines[max(end, 0) :]
+        yield rest
 
 
 def _check_rows(path: Path, delimiter: str, encoding: str) -> None:

@@ -156,14 +156,14 @@ class Binary_Cross_Entropy_Of_Probabilities(BinaryLoss):
     def _check(self, output: Array) -> None:
         """Raise ValueError for numbers that are no probabilities; NaN is not what this looks for."""
         low, high = output.min(), output.max()
-        if low < -ROUNDING or high > 1 + ROUNDING:
+        if low < -_ROUNDING or high > 1 + _ROUNDING:
             raise ValueError(
                 f"{type(self).__name__} takes probabilities in 0..1, as Sigmoid gives them, got outputs in {low:g}..{high:g}; "
                 "for scores take Binary_Cross_Entropy, the word 'binary_crossentropy_with_sigmoid'"
             )
 
 
-ROUNDING = 1e-3
+_ROUNDING = 1e-3
 """How far outside of 0..1 an output may lie that still is a probability, computed with roundings."""
 
 

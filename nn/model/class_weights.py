@@ -45,9 +45,12 @@ def weights_by_number(given: Any, labels: Any, classes: Sequence[str] | None) ->
             found[name] = weight
             continue
         if classes is None:
-            raise ValueError(f"'class_weight' must have class numbers as keys, got {name!r}: the data name no classes")
+            raise ValueError(
+                f"'class_weight' must have class numbers as keys, got {name!r}: nothing names the classes, as a plan does: "
+                "model.inputs = data"
+            )
         if name not in classes:
-            known = ", ".join(classes)[:400]
+            known = ", ".join(repr(each) if "," in each else each for each in classes)[:400]
             raise ValueError(f"'class_weight' must name classes, {known}, got {name!r}{arguments.did_you_mean(name, classes)}")
         found[list(classes).index(name)] = weight
     return found

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import NamedTuple
 
-from nn.activation.activation import Linear
+from nn.activation.activation import Activation, Linear
 from nn.activation.sigmoids import Sigmoid, Softmax
 from nn.extension import is_ours
 from nn.loss.cross_entropy import Cross_Entropy, Cross_Entropy_With_Softmax
@@ -20,15 +18,7 @@ from nn.value.graph import Graph
 from nn.value.value import Node, Value, Variable
 
 _VIEWS = (Reshape, Linear)
-# by name, as a worker shall not import every activation and operation to learn which one a model ends in
-_RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(
-    {
-        "Sigmoid": (0, 1), "Softmax": (0, 1), "Tanh": (-1, 1), "HTanh": (-1, 1), "ReLU": (0, math.inf),
-        "RectifiedConvolution": (0, math.inf), "Softplus": (0, math.inf), "GELU": (-0.17, math.inf), "SiLU": (-0.28, math.inf),
-        "LeakReLU": (-math.inf, math.inf),
-    }
-)  # fmt: skip
-_SCORES = {"MatMul", "TensorDot", "Convolution", "BatchNormalize", "LayerNormalize", "Lookup"}
+_ANY = (-math.inf, math.inf)
 
 
 class _End(NamedTuple):
@@ -84,23 +74,22 @@ def _end(graph: Graph) -> _End | None:
     """Return what the graph ends in; None where nothing is known of its values, as after arithmetic."""
     node, views = _last(graph)
     operation = node.operation
-    for kind in _kinds(operation):
-        if kind == "ELU":
-            return _End(operation, kind, -vars(operation)["alpha"], math.inf)
-        if kind in _RANGES:
-            return _End(operation, "ReLU" if kind == "RectifiedConvolution" else type(operation).__name__, *_RANGES[kind])
+    if isinstance(operation, Activation) or getattr(operation, "rectified", False):
+        bounds = _bounds(operation)
+        name = type(operation).__name__ if isinstance(operation, Activation) else "ReLU"
+        return None if bounds is None else _End(operation, name, *bounds)
     if isinstance(operation, Add) and isinstance(node.inputs[1], Variable) and isinstance(node.inputs[0], Node):
         operation = node.inputs[0].operation
-    if _SCORES.isdisjoint(_kinds(operation)):
+    if isinstance(operation, Activation) or _bounds(operation) != _ANY:
         return None
     # the layer's own identity may be the first node that is known to be its result
     layer = next((type(each.layers[0]).__name__ for each in (node, *reversed(views)) if each.layers), "a product")
-    return _End(operation, f"{layer} without an activation", -math.inf, math.inf)
+    return _End(operation, f"{layer} without an activation", *_ANY)
 
 
-def _kinds(operation: Operation) -> list[str]:
-    """Return the names of the classes of an operation of this package, the nearest first; none of one that is derived."""
-    return [kind.__name__ for kind in type(operation).__mro__] if is_ours(type(operation)) else []
+def _bounds(operation: Operation) -> tuple[float, float] | None:
+    """Return the bounds of an operation of this package; a class that a user derives from it may give other values."""
+    return operation.bounds if is_ours(type(operation)) else None
 
 
 def check_ending(graph: Graph, loss: Loss) -> None:

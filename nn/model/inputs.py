@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from nn.activation.sigmoids import Softmax
-from nn.arrays import Array
+from nn.arrays import Array, is_rows
 from nn.loss.cross_entropy import Cross_Entropy_With_Softmax
 from nn.loss.decisions import Binary_Cross_Entropy, BinaryLoss
 from nn.model.ending import gives_probabilities
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nn.dataset.plan.kinds import Unknown
     from nn.dataset.plan.plan import Plan
 
-__all__ = ["Answers", "Planned", "answers", "is_rows", "probabilities"]
+__all__ = ["Answers", "Planned", "answers", "probabilities"]
 
 
 class Planned(ScoredNetwork, fixed=("_inputs",), internal=("rows_as_samples",), passes={"rows_as_samples": (3,)}):
@@ -31,8 +31,8 @@ class Planned(ScoredNetwork, fixed=("_inputs",), internal=("rows_as_samples",), 
         """The plan by which `predict`, `evaluate` and `fit` make samples of rows; None where there is none.
 
         It may be set to a plan, a data set that has one, or a list of one of these and the transforms behind it. Rows are a
-        DataFrame, a dict, or a list of dicts, by column name. Arrays of floats are taken as they are, arrays of integers
-        after the transforms of the plan.
+        DataFrame, a Series or dict of one row, or a list of dicts, by column name. Arrays of floats are taken as they are,
+        arrays of integers after the transforms of the plan.
         """
         return self._inputs
 
@@ -77,13 +77,6 @@ class Planned(ScoredNetwork, fixed=("_inputs",), internal=("rows_as_samples",), 
         if values.dtype.kind not in "UTO" or values.ndim != 1:
             return label
         return self._inputs.label_numbers("'label'", [values.astype(object)]) if self._inputs else label
-
-
-def is_rows(x: Any) -> bool:
-    """Return whether these are rows by column name: a DataFrame, a dict, or a list of dicts."""
-    if isinstance(x, (list, tuple)):
-        return bool(x) and all(isinstance(each, Mapping) for each in x)
-    return isinstance(x, Mapping) or (hasattr(x, "iloc") and getattr(x, "ndim", 0) == 2)
 
 
 def _plan_of(owner: str, given: Any) -> Plan:

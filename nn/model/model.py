@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nn import arguments, registry, tensor_files
-from nn.arrays import Array, Shape, as_array
+from nn.arrays import Array, Shape, as_array, is_rows
 from nn.callback.callback import Callback
 from nn.data import DataFeeder
 from nn.gradient_descent.interface import IGradientDescent
@@ -18,7 +18,6 @@ from nn.model import model_file
 from nn.model.batches import as_type
 from nn.model.class_weights import ClassWeight, weights_by_number
 from nn.model.history import History
-from nn.model.inputs import is_rows
 from nn.model.network import freeze, trace
 from nn.model.scored_network import evaluation_source, split_validation, training_source
 from nn.model.section import FragmentRunner, Section

@@ -1,5 +1,6 @@
 """Parts of an array, and rows of a table by their numbers."""
 
+import math
 from collections.abc import Callable, Sequence
 from types import EllipsisType
 from typing import Any, ClassVar, TypeAlias
@@ -142,6 +143,7 @@ class Lookup(Operation):
     """
 
     reads_inputs: ClassVar[bool] = False
+    bounds: ClassVar[tuple[float, float] | None] = (-math.inf, math.inf)
 
     def __init__(self, describe: Callable[[], str] | None = None) -> None:
         self._describe = describe

@@ -30,6 +30,7 @@ class MatMul(Operation):
     """a @ b for a (..., m, k) and b (k, n), or b (..., k, n) with leading axes that broadcast against those of a."""
 
     multiplies: ClassVar[bool] = True
+    bounds: ClassVar[tuple[float, float] | None] = (-math.inf, math.inf)
     _add: Callable[[Array, Array, Array], None] | None = None
 
     def infer(self, *shapes: Shape) -> Shape:
@@ -157,6 +158,7 @@ class TensorDot(Operation):
     """
 
     multiplies: ClassVar[bool] = True
+    bounds: ClassVar[tuple[float, float] | None] = (-math.inf, math.inf)
 
     def __init__(self, axes: int = 1) -> None:
         self.axes = arguments.integer(self, "axes", axes, minimum=1)

@@ -23,6 +23,7 @@ class BatchNormalize(Operation):
     """
 
     in_place: ClassVar[bool] = True
+    bounds: ClassVar[tuple[float, float] | None] = (-math.inf, math.inf)
 
     def __init__(self, momentum: float, epsilon: float, freeze_statistics: bool = True) -> None:
         self.momentum, self.epsilon, self.freeze_statistics = momentum, epsilon, freeze_statistics
@@ -160,6 +161,7 @@ class LayerNormalize(Operation):
     """
 
     in_place: ClassVar[bool] = True
+    bounds: ClassVar[tuple[float, float] | None] = (-math.inf, math.inf)
 
     def __init__(self, epsilon: float) -> None:
         self.epsilon = epsilon

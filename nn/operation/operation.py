@@ -57,6 +57,10 @@ class Operation(ABC):
     multiplies: ClassVar[bool] = False
     """Its time goes into products of matrices."""
 
+    bounds: ClassVar[tuple[float, float] | None] = None
+    """The least and the greatest value that it gives, whatever comes in; None where that is not known. By these `setup` checks
+    whether a loss can work with the end of a model."""
+
     scratch: Scratch = OwnMemory()
     """Where `allocate` gets memory that is needed during one call of forward or backward only. A plan sets it: operations that
     run one after the other share it, so what is in it at the beginning of a call means nothing."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from network.controller import Controller
 from rpc import Reclaimer, UnknownJob
-from rpc.console import show
+from rpc.console import in_columns, show
 from rpc.logs import clean, clean_text
 from rpc.submit import list_jobs
 
@@ -81,10 +81,7 @@ def _row(entry: Mapping[str, Any]) -> tuple[str, ...]:
 def _table(entries: Sequence[Mapping[str, Any]]) -> str:
     if not entries:
         return "The workers know no job."
-    rows = [_HEAD, *map(_row, entries)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
-    return "\n".join(line.rstrip() for line in lines)
+    return in_columns([_HEAD, *map(_row, entries)])
 
 
 def attach(options: argparse.Namespace) -> int:

@@ -78,7 +78,8 @@ def _read(options: argparse.Namespace, plan: Plan) -> Table:
     path = Path(options.rows)
     if not path.is_file():
         raise ValueError(f"There is no file {options.rows}.")
-    table = read_table(path, options.delimiter or plan.delimiter, options.encoding or plan.encoding)
+    delimiter, encoding = options.delimiter or plan.delimiter, options.encoding or plan.encoding
+    table = read_table(path, delimiter, encoding, plan.spelling, plan.of_texts)
     if not len(table):
         raise ValueError(f"'{path}' must have rows below its header")
     return table
@@ -86,7 +87,7 @@ def _read(options: argparse.Namespace, plan: Plan) -> Table:
 
 def _rows(table: Table, plan: Plan, *, with_labels: bool = False) -> dict[str, Any]:
     """The columns that are used, by name; without a label that may be there, but for a plan that needs it."""
-    rows = {name: list(cells) for name, cells in zip(table.header, table.columns, strict=True)}
+    rows: dict[str, Any] = dict(zip(table.header, table.columns, strict=True))
     if with_labels:
         for label in plan.labels:
             if label.name in rows:
@@ -101,10 +102,10 @@ def _lines_told(table: Table) -> Iterator[None]:
     """Name the line of the file for an error that names a row."""
     try:
         yield
+    except CellError as error:
+        said = error.wrong.replace("; unknown='none' takes", "; --unknown none takes")
+        raise ValueError(f"'{table.path}' line {table.line_of(error.row)}, {said}") from error
     except ValueError as error:
-        cause = error if isinstance(error, CellError) else error.__cause__
-        if isinstance(cause, CellError):
-            raise ValueError(f"'{table.path}' line {table.line_of(cause.row)}, {cause.wrong}") from error
         if isinstance(error, MissingColumn):
             raise ValueError(
                 f"'{table.path}' must have the column {error.name!r} of the model's plan, it has ({error.held}){error.hint}"

@@ -16,6 +16,7 @@ from .timeline import ORDER
 
 WORKERS_HERE: Final = "workers on these cores"
 CORES_HERE: Final = "cores"
+WORKERS_IN_TURN: Final = "workers in one process"
 """Under these names the environment of a run tells how many workers ran on how many cores of the submitter's machine."""
 _MOST_DIGITS: Final = 18
 _MOST_BATCHES: Final = 12_000
@@ -54,6 +55,8 @@ def page_data(records: RunRecords, shown: int | None = None) -> dict[str, Any]:
 def crowd_of(records: RunRecords) -> tuple[int, int] | None:
     """Return how many workers shared how many cores of one machine; None where each could have one, or where it is unknown."""
     told = records.outcome.get("environment") or {}
+    if WORKERS_IN_TURN in told:  # one computes at a time
+        told = {WORKERS_HERE: told[WORKERS_IN_TURN], CORES_HERE: "1"}
     workers, cores = (str(told.get(name, "")) for name in (WORKERS_HERE, CORES_HERE))
     if not (workers.isdecimal() and cores.isdecimal() and len(workers) + len(cores) < _MOST_DIGITS):
         return None

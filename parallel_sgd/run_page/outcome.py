@@ -16,7 +16,7 @@ from nn.model.picture import draw
 from nn.threads import describe_blas
 from parallel_sgd.checkpoint.snapshot import versions
 from parallel_sgd.errors import JobFailed
-from parallel_sgd.nodes import are_here
+from parallel_sgd.nodes import InProcessNodes, are_here
 from parallel_sgd.options import options
 from parallel_sgd.record.door import Door
 from parallel_sgd.record.files import OUTCOME
@@ -32,7 +32,7 @@ from rpc.processors import usable_cores
 from rpc.submit import RunFolder
 from rpc.submit.run_folder import shown
 
-from .data import CORES_HERE, WORKERS_HERE
+from .data import CORES_HERE, WORKERS_HERE, WORKERS_IN_TURN
 from .records import RunRecords
 from .report import write_page
 
@@ -159,6 +159,7 @@ def _described(spec: JobSpec, samples: Sequence[int], folder: Path) -> dict[str,
     settings = {name: _text(getattr(given, name)) for name, _ in options()}
     settings |= {name: told_path(settings[name], folder) for name in _PATHS if os.path.exists(settings[name])}
     nodes = ", ".join(f"{node}: {address}" for node, address in sorted(given.nodes.items()))
+    workers = str(len(given.nodes.worker_ids))
     train, test = samples
     return {
         "format": 1,
@@ -171,7 +172,8 @@ def _described(spec: JobSpec, samples: Sequence[int], folder: Path) -> dict[str,
             "host of the submitter": platform.node(),
             "system": f"{platform.system()} {platform.release()} {platform.machine()}",
             CORES_HERE: str(usable_cores()),
-            **({WORKERS_HERE: str(len(given.nodes.worker_ids))} if are_here(given.nodes) else {}),
+            **({WORKERS_HERE: workers} if are_here(given.nodes) else {}),
+            **({WORKERS_IN_TURN: workers} if isinstance(given.nodes, InProcessNodes) else {}),
         },
     }
 

@@ -12,10 +12,10 @@ from rpc.logs import BRIEF, PLAIN, SUBMIT_LOGGER, get_logger
 from rpc.processors import usable_cores
 from rpc.submit.run_folder import shown
 
-from ..channel import Parameter_Server
 from ..history import EPOCH, Figures, JobHistory
 from ..nodes import InProcessNodes, are_here
-from ..record.summary import best_epoch, crowd_sentence, effort_of, epoch_line, seconds
+from ..record.summary import best_epoch, crowd_sentence, effort_of, epoch_line, seconds, times_of
+from ..record.tables import read_columns
 from ..report import model_name
 from ..run import JobResult
 from ..spec import JobSpec
@@ -93,8 +93,9 @@ class JobConsole:
 
     def done(self, result: JobResult) -> None:
         """Tell the end: seconds and their shares, one worker's time, the best epoch, where the report and the model are."""
-        accounts = [result.accounts[node].times for node in sorted(result.accounts) if node != Parameter_Server]
-        effort, best = effort_of(accounts), best_epoch(result.history)
+        # of the tables, as in the report: what follows the last epoch is no part of training
+        tables = [path for paths in result.files.values() for path in paths if path.name.startswith("TI-")]
+        effort, best = effort_of(times_of(read_columns(path)) for path in tables), best_epoch(result.history)
         restarts = f", {result.restarts} restart{'s' * (result.restarts != 1)}" if result.restarts else ""
         shares = "" if effort is None else f": {effort.shares}"
         _log.info("done in %s%s%s", seconds(monotonic() - self._began), restarts, shares, extra=PLAIN)

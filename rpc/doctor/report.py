@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from network.nodes import Address, is_loopback
 
 from ..agent.checks import python_version
 from ..agent.output import DEFAULT_LIMIT
+from ..console import in_columns
 from ..logs import clean
 from .messages import AgentStatus, Measured
 
@@ -219,11 +220,11 @@ class Report:
             proven = self.key if worker.version else "-"
             link = None if worker.problem else worker.link
             rows.append((str(worker.address), host, clean(worker.version, 20) or "-", proven, slots, *_cells(link)))
-        parts = [_table(rows)]
+        parts = [in_columns(rows)]
         if self.pairs:
             ways = [("From", "To", "Clock", "Round trip", "Bandwidth")]
             ways += [(str(pair.source), str(pair.target), *_cells(pair.found)) for pair in self.pairs]
-            parts.append(_table(ways))
+            parts.append(in_columns(ways))
         problems = self.problems
         count = f"{len(problems)} thing{'s are' if len(problems) > 1 else ' is'} wrong:"
         parts.append("\n".join([count, *(f"* {problem}" for problem in problems)]) if problems else "All is well.")
@@ -285,8 +286,3 @@ def _rate(value: float) -> str:
         if value >= size:
             return f"{value / size:.3g} {unit}"
     return f"{value / 1e3:.3g} kB/s"
-
-
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)

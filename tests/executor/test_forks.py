@@ -43,15 +43,20 @@ def executor(nodes: NodeAssignment) -> Iterator[ClusterExecutor]:
         yield made
 
 
+def end_of(pid: int, reading: int) -> tuple[int, str]:
+    """The exit code of a child, and what it has written into a pipe."""
+    with os.fdopen(reading) as told:
+        text = told.read()
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), text
+
+
 def outcome_of(act: Callable[[], object]) -> tuple[int, str]:
     """The exit code of a forked process that does this, and what it writes into its pipe."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid:
         os.close(writing)
-        with os.fdopen(reading) as told:
-            text = told.read()
-        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), text
+        return end_of(pid, reading)
     os.close(reading)
     os.dup2(writing, 9)
     act()
@@ -64,7 +69,8 @@ def ended_by(number: int) -> int:
     pid = os.fork()
     if not pid:
         os.write(writing, b"!")
-        time.sleep(60)
+        for _ in range(1200):  # Python looks between sleeps at a signal that came just before one
+            time.sleep(0.05)
         os._exit(3)
     os.read(reading, 1)
     os.kill(pid, number)
@@ -146,9 +152,7 @@ def comes_back(how: str) -> tuple[str, int, str]:
     pid = os.fork()
     if pid:
         os.close(writing)
-        with os.fdopen(reading) as told:
-            text = told.read()
-        return "parent", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), text
+        return "parent", *end_of(pid, reading)
     os.close(reading)
     if how == "raises":
         raise ValueError("in the child")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import json
@@ -23,6 +24,7 @@ from network.nodes import Address
 from network.wire import Kind, pack
 from nn.dataset.idx import read_idx
 from nn.dataset.npz import read_arrays
+from nn.dataset.plan import Category, Date, Label, LeftOut, Number, Plan, Spelling
 from nn.model import Model
 from nn.tensor_files import ModelFileError, dump, parse
 from parallel_sgd.checkpoint import Header, Position, Progress, Snapshot
@@ -85,7 +87,9 @@ def _models() -> tuple[bytes, ...]:
     images = nn.model.SequentialModel([-1, 5, 5, 1], layers)
     images.setup(nn.loss.MSELoss())
     images.compile(nn.gradient_descent.SGDOptimizer())
-    return trained.to_bytes(), images.to_bytes()
+    plain = trained.to_bytes()
+    trained.inputs = Plan.from_dict(_plan())
+    return plain, images.to_bytes(), trained.to_bytes()
 
 
 def _model(data: bytes) -> Outcome:
@@ -332,6 +336,53 @@ def _images(data: bytes) -> Outcome:
     return "read"
 
 
+@cache
+def _tables() -> tuple[bytes, ...]:
+    rows = ["Bern,50,2001-05-01,3,1.5,u", '"Ch,ur",60,2001-05-02T10:00,NA,1e3,v', "Genf,70,1999-12-31,5,-0.25,u"] * 2
+    text = "\n".join(["city,area,built,rooms,share,y", *rows]) + "\n"
+    return text.encode(), gzip.compress(text.encode(), mtime=0)
+
+
+def _table(data: bytes) -> Outcome:
+    path = scratch(f"table.csv{'.gz' if data[:2] == bytes([31, 139]) else ''}", data)
+    read = nn.dataset.CSVDataset(path, "y", missing="fill", index=None)
+    samples, labels, *_ = read.load()
+    assert len(samples) == len(labels)
+    assert np.isfinite(samples).all()
+    assert Plan.from_json(read.plan.to_json()) == read.plan
+    return "read"
+
+
+_ROW = {"city": "Bern", "area": "50", "built": "01.05.2001", "rooms": None, "share": 1.5, "y": "u"}
+
+
+def _plan() -> dict[str, Any]:
+    columns = (
+        Category("city", categories=("Bern", "Chur")),
+        Number("area", low=50.0, high=70.0, fill=60.0, offset=10.0),
+        Date("built", form="%d.%m.%Y"),
+        Number("rooms", coerce=True, fill=3.0),
+        LeftOut("share", note="by hand"),
+    )
+    labels = (Label("y", classes=("u", "v"), dtype="int64"),)
+    spelling = Spelling(",", ".", ("-",))
+    steps = (("Normalize", {"mean": [0.0] * 5, "std": [1.0] * 5}), ("Windows", {"steps": 1, "horizon": 1, "past": False}))
+    return Plan(columns, labels, "fill", spelling=spelling, steps=steps, rows={"train_x": "ab"}).to_dict()
+
+
+def _planned(data: bytes) -> None:
+    """A plan that is read shows itself, and takes rows or refuses them."""
+    plan = Plan.from_json(data.decode())
+    assert Plan.from_json(plan.to_json()) == plan
+    assert len(repr(plan)) <= 3 * len(plan._repr_html_()) + 1000
+    for use in (plan.apply, plan.labels_of, plan.labelled):
+        for count in (1, 20):
+            try:
+                use([_ROW] * count)
+            except ValueError as error:
+                assert str(error)
+
+
 FILES = (
     Target("model files, their hash as it was", lambda: _tensors()[:1], _sealed_tensors, (ModelFileError,), weight=3.0),
     Target("tensor files, hashed anew or without", _tensors, _parse, (ModelFileError,), (tensors_altered,), weight=3.0),
@@ -346,5 +397,7 @@ FILES = (
     Target("files that a job has kept", lambda: [*snapshots(), *_tensors()], _kept, (), (tensors_altered,), weight=0.25),
     Target("signals of a job process", _signals, _signal, (), budget=4 * MIB, weight=0.5),
     Target("npz data sets", _npz, _arrays, (ValueError,), (_npz_altered,), weight=0.25),
+    _json_target("plans of columns", _plan(), _planned, ValueError),
+    Target("CSV data sets", _tables, _table, (ValueError,), weight=0.25, budget=64 * MIB),
     Target("IDX data sets", _idx, _images, (ValueError, OSError), weight=0.3),
 )  # fmt: skip

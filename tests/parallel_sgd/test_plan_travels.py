@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import random
 import re
 from pathlib import Path
@@ -17,6 +18,7 @@ import parallel_sgd
 from nn.dataset import ArrayDataset, CSVDataset, Digits
 from nn.dataset.transforms import AbsTransformer, ImageCls, Normalize, NormalizeLabels, Shuffle, Windows
 from nn.model import Model
+from parallel_sgd.option_forms import Weights
 from parallel_sgd.verification import rows_that_differ
 from tests.statements import covers
 
@@ -139,6 +141,42 @@ def test_two_workers_leave_a_model_that_predicts_raw_rows():
         assert np.array_equal(model.predict(ROW), here.predict(ROW))
 
 
+class EndOnce(nn.callback.Callback):
+    """Ends the process of a worker after its second epoch, the first time."""
+
+    def __init__(self, mark):
+        self.mark = mark
+
+    def on_epoch_end(self, epoch, logs=None):
+        if epoch == 1 and not Path(self.mark).exists():
+            Path(self.mark).touch()
+            os._exit(3)
+
+
+@covers("DAT-2")
+@pytest.mark.processes
+def test_restarted_and_resumed_jobs_and_checkpoints_of_callbacks_keep_the_plan():
+    data, mark = houses(), str(Path("ended").resolve())
+
+    def run(nodes, **more):
+        job = parallel_sgd.ParallelSGD(network(len(data.columns)), data, Shuffle().add(Normalize()))
+        return job.parallel(nodes, **{**SETTINGS, "epochs": 4, **more})
+
+    with parallel_sgd.local_workers(2) as nodes:
+        calm = run(nodes, callbacks=[nn.callback.ModelCheckpoint("best.model", monitor="Loss")], job_title="calm")
+        restarted = run(nodes, checkpoint_every="epoch", on_failure="restart", callbacks=[EndOnce(mark)])
+        first = run(nodes, epochs=2, checkpoint_every="epoch", job_title="first")
+        resumed = run(nodes, resume=first.job_id, job_title="first")
+    assert Path(mark).exists()
+    files = sorted(Path("runs").rglob("best.model"))
+    assert len(files) >= 2
+    plan, answer = calm.models[0].inputs, calm.models[0].predict(ROW)
+    for model in (*restarted.models.values(), *resumed.models.values()):
+        assert model.inputs == plan
+        assert np.array_equal(model.predict(ROW), answer)
+    assert all(Model.load(file).inputs == plan for file in files)
+
+
 def test_a_job_never_applies_the_plan_of_its_model():
     """Integer samples of a job are those of the data set, whatever plan the model brings along."""
     data = Digits()
@@ -223,6 +261,24 @@ def test_class_weights_of_a_job_by_name_and_balanced():
         match="'class_weight' must map class numbers to weights, got 'even'; names of classes and 'balanced' are taken",
     ):
         train(network(5), data, Normalize(), class_weight="even")
+
+
+@covers("DAT-8")
+def test_class_weights_on_the_command_line_name_any_class():
+    form = Weights()
+    for text, weights in (
+        ("0=0.5,7=4", {0: 0.5, 7: 4.0}), ('"Loft, big"=2, small = 3', {"Loft, big": 2.0, "small": 3.0}),
+        ("007=2", {"007": 2.0}), ('"7"=2', {"7": 2.0}), ("a=b=2", {"a=b": 2.0}), ('"a ""b"""=2', {'a "b"': 2.0}),
+    ):  # fmt: skip
+        assert form.read("--class-weight", text) == weights
+        assert form.read("", form.write(weights)) == weights
+    for text in ("", "=2", "a", "a=", "a=x", '"a=2', "a=1,,b=2"):
+        with pytest.raises(ValueError, match="--class-weight must be CLASS=WEIGHT with commas between them, or balanced, got"):
+            form.read("--class-weight", text)
+    model = network(5)
+    model.compile("adam")
+    with pytest.raises(ValueError, match=r"got 'big': nothing names the classes, as a plan does: model[.]inputs"):
+        model.fit(np.zeros((4, 5)), [0, 1, 0, 1], class_weight={"big": 2})
 
 
 def test_values_to_predict_come_back_and_series_are_cut_into_windows(capsys):

@@ -1,4 +1,4 @@
-"""The plan of columns: what becomes of each column of a table, and the kinds of columns that there are."""
+"""The plan of columns: the kind of each column of a table, and the kinds that there are."""
 
 from nn.dataset.plan.cells import Spelling
 from nn.dataset.plan.kinds import Category, Column, Date, Label, LeftOut, Number

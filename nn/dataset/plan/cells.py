@@ -13,7 +13,21 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ISO", "MISSING", "TRUTH", "Spelling", "days_of", "guess_dates", "is_missing", "kind_of", "text_of"]
+__all__ = [
+    "ISO",
+    "MISSING",
+    "TRUTH",
+    "WHOLE",
+    "Spelling",
+    "days_of",
+    "guess_dates",
+    "has_leading_zeros",
+    "is_iso",
+    "is_missing",
+    "is_nearly_number",
+    "kind_of",
+    "text_of",
+]
 
 Cells = NDArray[Any]
 """The cells of one column, ``(rows,)``: numbers, times in microseconds, or objects, of which texts are not stripped."""
@@ -25,11 +39,18 @@ _OF_PANDAS: Final = (
 MISSING: Final = frozenset({"", *_OF_PANDAS, "na", "Na", "NAN", "Nan", "Null"})
 """The words for a missing cell: those of pandas, and all spellings of NA, NaN and null."""
 
+WHOLE: Final = 2**53  # float64 tells all integers below apart
 TRUTH: Final = {"true": 1.0, "false": 0.0}
 ISO: Final = "ISO8601"
 _ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?")
 _PLAIN_ISO = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?")  # without a zone, to a microsecond
-_LEADING_ZERO = re.compile(r"[+-]?0\d")
+_LEADING_ZERO = re.compile(r"\s*[+-]?0\d")
+_SIGN, _MONEY = r"[-+\u2212]", "$€£¥"
+_OTHER_NUMBER = re.compile(  # as other programs and countries write them: with marks, a currency, a percent sign, in hex
+    rf"{_SIGN}?[{_MONEY}]?\s?{_SIGN}?"
+    rf"(\d{{1,3}}([.,'\u2019 \u00a0\u202f]\d{{2,3}})+([.,·]\d*)?|\d*[.,·]?\d+([eEdD]{_SIGN}?\d+)?|\d+[.,·])"
+    rf"(\s?[%‰{_MONEY}])?|[-+]?0[xX][\da-fA-F]+"
+)
 _DAY = 86_400_000_000  # microseconds
 _FORMS = (
     "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y", "%b %d %Y", "%B %d %Y", "%d %b %Y", "%d %B %Y",
@@ -99,7 +120,7 @@ def is_missing(cell: object) -> bool:
         return True
     try:
         return bool(cell != cell)
-    except TypeError:  # NA of pandas has no truth value
+    except (TypeError, ArithmeticError):  # NA of pandas has no truth value, a signalling NaN of decimal cannot be compared
         return True
     except ValueError:  # an array
         return False
@@ -128,6 +149,15 @@ def has_leading_zeros(text: str) -> bool:
     return _LEADING_ZERO.match(text) is not None
 
 
+def is_nearly_number(text: str) -> bool:
+    """Return whether a text looks like a number, also one that is not finite or is written in another way: 28,7 or 12%."""
+    try:
+        float(text)
+    except ValueError:
+        return _OTHER_NUMBER.fullmatch(text) is not None and _DATE_LIKE.fullmatch(text) is None
+    return True
+
+
 def is_iso(text: str) -> bool:
     """Return whether a text looks like an ISO 8601 date, with or without a time."""
     return _ISO_DATE.fullmatch(text) is not None
@@ -144,7 +174,8 @@ def days_of(cells: Sequence[Any], form: str) -> NDArray[np.float64]:
 
     if len(cells) <= _FEW:
         return np.array([_days_of_one(pandas, cell, form) for cell in cells], np.float64)
-    found = pandas.to_datetime(pandas.Series(list(cells), dtype=object), format=form, errors="coerce", utc=True)
+    times = [cell if kind_of(cell) in ("text", "date") else None for cell in cells]
+    found = pandas.to_datetime(pandas.Series(times, dtype=object), format=form, errors="coerce", utc=True)
     return days_of_times(found.dt.tz_localize(None).to_numpy("datetime64[us]"))
 
 
@@ -159,8 +190,10 @@ def _days_of_one(pandas: Any, cell: Any, form: str) -> float:
             if form == ISO and _PLAIN_ISO.fullmatch(cell):
                 return int(np.datetime64(cell.replace(" ", "T"), "us").astype(np.int64)) / _DAY
             time = pandas.Timestamp(cell) if form == ISO else pandas.to_datetime(cell, format=form)
-        else:
+        elif kind_of(cell) == "date":
             time = pandas.Timestamp(cell)
+        else:
+            return math.nan
         if time.tzinfo is not None:
             time = time.tz_convert("UTC").tz_localize(None)
         return float(days_of_times(np.array([time.to_datetime64()]))[0])

@@ -1,4 +1,4 @@
-"""Kinds of columns: what becomes of the cells of one column of a table.
+"""Kinds of columns: how the cells of one column of a table become numbers.
 
 A kind is plain data, so a plan is saved as JSON; a preprocessing layer can be made of it.
 """
@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from nn.dataset.plan.cells import ISO, TRUTH, Cells, Spelling, days_of, days_of_times, is_missing, text_of
+from nn.dataset.plan.cells import ISO, TRUTH, Cells, Spelling, days_of, days_of_times, is_missing, kind_of, text_of
 
 __all__ = [
     "KINDS",
@@ -35,6 +35,7 @@ Unknown: TypeAlias = Literal["error", "none"]
 
 
 _INFINITE = (math.inf, -math.inf)
+_GAP = -2
 
 
 class CellError(ValueError):
@@ -53,12 +54,12 @@ class CellError(ValueError):
 
 @dataclass(frozen=True)
 class Column(ABC):
-    """What becomes of one column.
+    """The kind of one column.
 
     Args:
         name: its name in the table.
         gaps: how many cells were missing when the plan was made.
-        note: what a person should know of the decision.
+        note: a remark on the decision, for people.
     """
 
     name: str
@@ -118,7 +119,7 @@ class Column(ABC):
         numbers[place : place + self.width] = self.encode(cells, spelling, unknown)[0].tolist()
 
     def filled(self, numbers: NDArray[np.float64]) -> None:  # noqa: B027 - a column that is left out has none
-        """Replace NaN in place by what training used."""
+        """Replace NaN in place by the values of training."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON holds it."""
@@ -132,9 +133,9 @@ class Misfit(ValueError):
 
     Args:
         row: its row, from 0.
-        expected: what it must be.
-        cell: what it is.
-        hint: what would take it, behind a semicolon.
+        expected: the expectation, for messages.
+        cell: the cell.
+        hint: arguments that would take it, behind a semicolon.
     """
 
     def __init__(self, row: int, expected: str, cell: object, hint: str = "") -> None:
@@ -155,7 +156,7 @@ def missing_rows(cells: Cells, spelling: Spelling) -> NDArray[np.bool_]:
 
 
 @dataclass(frozen=True)
-class _Measured(Column):
+class _Measured(Column, ABC):
     """A column that becomes one number.
 
     Args:
@@ -183,9 +184,9 @@ class _Measured(Column):
             values = values - self.offset
         return values[:, None]
 
+    @abstractmethod
     def values(self, cells: Cells, spelling: Spelling) -> NDArray[np.float64]:
         """Return the values ``(rows,)`` before the offset, NaN for missing cells; raises as `encode`."""
-        raise NotImplementedError
 
     def filled(self, numbers: NDArray[np.float64]) -> None:
         if self.fill is not None:
@@ -198,9 +199,11 @@ class Number(_Measured):
 
     Args:
         coerce: whether a text that is no number is a gap rather than an error, as ``numbers=`` says.
+        truth: whether the words true and false are the numbers 1 and 0, as in a column of them.
     """
 
     coerce: bool = False
+    truth: bool = False
 
     word: ClassVar[str] = "number"
 
@@ -231,12 +234,12 @@ class Number(_Measured):
             if spelling.is_missing(text):
                 return math.nan
             found = spelling.number(text)
-            return TRUTH.get(text.lower()) if found is None else found
+            return TRUTH.get(text.lower()) if found is None and self.truth else found
         if is_missing(cell):
             return math.nan
         try:
             return float(cell)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             return None
 
 
@@ -276,7 +279,7 @@ class Date(_Measured):
             _first_refused(cells, ~missing_rows(cells, spelling), f"a date {self.form}")
             return np.full(len(cells), np.nan)
         gaps = missing_rows(cells, spelling)
-        texts = [cell.strip() if isinstance(cell, str) else cell for cell in cells[~gaps]]
+        texts = [cell.strip() if isinstance(cell, str) else cell if kind_of(cell) == "date" else "" for cell in cells[~gaps]]
         distinct = list(dict.fromkeys(texts))
         day = dict(zip(distinct, days_of(distinct, self.form).tolist(), strict=True))
         values = np.full(len(cells), np.nan)
@@ -310,14 +313,20 @@ class Category(Column):
         return self.categories is None
 
     def encode(self, cells: Cells, spelling: Spelling, unknown: Unknown = "error") -> NDArray[np.float64]:
+        places = self.places(cells, spelling, unknown)
         rows = np.zeros((len(cells), self.width))
-        for row, cell in enumerate(cells.tolist() if cells.dtype.kind != "M" else cells.astype(str)):
-            found = self._place(cell, spelling, unknown, row)
-            if found is None:
-                rows[row] = np.nan
-            elif found >= 0:
-                rows[row, found] = 1
+        rows[places == _GAP] = np.nan
+        known = np.flatnonzero(places >= 0)
+        rows[known, places[known]] = 1
         return rows
+
+    def places(self, cells: Cells, spelling: Spelling, unknown: Unknown = "error") -> NDArray[np.intp]:
+        """Return which of the categories each cell is, -1 for none of them, -2 for a missing cell; raises as `encode`."""
+        found = np.empty(len(cells), np.intp)
+        for row, cell in enumerate(cells.tolist() if cells.dtype.kind != "M" else cells.astype(str)):
+            place = self._place(cell, spelling, unknown, row)
+            found[row] = _GAP if place is None else place
+        return found
 
     def put(self, cell: Any, numbers: list[float], place: int, spelling: Spelling, unknown: Unknown) -> None:
         found = self._place(cell, spelling, unknown, 0)
@@ -333,7 +342,7 @@ class Category(Column):
             return None
         found = self._places.get(text, -1)
         if found < 0 and unknown == "error":
-            known = ", ".join(self.categories or ())[:200]
+            known = _listed(self.categories or ("no category",), most=40)[:200]
             raise Misfit(row, f"one of {known}", text, "; unknown='none' takes it for none of them")
         return found
 
@@ -377,7 +386,7 @@ class Label(Column):
         dtype: the type of the labels in the data set.
         low: the least number, None for classes by name.
         high: the greatest one.
-        days: whether labels are dates, ISO 8601, as days since 1970-01-01.
+        form: how texts spell dates, which become days since 1970-01-01; "" where labels are no dates.
     """
 
     classes: tuple[str, ...] | None = None
@@ -385,7 +394,7 @@ class Label(Column):
     dtype: str = "float32"
     low: float | None = None
     high: float | None = None
-    days: bool = False
+    form: str = ""
 
     word: ClassVar[str] = "label"
 
@@ -398,12 +407,9 @@ class Label(Column):
     def encode(self, cells: Cells, spelling: Spelling, unknown: Unknown = "error") -> NDArray[np.float64]:
         """Return the labels ``(rows, 1)``, class numbers for classes; raises as that of a `Number`, and for a missing cell."""
         if self.classes is None:
-            return (Date if self.days else Number)(self.name).encode(cells, spelling)
-        encoded = Category(self.name, categories=self.classes).encode(cells, spelling)
-        numbers = encoded.argmax(axis=1).astype(np.float64)
-        numbers[np.isnan(encoded).any(axis=1)] = np.nan
-        column: NDArray[np.float64] = numbers[:, None]
-        return column
+            return (Date(self.name, form=self.form) if self.form else Number(self.name, truth=True)).encode(cells, spelling)
+        places = Category(self.name, categories=self.classes).places(cells, spelling)
+        return np.where(places == _GAP, np.nan, places)[:, None]
 
 
 KINDS: Final[dict[str, type[Column]]] = {kind.word: kind for kind in (Number, Category, Date, Label, LeftOut)}
@@ -427,6 +433,6 @@ def _first_refused(cells: Cells, wrong: NDArray[np.bool_], expected: str) -> Non
         raise Misfit(int(rows[0]), expected, cells[int(rows[0])])
 
 
-def _listed(texts: Sequence[str]) -> str:
-    shown = ", ".join(texts[:6])
-    return shown if len(texts) <= 6 else f"{shown}, .. ({len(texts)} in all)"
+def _listed(texts: Sequence[str], most: int = 6) -> str:
+    shown = ", ".join(repr(text) if "," in text or text != text.strip() else text for text in texts[:most])
+    return shown if len(texts) <= most else f"{shown}, .. ({len(texts)} in all)"

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nn.dataset.plan.cells import Cells
-from nn.dataset.plan.decide import LabelKind, MixedKinds, Wishes, decide, decide_frame_label, decide_label, measured, merges
-from nn.dataset.plan.kinds import Category, CellError, Column, Label, LeftOut, Misfit
+from nn.dataset.plan.decide import LabelKind, MixedKinds, Wishes, decide, decide_frame_label, decide_label, loses, measured
+from nn.dataset.plan.kinds import Category, CellError, Column, Date, Label, LeftOut, Misfit
 from nn.dataset.plan.plan import Plan
 
 __all__ = ["PartError", "completed", "joined", "label_of", "label_of_frame", "left_out", "plan_columns"]
@@ -40,7 +40,7 @@ class PartError(CellError):
 def joined(parts: Parts, name: str) -> Cells:
     """Return the cells of a column of all parts, one part behind the other."""
     cells = [part[name] for part in parts]
-    if len({each.dtype.kind for each in cells}) > 1:
+    if len({"f" if each.dtype.kind in "iuf" else each.dtype.kind for each in cells}) > 1:
         cells = [each.astype(object) for each in cells]
     return cells[0] if len(cells) == 1 else np.concatenate(cells)
 
@@ -48,12 +48,12 @@ def joined(parts: Parts, name: str) -> Cells:
 def plan_columns(
     parts: Parts, names: Sequence[str], wishes: Wishes, orders: Mapping[str, Sequence[str]] | None = None
 ) -> tuple[Column, ...]:
-    """Return what becomes of each column; raises PartError, ValueError.
+    """Return the kind of each column; raises PartError, ValueError.
 
     Args:
         parts: the cells of each part.
         names: the columns.
-        wishes: what a person has said of them.
+        wishes: the arguments about them.
         orders: the categories of a column's type in pandas, by name.
     """
     found = []
@@ -68,7 +68,7 @@ def plan_columns(
 def label_of(
     parts: Parts, name: str, kind: LabelKind, wishes: Wishes, orders: Mapping[str, Sequence[str]] | None = None
 ) -> Label:
-    """Return what becomes of a column of labels; the arguments and errors are those of `plan_columns` and `decide_label`."""
+    """Return the kind of a column of labels; the arguments and errors are those of `plan_columns` and `decide_label`."""
     try:
         return decide_label(name, joined(parts, name), kind, wishes, (orders or {}).get(name))
     except Misfit as wrong:
@@ -76,7 +76,7 @@ def label_of(
 
 
 def label_of_frame(parts: Parts, name: str, order: Sequence[str] | None) -> Label:
-    """Return what becomes of a column of labels of a frame, `order` the categories of its type; raises PartError."""
+    """Return the kind of a column of labels of a frame, `order` the categories of its type; raises PartError."""
     try:
         return decide_frame_label(name, joined(parts, name), order)
     except Misfit as wrong:
@@ -120,7 +120,7 @@ def completed(plan: Plan, parts: Parts, raw: Sequence[NDArray[np.float64]], trai
             if len(known) and np.abs(known).max() > float(np.finfo(np.float32).max):
                 largest = known[np.abs(known).argmax()]
                 raise ValueError(f"column {column.name!r} must fit float32, its largest value is {largest:g}")
-            wide = wide or merges(known)
+            wide = wide or loses(known, exact=isinstance(column, Date))
             trained = raw[0][train, place : place + 1] if plan.missing == "fill" else None
             column = measured(column, values, trained)
         columns.append(column)

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from nn import arguments
 from nn.arrays import Array
 from nn.dataset.plan.cells import Cells, Spelling
-from nn.dataset.plan.kinds import KINDS, CellError, Column, Label, LeftOut, Misfit, Number, Unknown
-from nn.dataset.plan.rows import is_rows, table_of
+from nn.dataset.plan.kinds import KINDS, Category, CellError, Column, Date, Label, LeftOut, Misfit, Number, Unknown
+from nn.dataset.plan.marks import check_delimiter, check_encoding, check_marks
+from nn.dataset.plan.rows import table_of
 from nn.html import table
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ _HEADS = ("column", "kind", "values", "gaps", "becomes", "note")
 
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """What becomes of each column of a table, and of samples before a model sees them. A plan never changes.
+    """Kinds of the columns of a table, and transforms of samples before a model sees them. A plan never changes.
 
     `repr` and a notebook show it as a table. `encode` makes x of rows, `labels_of` labels, and `apply` what the model takes:
     x after `steps`, the transforms with the statistics of training. `change` gives a plan with another kind for one column.
@@ -73,12 +74,20 @@ class Plan:
             if not isinstance(value, (tuple, list)) or not all(isinstance(each, kind) for each in value):
                 raise TypeError(f"Plan '{name}' must be a list of {kind.__name__} objects, got {arguments.short(value)}")
             object.__setattr__(self, name, tuple(value))
+            if name == "columns" and any(isinstance(column, Label) for column in value):
+                raise TypeError(
+                    "Plan 'columns' must be features and columns that are left out; Label objects stand in 'labels'"
+                )
             names = [column.name for column in value]
             if len(set(names)) < len(names):
                 raise ValueError(f"Plan '{name}' must have different names, got {', '.join(names)[:400]}")
         arguments.one_of(self._owner, "missing", self.missing, get_args(Policy))
         arguments.one_of(self._owner, "unknown", self.unknown, get_args(Unknown))
         arguments.one_of(self._owner, "dtype", self.dtype, _DTYPES)
+        check_marks(self._owner, self.spelling.decimal, self.spelling.thousands)
+        check_delimiter(self._owner, self.delimiter)
+        check_encoding(self._owner, self.encoding)
+        arguments.instance(self._owner, "label_axis", self.label_axis, bool)
 
     @property
     def _owner(self) -> str:
@@ -92,6 +101,12 @@ class Plan:
     @cached_property
     def _feature_names(self) -> list[str]:
         return [column.name for column in self.features]
+
+    @property
+    def of_texts(self) -> set[str]:
+        """The names of the columns whose cells must be read as texts, whatever they look like."""
+        named = {column.name for column in self.columns if isinstance(column, (Category, Date))}
+        return named | {label.name for label in self.labels if label.classes is not None or label.form}
 
     @property
     def names(self) -> list[str]:
@@ -113,7 +128,7 @@ class Plan:
         """Return x ``(n, numbers)`` of rows, before the `steps`.
 
         Args:
-            rows: a DataFrame, a dict, or a list of dicts, with the columns by name; others do not count.
+            rows: a DataFrame, a Series or dict of one row, or a list of dicts, with the columns by name; others do not count.
             unknown: what becomes of an unknown category, None for what the plan says.
 
         Raises:
@@ -121,11 +136,7 @@ class Plan:
             ValueError: naming row and column for a cell that is not what its column holds, and for a missing one, which
                 only ``missing='fill'`` and 'nan' take; for a column that is not there.
         """
-        cells = table_of("encode() 'rows'", rows, self._feature_names)
-        try:
-            return self.numbers("encode() 'rows'", cells, unknown)
-        except CellError as error:
-            raise ValueError(str(error)) from error
+        return self.numbers("encode() 'rows'", table_of("encode() 'rows'", rows, self._feature_names), unknown)
 
     def numbers(self, owner: str, cells: Sequence[Cells], unknown: Unknown | None = None) -> Array:
         """Return x ``(n, numbers)`` of the cells of each feature; raises as `encode`, naming the `owner`."""
@@ -143,7 +154,7 @@ class Plan:
             try:
                 parts.append(column.encode(values, self.spelling, unknown))
             except Misfit as wrong:
-                raise _cell_error(owner, column, wrong) from wrong
+                raise _cell_error(owner, column, wrong) from None  # which says all that it does
         return np.concatenate(parts, axis=1) if parts else np.empty((0, 0))
 
     def _few(self, owner: str, cells: Sequence[Cells], unknown: Unknown) -> NDArray[np.float64]:
@@ -156,7 +167,7 @@ class Plan:
                     column.put(cell, rows[row], place, self.spelling, unknown)
                 except Misfit as wrong:
                     wrong.row = row
-                    raise _cell_error(owner, column, wrong) from wrong
+                    raise _cell_error(owner, column, wrong) from None
             place += column.width
         return np.array(rows, np.float64)
 
@@ -173,7 +184,11 @@ class Plan:
         return self.features
 
     def close(self, owner: str, x: NDArray[np.float64]) -> None:
-        """Replace NaN in place as `missing` says; raises CellError where a cell must not be missing."""
+        """Replace NaN in place as `missing` says; raises CellError where a cell must not be missing, and beyond float32."""
+        if (np.abs(x) > _LARGEST_32).any():
+            row, place = (int(part) for part in np.argwhere(np.abs(x) > _LARGEST_32)[0])
+            name = [column.name for column in self.features for _ in range(column.width)][place]
+            raise CellError(owner, row, f"column {name!r} must fit float32, got {x[row, place]:g}")
         if self.missing == "nan" or not np.isnan(x).any():
             return
         place = 0
@@ -189,10 +204,7 @@ class Plan:
     def labels_of(self, rows: Any) -> Array:
         """Return the labels of rows: ``(n,)`` of one column, else ``(n, labels)``; raises as `encode`."""
         cells = table_of("labels_of() 'rows'", rows, [label.name for label in self.labels])
-        try:
-            return self.label_numbers("labels_of() 'rows'", cells)
-        except CellError as error:
-            raise ValueError(str(error)) from error
+        return self.label_numbers("labels_of() 'rows'", cells)
 
     def label_numbers(self, owner: str, cells: Sequence[Cells]) -> Array:
         """Return the labels of the cells of each label column; raises as `encode`, naming the `owner`."""
@@ -203,9 +215,8 @@ class Plan:
             try:
                 part = label.encode(values, self.spelling)[:, 0]
             except Misfit as wrong:
-                raise CellError(
-                    owner, wrong.row, f"column {label.name!r} must be {wrong.expected}, got {wrong.cell!r}"
-                ) from wrong
+                wrong.hint = ""
+                raise _cell_error(owner, label, wrong) from None
             if np.isnan(part).any():
                 raise CellError(owner, int(np.isnan(part).argmax()), f"column {label.name!r} is missing")
             parts.append(part.astype(label.dtype))
@@ -331,20 +342,23 @@ class Plan:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Plan:
-        """Return the plan of a file; raises ValueError naming the file and what is wrong with it, OSError."""
+        """Return the plan of a file; raises ValueError naming the file and the fault, OSError."""
         try:
-            return cls.from_dict(json.loads(Path(path).read_text("utf-8")))
-        except (ValueError, RecursionError) as error:
+            return cls.from_json(Path(path).read_text("utf-8"))
+        except ValueError as error:
             raise ValueError(f"The plan {os.fspath(path)!r} cannot be used: {error}") from error
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
-        """Return the plan of a text that `to_json` made; raises ValueError naming what is wrong."""
-        return cls.from_dict(json.loads(text))
+        """Return the plan of a text that `to_json` made; raises ValueError naming the fault."""
+        try:
+            return cls.from_dict(json.loads(text))
+        except RecursionError as error:
+            raise ValueError("a plan must not be nested so deeply") from error
 
     @classmethod
     def from_dict(cls, content: object) -> Plan:
-        """Return the plan of what `to_dict` gave; raises ValueError naming what is wrong."""
+        """Return the plan of what `to_dict` gave; raises ValueError naming the fault."""
         if not isinstance(content, Mapping) or content.get("format") != FORMAT:
             got = content.get("format") if isinstance(content, Mapping) else type(content).__name__
             raise ValueError(f"a plan must have the 'format' {FORMAT!r}, got {str(got)[:80]!r}")
@@ -365,7 +379,7 @@ class Plan:
                 _text(content, "dtype"),
                 _text(content, "delimiter"),
                 _text(content, "encoding"),
-                content["label_axis"] is True,
+                content["label_axis"],
                 tuple(_step(each) for each in _list(content, "steps")),
                 _rows(content["rows"]),
             )
@@ -378,7 +392,7 @@ class Plan:
     @classmethod
     def of_names(cls, rows: Any) -> Plan | None:
         """Return the plan of a DataFrame whose columns are all numbers, which it takes as they are by name; else None."""
-        if not is_rows(rows) or not hasattr(rows, "iloc") or not rows.shape[1]:
+        if not hasattr(rows, "iloc") or getattr(rows, "ndim", 0) != 2 or not rows.shape[1]:
             return None
         if not all(getattr(dtype, "kind", "") in "biuf" for dtype in rows.dtypes):
             return None
@@ -444,24 +458,33 @@ def _texts(value: object, name: str) -> list[str]:
 
 _OF_COLUMN: Final[Mapping[str, tuple[type, ...]]] = {
     "name": (str,), "note": (str,), "gaps": (int,), "low": (int, float), "high": (int, float), "fill": (int, float),
-    "offset": (int, float), "form": (str,), "coerce": (bool,), "whole": (bool,), "days": (bool,), "dtype": (str,),
+    "offset": (int, float), "form": (str,), "coerce": (bool,), "truth": (bool,), "whole": (bool,), "dtype": (str,),
 }  # fmt: skip
 _OF_TEXTS: Final = ("categories", "classes")
+_LARGEST: Final = float(np.finfo(np.float64).max)
+_LARGEST_32: Final = float(np.finfo(np.float32).max)
+_LONGEST_FORM: Final = 100  # characters: reading one takes time for each
 
 
 def _column(content: object) -> Column:
-    if not isinstance(content, dict) or content.get("kind") not in KINDS:
-        raise ValueError(f"a column of a plan must have a 'kind' of {', '.join(KINDS)}, got {str(content)[:80]!r}")
+    if not isinstance(content, dict) or str(content.get("kind")) not in KINDS or not isinstance(content.get("name"), str):
+        raise ValueError(f"a column of a plan must have a 'name' and a 'kind' of {', '.join(KINDS)}, got {str(content)[:80]!r}")
     given = dict(content)
-    kind = KINDS[given.pop("kind")]
+    kind = KINDS[str(given.pop("kind"))]
     known = {each.name for each in fields(kind)}
     for name, value in given.items():
         if name not in known:
             raise ValueError(f"a column of kind {kind.word!r} has no {str(name)[:80]!r}")
         if name in _OF_TEXTS:
             given[name] = tuple(_texts(value, name))
+            if len(set(given[name])) < len(given[name]):
+                raise ValueError(f"{name!r} of column {given['name'][:80]!r} of a plan must be different texts")
+        elif isinstance(value, (int, float)) and not isinstance(value, bool) and not abs(value) <= _LARGEST:
+            raise ValueError(f"{name!r} of a column of kind {kind.word!r} must be finite, got {str(value)[:80]!r}")
         elif not isinstance(value, _OF_COLUMN[name]) or (isinstance(value, bool) and bool not in _OF_COLUMN[name]):
             raise ValueError(f"{name!r} of a column of kind {kind.word!r} must not be {str(value)[:80]!r}")
+    if given.get("gaps", 0) < 0 or len(given.get("form", "")) > _LONGEST_FORM:
+        raise ValueError(f"a column of a plan must have 'gaps' of at least 0 and a short 'form', got {str(content)[:80]!r}")
     if given.get("dtype", "float32") not in _DTYPES:
         raise ValueError(f"'dtype' of a label must be one of {', '.join(_DTYPES)}, got {str(given['dtype'])[:80]!r}")
     return kind(**given)

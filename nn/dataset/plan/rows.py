@@ -8,9 +8,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from nn import arguments
+from nn.arrays import is_rows
 from nn.dataset.plan.cells import Cells
 
-__all__ = ["DataFrame", "cells_of", "check_columns", "is_rows", "table_of"]
+__all__ = ["DataFrame", "cells_of", "check_columns", "table_of"]
 
 DataFrame: TypeAlias = Any
 """That of pandas, which is imported only where it is used."""
@@ -18,19 +19,12 @@ DataFrame: TypeAlias = Any
 _FEW = 4  # rows that are taken out of a frame as rows
 
 
-def is_rows(value: object) -> bool:
-    """Return whether these are rows by column name: a DataFrame, a dict, or a list of dicts."""
-    if isinstance(value, (list, tuple)):
-        return bool(value) and all(isinstance(each, Mapping) for each in value)
-    return isinstance(value, Mapping) or (hasattr(value, "iloc") and getattr(value, "ndim", 0) == 2)
-
-
 def table_of(what: str, rows: Any, names: Sequence[str]) -> list[Cells]:
     """Return the cells ``(rows,)`` of each of the columns `names`.
 
     Args:
         what: the argument, for messages.
-        rows: a DataFrame, a dict of a row, a dict of lists, or a list of dicts; further columns do not count.
+        rows: a DataFrame, a Series or dict of a row, a dict of lists, or a list of dicts; further columns do not count.
         names: which columns; "" stands for the column without a name that pandas calls ``Unnamed: 0``.
 
     Raises:
@@ -38,9 +32,11 @@ def table_of(what: str, rows: Any, names: Sequence[str]) -> list[Cells]:
         ValueError: for a column that is not there, or is there twice.
     """
     if not is_rows(rows):
-        raise TypeError(f"{what} must be a DataFrame with the columns of x, got {type(rows).__name__}; dicts do, too")
+        raise TypeError(f"{what} must be a DataFrame with the columns of x, got {type(rows).__name__}; rows as dicts do, too")
     if hasattr(rows, "iloc"):
-        return _of_frame(what, rows, names)
+        if rows.ndim == 2:
+            return _of_frame(what, rows, names)
+        rows = [dict(zip(map(str, rows.index), rows.tolist(), strict=True))]
     if isinstance(rows, Mapping):
         return _of_dict(what, rows, names)
     for place, row in enumerate(rows):
@@ -57,12 +53,13 @@ def table_of(what: str, rows: Any, names: Sequence[str]) -> list[Cells]:
 
 
 def _of_dict(what: str, rows: Mapping[str, Any], names: Sequence[str]) -> list[Cells]:
-    check_columns(what, names, list(map(str, rows)))
+    rows = {str(name): values for name, values in rows.items()}
+    check_columns(what, names, list(rows))
     several = {name: isinstance(rows[name], (list, tuple, np.ndarray)) or hasattr(rows[name], "iloc") for name in names}
     lengths = {len(rows[name]) for name in names if several[name]} or {1}
     if len(lengths) > 1 or (any(several.values()) and not all(several.values())):
         raise ValueError(f"{what} must have one value, or as many values, in each column, got lengths {sorted(lengths)}")
-    return [_objects(list(rows[name]) if several[name] else [rows[name]]) for name in names]
+    return [_cells(rows[name]) if several[name] else _objects([rows[name]]) for name in names]
 
 
 def _of_frame(what: str, frame: DataFrame, names: Sequence[str]) -> list[Cells]:
@@ -106,6 +103,15 @@ def cells_of(what: str, series: Any) -> Cells:
 
 def _is_sparse(dtype: object) -> bool:
     return type(dtype).__name__ == "SparseDtype"
+
+
+def _cells(values: Any) -> Cells:
+    """Arrays of numbers as they are, all else as objects."""
+    return (
+        values
+        if isinstance(values, np.ndarray) and values.dtype.kind in "biuf" and values.ndim == 1
+        else _objects(list(values))
+    )
 
 
 def _objects(values: Sequence[Any]) -> Cells:

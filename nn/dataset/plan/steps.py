@@ -1,4 +1,4 @@
-"""The transforms of a plan: what is applied to samples between the table and the model, with the statistics of training."""
+"""The transforms of a plan, applied to samples between the table and the model, with the statistics of training."""
 
 from __future__ import annotations
 
@@ -32,11 +32,17 @@ def described(transforms: Iterable[AbsTransformer]) -> list[tuple[str, dict[str,
 
 
 def built(steps: Iterable[tuple[str, dict[str, Any]]]) -> list[AbsTransformer]:
-    """Return the transforms that `described` described; raises ValueError for a name or arguments that there are not."""
+    """Return the transforms that `described` described; raises ValueError for a name or arguments that there are not, for
+    a transform that is for training only, and for one without statistics."""
     try:
-        return [build([step]) for step in steps]
+        made = [build([step]) for step in steps]
+        described(made)
     except TypeError as error:
         raise ValueError(f"a step of a plan: {error}") from error
+    for step in made:
+        if step.for_training_only:
+            raise ValueError(f"a step of a plan must count at prediction, {type(step).__name__} is for training only")
+    return made
 
 
 def apply_steps(steps: Sequence[AbsTransformer], x: Array, labels: Callable[[], Array] | None) -> Array:

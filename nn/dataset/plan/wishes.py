@@ -1,4 +1,4 @@
-"""What a person says of columns, checked: arguments that data sets of tables have in common."""
+"""Arguments about columns, checked, that data sets of tables have in common."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nn.dataset.plan.cells import ISO, Spelling
+from nn.dataset.plan.marks import check_marks
 from nn.dataset.plan.plan import Plan
 
 __all__ = ["forms_of", "given_plan", "names_of", "spelling_of"]
@@ -51,22 +52,10 @@ def spelling_of(
     words = list(usual.na_values) if na_values is None else [na_values] if isinstance(na_values, str) else list(na_values)
     if not all(isinstance(word, str) for word in words):
         raise TypeError(f"{name} 'na_values' must be a list of texts, got {na_values!r}")
-    marks = []
-    for argument, given, default in (("decimal", decimal, usual.decimal), ("thousands", thousands, usual.thousands)):
-        mark = default if given is None else given
-        if (
-            not isinstance(mark, str)
-            or len(mark) != (argument == "decimal" or mark != "")
-            or mark.isalnum()
-            or mark in ("+", "-", "_")
-        ):
-            raise ValueError(
-                f"{name} '{argument}' must be one character that is no digit, no letter and no sign, got {given!r}"
-            )
-        marks.append(mark)
-    if marks[0] == marks[1]:
-        raise ValueError(f"{name} 'decimal' and 'thousands' must be different marks, got {marks[0]!r} twice")
-    return [word.strip() for word in words], marks[0], marks[1]
+    decimal = usual.decimal if decimal is None else decimal
+    thousands = usual.thousands if thousands is None else thousands
+    check_marks(name, decimal, thousands)
+    return [word.strip() for word in words], decimal, thousands
 
 
 def given_plan(owner: object, plan: Plan | Mapping[str, Any] | str | os.PathLike[str] | None) -> Plan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -30,6 +31,7 @@ class Convolution(Operation):
     multiplies: ClassVar[bool] = True
 
     rectified: ClassVar[bool] = False
+    bounds: ClassVar[tuple[float, float] | None] = (-math.inf, math.inf)
 
     def __init__(self, strides: Sequence[int], padding: Padding = "valid", groups: int = 1) -> None:
         self.strides, self.padding, self.groups = tuple(strides), padding, groups
@@ -90,6 +92,7 @@ class RectifiedConvolution(Convolution):
 
     reads_output: ClassVar[bool] = True
     rectified: ClassVar[bool] = True
+    bounds: ClassVar[tuple[float, float] | None] = (0, math.inf)
 
 
 def _image(array: Array, axes: int, width: int = 2) -> Array:

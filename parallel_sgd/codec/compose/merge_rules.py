@@ -141,7 +141,7 @@ def _product(a: Array, b: Array) -> float:
     return float(np.einsum("i,i->", a, b, dtype=np.float64))
 
 
-class ServerOpt(MergeRule, settable=("descends",)):
+class ServerOpt(MergeRule):
     """Has a rule of its own make one step of what `merge` gives; all workers add that step to their parameters.
 
     With `send="delta"` the rule takes minus the merged change of the parameters for the gradient: FedAvgM, FedAdam, FedYogi

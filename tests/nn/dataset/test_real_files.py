@@ -64,9 +64,9 @@ def told(error, how, path, label):
         features = how.get("features") or [name for name in header[not header[0] :] if name != label]
         return {**how, "features": [name for name in features if name != found[1]]}
     if found := re.search(r"categories=\[['\"]([^'\"]*)['\"]\]", text):
-        if found[1] == label:
-            return {**how, "label_kind": "class"} if "label_kind" not in how else None
         return {**how, "categories": [*how.get("categories", ()), found[1]]}
+    if "label_kind='class'" in text and "label_kind" not in how:
+        return {**how, "label_kind": "class"}
     if "index=None keeps it" in text:
         return {**how, "index": None}
     if "missing='drop'" in text and how["missing"] != "drop":

@@ -69,7 +69,7 @@ class _User:
     """Somebody with a home, who trains in a folder of it."""
 
     def __init__(self, home: Path) -> None:
-        self.home, self.place = home, home / "work" / "mine"
+        self.home, self.place = home, home / "trials" / "mine"
         self.place.mkdir(parents=True)
         (home / "data").mkdir()
 
@@ -135,7 +135,7 @@ def test_no_file_of_a_run_names_a_home_or_a_folder_of_the_machine(user: _User) -
             ]
     assert found == []
     log = next((runs / "broken-1").glob("Node-0-Retrieve/Fit*.log")).read_text()
-    assert 'File "~/work/mine/program.py", line' in log and 'File "rpc/job/process.py", line' in log
+    assert 'File "~/trials/mine/program.py", line' in log and 'File "rpc/job/process.py", line' in log
     assert "Checkpoint after 1 epoch: ./checkpoints/" in next((runs / "own-1").glob("Node-0-Retrieve/Fit*.log")).read_text()
 
 
@@ -192,9 +192,9 @@ def test_the_record_is_read_as_it_was_written(user: _User) -> None:
 @pytest.mark.parametrize(
     ("path", "told"),
     [
-        ("{home}/work/runs/x-1/d.csv", "./d.csv"),
-        ("{home}/work/d.csv", "../../d.csv"),
-        ("{home}/work/it's, here/d.csv", "../../it's, here/d.csv"),
+        ("{home}/trials/runs/x-1/d.csv", "./d.csv"),
+        ("{home}/trials/d.csv", "../../d.csv"),
+        ("{home}/trials/it's, here/d.csv", "../../it's, here/d.csv"),
         ("{home}/data/d.csv", "~/data/d.csv"),
         ("{home}er/d.csv", "../../../../anner/d.csv"),
     ],
@@ -202,7 +202,7 @@ def test_the_record_is_read_as_it_was_written(user: _User) -> None:
 def test_paths_are_told_and_found(path: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = tmp_path / "ann"
     monkeypatch.setenv("HOME", str(home))
-    run, place = home / "work" / "runs" / "x-1", Path(path.format(home=home))
+    run, place = home / "trials" / "runs" / "x-1", Path(path.format(home=home))
     place.parent.mkdir(parents=True, exist_ok=True)
     place.touch()
     run.mkdir(parents=True, exist_ok=True)
@@ -245,7 +245,7 @@ def test_an_argument_that_would_be_taken_for_a_path_has_no_text() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ('File "/home/ann/work/mycodec.py", line 3', 'File "~/work/mycodec.py", line 3'),
+        ('File "/home/ann/codecs/mine.py", line 3', 'File "~/codecs/mine.py", line 3'),
         ("/root/x and /Users/ann/y.", "~/x and ~/y."),
         (f'File "{ROOT}/nn/plan/plan.py"', 'File "nn/plan/plan.py"'),
         (f'File "{os.path.dirname(os.path.dirname(np.__file__))}/numpy/x.py"', 'File "numpy/x.py"'),

@@ -55,10 +55,13 @@ def program(nodes: str, **settings: object) -> list[str]:
     return [sys.executable, "-c", "\n".join(lines)]
 
 
+def environ() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
 def piped(directory: Path, nodes: str, **settings: object) -> list[str]:
-    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
     ended = subprocess.run(
-        program(nodes, **settings), cwd=directory, env=environ, capture_output=True, text=True, timeout=120, check=False
+        program(nodes, **settings), cwd=directory, env=environ(), capture_output=True, text=True, timeout=120, check=False
     )
     assert ended.returncode == 0, ended.stderr
     return [*ended.stderr.splitlines(), *ended.stdout.splitlines()]
@@ -76,6 +79,11 @@ def test_through_a_pipe(tmp_path: Path, nodes: str) -> None:
     crowd = [crowd_sentence(2, usable_cores())] if "local" in nodes and usable_cores() < 2 else []
     assert matches(lines, [*map(re.escape, crowd), *head, *EPOCHS, *END]), lines
     assert len(lines) < 25 and result.startswith("{'Loss': ")
+    shown = subprocess.run(
+        [sys.executable, "-m", "psgd", "show", "runs/P-SGD-1"], cwd=tmp_path, env=environ(), capture_output=True, text=True
+    )
+    alone = [line.strip() for line in shown.stdout.splitlines() if "One worker alone" in line]
+    assert alone == [line for line in lines if "One worker alone" in line], shown
 
 
 def test_the_whole_story(tmp_path: Path) -> None:
@@ -88,9 +96,9 @@ def test_the_whole_story(tmp_path: Path) -> None:
 def test_on_a_terminal(tmp_path: Path) -> None:
     """The same lines, and one bar for all workers while it runs, which leaves no line behind."""
     leader, follower = pty.openpty()
-    environ = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "COLUMNS": "100"}
+    terminal = {**environ(), "TERM": "xterm", "COLUMNS": "100"}
     with subprocess.Popen(
-        program("parallel_sgd.local_workers(2)"), cwd=tmp_path, env=environ, stdout=follower, stderr=follower, stdin=follower
+        program("parallel_sgd.local_workers(2)"), cwd=tmp_path, env=terminal, stdout=follower, stderr=follower, stdin=follower
     ) as process:
         os.close(follower)
         data = b""
