@@ -45,7 +45,7 @@ NEAR: dict[str, tuple[Callable[[], Any], str]] = {
     "class in a module": (command("--codec", "parallel_sgd.codec:Plian"), "has no 'Plian'; did you mean 'Plain'?"),
     "sync type": (command("--psgd", "assgd"), "did you mean 'ssgd'?"),
     "sync type with a number": (command("--psgd", "stal:4"), "; did you mean 'stale:N'?"),
-    "sync types": (command("--psgd", "foo"), ", SynchronizedSGD, ssgd, asgd, stale:N; or write"),
+    "sync types": (command("--psgd", "foo"), ", SynchronizedSGD, ssgd, asgd, first:K, stale:N; or write"),
     "assignment": (command("--block-assignment", "duplicat"), "did you mean 'DuplicateAssignment'?|did you mean 'duplicate'?"),
     "assignment with a number": (command("--block-assignment", "fixd:4"), "; did you mean 'fixed:BLOCKS'?"),
     "rule": (command("--gradient-descent", "adm"), "did you mean 'ADAMOptimizer'?"),

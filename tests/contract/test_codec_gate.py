@@ -37,6 +37,9 @@ ALTERED: dict[str, Callable[[Array], Any]] = {
     "big-endian": lambda a: np.ones(a.shape, ">u8"),
 }
 
+# what returns packets; the last ones are those of codecs that have taken them on
+SENDING = ("update_blocks", "receive_blocks", "do_something_to_save_yourself", "receive_late", "answer")
+
 
 class Hostile:
     """Alters the arrays in what one node sends from its second batch on, in slot `slot` of each packet that has so many."""
@@ -65,24 +68,12 @@ class Hostile:
         """The codec of a node that sends such things."""
         hostile = self
 
-        class Altered(kind):  # type: ignore[misc, valid-type]
-            def update_blocks(self, block_weight: Any) -> Any:
-                return hostile.packets(super().update_blocks(block_weight), self.node_id)
+        def altered(name: str) -> Callable[..., Any]:
+            theirs = getattr(kind, name)
+            return lambda codec, *given: hostile.packets(theirs(codec, *given), codec.node_id)
 
-            def receive_blocks(self, content: Any) -> Any:
-                return hostile.packets(super().receive_blocks(content), self.node_id)
-
-            def receive_late(self, content: Any) -> Any:
-                return hostile.packets(super().receive_late(content), self.node_id)
-
-            def answer(self, node: int) -> Any:
-                return hostile.packets(super().answer(node), self.node_id)
-
-            def do_something_to_save_yourself(self) -> Any:
-                return hostile.packets(super().do_something_to_save_yourself(), self.node_id)
-
-        Altered.__name__ = kind.__name__
-        return Altered
+        has = {name for base in kind.__mro__ for name in vars(base)}  # `hasattr` knows the names of before, too
+        return type(kind.__name__, (kind,), {name: altered(name) for name in SENDING if name in has})
 
 
 def job_with(kind: type[Codec], hostile: Hostile) -> ArrayJob:

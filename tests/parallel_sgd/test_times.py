@@ -18,7 +18,7 @@ from parallel_sgd import ParallelSGD, Parameter_Server, in_process
 from parallel_sgd.accounts import RECEIVED, SENT, Accounts, Entry, NodeAccounts, Stopwatch, Times
 from parallel_sgd.batch_sync import AsynchronizedSGD
 from parallel_sgd.channel import Key, Wait
-from parallel_sgd.codec import AsyncPS, BlockWeight, Codec, netEncapsulation
+from parallel_sgd.codec import Answering, AsyncPS, BlockWeight, netEncapsulation
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.settings import JobSettings
 from parallel_sgd.history import JobHistory
@@ -114,7 +114,7 @@ def test_codecs_and_wire_are_told_apart() -> None:
     """Packets that leave while a block is encoded, because many bytes wait, are no time of the codec."""
     time = Time()
 
-    class Slow(Codec):
+    class Slow(Answering):
         def update_blocks(self, block_weight: BlockWeight) -> netEncapsulation:
             time.now += 100
             return netEncapsulation(1, block_weight.content)
