@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.pairing import run_child
 from nn.threads import describe_blas
-from rpc.processors import usable_cores
+from rpc.support.processors import usable_cores
 
 SIDE = 1024
 """Of the matrices that are multiplied: large enough for the full rate, small enough for the caches of most machines."""

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from network.nodes import NodeAssignment
 from rpc.launch.local import local_agents
-from rpc.logs import get_logger
+from rpc.support.logs import get_logger
 
 from .dispatcher import Dispatcher
 from .errors import like

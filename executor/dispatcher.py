@@ -13,8 +13,8 @@ from network.errors import PeerLost, ProtocolError
 from network.session import Session
 from network.transport import wait_sockets
 from rpc.errors import InvalidTransition
-from rpc.logs import get_logger
 from rpc.machine import Tick
+from rpc.support.logs import get_logger
 
 from . import scheduler_state as plan
 from .errors import NodeLost

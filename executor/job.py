@@ -19,9 +19,9 @@ from network.request import Request
 from network.session import Session
 from rpc.dialing import watch_for_silence
 from rpc.liveness.limits import STOPPED_SECONDS, VERDICT_SECONDS
-from rpc.logs import get_logger
 from rpc.submit.coordinator import Coordinator
 from rpc.submit.restarts import Retry
+from rpc.support.logs import get_logger
 from rpc.verdict import signal_name
 
 from .task_server import TaskServer

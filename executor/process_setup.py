@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from network.errors import ProtocolError
-from rpc.files import read_result
+from rpc.support.files import read_result
 
 from .functions import name_of, packed, user_classes
 from .messages import Done
@@ -191,7 +191,7 @@ class Broadcast(Generic[T]):
 
 
 def from_file(path: str) -> Any:
-    """Return the value whose payload is in a file that `rpc.files.write_result` wrote, read once by each process."""
+    """Return the value whose payload is in a file that `rpc.support.files.write_result` wrote, read once by each process."""
     held = _held_files()
     if path not in held:
         held[path] = unpack_payload(*read_result(Path(path), ()))

@@ -20,9 +20,9 @@ from network.errors import NetworkError, ProtocolError
 from network.session import Session
 from network.values import LONG_BYTES
 from rpc.errors import JobAborted
-from rpc.forks import catch
 from rpc.job.hardening import end_process
-from rpc.logs import get_logger
+from rpc.support.forks import catch
+from rpc.support.logs import get_logger
 
 from .keeper import Shelves
 from .messages import BATCH_BYTES, BATCH_TASKS, STDERR, TaskOutput

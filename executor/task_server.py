@@ -13,9 +13,9 @@ from network.errors import ProtocolError
 from rpc.communication import Communication
 from rpc.dialing import await_submitter, watch_for_silence
 from rpc.executable import AbsSimpleExecutor
-from rpc.forks import OwnProcess
 from rpc.job import add_remedy
 from rpc.monitor import job_monitor
+from rpc.support.forks import OwnProcess
 
 from .errors import NotData
 from .functions import name_of

@@ -13,9 +13,9 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 from weakref import WeakKeyDictionary
 
 from network.errors import ProtocolError
-from rpc.console import show
-from rpc.forks import OwnProcess, close_in_children
-from rpc.logs import clean_lines, get_logger
+from rpc.support.console import show
+from rpc.support.forks import OwnProcess, close_in_children
+from rpc.support.logs import clean_lines, get_logger
 
 from .errors import ConversionError, NodeLost, like
 from .functions import Function

@@ -8,13 +8,13 @@ from network import VERSION
 from network.names import lazily
 
 if TYPE_CHECKING:
-    from .callbacks import MonitorCallback
-    from .channel import Parameter_Server
+    from .engine.callbacks import MonitorCallback
+    from .engine.channel import Parameter_Server
     from .errors import JobFailed
     from .job import ParallelSGD
     from .nodes import in_process, local_workers, nodes_from, parse_worker
     from .post_mortem import collect_post_mortem
-    from .run import JobResult
+    from .record.run import JobResult
 
 __all__ = [
     "JobFailed",
@@ -33,12 +33,12 @@ __version__ = VERSION
 __getattr__, __dir__ = lazily(
     __name__,
     {
-        "callbacks": "MonitorCallback",
-        "channel": "Parameter_Server",
+        "engine.callbacks": "MonitorCallback",
+        "engine.channel": "Parameter_Server",
         "errors": "JobFailed",
         "job": "ParallelSGD",
         "nodes": "in_process local_workers nodes_from parse_worker",
         "post_mortem": "collect_post_mortem",
-        "run": "JobResult",
+        "record.run": "JobResult",
     },
 )

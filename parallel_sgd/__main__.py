@@ -2,9 +2,9 @@
 
 import sys
 
-from rpc.console import run_program
+from rpc.support.console import run_program
 
-from .cli import main
+from .commands.cli import main
 
 if __name__ == "__main__":
     sys.exit(run_program(main))

@@ -11,8 +11,8 @@ from typing import Any
 
 from network.errors import BadContent, PeerLost
 from rpc import submit
-from rpc.logs import clean, clean_text
 from rpc.messages import Verdict, in_causal_order
+from rpc.support.logs import clean, clean_text
 
 _REFUSED = re.compile(rf"{BadContent.__module__}\.{BadContent.__qualname__}: Node\((-?\d+)\) sent")
 _PEER_LOST = f"{PeerLost.__module__}.{PeerLost.__qualname__}:"

@@ -16,17 +16,17 @@ from nn.dataset.interface import AbsDataset
 from nn.dataset.transforms.abstract import AbsTransformer
 from nn.model import Model
 from rpc import NodeBusy
-from rpc.logs import SUBMIT_LOGGER, attach_console, get_logger, has_short_console, is_quiet, verbosity
 from rpc.submit import Retry, telling
+from rpc.support.logs import SUBMIT_LOGGER, attach_console, get_logger, has_short_console, is_quiet, verbosity
 
-from .compatibility import check_data
+from .driver.remote_run import run_on_agents
+from .engine.training import Samples
 from .nodes import InProcessNodes, LocalNodes
-from .options import JobOptions, options
+from .options.compatibility import check_data
+from .options.job_options import JobOptions, options
+from .options.spec import JobSpec, make_spec, with_data
+from .record.run import JobResult, write_run_manifest
 from .record.spared import spared
-from .remote_run import run_on_agents
-from .run import JobResult, write_run_manifest
-from .spec import JobSpec, make_spec, with_data
-from .training import Samples
 
 if TYPE_CHECKING:
     from .writers.live import Followers
@@ -169,7 +169,7 @@ class ParallelSGD:
 
 def _train(spec: JobSpec, arrays: Samples, followers: Followers | None = None) -> JobResult:
     if isinstance(spec.options.nodes, InProcessNodes):
-        from .local_run import run_here  # noqa: PLC0415 - who submits needs no worker in his process
+        from .driver.local_run import run_here  # noqa: PLC0415 - who submits needs no worker in his process
 
         return run_here(spec, arrays, followers)
     return Retry(spec.options.wait, NodeBusy).call(lambda: run_on_agents(spec, arrays, followers))

@@ -12,13 +12,13 @@ from typing import Any
 
 from network.nodes import Address, NodeAssignment
 from nn.extension import check_like
-from rpc.files import parsed, read_text
-from rpc.forks import OwnProcess
 from rpc.launch import Launcher, LocalAgents, LocalLauncher, Offer, launcher_of, local_agents
-from rpc.logs import attach_console
+from rpc.support.files import parsed, read_text
+from rpc.support.forks import OwnProcess
+from rpc.support.logs import attach_console
 
-from .channel import Parameter_Server
-from .option_checks import positive
+from .engine.channel import Parameter_Server
+from .options.checks import positive
 from .record.spared import spared
 
 

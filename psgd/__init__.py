@@ -68,12 +68,12 @@ def worker() -> int:
 
 def submit() -> int:
     """`psgd-submit`: train a saved model on several workers, or look after a job."""
-    return _run("parallel_sgd.cli")
+    return _run("parallel_sgd.commands.cli")
 
 
 def _run(module: str) -> int:
     """Run the main function of a module of ours as a program; returns its exit code."""
-    return int(import_module("rpc.console").run_program(lambda: int(import_module(module).main())))
+    return int(import_module("rpc.support.console").run_program(lambda: int(import_module(module).main())))
 
 
 def positive(text: str) -> int:

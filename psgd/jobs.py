@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from parallel_sgd.cli import carry_out
 from parallel_sgd.commands import jobs as known
 from parallel_sgd.commands import options, repeat
 from parallel_sgd.commands import submit as submission
+from parallel_sgd.commands.cli import carry_out
 
 from . import above_0, positive
 from .cli import Task

@@ -16,7 +16,7 @@ from network.keys import KeyFileError
 from parallel_sgd.commands import options
 from parallel_sgd.commands.nodes import all_nodes
 from parallel_sgd.commands.output import EXIT_NETWORK
-from rpc.console import EXIT_NOT_SHOWN, show_result
+from rpc.support.console import EXIT_NOT_SHOWN, show_result
 
 if TYPE_CHECKING:
     from parallel_sgd.record.door import Door

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from parallel_sgd.commands.output import EXIT_FAILED, EXIT_USAGE, tell
-from rpc.console import in_columns
 from rpc.submit.run_folder import LATEST, RUNS, Run, delete_run, runs_in, shown
+from rpc.support.console import in_columns
 
 if TYPE_CHECKING:
     from parallel_sgd.run_page import RunRecords
@@ -143,7 +143,7 @@ def _row(facts: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _clean(text: str) -> str:
-    from rpc.logs import clean  # noqa: PLC0415 - as above
+    from rpc.support.logs import clean  # noqa: PLC0415 - as above
 
     return str(clean(text))
 
@@ -160,8 +160,8 @@ def _delete(given: argparse.Namespace) -> int:
 
 
 def _show(given: argparse.Namespace) -> int:
-    from parallel_sgd.history import EPOCH  # noqa: PLC0415 - as above
     from parallel_sgd.record.files import PAGE  # noqa: PLC0415
+    from parallel_sgd.record.history import EPOCH  # noqa: PLC0415 - as above
     from parallel_sgd.record.summary import best_epoch, effort_of, epoch_line, times_of  # noqa: PLC0415
     from parallel_sgd.run_page.data import crowd_of, history_of  # noqa: PLC0415
     from parallel_sgd.run_page.story import events  # noqa: PLC0415
@@ -192,7 +192,7 @@ def _show(given: argparse.Namespace) -> int:
 
 def _compare(given: argparse.Namespace) -> int:
     from parallel_sgd.run_page.compare import compare_page, differences, figures_of  # noqa: PLC0415 - as above
-    from rpc.files import publish  # noqa: PLC0415
+    from rpc.support.files import publish  # noqa: PLC0415
 
     chosen = {run.path.resolve(): run for run in (_find(given.directory, name) for name in given.run)}
     if len(chosen) < 2:

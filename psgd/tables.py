@@ -6,8 +6,8 @@ import argparse
 from functools import partial
 from pathlib import Path
 
-from parallel_sgd.cli import carry_out
 from parallel_sgd.commands import options, tables
+from parallel_sgd.commands.cli import carry_out
 
 from .cli import Task
 

@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from .dialing import watch_for_silence as watch_for_silence
     from .errors import Deposed, JobAborted, NodeBusy, SubmissionError, UnknownJob
     from .executable import AbsExecutable, AbsSimpleExecutor, ReplyPackage
-    from .identity import is_job_id as is_job_id
-    from .identity import new_job_id as new_job_id
     from .liveness import limits as limits
     from .liveness.cluster_monitor import LIVENESS_MESSAGES as LIVENESS_MESSAGES
     from .liveness.cluster_monitor import ClusterMonitor as ClusterMonitor
     from .machine import Machine as Machine
     from .machine import Tick as Tick
-    from .option_parser import OptionParser as OptionParser
-    from .option_parser import program_name as program_name
     from .submit.attach import Reclaimer
     from .submit.coordinator import Coordinator
+    from .support.identity import is_job_id as is_job_id
+    from .support.identity import new_job_id as new_job_id
+    from .support.option_parser import OptionParser as OptionParser
+    from .support.option_parser import program_name as program_name
 
 __all__ = [
     "AbsExecutable",
@@ -62,10 +62,10 @@ __getattr__, __dir__ = lazily(
         "collective.allreduce": "check_op combined",
         "communication": "check_root",
         "dialing": "await_submitter watch_for_silence",
-        "identity": "is_job_id new_job_id",
+        "support.identity": "is_job_id new_job_id",
         "liveness": "limits",
         "liveness.cluster_monitor": "LIVENESS_MESSAGES ClusterMonitor",
         "machine": "Machine Tick",
-        "option_parser": "OptionParser program_name",
+        "support.option_parser": "OptionParser program_name",
     },
 )

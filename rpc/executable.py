@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from .logs import get_logger
+from .support.logs import get_logger
 
 if TYPE_CHECKING:
     from .communication import Communication

@@ -7,7 +7,7 @@ from collections import deque
 from typing import Any
 
 from .errors import InvalidTransition
-from .immutable import Immutable
+from .support.immutable import Immutable
 
 _REMEMBERED = 20
 

@@ -18,7 +18,7 @@ from typing import Annotated, Any, TypeGuard
 from network.errors import ProtocolError
 from network.session import Session
 
-from .immutable import Immutable
+from .support.immutable import Immutable
 
 MAX_TEXT = 1 << 16  # characters
 ANY_CODE, NO_CODE = "any", "none"  # of `Begin.code_policy`

@@ -36,8 +36,8 @@ from network.wire import allocate, unpack
 
 from . import source_lines
 from .code_closure import CodeClosure, is_user_module, user_modules
-from .immutable import Immutable
 from .protocol import ANY_CODE, MAX_TEXT, NO_CODE
+from .support.immutable import Immutable
 
 MAX_CODE_BYTES = 8 << 20
 MAX_TAGS = (

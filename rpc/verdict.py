@@ -11,8 +11,8 @@ from typing import Annotated
 from network.errors import BadContent, PeerLost, TimedOut
 
 from .liveness.limits import Phase
-from .logs import clean
 from .protocol import Attempt, Length, Node, Operation
+from .support.logs import clean
 
 Count = Annotated[int, range(1 << 40)]
 ExitCode = Annotated[int, range(-1, 256)]

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from rpc import files
+from rpc.support import files
 
 
 class FullDisk:

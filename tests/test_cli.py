@@ -22,7 +22,8 @@ from network import VERSION
 from nn.dataset.transforms import ImageCls, Shuffle
 from nn.gradient_descent import SGDOptimizer
 from nn.model import Model
-from parallel_sgd import ParallelSGD, cli, in_process, local_workers
+from parallel_sgd import ParallelSGD, in_process, local_workers
+from parallel_sgd.commands import cli
 from parallel_sgd.nodes import LocalNodes
 from parallel_sgd.profiles import FixedBlockAssignment
 from rpc.agent import cli as agent_cli

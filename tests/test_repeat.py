@@ -26,10 +26,10 @@ from parallel_sgd.batch_sync import StaleSynchronous
 from parallel_sgd.checkpoint import Snapshot
 from parallel_sgd.codec import AsyncPS, GradCode, Plain, TopK
 from parallel_sgd.commands.options import make_parser, settings_of
-from parallel_sgd.job_file import ROWS, JobFile
 from parallel_sgd.profiles import CyclicAssignment, FixedBlockAssignment
-from parallel_sgd.run import write_run_manifest
-from parallel_sgd.verification import rows_that_differ
+from parallel_sgd.record.job_file import ROWS, JobFile
+from parallel_sgd.record.run import write_run_manifest
+from parallel_sgd.record.verification import rows_that_differ
 
 EPOCHS = 3
 OPTIONS: dict[str, Any] = {"epoch": EPOCHS, "block_size": 8, "gd_type": SGDOptimizer, "gd_params": (0.1,), "seed": 4}

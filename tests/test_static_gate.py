@@ -85,7 +85,7 @@ def test_library_code_neither_prints_nor_asserts() -> None:
 
 
 def raw_loggers(tree: ast.Module) -> list[str]:
-    """Loggers by a name that are not from `rpc.logs`; that without a name is the root, which has handlers only."""
+    """Loggers by a name that are not from `rpc.support.logs`; that without a name is the root, which has handlers only."""
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     cleaned = {id(arg) for call in calls if getattr(call.func, "id", "") == "cleaned" for arg in ast.walk(call)}
     return [

@@ -14,7 +14,7 @@ import parallel_sgd
 import rpc
 from benchmarks.exchange.workload import REDUCTIONS
 from benchmarks.network.workload import held
-from rpc.logs import SUBMIT_LOGGER
+from rpc.support.logs import SUBMIT_LOGGER
 
 
 class Reducing(rpc.AbsSimpleExecutor):

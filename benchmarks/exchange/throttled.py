@@ -29,7 +29,7 @@ from network.transport import MAX_UNIX_PATH
 from nn.dataset import ArrayDataset
 from nn.gradient_descent import SGDOptimizer
 from parallel_sgd.codec import DummyCodec, GlobalSettings, Plain
-from rpc.logs import SUBMIT_LOGGER
+from rpc.support.logs import SUBMIT_LOGGER
 
 RATE = 125_000_000  # bytes per second in each direction: 1 Gbit/s
 WORKERS, STEPS, TITLE = 2, 16, "throttled"

@@ -19,7 +19,7 @@ from benchmarks.exchange.workload import NETWORKS
 from benchmarks.network.workload import held
 from nn.dataset import ArrayDataset
 from nn.gradient_descent import ADAMOptimizer
-from rpc.logs import SUBMIT_LOGGER
+from rpc.support.logs import SUBMIT_LOGGER
 
 TITLE = "bench"
 

@@ -21,7 +21,7 @@ import parallel_sgd
 from nn.dataset.transforms import ImageCls
 from nn.gradient_descent import SGDOptimizer
 from parallel_sgd import codec
-from rpc.logs import SUBMIT_LOGGER
+from rpc.support.logs import SUBMIT_LOGGER
 
 EPOCHS, BATCH, TITLE = 2, 64, "growth"
 _TICKS = os.sysconf("SC_CLK_TCK")

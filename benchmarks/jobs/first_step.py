@@ -21,7 +21,7 @@ import parallel_sgd
 from network import NodeAssignment
 from nn.dataset.transforms import ImageCls
 from parallel_sgd.codec import GlobalSettings, Plain
-from rpc.logs import SUBMIT_LOGGER
+from rpc.support.logs import SUBMIT_LOGGER
 
 
 class Stamped(Plain):

@@ -24,7 +24,7 @@ import parallel_sgd
 from benchmarks.jobs.small_steps import WORKERS, model, step_of, train
 from nn.dataset.transforms import ImageCls, Shuffle
 from parallel_sgd.nodes import LocalNodes
-from rpc.logs import SUBMIT_LOGGER
+from rpc.support.logs import SUBMIT_LOGGER
 
 WITHOUT, UNSEEN, SEEN = "without a page", "page=True", "page=True, seen"
 MODES = (WITHOUT, UNSEEN, SEEN)

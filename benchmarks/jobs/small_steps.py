@@ -18,7 +18,7 @@ from benchmarks.network.workload import held
 from network import NodeAssignment
 from nn.dataset.transforms import ImageCls, Shuffle
 from nn.gradient_descent import SGDOptimizer
-from rpc.logs import SUBMIT_LOGGER
+from rpc.support.logs import SUBMIT_LOGGER
 
 WORKERS, BLOCK, TITLE = 2, 32, "small"
 

@@ -12,9 +12,9 @@ from typing import Any
 from benchmarks.exchange.training import model
 from benchmarks.exchange.workload import NETWORKS
 from nn.gradient_descent import ADAMOptimizer
-from parallel_sgd.block_history import LedgerTable, Recorder
+from parallel_sgd.engine.progress import History
 from parallel_sgd.profiles import FixedBlockAssignment
-from parallel_sgd.progress import History
+from parallel_sgd.record.block_history import LedgerTable, Recorder
 
 SHARE_LIMIT = 0.01
 _BATCHES = 5_000

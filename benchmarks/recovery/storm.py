@@ -21,7 +21,7 @@ from parallel_sgd.codec import GlobalSettings
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.nodes import LocalNodes
 from parallel_sgd.profiles import FixedBlockAssignment
-from rpc.logs import SUBMIT_LOGGER
+from rpc.support.logs import SUBMIT_LOGGER
 
 WORKERS = 4
 STALL_SECONDS = 2.0

@@ -22,9 +22,9 @@ from network import NodeAssignment
 from nn.gradient_descent import SGDOptimizer
 from nn.gradient_descent.interface import IGradientDescent
 from nn.optimizer import IOptimizer, PSGDOptimizer
-from parallel_sgd.accounts import SENT
 from parallel_sgd.batch_sync import SyncChoice, SynchronizedSGD
 from parallel_sgd.codec import Codec
+from parallel_sgd.engine.accounts import SENT
 from parallel_sgd.profiles import AbsBlockAssignment, IIDBlockAssignment
 
 BATCH = 96  # samples over all workers: blocks of equal size for 1, 2, 3, 4, 6 and 8 blocks

@@ -18,7 +18,7 @@ from typing import IO, Any, TypeVar
 import numpy as np
 
 from network.nodes import NodeAssignment
-from rpc.files import write_result
+from rpc.support.files import write_result
 
 from ..cluster import ClusterExecutor
 from ..process_setup import Broadcast, Held, from_file, pack_broadcast

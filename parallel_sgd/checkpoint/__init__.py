@@ -14,7 +14,7 @@ resume       what `resume=` names, at the submitter
 
 from __future__ import annotations
 
-from ..progress import Position, Progress
+from ..engine.progress import Position, Progress
 from .keeper import Commits, Keeper, ServerKeeper, WorkerKeeper, keeps_state
 from .schedule import Schedule, checked_commits, checked_every
 from .snapshot import CheckpointError, Header, Snapshot

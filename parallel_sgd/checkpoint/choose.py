@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..progress import Position
+from ..engine.progress import Position
 from .snapshot import Snapshot
 
 

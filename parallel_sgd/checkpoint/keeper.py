@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from parallel_sgd.batches import Batches
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.interfaces import Codec, Remembering
+from parallel_sgd.engine.batches import Batches
 
-from ..progress import Position, Progress
+from ..engine.progress import Position, Progress
 from .schedule import NEVER, Schedule
 from .snapshot import CODEC, Header, Snapshot
 from .state import COUNTER, ModelFile, Resumption, State, state_of

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ..progress import Position
+from ..engine.progress import Position
 from .choose import CheckpointOffer
 from .snapshot import CheckpointError, Snapshot
 from .store import Store, file_name, position_of, read_checkpoint

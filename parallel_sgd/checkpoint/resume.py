@@ -16,8 +16,8 @@ import numpy as np
 
 from nn.model import Model
 from rpc import is_job_id
-from rpc.logs import SUBMIT_LOGGER, get_logger
 from rpc.submit import RUNS, Run, find_run, runs_in
+from rpc.support.logs import SUBMIT_LOGGER, get_logger
 
 from .choose import Choice, choose
 from .locate import HeldCheckpoints, held_at, stores_of_run

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Final, Literal
 
-from ..progress import Position
+from ..engine.progress import Position
 
 EPOCH: Final = "epoch"
 OFF: Final = "off"

@@ -24,10 +24,10 @@ from network import VERSION
 from nn.arrays import Array
 from nn.tensor_files import ModelFileError, parse, seal
 from nn.threads import describe_kernels
-from parallel_sgd.batches import FIXED
-from parallel_sgd.progress import History
+from parallel_sgd.engine.batches import FIXED
+from parallel_sgd.engine.progress import History
 
-from ..progress import Position, Progress
+from ..engine.progress import Position, Progress
 
 FORMAT: Final = "psgd.checkpoint/1"
 FORMATS: Final = (FORMAT,)

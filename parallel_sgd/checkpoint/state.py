@@ -13,11 +13,11 @@ from nn.arrays import Array
 from nn.model import Model
 from nn.optimizer import IOptimizer
 from parallel_sgd.batch_sync.sync.interface import ISyncType
-from parallel_sgd.batches import FIXED, Batches
 from parallel_sgd.codec.bank import CodecBank
-from parallel_sgd.table import Earlier
+from parallel_sgd.engine.batches import FIXED, Batches
+from parallel_sgd.record.table import Earlier
 
-from ..progress import Position, Progress
+from ..engine.progress import Position, Progress
 from .snapshot import CALLBACK, CODEC, OPTIMIZER, VALUE, CheckpointError, Snapshot, differences, number_of, versions
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from nn.tensor_files import TEMPORARY_SUFFIX, ModelFileError, read_opened
-from rpc import files
-from rpc.logs import get_logger
+from rpc.support import files
+from rpc.support.logs import get_logger
 
-from ..progress import Position
+from ..engine.progress import Position
 from .schedule import keeps
 from .snapshot import CheckpointError, Header, OtherJob, Snapshot
 

@@ -12,9 +12,9 @@ from typing import Any, Final
 import numpy as np
 
 from nn.arrays import Array, empty
-from rpc.logs import get_logger
+from rpc.support.logs import get_logger
 
-from ..progress import Position
+from ..engine.progress import Position
 from .snapshot import Snapshot
 from .state import ModelFile
 from .store import Store

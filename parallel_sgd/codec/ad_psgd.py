@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from nn.random import keyed
-from parallel_sgd.merge import OwnMean
-from parallel_sgd.unusable import Like, Unusable
+from parallel_sgd.engine.merge import OwnMean
+from parallel_sgd.engine.unusable import Like, Unusable
 
 from .interfaces import Array, BlockWeight, CheckingPackets, Remembering, netEncapsulation
 from .settings import GlobalSettings

@@ -13,9 +13,9 @@ import numpy as np
 from nn import arguments
 from nn.gradient_descent.interface import IGradientDescent
 from nn.gradient_descent.numerics import flush_squares_to_zero
-from parallel_sgd.channel import Parameter_Server
-from parallel_sgd.merge import OwnMean
-from parallel_sgd.unusable import Like
+from parallel_sgd.engine.channel import Parameter_Server
+from parallel_sgd.engine.merge import OwnMean
+from parallel_sgd.engine.unusable import Like
 
 from .interfaces import Answering, Array, BlockWeight, CheckingPackets, Remembering, Tracking, netEncapsulation
 from .settings import GlobalSettings

@@ -12,12 +12,12 @@ import numpy as np
 
 from network.errors import BadContent, ProtocolError
 from network.message import Content, Message, Undecoded, own
-from parallel_sgd.accounts import RECEIVED, SENT, Accounts, Joined
-from parallel_sgd.channel import Channel
+from parallel_sgd.engine.accounts import RECEIVED, SENT, Accounts, Joined
+from parallel_sgd.engine.channel import Channel
+from parallel_sgd.engine.unusable import Like, Unusable, is_finite, not_finite
 from parallel_sgd.profiles.blockassignment.abstract import ISetting
-from parallel_sgd.unusable import Like, Unusable, is_finite, not_finite
 from rpc.code_closure import OWN_PACKAGES
-from rpc.logs import get_logger
+from rpc.support.logs import get_logger
 from rpc.user_code import note, own_frames
 
 from .interfaces import (

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nn.random import keyed
-from parallel_sgd.channel import Parameter_Server
-from parallel_sgd.unusable import Like, Unusable
+from parallel_sgd.engine.channel import Parameter_Server
+from parallel_sgd.engine.unusable import Like, Unusable
 
 from .interfaces import Array, BlockWeight, CheckingPackets, TakingLate, Tracking, netEncapsulation
 from .settings import GlobalSettings

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nn.extension import Extension, OverrideWarning, conflict, is_ours, mistakable
-from parallel_sgd.merge import Copy, Span
-from parallel_sgd.unusable import Like, Unusable, check_arrays, check_form
-from rpc.logs import get_logger
+from parallel_sgd.engine.merge import Copy, Span
+from parallel_sgd.engine.unusable import Like, Unusable, check_arrays, check_form
+from rpc.support.logs import get_logger
 
 from .traits import FORMER_FLAGS, Meaning, Traits, former, told, with_former
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from network.names import did_you_mean
 from rpc import OWN_PACKAGES, is_user_module
-from rpc.logs import SUBMIT_LOGGER, get_logger
+from rpc.support.logs import SUBMIT_LOGGER, get_logger
 
 from .interfaces import Codec
 from .settings import GlobalSettings

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from parallel_sgd.merge import BlockMean, Copy, OwnMean, Span, TreeSum, block_tree
-from parallel_sgd.unusable import Unusable
+from parallel_sgd.engine.merge import BlockMean, Copy, OwnMean, Span, TreeSum, block_tree
+from parallel_sgd.engine.unusable import Unusable
 
 from .interfaces import Array, BlockWeight, Codec, Partial, TakingLate, netEncapsulation
 from .settings import GlobalSettings

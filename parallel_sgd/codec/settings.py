@@ -8,10 +8,10 @@ from contextvars import ContextVar
 from typing import Any, Final
 
 from nn.gradient_descent.interface import IGradientDescent
-from parallel_sgd.channel import Parameter_Server
-from parallel_sgd.merge import Span, block_tree
+from parallel_sgd.engine.channel import Parameter_Server
+from parallel_sgd.engine.merge import Span, block_tree
+from parallel_sgd.engine.unusable import Unusable
 from parallel_sgd.profiles.blockassignment.abstract import ISetting
-from parallel_sgd.unusable import Unusable
 
 from .interfaces import Array, Codec
 

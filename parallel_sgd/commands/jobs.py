@@ -12,9 +12,9 @@ from typing import Any
 
 from network.controller import Controller
 from rpc import Reclaimer, UnknownJob
-from rpc.console import in_columns, show
-from rpc.logs import clean, clean_text
 from rpc.submit import list_jobs
+from rpc.support.console import in_columns, show
+from rpc.support.logs import clean, clean_text
 
 from .nodes import reach_all
 from .output import EXIT_FAILED, EXIT_NODE_LOST, EXIT_OK, folder_of, paths_of, program_name, tell
@@ -150,6 +150,6 @@ def _complete(
     detail: str = "",
     ended: Mapping[str, str] | None = None,
 ) -> None:
-    from ..fetched_run import complete  # noqa: PLC0415 - with the page of a run, for who brings one home
+    from ..record.fetched_run import complete  # noqa: PLC0415 - with the page of a run, for who brings one home
 
     complete(files, states, outcome, detail, ended)

@@ -9,9 +9,9 @@ from network.controller import Controller
 from network.errors import NetworkError
 from network.nodes import NodeAssignment
 from network.request import Request
-from rpc.console import show
 from rpc.elastic import parse_hosts
 from rpc.launch import Offer, launcher_of
+from rpc.support.console import show
 
 from ..nodes import parse_worker, workers_in
 from .output import program_name

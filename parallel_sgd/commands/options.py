@@ -15,12 +15,12 @@ from nn.dataset.transforms.abstract import AbsTransformer
 from nn.model import Model
 from nn.tensor_files import ModelFileError
 from rpc import OptionParser
-from rpc.logs import NORMAL, QUIET, VERBOSE
+from rpc.support.logs import NORMAL, QUIET, VERBOSE
 
-from ..named_parts import LISTED
-from ..names import known_classes, make_object, split_objects
-from ..options import JobOptions
-from ..options import options as known_options
+from ..options.job_options import JobOptions
+from ..options.job_options import options as known_options
+from ..options.named_parts import LISTED
+from ..options.names import known_classes, make_object, split_objects
 from .output import program_name
 
 

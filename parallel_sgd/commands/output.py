@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from rpc import program_name as called_as
-from rpc.console import EXIT_NOT_SHOWN, RESULT_SECONDS, show, show_result
 from rpc.job import users_traceback
-from rpc.logs import SUBMIT_LOGGER, clean, clean_text, get_logger
+from rpc.support.console import EXIT_NOT_SHOWN, RESULT_SECONDS, show, show_result
+from rpc.support.logs import SUBMIT_LOGGER, clean, clean_text, get_logger
 
-from ..options import options as known_options
+from ..options.job_options import options as known_options
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_NOT_STARTED, EXIT_NETWORK, EXIT_NODE_LOST = range(6)
 EXIT_INTERRUPTED = 130

@@ -14,14 +14,13 @@ from nn.dataset.interface import AbsDataset
 from nn.threads import has_bits, limited_to_one_thread
 from rpc.agent.kernel_sets import runnable
 from rpc.job import BITS, PORTABLE
-from rpc.logs import QUIET, clean_text, verbosity
 from rpc.submit import find_run
+from rpc.support.logs import QUIET, clean_text, verbosity
 
 from ..job import ParallelSGD
-from ..job_file import JobFile
-from ..names import guarded
 from ..nodes import in_process
-from ..options import options as known_options
+from ..options.job_options import options as known_options
+from ..options.names import guarded
 from ..profiles import FixedBlocks
 from ..record.certificate import Computed, contradictions, other_identities
 from ..record.code import CodeJudge
@@ -30,13 +29,14 @@ from ..record.door import RecordError
 from ..record.files import JOB_FILE
 from ..record.hashes import sha256_of
 from ..record.identity import KERNELS, parts_of
+from ..record.job_file import JobFile
 from ..record.kept_data import load_kept
 from ..record.keys import PublicKey, SigningKey
+from ..record.run import RunManifest
 from ..record.signing import Signature, sign_run, signature_of
 from ..record.tables import read_hashes, read_identities
-from ..run import RunManifest
-from ..verification import changed_data, changed_settings, damaged_checkpoints, damages, nearest
-from ..weight_hashes import Epochs, first_difference
+from ..record.verification import changed_data, changed_settings, damaged_checkpoints, damages, nearest
+from ..record.weight_hashes import Epochs, first_difference
 from .nodes import launcher_from
 from .options import load_model, make_dataset, make_transform, settings_of
 from .output import EXIT_FAILED, EXIT_NODE_LOST, EXIT_OK, EXIT_USAGE, folder_of, tell

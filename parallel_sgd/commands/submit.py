@@ -12,13 +12,13 @@ from network.errors import NetworkError
 from network.nodes import NodeAssignment
 from nn.dataset.interface import AbsDataset
 from rpc.launch import Offer
-from rpc.logs import SUBMIT_LOGGER, get_logger
+from rpc.support.logs import SUBMIT_LOGGER, get_logger
 
 from ..errors import JobFailed, describe_failures
 from ..job import ParallelSGD
 from ..nodes import local_workers, nodes_from
 from ..post_mortem import collect_post_mortem
-from ..run import JobResult
+from ..record.run import JobResult
 from .nodes import LAUNCHER, all_nodes, launcher_from, listed_nodes
 from .options import load_model, make_dataset, make_transform, settings_of
 from .output import EXIT_NODE_LOST, EXIT_OK, folder_of, paths_of, tell

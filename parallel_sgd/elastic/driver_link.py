@@ -17,9 +17,9 @@ from network.session import Session
 from rpc import JobAborted
 from rpc.elastic import HostUpdateResult
 from rpc.job import end_process
-from rpc.logs import get_logger
 from rpc.messages import Operation, operations
 from rpc.monitor import monitor_alive
+from rpc.support.logs import get_logger
 
 from .group import Listener, WorkerRemoved, WorkersLostError
 from .messages import TO_WORKER, Broken, End, HostsChanged, Noted, Removed, Round, Void

@@ -26,13 +26,13 @@ from rpc.elastic import (
     WorkerReady,
     WorkerStuck,
 )
-from rpc.files import read_one
-from rpc.logs import SUBMIT_LOGGER, clean, get_logger
 from rpc.messages import Operation, State, Verdict
+from rpc.support.files import read_one
+from rpc.support.logs import SUBMIT_LOGGER, clean, get_logger
 
 from ..checkpoint.store import Disk
+from ..driver.membership import ElasticMembership, failure_of, last_line
 from ..errors import JobFailed
-from ..membership import ElasticMembership, failure_of, last_line
 from .messages import Broken, Got, Here, HostsChanged, Kept, Noted, Printed, Ready, Removed, Returned, Round, Void, Waits
 from .stragglers import StragglerDetector
 from .worker_handle import NotStarted, Running, Task, Unreachable, WorkerHandle, WorkerPool

@@ -16,9 +16,9 @@ from network.values import encode
 from nn import arguments
 from rpc import new_job_id
 from rpc.elastic import ELASTIC_TIMEOUT, PERIOD_SECONDS, CoolDown, ElasticDriver, Host, HostsSeen, discovery_of
-from rpc.logs import attach_console
 from rpc.shipping import Bundle
 from rpc.submit import pack_executable
+from rpc.support.logs import attach_console
 
 from ..nodes import InProcessNodes
 from .job import KEEP_SECONDS, ElasticJob, StateFile

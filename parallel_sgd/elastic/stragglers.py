@@ -10,7 +10,7 @@ from typing import Any
 from nn import arguments
 from rpc import Machine, Tick
 from rpc.elastic import Warn, Worker
-from rpc.logs import SUBMIT_LOGGER, get_logger
+from rpc.support.logs import SUBMIT_LOGGER, get_logger
 
 WARN_SECONDS = 60.0
 STOP_SECONDS = 120.0

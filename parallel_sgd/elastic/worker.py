@@ -19,8 +19,8 @@ from network.session import Session
 from network.values import encode
 from rpc import AbsExecutable, Communication, ReplyPackage, await_submitter, check_op, check_root, watch_for_silence
 from rpc.job import PeerConnector, look_if_cores_suffice
-from rpc.logs import get_logger
 from rpc.monitor import job_monitor, monitor_train_end
+from rpc.support.logs import get_logger
 
 from .driver_link import DriverLink
 from .group import Array, WorkerRemoved, WorkersLostError, using

@@ -20,11 +20,11 @@ from network.request import Request
 from network.session import Session
 from rpc import Coordinator, JobAborted, NodeBusy, SubmissionError, watch_for_silence
 from rpc.elastic import Worker
-from rpc.logs import get_logger
 from rpc.messages import FROM_AGENT, Operation, State, StopNode, operations
 from rpc.shipping import Bundle
+from rpc.support.logs import get_logger
 
-from ..membership import ElasticMembership
+from ..driver.membership import ElasticMembership
 from .messages import FROM_WORKER, End
 
 BUSY_SECONDS = 15.0  # for a slot whose last worker is being ended

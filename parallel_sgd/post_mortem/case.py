@@ -14,13 +14,13 @@ from network.errors import ProtocolError
 from parallel_sgd.checkpoint.locate import FOLDER
 from parallel_sgd.checkpoint.snapshot import FORMAT, FORMATS
 from parallel_sgd.checkpoint.store import position_of
-from parallel_sgd.progress import Position
+from parallel_sgd.engine.progress import Position
 from parallel_sgd.record.tables import read_columns
 from parallel_sgd.run_page.records import Batch, aligned, batches_of
 from rpc.agent import EVENT_LOG, KEPT, RECORD_COPY
-from rpc.files import CONFIGURATION
 from rpc.messages import Verdict, in_causal_order, parse
 from rpc.submit import Diagnostics, NodeDiagnostics
+from rpc.support.files import CONFIGURATION
 
 _MOST_BYTES: Final = 32 << 20
 _LAST_SECOND: Final = 1 << 33  # a time beyond that may be none that the calendar knows

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Iterable, Mapping
 
-from rpc.logs import clean, clean_text
+from rpc.support.logs import clean, clean_text
 
 from .case import Case, Event, NodeCase
 

@@ -18,17 +18,17 @@ from rpc.submit import AGAIN, REDUNDANT, Run
 
 from ..checkpoint.snapshot import CheckpointError, Header, Snapshot
 from ..checkpoint.store import position_of
-from ..job_file import JobFile
-from ..job_record import MODEL_FILE
-from ..run import RunManifest
-from ..verification import changed_settings
-from ..weight_hashes import HASH_COLUMNS, Epochs, chain_of, hash_of
 from .contents import checkpoints_of, is_hurt, lost_nodes, node_of
 from .door import MOST_TABLE, Door, RecordError
 from .files import JOB_FILE, OUTCOME
 from .identity import Identities, differences
+from .job_file import JobFile
+from .job_record import MODEL_FILE
 from .outcome import read_outcome
+from .run import RunManifest
 from .tables import read_hashes, read_identities, read_table
+from .verification import changed_settings
+from .weight_hashes import HASH_COLUMNS, Epochs, chain_of, hash_of
 
 _MOST_NAMED: Final = 4  # variables or nodes in a sentence
 _OF_THE_SETTINGS: Final = ("seed", "batch_size", "batches", "samples", "order", "optimizer", "rule")

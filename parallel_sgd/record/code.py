@@ -11,10 +11,10 @@ import sys
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
-from ..job_file import JobFile
-from ..names import CodeRefused, files_of
-from ..run import RunManifest
+from ..options.names import CodeRefused, files_of
 from .hashes import sha256_of
+from .job_file import JobFile
+from .run import RunManifest
 
 __all__ = ["CodeJudge"]
 

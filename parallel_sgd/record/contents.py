@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from nn.tensor_files import TEMPORARY_SUFFIX
-from rpc.files import RESULT_FILE
 from rpc.submit import node_folder
+from rpc.support.files import RESULT_FILE
 
 from ..checkpoint.locate import FOLDER
 from ..checkpoint.store import position_of
-from ..job_record import MODEL_FILE
-from ..report import KINDS, model_name
-from ..run import RunManifest, files_of
 from .door import Door
 from .files import IDENTITIES, JOB_FILE, OUTCOME, TIMELINE
+from .job_record import MODEL_FILE
 from .kept_data import DATA_FILE
 from .outcome import read_outcome
+from .report import KINDS, model_name
+from .run import RunManifest, files_of
 
 _OF_A_RUN: Final = (JOB_FILE, MODEL_FILE, "job.json", OUTCOME, TIMELINE)
 _FOLDER: Final = re.compile(r"Node-(-?[0-9]{1,9})-Retrieve")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from network.budget import is_within
-from rpc.files import open_below, open_folder, parsed, parsed_toml
+from rpc.support.files import open_below, open_folder, parsed, parsed_toml
 
 from .hashes import digest_of
 

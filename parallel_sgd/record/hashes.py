@@ -7,7 +7,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Final
 
-from rpc.files import open_unlinked
+from rpc.support.files import open_unlinked
 
 __all__ = ["digest_of", "sha256_of"]
 

@@ -16,9 +16,9 @@ import numpy as np
 from nn.dataset import ArrayDataset
 from nn.dataset.interface import PARTS, AbsDataset
 from nn.dataset.npz import read_arrays
-from rpc.files import open_to_write
+from rpc.support.files import open_to_write
 
-from ..option_forms import Unnamed
+from ..options.forms import Unnamed
 from .hashes import sha256_of
 
 __all__ = ["DATA_FILE", "KeptData", "keep", "load_kept"]

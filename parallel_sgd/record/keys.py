@@ -12,7 +12,7 @@ from typing import Any, Final
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from rpc.files import read_regular
+from rpc.support.files import read_regular
 
 __all__ = ["PublicKey", "SigningKey", "library"]
 

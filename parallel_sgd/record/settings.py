@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import MISSING, fields
 from typing import Any, Final
 
-from ..option_forms import Unnamed
-from ..options import JobOptions
+from ..options.forms import Unnamed
+from ..options.job_options import JobOptions
 from .door import Door
 from .files import JOB_FILE
 

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from rpc.files import parsed, publish, read_regular
+from rpc.support.files import parsed, publish, read_regular
 
 from ..checkpoint.locate import FOLDER
-from ..run import RunManifest
 from .door import Door, RecordError, is_plain
 from .files import MANIFEST
 from .keys import PublicKey, SigningKey, library
+from .run import RunManifest
 
 __all__ = ["PUBLIC_KEY", "SIGNATURE", "Signature", "sign_run", "signature_of"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rpc.logs import SUBMIT_LOGGER, get_logger
+from rpc.support.logs import SUBMIT_LOGGER, get_logger
 
 __all__ = ["spared"]
 

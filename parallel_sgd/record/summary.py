@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 from nn.callback.monitor import Monitor
 from nn.model.history import VALIDATION
 
-from ..accounts import Times
-from ..history import EPOCH, Figures, JobHistory
+from ..engine.accounts import Times
+from .history import EPOCH, Figures, JobHistory
 
 __all__ = ["Best", "Effort", "best_epoch", "crowd_sentence", "effort_of", "epoch_line", "seconds"]
 

@@ -15,13 +15,13 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Final
 
-from rpc.logs import SUBMIT_LOGGER, clean_text, get_logger
+from rpc.support.logs import SUBMIT_LOGGER, clean_text, get_logger
 
-from ..weight_hashes import HASH_COLUMNS
 from .bounds import MOST_BLOCKS, MOST_EPOCHS
 from .door import MOST_TABLE, Door, RecordError
 from .files import IDENTITIES
 from .identity import ATTEMPT_COLUMNS, IDENTITY_COLUMNS
+from .weight_hashes import HASH_COLUMNS
 
 __all__ = ["Column", "Columns", "TableRows", "node_of", "read_columns", "read_hashes", "read_identities", "read_table", "warn"]
 

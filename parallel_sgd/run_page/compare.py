@@ -8,8 +8,8 @@ from math import isfinite
 from typing import Any, Final
 
 from nn.model.history import VALIDATION
-from parallel_sgd.history import EPOCH, JobHistory
 from parallel_sgd.record.door import Door
+from parallel_sgd.record.history import EPOCH, JobHistory
 from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.summary import best_epoch, effort_of, seconds, times_of
 

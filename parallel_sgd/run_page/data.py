@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any, Final
 
-from parallel_sgd.history import EPOCH, STEP, JobHistory
+from parallel_sgd.record.history import EPOCH, STEP, JobHistory
 from parallel_sgd.record.tables import Column
 
 from .blame import ALL_CODECS, CORES, LINK, SERVER, Blame, Cause, blame

@@ -23,8 +23,8 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qs
 
-from rpc.logs import SUBMIT_LOGGER, clean_text, get_logger
 from rpc.submit import PROGRESS
+from rpc.support.logs import SUBMIT_LOGGER, clean_text, get_logger
 
 from .data import page_data
 from .records import RunRecords

@@ -17,20 +17,20 @@ from nn.threads import describe_blas
 from parallel_sgd.checkpoint.snapshot import versions
 from parallel_sgd.errors import JobFailed
 from parallel_sgd.nodes import InProcessNodes, are_here
-from parallel_sgd.options import options
+from parallel_sgd.options.job_options import options
+from parallel_sgd.options.spec import JobSpec
 from parallel_sgd.record.door import Door
 from parallel_sgd.record.files import OUTCOME
 from parallel_sgd.record.paths import told_path
 from parallel_sgd.record.settings import differing, settings_of_run
 from parallel_sgd.record.spared import spared
 from parallel_sgd.record.tables import read_identities
-from parallel_sgd.spec import JobSpec
-from rpc.files import publish
-from rpc.logs import HEADLINE, PLAIN, SUBMIT_LOGGER, get_logger
-from rpc.places import data_without_places
-from rpc.processors import usable_cores
 from rpc.submit import RunFolder
 from rpc.submit.run_folder import shown
+from rpc.support.files import publish
+from rpc.support.logs import HEADLINE, PLAIN, SUBMIT_LOGGER, get_logger
+from rpc.support.places import data_without_places
+from rpc.support.processors import usable_cores
 
 from .data import CORES_HERE, WORKERS_HERE, WORKERS_IN_TURN
 from .records import RunRecords

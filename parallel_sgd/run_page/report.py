@@ -13,8 +13,8 @@ from parallel_sgd.record.door import Door, RecordError
 from parallel_sgd.record.files import MANIFEST, PAGE
 from parallel_sgd.record.settings import differing, settings_of_run
 from parallel_sgd.record.summary import best_epoch, crowd_sentence, effort_of, times_of
-from rpc.files import publish
-from rpc.places import without_places
+from rpc.support.files import publish
+from rpc.support.places import without_places
 
 from . import tables
 from .blame import worker

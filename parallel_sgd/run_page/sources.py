@@ -19,9 +19,9 @@ from parallel_sgd.nodes import InProcessNodes
 from parallel_sgd.record.door import Door
 from parallel_sgd.record.tables import Columns, TableRows
 from rpc.agent import EVENT_LOG
-from rpc.files import sample
 from rpc.messages import Verdict
 from rpc.submit import Follower, node_folder
+from rpc.support.files import sample
 
 from .blame import worker
 from .records import RunRecords

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from parallel_sgd.record.files import TIMELINE
-from rpc.files import publish
+from rpc.support.files import publish
 
 from .blame import worker
 from .records import Runs

@@ -8,11 +8,11 @@ import sys
 import parallel_sgd.codec
 from network.errors import NetworkError
 from parallel_sgd.codec import Codec
-from parallel_sgd.names import find_class, known_classes
+from parallel_sgd.options.names import find_class, known_classes
 from rpc import OptionParser
-from rpc.console import run_program
-from rpc.files import parsed
 from rpc.job import users_traceback
+from rpc.support.console import run_program
+from rpc.support.files import parsed
 
 from .laws import CodecLawError, check_codec
 

@@ -14,18 +14,18 @@ from network.testing import VirtualClock
 from nn.gradient_descent import SGDOptimizer
 from nn.gradient_descent.interface import IGradientDescent
 from parallel_sgd.batch_sync import SyncChoice, SynchronizedSGD
-from parallel_sgd.channel import Parameter_Server, Wait
 from parallel_sgd.codec import Codec
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.choice import CodecChoice, choose_codecs
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.codec.settings import JobSettings
-from parallel_sgd.exchange import BlockExchange
-from parallel_sgd.in_process_scheduler import Build, Link, MemoryChannel, reliable, run_in_process
-from parallel_sgd.parameter_server import ParameterServer, Server
+from parallel_sgd.engine.channel import Parameter_Server, Wait
+from parallel_sgd.engine.exchange import BlockExchange
+from parallel_sgd.engine.in_process_scheduler import Build, Link, MemoryChannel, reliable, run_in_process
+from parallel_sgd.engine.parameter_server import ParameterServer, Server
+from parallel_sgd.engine.unusable import Like
+from parallel_sgd.engine.worker import Worker
 from parallel_sgd.profiles.blockassignment.abstract import ISetting
-from parallel_sgd.unusable import Like
-from parallel_sgd.worker import Worker
 
 __all__ = ["SHAPES", "ArrayJob", "expected", "gradient", "start", "tree_mean"]
 

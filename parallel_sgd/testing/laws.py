@@ -13,13 +13,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from parallel_sgd.accounts import SENT
 from parallel_sgd.batch_sync import AsynchronizedSGD, SynchronizedSGD
-from parallel_sgd.channel import Key
 from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, netEncapsulation
 from parallel_sgd.codec.bank import made
 from parallel_sgd.codec.parameters import check_parameters
-from parallel_sgd.in_process_scheduler import Link, reliable
+from parallel_sgd.engine.accounts import SENT
+from parallel_sgd.engine.channel import Key
+from parallel_sgd.engine.in_process_scheduler import Link, reliable
 from parallel_sgd.profiles import DuplicateAssignment, IIDBlockAssignment, ISetting
 from rpc.user_code import note, raised_by
 

@@ -8,18 +8,18 @@ from pathlib import Path
 from time import monotonic
 
 from nn.model.history import VALIDATION
-from rpc.logs import BRIEF, PLAIN, SUBMIT_LOGGER, get_logger
-from rpc.processors import usable_cores
 from rpc.submit.run_folder import shown
+from rpc.support.logs import BRIEF, PLAIN, SUBMIT_LOGGER, get_logger
+from rpc.support.processors import usable_cores
 
-from ..history import EPOCH, Figures, JobHistory
+from ..engine.training import Samples
 from ..nodes import InProcessNodes, are_here
+from ..options.spec import JobSpec
+from ..record.history import EPOCH, Figures, JobHistory
+from ..record.report import model_name
+from ..record.run import JobResult
 from ..record.summary import best_epoch, crowd_sentence, effort_of, epoch_line, seconds, times_of
 from ..record.tables import read_columns
-from ..report import model_name
-from ..run import JobResult
-from ..spec import JobSpec
-from ..training import Samples
 
 __all__ = ["JobConsole"]
 _log = get_logger(SUBMIT_LOGGER)

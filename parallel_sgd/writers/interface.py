@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from nn.callback import Callback
 from nn.extension import check_like
-from rpc.logs import get_logger
+from rpc.support.logs import get_logger
 from rpc.user_code import raised_by
 
 _log = get_logger("parallel_sgd.writers")

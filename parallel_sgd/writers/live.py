@@ -12,11 +12,11 @@ from queue import SimpleQueue
 from threading import Thread
 
 from nn.model.history import VALIDATION
-from rpc.logs import get_logger
 from rpc.submit import RunFolder
+from rpc.support.logs import get_logger
 
 from ..errors import JobFailed
-from ..history import JobHistory
+from ..record.history import JobHistory
 from ..record.spared import spared
 from ..record.tables import Columns, TableRows
 from .console import JobConsole

@@ -32,10 +32,10 @@ from network.transport import (
     wait_sockets,
 )
 
-from .. import processors
-from ..console import settle_all, tell_where
 from ..job import kernels
-from ..logs import attach_file, clean, get_logger
+from ..support import processors
+from ..support.console import settle_all, tell_where
+from ..support.logs import attach_file, clean, get_logger
 from . import drain
 from .children import ChildProcesses, child_environment
 from .event_log import RateLimit, SecurityLog, new_log

@@ -7,11 +7,11 @@ from collections.abc import Collection
 
 from network import VERSION
 
-from ..identity import is_job_id
 from ..liveness.limits import LEAST_SILENCE, MOST_SECONDS
-from ..logs import clean
 from ..messages import CanCommit
-from ..processors import usable_cores
+from ..support.identity import is_job_id
+from ..support.logs import clean
+from ..support.processors import usable_cores
 
 MOST_THREADS = 4096
 MOST_NODES = 2048  # of a job: the keys that a process shares with the others travel in one packet

@@ -19,7 +19,7 @@ import network
 from ..job.hardening import REFUSE_INSPECTION, adopt_orphans, children, kill_and_wait
 from ..job.kernels import KERNEL_VARIABLES
 from ..process_channel import make_channel
-from ..process_limit import limit_met
+from ..support.processors import limit_met
 
 _MOST_ROUNDS = 100  # in one go, against a process that forks faster than it is killed
 _CLOSE_SECONDS = 2.0

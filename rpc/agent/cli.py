@@ -21,14 +21,14 @@ from network import VERSION
 from network.errors import NetworkError
 from network.key_files import create_key_file, default_key_path
 
-from ..console import run_program, show_result
 from ..errors import SettingsError
-from ..forks import catch
 from ..job.hardening import refuse_inspection
-from ..logs import attach_console
 from ..messages import ANY_CODE, NO_CODE
-from ..option_parser import OptionParser, program_name
-from ..process_limit import limit_met
+from ..support.console import run_program, show_result
+from ..support.forks import catch
+from ..support.logs import attach_console
+from ..support.option_parser import OptionParser, program_name
+from ..support.processors import limit_met
 from .agent import Agent
 from .registration import SYSTEMS
 from .scheduler_env import announced, read_keys, scheduler_environment, temporary_directory

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import enum
 
-from ..immutable import Immutable
 from ..liveness.limits import FAREWELL_SECONDS
 from ..machine import Machine
+from ..support.immutable import Immutable
 
 _KEPT_BACK = 0.2  # the share of the grace that is kept for the work after the jobs' end
 

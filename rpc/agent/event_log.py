@@ -15,10 +15,10 @@ from typing import Any, Final
 from network.clock import Clock
 from network.errors import ProtocolError
 
-from ..files import append
 from ..liveness.recorder import Signal
-from ..logs import clean
 from ..messages import Verdict, parse
+from ..support.files import append
+from ..support.logs import clean
 from ..verdict import BY_DRIVER
 
 EVENT_LOG: Final = "events.jsonl"

@@ -17,7 +17,6 @@ from network.session import Session
 from ..dialing import watch_for_silence
 from ..lease import lease as who
 from ..liveness.limits import SILENT_DRIVER_SECONDS
-from ..logs import clean
 from ..machine import Tick
 from ..messages import (
     Agreed,
@@ -34,6 +33,7 @@ from ..messages import (
     Standing,
     Verdict,
 )
+from ..support.logs import clean
 from .children import ChildProcesses
 from .event_log import SecurityLog, note_verdicts
 from .standby import MOST_BYTES, Standby, content_of, denied, read_promise, remove_manifest, write_promise

@@ -14,9 +14,9 @@ from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from ..files import CONFIGURATION, NOT_REGULAR, end_of_rows, is_safe_name, open_below, open_unlinked, sample
-from ..logs import clean
 from ..messages import MAX_BYTES, MAX_FILES, FetchEnd, FileBegin, FileChunk, FileEnd, Operation, Tailed
+from ..support.files import CONFIGURATION, NOT_REGULAR, end_of_rows, is_safe_name, open_below, open_unlinked, sample
+from ..support.logs import clean
 from .event_log import EVENT_LOG
 from .output import JoinedParts, parts_of
 from .standby import log_name

@@ -12,9 +12,9 @@ import enum
 from dataclasses import replace
 
 from ..errors import JobAborted
-from ..immutable import Immutable
 from ..liveness.limits import EXIT_SECONDS, HALT_SECONDS, ROLL_BACK_SECONDS
 from ..machine import Machine, Tick
+from ..support.immutable import Immutable
 from ..verdict import is_loss
 
 

@@ -10,7 +10,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ..files import open_to_write, open_unlinked
+from ..support.files import open_to_write, open_unlinked
 
 DEFAULT_LIMIT: Final = 64 << 20
 _PIPE_BYTES: Final = 1 << 20  # so much a job may print while its agent is busy

@@ -17,9 +17,9 @@ from network.session import Session
 
 from ..doctor.messages import MOST_PINGED, AgentStatus, Inspect, Measure, Measured, Ping, Pong
 from ..doctor.probe import probe
-from ..identity import host_name
-from ..logs import clean
-from ..process_limit import limit_met
+from ..support.identity import host_name
+from ..support.logs import clean
+from ..support.processors import limit_met
 from .checks import python_version
 from .event_log import SecurityLog
 from .store import WorkDirectory

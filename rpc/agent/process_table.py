@@ -12,8 +12,6 @@ from network.clock import Clock
 from network.keys import Key
 from network.session import Session
 
-from ..identity import host_name, process_name
-from ..logs import clean
 from ..machine import Tick
 from ..messages import (
     Accepted,
@@ -29,7 +27,9 @@ from ..messages import (
     Suspect,
     Verdict,
 )
-from ..process_limit import limit_met
+from ..support.identity import host_name, process_name
+from ..support.logs import clean
+from ..support.processors import limit_met
 from . import job_state
 from .checks import objection, too_few_slots
 from .event_log import SecurityLog

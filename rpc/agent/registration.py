@@ -14,7 +14,7 @@ from typing import NamedTuple
 from network.nodes import Address
 
 from ..errors import SettingsError
-from ..files import parsed, publish, read_regular
+from ..support.files import parsed, publish, read_regular
 
 MAX_SLOTS = 4096  # of one host; more is a slip of the pen
 _SUFFIX = ".agent.json"

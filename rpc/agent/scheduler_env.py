@@ -16,7 +16,7 @@ from network.keys import Keyring, parse_keyring
 from network.nodes import DEFAULT_PORT, Address
 
 from ..errors import SettingsError
-from ..files import publish
+from ..support.files import publish
 from .registration import Allocation, Registration, allocation_of, registered, shared_folder
 from .settings import state_directory
 

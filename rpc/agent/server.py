@@ -13,7 +13,6 @@ from network.session import Session
 from network.transport import Link
 
 from ..doctor.messages import FROM_DOCTOR
-from ..logs import clean
 from ..messages import (
     FROM_DRIVER,
     FROM_SUBMITTER,
@@ -41,6 +40,7 @@ from ..messages import (
     Tailed,
     operations,
 )
+from ..support.logs import clean
 from . import job_state
 from .event_log import SecurityLog, logs_between
 from .failover import DriverLeases

@@ -13,8 +13,8 @@ from network.keys import Keyring
 from network.nodes import DEFAULT_PORT
 
 from ..errors import SettingsError
-from ..files import read_toml
 from ..messages import ANY_CODE
+from ..support.files import read_toml
 from .output import DEFAULT_LIMIT
 
 _FILE_KEYS = {

@@ -15,10 +15,10 @@ from network.errors import ProtocolError
 from network.keys import Key
 from network.session import Session
 
-from ..files import open_to_write, open_unlinked, parsed, read_regular, write_private
 from ..job.hardening import REFUSE_INSPECTION
 from ..lease.lease import DriverLease, Promise
 from ..messages import Denied, KeepManifest
+from ..support.files import open_to_write, open_unlinked, parsed, read_regular, write_private
 from .children import ChildProcesses, child_environment, kill_group
 
 MANIFEST, ATTEMPT_STATE = "manifest", "attempt.json"

@@ -25,8 +25,8 @@ from pathlib import Path
 from network.clock import Clock, SystemClock
 from network.errors import NetworkError
 
-from ..files import is_safe_name, parsed, read_regular, write_private
-from ..identity import process_name
+from ..support.files import is_safe_name, parsed, read_regular, write_private
+from ..support.identity import process_name
 
 KEEP_SECONDS = 14 * 86400.0
 KEEP_BYTES = 1 << 30

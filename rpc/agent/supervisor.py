@@ -18,11 +18,9 @@ from network.keys import Key
 from network.session import Session
 
 from ..errors import JobAborted
-from ..identity import code_key, peer_key, peer_keys
 from ..liveness.limits import LEFT_SECONDS
 from ..liveness.process_monitor import ProcessMonitor
 from ..liveness.recorder import Reader, make_memory
-from ..logs import get_logger
 from ..messages import (
     FROM_JOB_PROCESS,
     Advanced,
@@ -39,6 +37,8 @@ from ..messages import (
 )
 from ..process_channel import ProcessChannel, make_channel
 from ..protocol import is_node
+from ..support.identity import code_key, peer_key, peer_keys
+from ..support.logs import get_logger
 from ..verdict import signal_name
 from . import job_state
 from .checks import threads_of

@@ -13,8 +13,8 @@ from network.nodes import Address, is_loopback
 
 from ..agent.checks import python_version
 from ..agent.output import DEFAULT_LIMIT
-from ..console import in_columns
-from ..logs import clean
+from ..support.console import in_columns
+from ..support.logs import clean
 from .messages import AgentStatus, Measured
 
 MOST_OFFSET = 1.0  # seconds between two clocks

@@ -14,8 +14,8 @@ from typing import Any, Protocol, runtime_checkable
 from network.loopback import MisplacedAddress, refuse_misplaced
 from network.nodes import Address
 
-from ..files import parsed, read_text
-from ..logs import get_logger
+from ..support.files import parsed, read_text
+from ..support.logs import get_logger
 from ..user_code import raised_by
 from .events import DiscoveryFailed, HostsSeen
 from .hosts import Host, parse_hosts

@@ -20,7 +20,7 @@ from network.nodes import Address, is_loopback
 from network.session import Session
 
 from ..agent.registration import Registration, registrations
-from ..logs import clean, get_logger
+from ..support.logs import clean, get_logger
 from .discovery import Discovery, DiscoveryError, FileDiscovery, FunctionDiscovery
 from .hosts import Host, parse_hosts
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from network.nodes import DEFAULT_PORT, Address
 
-from ..immutable import Immutable
+from ..support.immutable import Immutable
 from .hosts import Host, HostUpdateResult, Place
 
 

@@ -19,11 +19,11 @@ from network.nodes import SUBMITTER
 from network.session import Session
 from network.transport import wait_sockets
 
-from ..identity import process_name
 from ..liveness.limits import TELL_SECONDS
-from ..logs import clean, get_logger
 from ..messages import Begin, Halt, Lose, Operation, SecurityEvent, Suspect, Took, Visitor
 from ..process_channel import ProcessChannel
+from ..support.identity import process_name
+from ..support.logs import clean, get_logger
 from .hardening import end_process
 from .peers import PendingPeers, Suspects
 

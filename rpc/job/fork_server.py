@@ -14,7 +14,7 @@ import sys
 from importlib import import_module
 
 from ..code_closure import OWN_PACKAGES
-from ..console import guard_streams, open_descriptors
+from ..support.console import guard_streams, open_descriptors
 from . import process
 from .hardening import allow_inspection, name_process, refuse_inspection, wake_when_orphaned
 

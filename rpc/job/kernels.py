@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from ..logs import SUBMIT_LOGGER, get_logger
+from ..support.logs import SUBMIT_LOGGER, get_logger
 
 if TYPE_CHECKING:
     from network.controller import Controller

@@ -17,9 +17,9 @@ from network.session import Session
 from network.transport import busy_poll
 
 from ..dialing import dial_processes
-from ..identity import host_name, process_name
 from ..liveness.limits import CALL_SECONDS, MEET_SECONDS, SUSPECT_SECONDS
-from ..processors import usable_cores
+from ..support.identity import host_name, process_name
+from ..support.processors import usable_cores
 
 _LOOK_SECONDS = 0.05
 

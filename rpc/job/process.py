@@ -32,19 +32,19 @@ from network.transport import wait_sockets
 
 from .. import monitor, shipping
 from ..communication import Communication
-from ..console import open_descriptors
 from ..dialing import connect_seconds, dial_processes
 from ..errors import ROLLED_BACK, JobAborted
 from ..executable import AbsExecutable, ReplyPackage, content_of
-from ..files import RESULT_FILE, when_there_is_room, write_result
-from ..forks import OwnProcess, catch, close_in_children
 from ..liveness.limits import BEGIN_SECONDS, LINGER_SECONDS
 from ..liveness.recorder import SIZE, STACK_SIGNAL, Kind, Recorder
-from ..logs import CleanFormatter, get_logger
 from ..machine import Tick
 from ..messages import TO_JOB_PROCESS, Advanced, Answers, Asks, Begin, DoCommit, Load, Loaded, Prepared, Reached, SecurityEvent
-from ..places import without_places
 from ..process_channel import ProcessChannel
+from ..support.console import open_descriptors
+from ..support.files import RESULT_FILE, when_there_is_room, write_result
+from ..support.forks import OwnProcess, catch, close_in_children
+from ..support.logs import CleanFormatter, get_logger
+from ..support.places import without_places
 from . import rendezvous
 from .acceptor import ORPHANED, JobAcceptor
 from .code_session import CodeSession

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..immutable import Immutable
 from ..machine import Machine, Tick
+from ..support.immutable import Immutable
 
 
 class Satisfied(Immutable):

@@ -12,9 +12,9 @@ from pathlib import Path
 from ..code_closure import OWN_PACKAGES
 from ..errors import JobAborted
 from ..executable import AbsExecutable
-from ..files import RESULT_FILE, is_safe_name
 from ..messages import Reached
-from ..process_limit import limit_met
+from ..support.files import RESULT_FILE, is_safe_name
+from ..support.processors import limit_met
 from ..user_code import formatted, is_users, note
 
 DETAIL_BYTES = 48 << 10  # of a traceback, its end; with the file names it fits into one packet to the agent

@@ -11,7 +11,7 @@ from network.nodes import Address
 from ..agent.registration import Registration, shared_folder
 from ..elastic.discovery import DiscoveryError
 from ..elastic.discovery_sources import FolderDiscovery
-from ..logs import SUBMIT_LOGGER, clean, get_logger
+from ..support.logs import SUBMIT_LOGGER, clean, get_logger
 from .launcher import KeyFile, Launcher, Offer, await_agents, checked_count, checked_limit
 
 START_SECONDS = 300.0  # a scheduler starts the machines of a job one after the other

@@ -18,7 +18,7 @@ from network.errors import NetworkError
 from network.key_files import create_key_file, load_key_file
 from network.nodes import Address
 
-from ..logs import get_logger
+from ..support.logs import get_logger
 from .dask_worker import AgentKeeper, agent_of
 from .launcher import KeyFile, Launcher, Offer, await_agents, checked_count, checked_limit
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from network.errors import NetworkError
 from network.nodes import DEFAULT_PORT, Address
 
-from ..logs import SUBMIT_LOGGER, get_logger
+from ..support.logs import SUBMIT_LOGGER, get_logger
 from .launcher import KeyFile, Launcher, Offer, await_agents, checked_count, checked_limit
 
 START_SECONDS = 300.0  # an image may have to be fetched first

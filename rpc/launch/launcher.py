@@ -25,7 +25,7 @@ from network.errors import TimedOut
 from network.names import did_you_mean
 from network.nodes import Address
 
-from ..forks import close_in_children
+from ..support.forks import close_in_children
 
 L = TypeVar("L", bound="Launcher")
 Found = TypeVar("Found")

@@ -16,11 +16,11 @@ from network.key_files import create_key_file
 from network.nodes import Address
 
 from ..agent.store import PLACED
-from ..forks import OwnProcess
 from ..liveness.limits import PER_NODE_SECONDS
-from ..logs import SUBMIT_LOGGER, get_logger
-from ..process_limit import limit_met
 from ..submit.terminal import Interrupts, telling
+from ..support.forks import OwnProcess
+from ..support.logs import SUBMIT_LOGGER, get_logger
+from ..support.processors import limit_met
 from .launcher import KeyFile, Launcher, Offer, agent_options, checked_count, end_agents, start_agent
 
 START_SECONDS = 60.0  # for all agents to listen, on the slowest machine

@@ -20,8 +20,8 @@ from network.key_files import create_key_file, load_key_file
 from network.keys import format_keyring
 from network.nodes import Address, is_loopback
 
-from ..files import private
-from ..logs import SUBMIT_LOGGER, clean, get_logger
+from ..support.files import private
+from ..support.logs import SUBMIT_LOGGER, clean, get_logger
 from .launcher import KeyFile, Launcher, Offer, agent_options, checked_count, checked_limit
 
 START_SECONDS = 60.0  # for all machines to be reached, and for their agents to listen

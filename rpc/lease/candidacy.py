@@ -21,9 +21,9 @@ from network.transport import wait_sockets
 
 from ..errors import Deposed
 from ..liveness.limits import ANSWER_SECONDS
-from ..logs import clean
 from ..machine import Tick
 from ..messages import FROM_AGENT, Agreed, Conclude, Denied, Granted, Operation, operations
+from ..support.logs import clean
 from .election import Ask, Candidate, Decision, Election, Missing, Propose, Said, Send, Settled
 
 _REFUSED = os.strerror(errno.ECONNREFUSED)

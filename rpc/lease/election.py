@@ -22,10 +22,10 @@ from __future__ import annotations
 import enum
 from collections.abc import Collection
 
-from ..immutable import Immutable
 from ..liveness.limits import ANSWER_SECONDS
 from ..machine import Machine, Tick
 from ..messages import Agreed, ClaimJob, Denied, Granted, Operation, ProposeAttempt
+from ..support.immutable import Immutable
 from .lease import LIVING, NONE
 
 OVER = ("done", "failed", "stopped")

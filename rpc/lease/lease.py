@@ -16,9 +16,9 @@ from __future__ import annotations
 import enum
 from dataclasses import replace
 
-from ..immutable import Immutable
 from ..liveness.limits import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, PLACE_SECONDS
 from ..machine import Machine, Tick
+from ..support.immutable import Immutable
 from .messages import ClaimJob, KeepManifest, ProposeAttempt
 
 LIVING, RESTARTED, NONE = "living", "restarted", "none"

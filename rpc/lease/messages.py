@@ -34,7 +34,7 @@ class KeepManifest(Operation):
     place: Annotated[int, range(1 << 20)]
     sha256: Sha256
     size: Bytes
-    standby: Annotated[str, Matching("[a-z_]+\\.standby")]
+    standby: Annotated[str, Matching("[a-z_]+(\\.[a-z_]+)*\\.standby")]
     attempt_state: str
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..agent.output import last_bytes
-from ..logs import clean
 from ..machine import Tick
 from ..messages import CanCommit, Notice, Operation, Verdict
+from ..support.logs import clean
 from ..verdict import LOG_LINES
 from .heartbeat import Place, Pulse, process_status
 from .limits import (

@@ -14,10 +14,10 @@ from network.nodes import SUBMITTER
 
 from ..dialing import watch_for_silence
 from ..errors import UnknownJob
-from ..files import is_safe_name
-from ..identity import is_job_id
-from ..logs import SUBMIT_LOGGER, attach_console, clean, cleaned
 from ..messages import Fetch, FetchEnd, Heartbeat, Notice, Operation, Progress, Standing, State, Stop, Subscribe, Verdict, parse
+from ..support.files import is_safe_name
+from ..support.identity import is_job_id
+from ..support.logs import SUBMIT_LOGGER, attach_console, clean, cleaned
 from .downloads import FILE_OPERATIONS, Downloads
 from .run_folder import RunFolder, run_name
 from .terminal import ProgressDisplay

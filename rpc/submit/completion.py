@@ -11,8 +11,8 @@ from network.controller import Controller
 from ..errors import Deposed
 from ..lease.handoff import HandoffTracker
 from ..liveness.limits import HANDOFF_SECONDS, LEAVE_SECONDS
-from ..logs import clean
 from ..messages import Verdict
+from ..support.logs import clean
 from .connections import Connections
 from .event_loop import EventLoop
 from .restarts import Restarts

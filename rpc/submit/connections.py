@@ -20,11 +20,11 @@ from network.session import LOOK_SECONDS, Session
 from network.transport import SocketLink, wait_sockets
 
 from ..dialing import ProcessDialer
-from ..identity import code_key, host_name, process_name
-from ..logs import clean
 from ..messages import CODE_FROM_JOB, FROM_AGENT, Accepted, CanCommit, Load, Operation, operations
-from ..processors import share_cores
 from ..shipping import Bundle
+from ..support.identity import code_key, host_name, process_name
+from ..support.logs import clean
+from ..support.processors import share_cores
 
 
 class Heard(NamedTuple):
@@ -186,7 +186,7 @@ class JobMessages:
         addresses: of the nodes.
         cluster: the cluster key.
         others: nodes of the job that are not among `addresses`, and that may call these or be called by them.
-        cores: the cores that each agent has reported (`rpc.processors`).
+        cores: the cores that each agent has reported (`rpc.support.processors`).
     """
 
     def __init__(

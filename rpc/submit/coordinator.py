@@ -19,15 +19,15 @@ from network.session import Session
 from ..agent.checks import python_version
 from ..dialing import dial_processes
 from ..executable import AbsExecutable, Resources
-from ..files import is_safe_name
-from ..identity import new_job_id
 from ..job.kernels import common_kernels
 from ..lease.handoff import Handoff
 from ..liveness.limits import GROUP_SLACK_SECONDS, RETURN_SECONDS, SINGLE_SLACK_SECONDS, START_SECONDS
-from ..logs import DETAIL, SUBMIT_LOGGER, attach_console, cleaned
 from ..messages import MAX_TEXT, CanCommit, Conclude, Granted, Operation, State, Verdict
-from ..processors import CAP
 from ..shipping import Bundle
+from ..support.files import is_safe_name
+from ..support.identity import new_job_id
+from ..support.logs import DETAIL, SUBMIT_LOGGER, attach_console, cleaned
+from ..support.processors import CAP
 from .completion import EndOfJob, JobOutcome
 from .connections import JobMessages
 from .event_loop import EventLoop

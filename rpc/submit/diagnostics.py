@@ -15,8 +15,8 @@ from network.nodes import Address, NodeAssignment
 from network.request import Request
 
 from ..liveness.limits import DOWNLOAD_SECONDS, LIST_SECONDS
-from ..logs import clean
 from ..messages import FROM_AGENT, Examine, Jobs, ListJobs, Operation, operations, parse
+from ..support.logs import clean
 from .downloads import FILE_OPERATIONS, Download
 
 

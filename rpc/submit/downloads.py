@@ -18,10 +18,10 @@ from typing import Final
 from network.clock import Clock
 from network.errors import ProtocolError
 
-from ..files import PAUSE_SECONDS, ROOM_SECONDS, is_full, is_safe_name
 from ..liveness.limits import DOWNLOAD_SECONDS
-from ..logs import clean
 from ..messages import MAX_BYTES, MAX_FILES, FetchEnd, FileBegin, FileChunk, FileEnd, Operation
+from ..support.files import PAUSE_SECONDS, ROOM_SECONDS, is_full, is_safe_name
+from ..support.logs import clean
 from .run_folder import RUNS, RunFolder, node_folder, shown
 
 FILE_OPERATIONS = (FileBegin, FileChunk, FileEnd, FetchEnd)

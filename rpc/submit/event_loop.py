@@ -15,12 +15,12 @@ from network.errors import PeerLost, ProtocolError
 from network.session import LOOK_SECONDS
 
 from ..errors import InvalidTransition
-from ..files import RESULT_FILE, read_result
 from ..lease.handoff import HandoffTracker
 from ..liveness.cluster_monitor import LIVENESS_MESSAGES, ClusterMonitor
 from ..liveness.limits import AWAKE_SECONDS, LATE_SECONDS
-from ..logs import DETAIL, IN_BRIEF, clean
 from ..messages import CODE_FROM_JOB, Fetch, Halted, Lose, Notice, Operation, Progress, State, Stop, Suspect, Tailed
+from ..support.files import RESULT_FILE, read_result
+from ..support.logs import DETAIL, IN_BRIEF, clean
 from ..verdict import is_loss
 from .connections import Connections, Gone, Heard, JobMessages
 from .downloads import FILE_OPERATIONS, Downloads

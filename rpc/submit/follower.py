@@ -17,8 +17,6 @@ from network.request import Request
 from network.session import Session
 from network.transport import wait_sockets
 
-from ..files import is_safe_name
-from ..logs import clean
 from ..messages import (
     FROM_AGENT,
     AgentStatus,
@@ -35,6 +33,8 @@ from ..messages import (
     Verdict,
     operations,
 )
+from ..support.files import is_safe_name
+from ..support.logs import clean
 from .run_folder import node_folder
 
 ANSWER_SECONDS: Final = 2.0

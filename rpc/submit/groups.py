@@ -19,7 +19,6 @@ from ..errors import Deposed, NodeBusy, SubmissionError
 from ..executable import AbsExecutable, Resources, content_of
 from ..liveness.cluster_monitor import ClusterMonitor
 from ..liveness.limits import EXTRA_SECONDS, START_SECONDS, TAKE_BACK_SECONDS
-from ..logs import clean
 from ..machine import Tick
 from ..messages import (
     MAX_MODULE_NAME,
@@ -35,6 +34,7 @@ from ..messages import (
     Refused,
 )
 from ..shipping import Bundle, pack
+from ..support.logs import clean
 from . import submission as sub
 from .connections import Connections, Gone, JobMessages, Opened, Unreached
 

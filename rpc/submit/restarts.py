@@ -14,9 +14,9 @@ from network.request import Request
 from ..errors import SubmissionError
 from ..executable import Resources
 from ..liveness.limits import RETRY_SECONDS
-from ..logs import SUBMIT_LOGGER, get_logger
 from ..messages import StopNode
 from ..shipping import Bundle
+from ..support.logs import SUBMIT_LOGGER, get_logger
 from ..verdict import Verdict
 from .recovery import FAIL, RESTART, Recovery, places_of
 

@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from ..files import parsed, publish, read_below
-from ..identity import is_job_id
-from ..logs import SUBMIT_LOGGER, get_logger
+from ..support.files import parsed, publish, read_below
+from ..support.identity import is_job_id
+from ..support.logs import SUBMIT_LOGGER, get_logger
 
 RUNS: Final = "runs"
 LATEST: Final = "latest"

@@ -20,7 +20,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from ..errors import ROLLED_BACK
-from ..immutable import Immutable
 from ..liveness.limits import (
     EXTRA_SECONDS,
     FIRST_PHASE_SECONDS,
@@ -32,6 +31,7 @@ from ..liveness.limits import (
     WORKED_SECONDS,
 )
 from ..machine import Machine, Tick
+from ..support.immutable import Immutable
 
 
 class Phase(enum.Enum):

@@ -17,9 +17,9 @@ from tqdm import tqdm
 
 from network.transport import Waker
 
-from ..console import console_stream
-from ..forks import catch
-from ..logs import ConsoleFilter, clean, in_notebook, is_quiet, is_short
+from ..support.console import console_stream
+from ..support.forks import catch
+from ..support.logs import ConsoleFilter, clean, in_notebook, is_quiet, is_short
 
 PROGRESS: Final = "Current progress: %s | Running"
 

@@ -19,11 +19,11 @@ from network.nodes import Address
 from nn.extension import Extension, HiddenName, OverrideWarning, claimed_names
 from nn.optimizer import GDOptimizer, OpContainer
 from parallel_sgd.batch_sync import ISyncType, SynchronizedSGD
-from parallel_sgd.callbacks import JobCallbacks
 from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, PacketTraits, Traits, netEncapsulation
 from parallel_sgd.codec.compose import AllToAll, LocalRule, MergeRule, Trigger
 from parallel_sgd.codec.interfaces import Packets
 from parallel_sgd.codec.pipeline import Stage
+from parallel_sgd.engine.callbacks import JobCallbacks
 from parallel_sgd.nodes import nodes_from
 from parallel_sgd.profiles import AbsBlockAssignment, IIDBlockAssignment
 from parallel_sgd.testing.array_job import ArrayJob

@@ -22,8 +22,8 @@ from nn.optimizer import (
 )
 from parallel_sgd import JobResult, ParallelSGD, in_process
 from parallel_sgd.batch_sync import AsynchronizedSGD, StaleSynchronous
-from parallel_sgd.batches import SHUFFLED, Batches, BlockFeeder
 from parallel_sgd.codec import BlockWeight, DummyCodec, GradCode, Plain, SyncPS
+from parallel_sgd.engine.batches import SHUFFLED, Batches, BlockFeeder
 from parallel_sgd.profiles import CyclicAssignment, FixedBlockAssignment
 from tests.parallel_sgd.dealing import dealt, factors
 

@@ -12,7 +12,7 @@ from nn.gradient_descent.interface import IGradientDescent
 from nn.model import Model
 from nn.optimizer import OpContainer, PSGDOptimizer, ShardedPSGDOptimizer
 from parallel_sgd.codec import DummyCodec
-from parallel_sgd.plan import WorkerPlan
+from parallel_sgd.engine.plan import WorkerPlan
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment, ISetting
 from tests.parallel_sgd.dealing import dealt, factors
 from tests.parallel_sgd.digits_job import ADAM, DigitsJob, digits, plan_of

@@ -14,7 +14,7 @@ import pytest
 import nn
 from nn.model import SequentialModel
 from parallel_sgd import JobResult, in_process
-from parallel_sgd.history import JobHistory
+from parallel_sgd.record.history import JobHistory
 from parallel_sgd.writers import MLflowWriter, TensorBoardWriter, WriterCallback
 from parallel_sgd.writers.live import LiveFigures
 from tests.processes.training.jobs import line_job

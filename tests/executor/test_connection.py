@@ -19,7 +19,7 @@ from network.errors import NetworkError, Rejected
 from network.session import Session
 from rpc import Communication, Coordinator
 from rpc.dialing import watch_for_silence
-from rpc.identity import peer_key, process_name
+from rpc.support.identity import peer_key, process_name
 from tests.processes.harness import wait_for
 
 from ..statements import covers

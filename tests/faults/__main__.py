@@ -21,7 +21,7 @@ from pathlib import Path
 from network.key_files import create_key_file
 from network.transport import wait_sockets
 from parallel_sgd.checkpoint.store import file_name
-from parallel_sgd.progress import Position
+from parallel_sgd.engine.progress import Position
 from tests.proc import is_job
 from tests.processes.harness import AgentProcess, processes_below
 

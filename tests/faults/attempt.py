@@ -13,7 +13,6 @@ from network.errors import NetworkError, PeerLost, TimedOut
 from network.handshake import ClientHandshake
 from network.nodes import Address
 from rpc.errors import SubmissionError
-from rpc.identity import code_key
 from rpc.liveness.cluster_monitor import LIVENESS_MESSAGES, ClusterMonitor
 from rpc.messages import (
     Abort,
@@ -35,6 +34,7 @@ from rpc.submit import submission as sub
 from rpc.submit.downloads import FILE_OPERATIONS, Downloads
 from rpc.submit.run_folder import RunFolder
 from rpc.submit.submission import Phase, Submission
+from rpc.support.identity import code_key
 
 from .greetings import READY, Calls
 

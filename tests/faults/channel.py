@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from network.frames import FrameReader
 from network.message import Message
 from network.wire import Kind, Sent, pack
-from parallel_sgd.channel import Key
+from parallel_sgd.engine.channel import Key
 
 if TYPE_CHECKING:
     from .processes import SimProcess

@@ -16,10 +16,10 @@ from parallel_sgd.checkpoint.choose import CheckpointOffer, choose
 from parallel_sgd.checkpoint.locate import FOLDER, HeldCheckpoints
 from parallel_sgd.checkpoint.snapshot import Snapshot
 from rpc.errors import ROLLED_BACK
-from rpc.identity import code_key, peer_key
 from rpc.job import rendezvous as meet
 from rpc.liveness.recorder import Kind, Recorder
 from rpc.messages import Asks, CanCommit, Halt, Load, Loaded, Lose, Prepared, Reached
+from rpc.support.identity import code_key, peer_key
 
 from .disk import SimDisk
 from .greetings import KNOCK, READY, Calls, Door

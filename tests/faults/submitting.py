@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from network.nodes import NodeAssignment
+from parallel_sgd.driver.membership import SameNodes, Survivors
 from parallel_sgd.errors import JobFailed, places_of
-from parallel_sgd.membership import SameNodes, Survivors
 from rpc.submit.recovery import AGAIN, SHRINK, Recovery
 
 from .attempt import SimAttempt

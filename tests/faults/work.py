@@ -7,16 +7,16 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 from nn.model import Model
-from parallel_sgd.channel import Wait
 from parallel_sgd.checkpoint import Keeper, Resumption
 from parallel_sgd.checkpoint.keeper import Checkpointing
 from parallel_sgd.codec import Plain, SyncPS
-from parallel_sgd.exchange import Participant
-from parallel_sgd.parameter_server import build_server
-from parallel_sgd.plan import WorkerPlan, likes_of
+from parallel_sgd.engine.channel import Wait
+from parallel_sgd.engine.exchange import Participant
+from parallel_sgd.engine.parameter_server import build_server
+from parallel_sgd.engine.plan import WorkerPlan, likes_of
+from parallel_sgd.engine.training import Hooks
+from parallel_sgd.engine.worker import build_worker
 from parallel_sgd.profiles import FixedBlockAssignment
-from parallel_sgd.training import Hooks
-from parallel_sgd.worker import build_worker
 from rpc.liveness.recorder import Recorder
 from rpc.messages import Progress
 from rpc.monitor import Monitor

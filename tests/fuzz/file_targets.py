@@ -31,8 +31,8 @@ from parallel_sgd.checkpoint import Header, Position, Progress, Snapshot
 from parallel_sgd.checkpoint.locate import FOLDER
 from parallel_sgd.checkpoint.snapshot import FORMAT, CheckpointError
 from parallel_sgd.checkpoint.store import file_name
+from parallel_sgd.driver.manifest import AttemptState, JobManifest
 from parallel_sgd.elastic.job import StateFile
-from parallel_sgd.manifest import AttemptState, JobManifest
 from parallel_sgd.nodes import parse_worker
 from parallel_sgd.post_mortem.case import Case
 from rpc import shipping
@@ -41,12 +41,12 @@ from rpc.agent.registration import Registration, registrations
 from rpc.agent.standby import LEASE, read_promise
 from rpc.agent.store import JobRecord
 from rpc.executable import ReplyPackage
-from rpc.files import read_result
 from rpc.lease.lease import Promise
 from rpc.liveness.recorder import Reader, Recorder, make_memory
 from rpc.submit import Diagnostics
 from rpc.submit.diagnostics import NodeDiagnostics
 from rpc.submit.run_folder import Run
+from rpc.support.files import read_result
 from tests.network.wires import travelling
 from tests.nn.model.models import classifier
 

@@ -24,33 +24,33 @@ from nn.dataset.transforms import Shuffle
 from nn.model import Model
 from nn.tensor_files import ModelFileError, parse, read_opened, seal
 from parallel_sgd import in_process
-from parallel_sgd.accounts import BATCH_COLUMNS
 from parallel_sgd.checkpoint.locate import FOLDER
 from parallel_sgd.checkpoint.snapshot import CheckpointError
 from parallel_sgd.checkpoint.store import read_checkpoint
 from parallel_sgd.commands.options import make_dataset, make_transform
-from parallel_sgd.history import JobHistory
-from parallel_sgd.job_file import JobFile
-from parallel_sgd.job_record import MODEL_FILE, job_text
-from parallel_sgd.ledger import Grid, collect
-from parallel_sgd.names import CodeRefused, guarded
-from parallel_sgd.options import JobOptions, options
-from parallel_sgd.progress import COLUMNS
+from parallel_sgd.engine.accounts import BATCH_COLUMNS
+from parallel_sgd.engine.progress import COLUMNS
+from parallel_sgd.options.job_options import JobOptions, options
+from parallel_sgd.options.names import CodeRefused, guarded
+from parallel_sgd.options.spec import make_spec
 from parallel_sgd.record.door import Door, RecordError
 from parallel_sgd.record.files import JOB_FILE
+from parallel_sgd.record.history import JobHistory
+from parallel_sgd.record.job_file import JobFile
+from parallel_sgd.record.job_record import MODEL_FILE, job_text
+from parallel_sgd.record.ledger import Grid, collect
 from parallel_sgd.record.outcome import read_outcome
 from parallel_sgd.record.plain import NoText, toml_of
+from parallel_sgd.record.report import _ACCOUNT_COLUMNS
+from parallel_sgd.record.run import MANIFEST, RunManifest
 from parallel_sgd.record.tables import read_hashes, read_table
-from parallel_sgd.report import _ACCOUNT_COLUMNS
-from parallel_sgd.run import MANIFEST, RunManifest
+from parallel_sgd.record.weight_hashes import HASH_COLUMNS, chain_of
 from parallel_sgd.run_page.data import page_data
 from parallel_sgd.run_page.records import RunRecords, read_run
 from parallel_sgd.run_page.story import events
 from parallel_sgd.run_page.tables import ledger
 from parallel_sgd.run_page.timeline import trace
-from parallel_sgd.spec import make_spec
-from parallel_sgd.weight_hashes import HASH_COLUMNS, chain_of
-from rpc.logs import SUBMIT_LOGGER
+from rpc.support.logs import SUBMIT_LOGGER
 
 from .file_targets import snapshots
 from .mutate import TEXTS, bytes_altered, json_altered, tensors_altered, tree_altered

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from network.budget import OBJECT_BYTES
 from network.errors import ProtocolError, Rejected
-from rpc.files import private
+from rpc.support.files import private
 
 from .mutate import Alter, bytes_altered, foreign
 

@@ -459,7 +459,7 @@ def _sample(expected: Any, default: Any = MISSING) -> Any:
     return samples[expected]
 
 
-TEXTS = ("0f" * 16, "0f" * 32, "Node(0)/0123456789abcdef", "parallel_sgd.standby")
+TEXTS = ("0f" * 16, "0f" * 32, "Node(0)/0123456789abcdef", "parallel_sgd.driver.standby")
 
 
 def _fitting(kind: Any, allowed: Any) -> Any:

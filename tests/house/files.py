@@ -33,8 +33,8 @@ OLD_WORDS = {
         "Ways Words",
     ),
 }  # fmt: skip
-#: `parallel_sgd/driver` pumped sockets; elsewhere a driver is who drives a job.
-STANDARD_HERE = {"rpc/elastic/driver.py"}
+#: a module `driver` of `parallel_sgd` pumped sockets; the driver of a job is another thing.
+STANDARD_HERE = {"rpc/elastic/driver.py", "parallel_sgd/driver/__init__.py"}
 
 
 @functools.cache

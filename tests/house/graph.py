@@ -133,7 +133,7 @@ def never_imported() -> list[str]:
 
     Programs are the scripts beside the packages, every `__main__`, and a user's, who imports what has an `__all__`. From there
     all imports count, those in functions and for type checkers too, and so does the name of a module in a text
-    (`import_module("parallel_sgd.cli")`, `python -c "from rpc.job.process import main"`) that is no docstring. A package that
+    (`import_module("psgd.runs")`, `python -c "from rpc.job.process import main"`) that is no docstring. A package that
     loads its modules by a part of their name imports them for type checkers as well.
     """
     edges = graph(False)

@@ -65,7 +65,7 @@ def test_messages_are_drawn_once_and_files_where_they_are_first_entered() -> Non
         Event(2.0, "rpc/submit/connections.py", "tell", sent="CanCommit"),
         Event(3.0, "rpc/submit/event_loop.py", "read", received="Accepted"),
         Event(4.0, "parallel_sgd/job.py", "wait"),
-        Event(5.0, "parallel_sgd/plan.py", "<lambda>"),
+        Event(5.0, "parallel_sgd/engine/plan.py", "<lambda>"),
         Event(6.0, "rpc/submit/restarts.py", "Restarts.wanted"),
         Event(7.0, "rpc/submit/connections.py", "tell", sent="CanCommit"),
     ]

@@ -13,18 +13,27 @@ from tests.sources import PACKAGES, ROOT
 
 # the files that carry out a contract page, and how many mutants are drawn from them
 PAGES: dict[str, tuple[int, tuple[str, ...]]] = {
-    "submission": (7, ("rpc/submit/*", "rpc/agent/*", "rpc/job/*", "parallel_sgd/batch_sync/*", "parallel_sgd/exchange.py")),
-    "failure-detection": (6, ("rpc/liveness/*", "rpc/verdict.py", "parallel_sgd/restart_loop.py")),
-    "elastic": (6, ("rpc/elastic/*", "parallel_sgd/elastic/*", "parallel_sgd/membership.py")),
+    "submission": (
+        7,
+        ("rpc/submit/*", "rpc/agent/*", "rpc/job/*", "parallel_sgd/batch_sync/*", "parallel_sgd/engine/exchange.py"),
+    ),
+    "failure-detection": (6, ("rpc/liveness/*", "rpc/verdict.py", "parallel_sgd/driver/restart_loop.py")),
+    "elastic": (6, ("rpc/elastic/*", "parallel_sgd/elastic/*", "parallel_sgd/driver/membership.py")),
     "security": (
         6,
-        ("network/acceptor.py", "network/h*.py", "network/key*.py", "network/values.py", "rpc/logs.py"),
+        ("network/acceptor.py", "network/h*.py", "network/key*.py", "network/values.py", "rpc/support/logs.py"),
     ),
-    "faults": (5, ("network/faults/*", "parallel_sgd/fault_injection.py", "parallel_sgd/checkpoint/*", "rpc/lease/*")),
+    "faults": (5, ("network/faults/*", "parallel_sgd/engine/fault_injection.py", "parallel_sgd/checkpoint/*", "rpc/lease/*")),
     "codecs": (7, ("parallel_sgd/codec/*",)),
     "conventions": (
         5,
-        ("parallel_sgd/options.py", "parallel_sgd/plan.py", "parallel_sgd/profiles/*", "nn/model/*", "nn/data.py"),
+        (
+            "parallel_sgd/options/job_options.py",
+            "parallel_sgd/engine/plan.py",
+            "parallel_sgd/profiles/*",
+            "nn/model/*",
+            "nn/data.py",
+        ),
     ),
 }
 # and from all files of a package

@@ -25,7 +25,7 @@ class Place(NamedTuple):
 
     @property
     def module(self) -> str:
-        """The path from the root, as in `rpc/logs.py`."""
+        """The path from the root, as in `rpc/support/logs.py`."""
         return self.path.relative_to(self.root).as_posix()
 
 

@@ -17,7 +17,8 @@ from network.hello import Hint, Refused
 from network.keys import Key
 from network.loopback import MisplacedAddress, misplaced
 from network.nodes import Address
-from parallel_sgd import cli, elastic, parse_worker
+from parallel_sgd import elastic, parse_worker
+from parallel_sgd.commands import cli
 from rpc.agent.cli import main as worker
 from rpc.doctor import examine
 from rpc.elastic.discovery import FunctionDiscovery, Poller

@@ -17,7 +17,7 @@ from network.handshake import ClientHandshake, ServerHandshake
 from network.keys import Key, Keyring, SessionKeys
 from network.records import AES, CHACHA, Confirmation, Sealer
 from network.wire import Kind, pack
-from rpc.identity import code_key, peer_key, process_name
+from rpc.support.identity import code_key, peer_key, process_name
 
 from .handshakes import converse
 from .wires import travelling

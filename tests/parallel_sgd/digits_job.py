@@ -13,17 +13,17 @@ from nn.dataset.transforms import ImageCls, Shuffle
 from nn.gradient_descent import ADAMOptimizer
 from nn.model import Model
 from nn.optimizer import OpContainer, PSGDOptimizer
-from parallel_sgd.batches import SHUFFLED
 from parallel_sgd.checkpoint.schedule import NEVER
 from parallel_sgd.codec import Codec
 from parallel_sgd.codec.plain import Plain
-from parallel_sgd.in_process_scheduler import Link, MemoryChannel, reliable, run_in_process
-from parallel_sgd.options import JobOptions
-from parallel_sgd.plan import WorkerPlan
+from parallel_sgd.engine.batches import SHUFFLED
+from parallel_sgd.engine.in_process_scheduler import Link, MemoryChannel, reliable, run_in_process
+from parallel_sgd.engine.plan import WorkerPlan
+from parallel_sgd.engine.training import Hooks, Samples
+from parallel_sgd.engine.worker import Worker, build_worker
+from parallel_sgd.options.job_options import JobOptions
 from parallel_sgd.profiles import ISetting
-from parallel_sgd.report import TrainingReport
-from parallel_sgd.training import Hooks, Samples
-from parallel_sgd.worker import Worker, build_worker
+from parallel_sgd.record.report import TrainingReport
 
 ADAM = OpContainer(PSGDOptimizer, ADAMOptimizer, gd_params=(1e-3,))
 

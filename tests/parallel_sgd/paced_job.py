@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parallel_sgd.channel import Wait
-from parallel_sgd.exchange import BlockExchange
+from parallel_sgd.engine.channel import Wait
+from parallel_sgd.engine.exchange import BlockExchange
 from parallel_sgd.testing.array_job import SHAPES, ArrayJob, gradient, start
 
 #: (parameters, batch, block, variable) -> gradient

@@ -11,12 +11,12 @@ from network.frames import Message
 from network.testing import VirtualClock
 from network.wire import Sent
 from nn.model import Model
-from parallel_sgd import accounts
-from parallel_sgd.channel import Key, Wait
-from parallel_sgd.plan import WorkerPlan
-from parallel_sgd.report import TrainingReport
-from parallel_sgd.training import Hooks, Samples
-from parallel_sgd.worker import Worker, build_worker
+from parallel_sgd.engine import accounts
+from parallel_sgd.engine.channel import Key, Wait
+from parallel_sgd.engine.plan import WorkerPlan
+from parallel_sgd.engine.training import Hooks, Samples
+from parallel_sgd.engine.worker import Worker, build_worker
+from parallel_sgd.record.report import TrainingReport
 
 Flight = tuple[float, int, int, int, Message]  # arrival, number, sender, receiver
 

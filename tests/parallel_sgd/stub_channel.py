@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from network.wire import Sent
-from parallel_sgd.channel import Key
+from parallel_sgd.engine.channel import Key
 
 SIZE = Sent(100, 10)
 

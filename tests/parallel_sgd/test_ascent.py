@@ -17,8 +17,8 @@ from nn.model import Model
 from nn.optimizer import GAOptimizer, PSGDOptimizer
 from parallel_sgd import JobResult, ParallelSGD, in_process
 from parallel_sgd.codec import Codec, Plain, Ring, SyncPS, TopK
-from parallel_sgd.compatibility import check_meaning
-from parallel_sgd.names import known_classes
+from parallel_sgd.options.compatibility import check_meaning
+from parallel_sgd.options.names import known_classes
 from parallel_sgd.profiles import CyclicAssignment
 from tests.processes.training.jobs import line_data, line_model, weights
 

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parallel_sgd.batches import BlockFeeder
 from parallel_sgd.codec import BlockWeight
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.codec.settings import GlobalSettings
+from parallel_sgd.engine.batches import BlockFeeder
+from parallel_sgd.engine.training import Samples
 from parallel_sgd.profiles import IIDBlockAssignment
 from parallel_sgd.run_page import RunRecords, blame
 from parallel_sgd.run_page.blame import critical_path
 from parallel_sgd.run_page.records import Batch
-from parallel_sgd.training import Samples
 
 from .digits_job import digits, plan_of
 from .networks import mlp

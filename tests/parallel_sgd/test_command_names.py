@@ -16,12 +16,13 @@ from nn.dataset import CSVDataset, Digits, NpzDataset
 from nn.dataset.transforms import Augment, ImageCls, Normalize, Shuffle
 from nn.gradient_descent.interface import IGradientDescent
 from nn.optimizer import IOptimizer
-from parallel_sgd import batch_sync, named_parts, profiles
+from parallel_sgd import batch_sync, profiles
 from parallel_sgd import codec as codecs
 from parallel_sgd.batch_sync.sync.interface import ISyncType
-from parallel_sgd.cli import EXIT_USAGE, main
+from parallel_sgd.commands.cli import EXIT_USAGE, main
 from parallel_sgd.commands.options import make_dataset, make_transform
-from parallel_sgd.names import UnknownName, known_classes, literal, split_objects
+from parallel_sgd.options import named_parts
+from parallel_sgd.options.names import UnknownName, known_classes, literal, split_objects
 from parallel_sgd.profiles.blockassignment.abstract import AbsBlockAssignment
 from tests.parallel_sgd.networks import mlp
 

@@ -12,8 +12,9 @@ import pytest
 import nn
 from nn.dataset import AbsDataset, ArrayDataset, CSVDataset, Digits, NpzDataset
 from nn.dataset.transforms import AbsTransformer, ImageCls, OneHot, Shuffle, True_Non_IID
-from parallel_sgd import ParallelSGD, compatibility, in_process
-from parallel_sgd.compatibility import check_data
+from parallel_sgd import ParallelSGD, in_process
+from parallel_sgd.options import compatibility
+from parallel_sgd.options.compatibility import check_data
 from parallel_sgd.profiles import IIDBlockAssignment
 from tests.parallel_sgd.digits_job import plan_of
 

@@ -9,15 +9,15 @@ import pytest
 
 from network.message import Message
 from network.wire import Sent
-from parallel_sgd.accounts import MEMORY, RECEIVED, SENT, AccountError, Accounts, Entry, check_conserved, unread
 from parallel_sgd.batch_sync import SynchronizedSGD
-from parallel_sgd.channel import Key
 from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, MissingParameter
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.interfaces import Packets, netEncapsulation
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.codec.settings import REQUIRED, JobSettings
-from parallel_sgd.exchange import BlockExchange
+from parallel_sgd.engine.accounts import MEMORY, RECEIVED, SENT, AccountError, Accounts, Entry, check_conserved, unread
+from parallel_sgd.engine.channel import Key
+from parallel_sgd.engine.exchange import BlockExchange
 from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment, ISetting
 from parallel_sgd.testing.array_job import ArrayJob, expected
 from tests.parallel_sgd.links import lost_once

@@ -13,9 +13,9 @@ from nn.optimizer import PSGDOptimizer
 from parallel_sgd import in_process
 from parallel_sgd.batch_sync import FirstK, SynchronizedSGD
 from parallel_sgd.codec import Plain, Ring
-from parallel_sgd.merge import BlockMean
-from parallel_sgd.named_parts import sync, sync_forms
-from parallel_sgd.names import UnknownName
+from parallel_sgd.engine.merge import BlockMean
+from parallel_sgd.options.named_parts import sync, sync_forms
+from parallel_sgd.options.names import UnknownName
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment, ISetting
 from parallel_sgd.testing.array_job import ArrayJob, expected, gradient
 from tests.processes.training.jobs import line_job

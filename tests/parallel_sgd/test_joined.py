@@ -12,9 +12,7 @@ import nn
 from network.errors import BadContent
 from nn.gradient_descent import ADAMOptimizer
 from nn.optimizer import GAOptimizer, OpContainer, ParameterAveragingOptimizer, PSGDOptimizer
-from parallel_sgd.accounts import Entry
 from parallel_sgd.batch_sync import StaleSynchronous, SynchronizedSGD
-from parallel_sgd.channel import Key
 from parallel_sgd.codec import (
     FP16,
     BlockWeight,
@@ -29,8 +27,10 @@ from parallel_sgd.codec import (
     netEncapsulation,
 )
 from parallel_sgd.codec.plain import Plain
+from parallel_sgd.engine.accounts import Entry
+from parallel_sgd.engine.channel import Key
+from parallel_sgd.engine.worker import JOINED_BYTES, join
 from parallel_sgd.profiles import DuplicateAssignment, IIDBlockAssignment, ISetting
-from parallel_sgd.worker import JOINED_BYTES, join
 from tests.parallel_sgd.digits_job import DigitsJob, plan_of
 from tests.parallel_sgd.networks import mlp
 

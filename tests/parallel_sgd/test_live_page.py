@@ -27,16 +27,16 @@ from network.key_files import create_key_file
 from nn.dataset import ArrayDataset
 from nn.dataset.transforms.abstract import AbsTransformer
 from parallel_sgd import ParallelSGD, in_process
-from parallel_sgd.accounts import BATCH_COLUMNS
-from parallel_sgd.progress import COLUMNS
+from parallel_sgd.engine.accounts import BATCH_COLUMNS
+from parallel_sgd.engine.progress import COLUMNS
 from parallel_sgd.record.door import Door
 from parallel_sgd.record.tables import read_columns
 from parallel_sgd.run_page import RunRecords
 from parallel_sgd.run_page import live as serving
 from parallel_sgd.run_page.live import LivePage
 from parallel_sgd.run_page.sources import RunSource, SampledTables, Seen
-from rpc.logs import SUBMIT_LOGGER
 from rpc.submit import PROGRESS
+from rpc.support.logs import SUBMIT_LOGGER
 from tests.parallel_sgd.networks import mlp
 
 X, Y = np.random.default_rng(3).normal(size=(64, 64)).astype(np.float32), np.arange(64) % 10

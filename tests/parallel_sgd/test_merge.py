@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parallel_sgd.merge import BlockMean, BlockTree, LateMean, MeanOfHalves, TreeSum, block_tree
+from parallel_sgd.engine.merge import BlockMean, BlockTree, LateMean, MeanOfHalves, TreeSum, block_tree
+from parallel_sgd.engine.unusable import Unusable
 from parallel_sgd.testing.array_job import gradient, tree_mean
-from parallel_sgd.unusable import Unusable
 from tests.statements import covers
 
 

@@ -43,11 +43,11 @@ from parallel_sgd.codec import REQUIRED, Codec, DummyCodec, GlobalSettings, Miss
 from parallel_sgd.codec.async_ps import AsyncPS
 from parallel_sgd.codec.compose import CodecWarning
 from parallel_sgd.commands.options import make_parser, settings_of
-from parallel_sgd.compatibility import check_copies, check_meaning
-from parallel_sgd.job_file import types
-from parallel_sgd.options import JobOptions
+from parallel_sgd.options.compatibility import check_copies, check_meaning
+from parallel_sgd.options.job_options import JobOptions
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment, ISetting
 from parallel_sgd.profiles.blockassignment.abstract import AbsBlockAssignment
+from parallel_sgd.record.job_file import types
 from tests.parallel_sgd.networks import mlp
 from tests.processes.training.jobs import digits_job
 from tests.sources import ROOT

@@ -12,12 +12,12 @@ import pytest
 from network.message import Message
 from network.testing import VirtualClock
 from network.wire import Sent
-from parallel_sgd.accounts import RECEIVED, SENT
-from parallel_sgd.channel import Parameter_Server, Wait
 from parallel_sgd.codec import BlockWeight, Codec, DummyCodec, GlobalSettings, Plain, SyncPS, netEncapsulation
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.settings import JobSettings
-from parallel_sgd.parameter_server import MOST_UNSENT, ParameterServer
+from parallel_sgd.engine.accounts import RECEIVED, SENT
+from parallel_sgd.engine.channel import Parameter_Server, Wait
+from parallel_sgd.engine.parameter_server import MOST_UNSENT, ParameterServer
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment, ISetting
 from parallel_sgd.testing.array_job import ArrayJob, gradient
 from tests.parallel_sgd.codec.compositions import check_exact

@@ -18,8 +18,8 @@ import parallel_sgd
 from nn.dataset import ArrayDataset, CSVDataset, Digits
 from nn.dataset.transforms import AbsTransformer, ImageCls, Normalize, NormalizeLabels, Shuffle, Windows
 from nn.model import Model
-from parallel_sgd.option_forms import Weights
-from parallel_sgd.verification import rows_that_differ
+from parallel_sgd.options.forms import Weights
+from parallel_sgd.record.verification import rows_that_differ
 from tests.statements import covers
 
 ROW = {"city": "Bern", "area": "120,5", "built": "1999-02-01", "kind": "small"}

@@ -27,26 +27,27 @@ from network.transport import wait_sockets
 from nn.dataset.transforms import ImageCls
 from nn.gradient_descent import SGDOptimizer
 from nn.optimizer import OpContainer, PSGDOptimizer
-from parallel_sgd import JobFailed, ParallelSGD, restart_loop
+from parallel_sgd import JobFailed, ParallelSGD
 from parallel_sgd.codec.plain import Plain
+from parallel_sgd.driver import restart_loop
+from parallel_sgd.driver.manifest import AttemptState, JobManifest, attempt_resources, make_manifest
+from parallel_sgd.driver.membership import DiscoveredNodes, Inbox, SameNodes, Survivors, failure_of
+from parallel_sgd.driver.restart_loop import RestartLoop
+from parallel_sgd.engine.fault_injection import FaultInjector
+from parallel_sgd.engine.job_executor import MISC, MODEL, SAMPLES, SETTING, TRANSFER, describe_node, keep_description
+from parallel_sgd.engine.plan import reassigned
+from parallel_sgd.engine.socket_channel import can_do_without
 from parallel_sgd.errors import places_of
-from parallel_sgd.fault_injection import FaultInjector
-from parallel_sgd.job_executor import MISC, MODEL, SAMPLES, SETTING, TRANSFER, describe_node, keep_description
-from parallel_sgd.manifest import AttemptState, JobManifest, attempt_resources, make_manifest
-from parallel_sgd.membership import DiscoveredNodes, Inbox, SameNodes, Survivors, failure_of
-from parallel_sgd.plan import reassigned
+from parallel_sgd.options.spec import JobSpec
 from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment
-from parallel_sgd.restart_loop import RestartLoop
-from parallel_sgd.socket_channel import can_do_without
-from parallel_sgd.spec import JobSpec
 from rpc.elastic import FunctionDiscovery, Worker
 from rpc.errors import Deposed
-from rpc.files import CONFIGURATION
 from rpc.lease import NoMajority
 from rpc.liveness.limits import DEPOSED_SECONDS, RETURN_SECONDS, WAIT_SECONDS
-from rpc.logs import get_logger
 from rpc.submit import restarts
 from rpc.submit.recovery import AGAIN, DETERMINISTIC, SHRINK, WAIT, Place, Recovery
+from rpc.support.files import CONFIGURATION
+from rpc.support.logs import get_logger
 from rpc.verdict import Verdict
 from tests.parallel_sgd.digits_job import plan_of
 from tests.parallel_sgd.networks import mlp

@@ -21,7 +21,7 @@ from nn.dataset.transforms.abstract import AbsTransformer
 from parallel_sgd import JobFailed, ParallelSGD, in_process, local_workers, run_page
 from parallel_sgd.codec import BlockWeight, GlobalSettings
 from parallel_sgd.codec.plain import Plain
-from parallel_sgd.run import JobResult
+from parallel_sgd.record.run import JobResult
 from rpc.messages import Verdict
 from tests.parallel_sgd.networks import mlp
 

@@ -12,14 +12,14 @@ from nn.gradient_descent import ADAMOptimizer, LAMBOptimizer
 from nn.optimizer import OpContainer, PSGDOptimizer, ShardedPSGDOptimizer
 from nn.optimizer.sharded import shard_bounds
 from parallel_sgd import in_process
-from parallel_sgd.accounts import SENT
 from parallel_sgd.batch_sync import AsynchronizedSGD
-from parallel_sgd.channel import Key
 from parallel_sgd.codec import BlockWeight, DummyCodec, GlobalSettings
-from parallel_sgd.in_process_scheduler import Link, reliable
+from parallel_sgd.engine.accounts import SENT
+from parallel_sgd.engine.channel import Key
+from parallel_sgd.engine.in_process_scheduler import Link, reliable
+from parallel_sgd.engine.sharded_exchange import GradientShard, ParameterShard
+from parallel_sgd.engine.unusable import Unusable
 from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment, ISetting
-from parallel_sgd.sharded_exchange import GradientShard, ParameterShard
-from parallel_sgd.unusable import Unusable
 from tests.parallel_sgd.digits_job import DigitsJob, plan_of
 from tests.parallel_sgd.networks import mlp
 from tests.processes.training.jobs import digits_job

@@ -15,9 +15,9 @@ from network.controller import Controller
 from network.errors import PeerLost
 from network.message import Message
 from network.wire import Sent
-from parallel_sgd.channel import Key, Parameter_Server, Wait
+from parallel_sgd.engine.channel import Key, Parameter_Server, Wait
+from parallel_sgd.engine.socket_channel import SocketChannel, can_do_without, close_gracefully, run_process
 from parallel_sgd.profiles import DuplicateAssignment, IIDBlockAssignment
-from parallel_sgd.socket_channel import SocketChannel, can_do_without, close_gracefully, run_process
 from tests.network.wires import talk
 
 from ..statements import covers

@@ -15,16 +15,16 @@ import nn
 from network.wire import Sent
 from nn.optimizer import GradientAveragingOptimizer
 from parallel_sgd import ParallelSGD, Parameter_Server, in_process
-from parallel_sgd.accounts import RECEIVED, SENT, Accounts, Entry, NodeAccounts, Stopwatch, Times
 from parallel_sgd.batch_sync import AsynchronizedSGD
-from parallel_sgd.channel import Key, Wait
 from parallel_sgd.codec import Answering, AsyncPS, BlockWeight, netEncapsulation
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.settings import JobSettings
-from parallel_sgd.history import JobHistory
+from parallel_sgd.engine.accounts import RECEIVED, SENT, Accounts, Entry, NodeAccounts, Stopwatch, Times
+from parallel_sgd.engine.channel import Key, Wait
 from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment
+from parallel_sgd.record.history import JobHistory
+from parallel_sgd.record.report import KINDS, TrainingReport
 from parallel_sgd.record.tables import read_columns
-from parallel_sgd.report import KINDS, TrainingReport
 from tests.parallel_sgd.networks import mlp
 
 from ..statements import covers

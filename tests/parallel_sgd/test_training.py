@@ -20,21 +20,21 @@ from nn.gradient_descent import SGDOptimizer
 from nn.metric import CategoricalAccuracy
 from nn.optimizer import GDOptimizer, OpContainer
 from parallel_sgd import MonitorCallback
-from parallel_sgd.accounts import Entry, Times
 from parallel_sgd.batch_sync import SynchronizedSGD
-from parallel_sgd.batches import FIXED, ORDERS, SHUFFLED, SHUFFLED_IN_BLOCKS, Batches, BlockFeeder
-from parallel_sgd.channel import Key, Wait
 from parallel_sgd.codec import GlobalSettings, Plain
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.settings import JobSettings
-from parallel_sgd.exchange import BlockExchange
-from parallel_sgd.in_process_scheduler import Deadlock, Fabric, MemoryChannel, SkippingClock, run_in_process
+from parallel_sgd.engine.accounts import Entry, Times
+from parallel_sgd.engine.batches import FIXED, ORDERS, SHUFFLED, SHUFFLED_IN_BLOCKS, Batches, BlockFeeder
+from parallel_sgd.engine.channel import Key, Wait
+from parallel_sgd.engine.exchange import BlockExchange
+from parallel_sgd.engine.in_process_scheduler import Deadlock, Fabric, MemoryChannel, SkippingClock, run_in_process
+from parallel_sgd.engine.progress import History, Stretch
+from parallel_sgd.engine.training import Hooks
+from parallel_sgd.engine.worker import Worker, build_worker
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
-from parallel_sgd.progress import History, Stretch
-from parallel_sgd.report import KINDS, StepRows, TrainingReport, check_title
+from parallel_sgd.record.report import KINDS, StepRows, TrainingReport, check_title
 from parallel_sgd.testing.array_job import ArrayJob
-from parallel_sgd.training import Hooks
-from parallel_sgd.worker import Worker, build_worker
 from rpc.liveness.recorder import Kind, Reader, Recorder, make_memory
 from rpc.monitor import Monitor
 from tests.fulldisk import FullDisk

@@ -27,9 +27,9 @@ from parallel_sgd.codec import (
 from parallel_sgd.codec.compose import AllToAll, Delay
 from parallel_sgd.codec.parameter_server import SyncPS
 from parallel_sgd.codec.qsgd import QSGD
+from parallel_sgd.engine.unusable import Like, Unusable, check_arrays, check_finite
 from parallel_sgd.profiles import IIDBlockAssignment
 from parallel_sgd.testing.array_job import ArrayJob
-from parallel_sgd.unusable import Like, Unusable, check_arrays, check_finite
 
 from ..statements import covers
 

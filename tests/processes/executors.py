@@ -20,8 +20,8 @@ from network.keys import Key
 from network.nodes import Address
 from network.transport import wait_sockets
 from rpc import AbsExecutable, AbsSimpleExecutor, Communication, ReplyPackage
-from rpc.identity import process_name
 from rpc.messages import Begin
+from rpc.support.identity import process_name
 
 FOREVER = 60.0
 

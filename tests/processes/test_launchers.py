@@ -14,7 +14,7 @@ import pytest
 import parallel_sgd
 from network import NetworkError, Request
 from network.key_files import create_key_file
-from parallel_sgd import cli
+from parallel_sgd.commands import cli
 from rpc.agent.children import project_root
 from rpc.launch import BatchLauncher, SSHLauncher
 from tests.proc import children_of

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from parallel_sgd import cli
+from parallel_sgd.commands import cli
 from rpc import Coordinator, Reclaimer, UnknownJob
 from rpc.agent.children import project_root
 

@@ -22,8 +22,8 @@ from parallel_sgd import JobFailed, JobResult, Parameter_Server, codec
 from parallel_sgd.checkpoint.store import file_name
 from parallel_sgd.codec import GlobalSettings
 from parallel_sgd.codec.plain import Plain
+from parallel_sgd.engine.progress import Position
 from parallel_sgd.nodes import LocalNodes
-from parallel_sgd.progress import Position
 from rpc import SubmissionError
 from rpc.launch.local import LocalAgents, local_agents
 from tests.processes.training.jobs import digits_job, log_of, only_weights, rows, weights

@@ -13,7 +13,7 @@ import pytest
 from network.key_files import load_key_file
 from network.keys import Key
 from rpc.agent.children import project_root
-from rpc.identity import peer_key
+from rpc.support.identity import peer_key
 
 from ..statements import covers
 from .executors import Environment, Raising, Stepping, Sum

@@ -34,8 +34,8 @@ from network.wire import Kind, pack
 from rpc import Coordinator
 from rpc import messages as m
 from rpc.agent.checks import python_version
-from rpc.identity import peer_key, process_name
 from rpc.messages import FROM_AGENT, FROM_SUBMITTER, CanCommit, ListJobs, Load, Operation
+from rpc.support.identity import peer_key, process_name
 
 from ..statements import covers
 from .executors import Stepping, Sum
@@ -54,7 +54,7 @@ OPERATIONS: tuple[Operation, ...] = (
     m.Fetch(""),
     m.Examine("", 0),
     m.Tail("", 0, {}),
-    m.KeepManifest("", 0, 0, 0, "Node(0)/0123456789abcdef", 0, "0f" * 32, 1, "parallel_sgd.standby", ""),
+    m.KeepManifest("", 0, 0, 0, "Node(0)/0123456789abcdef", 0, "0f" * 32, 1, "parallel_sgd.driver.standby", ""),
     m.ManifestPart("", 0, b"x"),
     m.ClaimJob("", 0, "Node(0)/0123456789abcdef", "0f" * 32, 1),
     m.ProposeAttempt("", 0, "Node(0)/0123456789abcdef", 1, 1, ""),

@@ -95,7 +95,7 @@ def test_an_agent_whose_console_nobody_reads_ends_when_it_is_told(own: Cluster, 
 
 def test_what_an_agent_leaves_out_is_counted_and_told_once(own: Cluster, tmp_path: Path) -> None:
     """And where it stands. Here 300 bytes may wait, so that a few jobs say too much."""
-    (tmp_path / "sitecustomize.py").write_text("import rpc.console\nrpc.console.WAITING_BYTES = 300\n")
+    (tmp_path / "sitecustomize.py").write_text("import rpc.support.console\nrpc.console.WAITING_BYTES = 300\n")
     with stuck_pipe(own.root / "console") as console:
         path = os.pathsep.join([environment(tmp_path)["PYTHONPATH"], str(tmp_path)])
         agent = agent_with(own, f">{own.root}/console 2>&1", PYTHONPATH=path)

@@ -24,7 +24,6 @@ from network.session import Session
 from network.testing import VirtualClock
 from network.transport import wait_sockets
 from rpc.executable import Resources
-from rpc.identity import code_key, process_name
 from rpc.liveness.limits import HEARTBEAT_SECONDS
 from rpc.messages import (
     FROM_SUBMITTER,
@@ -48,6 +47,7 @@ from rpc.submit.connections import JobMessages
 from rpc.submit.event_loop import EventLoop
 from rpc.submit.run_folder import RunFolder
 from rpc.submit.terminal import ProgressDisplay
+from rpc.support.identity import code_key, process_name
 from tests.network.wires import talk
 from tests.rpc.sent import question
 

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from rpc import console
-from rpc.console import WAITING_BYTES, Console, ConsoleStream
+from rpc.support import console
+from rpc.support.console import WAITING_BYTES, Console, ConsoleStream
 from tests.programs import environment
 from tests.sources import ROOT, library_files
 

@@ -24,9 +24,9 @@ from rpc.agent.settings import gather
 from rpc.agent.store import JobRecord
 from rpc.elastic.discovery import DiscoveryError, FileDiscovery
 from rpc.errors import SettingsError
-from rpc.files import MOST_BYTES, publish, read_result, write_result
-from rpc.identity import host_name, is_job_id, new_job_id, process_name
 from rpc.submit.run_folder import Run
+from rpc.support.files import MOST_BYTES, publish, read_result, write_result
+from rpc.support.identity import host_name, is_job_id, new_job_id, process_name
 
 from ..statements import covers
 from .travel import ROOT
@@ -167,6 +167,6 @@ def test_names_of_jobs_and_processes() -> None:
     pairs = [(job, node) for job in ("a", "a.0", "a.1", "a.ps2", "a.ps2.0", "a-1") for node in (-2, 0, 1, 10)]
     assert len({process_name(*pair) for pair in pairs}) == len(pairs)
     assert (process_name("job", 3), process_name("job", -2)) == ("job.3", "job.ps2")
-    command = [sys.executable, "-c", "from rpc.identity import host_name; print(host_name())"]
+    command = [sys.executable, "-c", "from rpc.support.identity import host_name; print(host_name())"]
     other = subprocess.run(command, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60)
     assert other.stdout.strip() == host_name() and re.fullmatch("[0-9a-f]{32}", host_name())

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rpc.immutable import Immutable
+from rpc.support.immutable import Immutable
 
 
 class Point(Immutable):

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from rpc import logs
-from rpc.logs import SUBMIT_LOGGER, CleanFormatter, attach_console, attach_file, clean, get_logger
+from rpc.support import logs
+from rpc.support.logs import SUBMIT_LOGGER, CleanFormatter, attach_console, attach_file, clean, get_logger
 
 from ..statements import covers
 

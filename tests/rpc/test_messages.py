@@ -32,7 +32,7 @@ EXAMPLES: list[m.Operation] = [
     m.Subscribe(""),
     m.ListJobs(),
     m.Fetch("job"),
-    m.KeepManifest("job", 0, 1, 4, "Node(0)/0123456789abcdef", 2, "0f" * 32, 1 << 30, "parallel_sgd.standby", "{}"),
+    m.KeepManifest("job", 0, 1, 4, "Node(0)/0123456789abcdef", 2, "0f" * 32, 1 << 30, "parallel_sgd.driver.standby", "{}"),
     m.ManifestPart("job", 0, b"x" * 10_000),
     m.ClaimJob("job", -2, "The submitter/0123456789abcdef", "0f" * 32, 4),
     m.ProposeAttempt("job", -2, "The submitter/0123456789abcdef", 4, 2, "{}"),

@@ -14,7 +14,7 @@ import pytest
 
 from rpc.agent.checks import threads_of
 from rpc.messages import CanCommit
-from rpc.processors import usable_cores
+from rpc.support.processors import usable_cores
 from tests.sources import ROOT, findings, library_files
 
 UNIFIED = "35 24 0:30 {root} /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
@@ -89,7 +89,7 @@ def test_jobs_of_a_host_share_what_may_be_used(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.processes
 @pytest.mark.skipif(shutil.which("taskset") is None, reason="there is no taskset here")
 def test_a_process_that_is_bound_to_one_core_has_one() -> None:
-    code = "from rpc.processors import usable_cores; print(usable_cores())"
+    code = "from rpc.support.processors import usable_cores; print(usable_cores())"
     command = ["taskset", "-c", FIRST_CORE, sys.executable, "-c", code]
     assert subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout == "1\n"
 
@@ -98,7 +98,7 @@ def test_nothing_else_counts_cores() -> None:
     """One function tells how many there are."""
 
     def counts(tree: ast.Module, name: str) -> list[str]:
-        if name == "rpc/processors.py":
+        if name == "rpc/support/processors.py":
             return []
         words = ("cpu_count", "process_cpu_count", "sched_getaffinity")
         return [f"line {node.lineno}" for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in words]

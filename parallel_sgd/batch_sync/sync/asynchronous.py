@@ -11,10 +11,10 @@ from network.message import Content, unpacked
 from nn import arguments
 from nn.optimizer import IOptimizer
 from nn.optimizer.parallel_sgd import ExchangingOptimizer
-from parallel_sgd.channel import Wait, await_verdict, until
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.interfaces import Array, Codec
-from parallel_sgd.merge import OwnMean
+from parallel_sgd.engine.channel import Wait, await_verdict, until
+from parallel_sgd.engine.merge import OwnMean
 
 from .interface import ISyncType, Step, SyncSetting
 from .synchronized import TIMED_OUT, RescuingSync, SynchronizedSGD, listed

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 from network.message import Content
 from nn.extension import Extension
 from nn.optimizer import IOptimizer
-from parallel_sgd.channel import Wait
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.interfaces import Array, Codec
+from parallel_sgd.engine.channel import Wait
 
 Step = tuple[int, int]  # (epoch, batch), counted from 0
 

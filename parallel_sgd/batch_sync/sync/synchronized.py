@@ -7,10 +7,10 @@ from functools import partial
 from typing import ClassVar, Final
 
 from network.message import Content
-from parallel_sgd.channel import Wait, await_verdict, until
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.interfaces import Array, Partial, Tracking
-from rpc.logs import get_logger
+from parallel_sgd.engine.channel import Wait, await_verdict, until
+from rpc.support.logs import get_logger
 
 from .interface import ISyncType, Step
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from parallel_sgd.channel import Parameter_Server
 from parallel_sgd.codec.interfaces import (
     Array,
     BlockWeight,
@@ -23,8 +22,9 @@ from parallel_sgd.codec.pipeline import Draw, PayloadError
 from parallel_sgd.codec.pipeline.stage import Remembers, gathered, room_for, scattered
 from parallel_sgd.codec.settings import GlobalSettings
 from parallel_sgd.codec.traits import Traits
-from parallel_sgd.merge import Span
-from parallel_sgd.unusable import Like
+from parallel_sgd.engine.channel import Parameter_Server
+from parallel_sgd.engine.merge import Span
+from parallel_sgd.engine.unusable import Like
 
 from .builder import refuse
 from .gather import Assembly, Collector, OwnBlocks, Units

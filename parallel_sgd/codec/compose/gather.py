@@ -9,7 +9,7 @@ import numpy as np
 
 from parallel_sgd.codec.interfaces import Array
 from parallel_sgd.codec.pipeline.stage import State, room_for
-from parallel_sgd.merge import BlockMean, BlockTree, Span, TreeSum, block_tree
+from parallel_sgd.engine.merge import BlockMean, BlockTree, Span, TreeSum, block_tree
 from parallel_sgd.profiles.blockassignment.abstract import ISetting
 
 from .merge import MergeRule

@@ -11,8 +11,8 @@ import numpy as np
 from parallel_sgd.codec.interfaces import Array, Codec
 from parallel_sgd.codec.pipeline import Draw, PayloadError, Pipeline
 from parallel_sgd.codec.pipeline.stage import Remembers, room_for, share
-from parallel_sgd.merge import Span
-from parallel_sgd.unusable import Like
+from parallel_sgd.engine.merge import Span
+from parallel_sgd.engine.unusable import Like
 
 from .builder import build
 from .composed import Batch, Composed

@@ -10,7 +10,7 @@ import numpy as np
 
 from parallel_sgd.codec.interfaces import Array
 from parallel_sgd.codec.pipeline import PayloadError
-from parallel_sgd.unusable import Like, check_finite
+from parallel_sgd.engine.unusable import Like, check_finite
 
 #: Flags of a packet. DENSE: the payload is the vector itself, not what a pipeline wrote. DOWN: it is merged. ASK: the sender
 #: wants the packets of this batch again. RESULT: the whole result, for one that comes late. LACKING: ids of what is missing.

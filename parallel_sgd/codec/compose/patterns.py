@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from nn import arguments
-from parallel_sgd.channel import Parameter_Server
 from parallel_sgd.codec.interfaces import Codec
 from parallel_sgd.codec.pipeline.stage import share
+from parallel_sgd.engine.channel import Parameter_Server
 from parallel_sgd.profiles.blockassignment.abstract import ISetting
 
 from .builder import build

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from parallel_sgd.channel import Parameter_Server
 from parallel_sgd.codec.interfaces import Array, BlockWeight, netEncapsulation
 from parallel_sgd.codec.pipeline import Draw, PayloadError
 from parallel_sgd.codec.pipeline.stage import Remembers
-from parallel_sgd.merge import Span
-from parallel_sgd.unusable import Like
+from parallel_sgd.engine.channel import Parameter_Server
+from parallel_sgd.engine.merge import Span
+from parallel_sgd.engine.unusable import Like
 
 from .composed import Batch, Composed
 from .encoders import Encoders, dense

@@ -9,8 +9,8 @@ import numpy as np
 from parallel_sgd.codec.interfaces import Array, Codec
 from parallel_sgd.codec.pipeline import PayloadError
 from parallel_sgd.codec.pipeline.stage import Remembers
-from parallel_sgd.merge import Span, TreeSum
-from parallel_sgd.unusable import Like
+from parallel_sgd.engine.merge import Span, TreeSum
+from parallel_sgd.engine.unusable import Like
 
 from .builder import build
 from .composed import Batch, Composed

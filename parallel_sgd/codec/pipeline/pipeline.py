@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nn.arrays import Array
-from parallel_sgd.unusable import check_finite
+from parallel_sgd.engine.unusable import check_finite
 
 from .stage import Chain, Draw, OrDense, Reader, Stage, State, Vector, Writer
 

@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 from nn import arguments
 from nn.arrays import Array
 from nn.random import keyed
-from parallel_sgd.unusable import Unusable
+from parallel_sgd.engine.unusable import Unusable
 
 Vector = NDArray[np.float32]
 Indices = NDArray[np.intp]

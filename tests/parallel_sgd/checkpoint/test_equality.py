@@ -22,8 +22,8 @@ from nn.optimizer import (
 from parallel_sgd import Parameter_Server, codec
 from parallel_sgd.batch_sync import AsynchronizedSGD, StaleSynchronous
 from parallel_sgd.checkpoint import Store
+from parallel_sgd.engine.progress import Position
 from parallel_sgd.profiles import FixedBlockAssignment
-from parallel_sgd.progress import Position
 from tests.parallel_sgd.checkpoint.states import BATCHES, bits, kept, newest, positions, run, throw_back
 from tests.processes.training.jobs import rows
 

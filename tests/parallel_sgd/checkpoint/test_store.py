@@ -27,7 +27,7 @@ from parallel_sgd.checkpoint.snapshot import FORMAT
 from parallel_sgd.checkpoint.state import state_of
 from parallel_sgd.checkpoint.store import Disk, file_name, read_checkpoint
 from parallel_sgd.checkpoint.writer import Copies, Writer
-from parallel_sgd.progress import History, Stretch
+from parallel_sgd.engine.progress import History, Stretch
 from tests.parallel_sgd.checkpoint.states import FailingDisk, content, header, newest, snapshot
 from tests.programs import python
 from tests.sources import ROOT

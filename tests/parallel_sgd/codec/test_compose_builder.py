@@ -69,7 +69,7 @@ from parallel_sgd.codec.pipeline import (
     TopK,
     TwoMeans,
 )
-from parallel_sgd.names import UnknownName, find_class, known_classes
+from parallel_sgd.options.names import UnknownName, find_class, known_classes
 from parallel_sgd.profiles import DuplicateAssignment, IIDBlockAssignment
 from rpc.shipping import load, pack
 from tests.parallel_sgd.codec.compositions import bits, run

@@ -15,18 +15,18 @@ from nn.dataset.transforms import ImageCls
 from nn.optimizer import ParameterAveragingOptimizer
 from parallel_sgd import ParallelSGD, in_process
 from parallel_sgd.batch_sync import AsynchronizedSGD, StaleSynchronous, SyncChoice, SynchronizedSGD
-from parallel_sgd.channel import Wait
 from parallel_sgd.codec import ADPSGD, BlockWeight, Codec, GlobalSettings
 from parallel_sgd.codec.ad_psgd import PATIENCE
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.compose import Gossip, RandomPair
 from parallel_sgd.codec.pipeline import DiffRef, Int8, TopK
 from parallel_sgd.codec.settings import JobSettings
-from parallel_sgd.exchange import BlockExchange
-from parallel_sgd.in_process_scheduler import Link, MemoryChannel, reliable, run_in_process
+from parallel_sgd.engine.channel import Wait
+from parallel_sgd.engine.exchange import BlockExchange
+from parallel_sgd.engine.in_process_scheduler import Link, MemoryChannel, reliable, run_in_process
+from parallel_sgd.engine.worker import Worker
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment, ISetting
 from parallel_sgd.testing.array_job import ArrayJob, gradient
-from parallel_sgd.worker import Worker
 from tests.parallel_sgd.links import lost_once, without
 from tests.parallel_sgd.networks import mlp
 

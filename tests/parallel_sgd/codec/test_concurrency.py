@@ -12,13 +12,13 @@ import pytest
 from network.clock import SystemClock
 from network.controller import Controller
 from parallel_sgd.batch_sync import AsynchronizedSGD, SyncChoice, SynchronizedSGD
-from parallel_sgd.channel import Wait
 from parallel_sgd.codec import BlockWeight, Codec, EFSign, Plain, Traits, netEncapsulation
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.settings import GlobalSettings, JobSettings
-from parallel_sgd.exchange import BlockExchange
+from parallel_sgd.engine.channel import Wait
+from parallel_sgd.engine.exchange import BlockExchange
+from parallel_sgd.engine.socket_channel import SocketChannel, close_gracefully, run_process
 from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment
-from parallel_sgd.socket_channel import SocketChannel, close_gracefully, run_process
 from tests.network.wires import talk
 from tests.statements import covers
 

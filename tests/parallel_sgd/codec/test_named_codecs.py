@@ -15,7 +15,7 @@ from nn.optimizer import GradientAveragingOptimizer, LocalUpdateOptimizer, Param
 from parallel_sgd import ParallelSGD, in_process
 from parallel_sgd.batch_sync import AsynchronizedSGD
 from parallel_sgd.codec import Codec
-from parallel_sgd.names import known_classes
+from parallel_sgd.options.names import known_classes
 from parallel_sgd.profiles import CyclicAssignment
 from tests.parallel_sgd.networks import mlp
 

@@ -18,7 +18,7 @@ from parallel_sgd.codec import REQUIRED, Codec, GlobalSettings, Plain
 from parallel_sgd.codec import compose as parts
 from parallel_sgd.codec.parameters import reads
 from parallel_sgd.codec.pipeline import Int8
-from rpc.logs import SUBMIT_LOGGER
+from rpc.support.logs import SUBMIT_LOGGER
 from tests.parallel_sgd.networks import mlp
 from tests.sources import library_files
 

@@ -12,20 +12,20 @@ import numpy as np
 
 from network.testing import VirtualClock
 from nn.model import Model
-from parallel_sgd.channel import Key, Parameter_Server
 from parallel_sgd.checkpoint import Keeper, Resumption, Store
 from parallel_sgd.checkpoint.choose import choose
 from parallel_sgd.checkpoint.keeper import Checkpointing
 from parallel_sgd.checkpoint.locate import FOLDER, HeldCheckpoints, stores_of
-from parallel_sgd.in_process_scheduler import Build, MemoryChannel, run_in_process
-from parallel_sgd.ledger import Grid, Ledger, collect
-from parallel_sgd.parameter_server import Server, build_server
-from parallel_sgd.plan import WorkerPlan, likes_of, reassigned
-from parallel_sgd.progress import START
-from parallel_sgd.report import TrainingReport
-from parallel_sgd.table import Earlier
-from parallel_sgd.training import Hooks
-from parallel_sgd.worker import Worker, build_worker
+from parallel_sgd.engine.channel import Key, Parameter_Server
+from parallel_sgd.engine.in_process_scheduler import Build, MemoryChannel, run_in_process
+from parallel_sgd.engine.parameter_server import Server, build_server
+from parallel_sgd.engine.plan import WorkerPlan, likes_of, reassigned
+from parallel_sgd.engine.progress import START
+from parallel_sgd.engine.training import Hooks
+from parallel_sgd.engine.worker import Worker, build_worker
+from parallel_sgd.record.ledger import Grid, Ledger, collect
+from parallel_sgd.record.report import TrainingReport
+from parallel_sgd.record.table import Earlier
 from tests.parallel_sgd.digits_job import digits
 from tests.parallel_sgd.networks import mlp
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parallel_sgd.block_history import LedgerTable
 from parallel_sgd.codec import Codec, Plain, SyncPS, TopK
-from parallel_sgd.ledger import Grid, Ledger, collect
-from parallel_sgd.plan import WorkerPlan
+from parallel_sgd.engine.plan import WorkerPlan
+from parallel_sgd.engine.progress import NOBODY, History, Stretch
 from parallel_sgd.profiles import FixedBlockAssignment, ISetting
-from parallel_sgd.progress import NOBODY, History, Stretch
+from parallel_sgd.record.block_history import LedgerTable
+from parallel_sgd.record.ledger import Grid, Ledger, collect
 from tests.parallel_sgd.digits_job import plan_of
 from tests.parallel_sgd.ledger.cluster import Attempt, Cluster
 

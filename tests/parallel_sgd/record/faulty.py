@@ -18,7 +18,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 ROOT = str(Path(__file__).parents[3])
-LOGGERS = ("", "P-SGD Submit", "parallel_sgd", "parallel_sgd.report", "parallel_sgd.checkpoint", "parallel_sgd.writers")
+LOGGERS = ("", "P-SGD Submit", "parallel_sgd", "parallel_sgd.record.report", "parallel_sgd.checkpoint", "parallel_sgd.writers")
 GUARDS = (
     *("contextmanager.<locals>.helper", "GeneratorContextManager.__enter__", "GeneratorContextManager.__exit__", "._guard"),
     *("ExitStack.__init__", "ExitStack.__enter__", "ExitStack.__exit__"),
@@ -42,7 +42,7 @@ SAFE = (
 INLINE = ("<dictcomp>", "<listcomp>", "<setcomp>", "<genexpr>", "<lambda>")
 COLLECTED = ("_weakrefset.py:", "weakref.py:")
 """Calls of the garbage collector, which come at any time; what they raise goes nowhere."""
-TELLING = ("rpc/logs.py:filter", "record/spared.py:spared")
+TELLING = ("rpc/support/logs.py:filter", "record/spared.py:spared")
 """Callers by which a guard tells what it has spared."""
 Key = tuple[str, str]
 

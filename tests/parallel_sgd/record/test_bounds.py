@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from parallel_sgd import ParallelSGD, in_process
-from parallel_sgd.job_file import types
-from parallel_sgd.options import options
+from parallel_sgd.options.job_options import options
+from parallel_sgd.record.job_file import types
 from tests.statements import covers
 
 from .runs import OPTIONS, folder_of, model, psgd, samples, train

@@ -27,8 +27,8 @@ from parallel_sgd.codec import TopK
 from parallel_sgd.profiles import FixedBlockAssignment
 from parallel_sgd.record.files import MANIFEST
 from parallel_sgd.record.identity import differences, own_identity, parts_of
+from parallel_sgd.record.run import RunManifest, write_run_manifest
 from parallel_sgd.record.tables import read_identities
-from parallel_sgd.run import RunManifest, write_run_manifest
 from tests.statements import covers
 
 from .runs import folder_of
@@ -185,7 +185,7 @@ def hashes(run: Path) -> None:
 
 def hashes_and_models(run: Path) -> None:
     """As if training had ended elsewhere: models and hash tables fit each other."""
-    from parallel_sgd.weight_hashes import hash_of
+    from parallel_sgd.record.weight_hashes import hash_of
 
     for path in models(run):
         replace_model(path)
@@ -648,7 +648,7 @@ def pretend(run: Path, old: str, new: str) -> None:
 @covers("RUN-1")
 def test_a_run_names_what_trained_by_node(run: Path) -> None:
     """In its table, in job.toml and in the manifest: release, Python, NumPy, BLAS build, kernels and threads."""
-    from parallel_sgd.job_file import JobFile
+    from parallel_sgd.record.job_file import JobFile
 
     expected = own_identity().rpartition(", ")[0] + ", 1 thread(s)"
     assert {"Parallel-SGD", "Python", "NumPy", "functions for", "thread(s)"} <= parts_of(expected).keys()

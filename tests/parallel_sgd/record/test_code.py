@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from parallel_sgd import names
-from parallel_sgd.job_file import JobFile
-from parallel_sgd.options import options
+from parallel_sgd.options import names
+from parallel_sgd.options.job_options import options
 from parallel_sgd.record.door import Door
+from parallel_sgd.record.job_file import JobFile
 from tests.statements import covers
 
 from .runs import folder_of, psgd, train
@@ -149,7 +149,7 @@ def test_what_nodes_have_told_imports_nothing(run: Path, option: str, name: str,
 
 
 def test_every_option_that_may_name_code_is_among_these() -> None:
-    from parallel_sgd.option_forms import Callbacks, Parts
+    from parallel_sgd.options.forms import Callbacks, Parts
 
     named = {name for name, about in options() if about.flag is not None and isinstance(about.form, (Parts, Callbacks))}
     assert named == set(NAMING)  # and the data set, and its transform

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from nn.model import Model
-from parallel_sgd.history import JobHistory
 from parallel_sgd.record import door as doors
 from parallel_sgd.record.door import Door, RecordError
+from parallel_sgd.record.history import JobHistory
 from parallel_sgd.record.tables import read_hashes
 from rpc.submit import Run
 from tests.statements import covers

@@ -19,11 +19,11 @@ from network.nodes import NodeAssignment
 from nn.dataset import ArrayDataset
 from nn.dataset.interface import AbsDataset, Arrays
 from parallel_sgd import local_workers
-from parallel_sgd.job_file import JobFile
-from parallel_sgd.option_forms import Unnamed
+from parallel_sgd.options.forms import Unnamed
 from parallel_sgd.record.hashes import sha256_of
+from parallel_sgd.record.job_file import JobFile
 from parallel_sgd.record.kept_data import DATA_FILE, keep, load_kept
-from parallel_sgd.run import RunManifest
+from parallel_sgd.record.run import RunManifest
 from tests.statements import covers
 
 from .runs import folder_of, psgd, samples, train

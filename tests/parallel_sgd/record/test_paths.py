@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parallel_sgd.job_file import JobFile
-from parallel_sgd.option_forms import Unnamed, object_text
+from parallel_sgd.options.forms import Unnamed, object_text
+from parallel_sgd.record.job_file import JobFile
 from parallel_sgd.record.paths import found_paths, missing_code, told_path
-from rpc.places import without_places
+from rpc.support.places import without_places
 from tests.sources import ROOT
 from tests.statements import covers
 

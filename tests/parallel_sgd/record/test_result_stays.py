@@ -14,8 +14,8 @@ import pytest
 
 import nn
 from parallel_sgd import JobResult
-from parallel_sgd.in_process_scheduler import run_in_process
-from parallel_sgd.training import TrainingProcess
+from parallel_sgd.engine.in_process_scheduler import run_in_process
+from parallel_sgd.engine.training import TrainingProcess
 from tests.statements import covers
 
 from .faulty import Injector

@@ -25,17 +25,17 @@ from parallel_sgd.batch_sync import StaleSynchronous
 from parallel_sgd.batch_sync.sync.interface import ISyncType
 from parallel_sgd.codec.interfaces import Codec
 from parallel_sgd.commands.options import make_dataset, make_transform
-from parallel_sgd.job_file import JobFile
-from parallel_sgd.job_record import MODEL_FILE, job_text
-from parallel_sgd.names import known_classes, literal, literal_text, split_objects
-from parallel_sgd.option_forms import Unnamed, object_text
-from parallel_sgd.options import JobOptions, options
+from parallel_sgd.options.forms import Unnamed, object_text
+from parallel_sgd.options.job_options import JobOptions, options
+from parallel_sgd.options.names import known_classes, literal, literal_text, split_objects
+from parallel_sgd.options.spec import JobSpec, make_spec
 from parallel_sgd.profiles import FixedBlocks
 from parallel_sgd.profiles.blockassignment.abstract import AbsBlockAssignment
 from parallel_sgd.record.bounds import MOST_BLOCKS, MOST_EPOCHS, MOST_WORKERS
 from parallel_sgd.record.files import JOB_FILE
+from parallel_sgd.record.job_file import JobFile
+from parallel_sgd.record.job_record import MODEL_FILE, job_text
 from parallel_sgd.record.plain import decoded, encoded, toml_of
-from parallel_sgd.spec import JobSpec, make_spec
 from parallel_sgd.writers import TensorBoardWriter
 from rpc.submit import POLICIES
 

@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from nn.model import Model
 from parallel_sgd.record.files import MANIFEST
 from parallel_sgd.record.keys import SigningKey
+from parallel_sgd.record.run import RunManifest, sha256_of
 from parallel_sgd.record.signing import PUBLIC_KEY, SIGNATURE
-from parallel_sgd.run import RunManifest, sha256_of
 from tests.statements import covers
 
 from .runs import folder_of, psgd, train

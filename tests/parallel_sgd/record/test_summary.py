@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from parallel_sgd.accounts import Times
-from parallel_sgd.history import JobHistory
+from parallel_sgd.engine.accounts import Times
+from parallel_sgd.record.history import JobHistory
 from parallel_sgd.record.summary import best_epoch, crowd_sentence, effort_of, epoch_line, seconds, times_of
 
 

@@ -24,9 +24,9 @@ from parallel_sgd.elastic.worker import ElasticWorker
 from parallel_sgd.elastic.worker_handle import NotStarted, Running, Task, WorkerHandle
 from rpc import Reclaimer
 from rpc.elastic import Worker
-from rpc.identity import new_job_id
 from rpc.monitor import monitor_batch_begin, monitor_batch_end
 from rpc.submit.groups import pack_executable
+from rpc.support.identity import new_job_id
 from tests.processes.elastic.jobs import SAMPLES, Stage, gate, learn_each_sample_once, log_of, pause, three_epochs
 from tests.processes.harness import LIMIT, Cluster, cluster, lasting_port, wait_for
 

@@ -17,7 +17,7 @@ from nn.model import Model, SequentialModel
 from parallel_sgd import JobResult, ParallelSGD, Parameter_Server, in_process
 from parallel_sgd.nodes import LocalNodes
 from parallel_sgd.profiles import FixedBlockAssignment
-from rpc.logs import SUBMIT_LOGGER
+from rpc.support.logs import SUBMIT_LOGGER
 from tests.parallel_sgd.networks import mlp
 
 FOUR_BLOCKS = FixedBlockAssignment.of(blocks=4)

@@ -14,7 +14,7 @@ from parallel_sgd import JobResult, in_process
 from rpc import Cohort, SubmissionError
 from rpc.agent import kernel_sets
 from rpc.agent.settings import AgentSettings
-from rpc.logs import SUBMIT_LOGGER
+from rpc.support.logs import SUBMIT_LOGGER
 from tests.statements import covers
 
 from ..harness import Cluster, cluster, make_key

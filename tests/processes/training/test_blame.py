@@ -13,9 +13,9 @@ import pytest
 
 from nn.dataset import ArrayDataset
 from parallel_sgd import ParallelSGD, local_workers
-from parallel_sgd.batches import BlockFeeder
 from parallel_sgd.codec import BlockWeight, GlobalSettings
 from parallel_sgd.codec.plain import Plain
+from parallel_sgd.engine.batches import BlockFeeder
 from parallel_sgd.nodes import LocalNodes
 from parallel_sgd.run_page import RunRecords, blame
 from tests.parallel_sgd.networks import mlp

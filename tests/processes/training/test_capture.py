@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from network.key_files import load_key_file
-from rpc.identity import code_key, peer_key
+from rpc.support.identity import code_key, peer_key
 from tests.processes import netns
 from tests.processes.harness import AgentProcess, cluster
 from tests.processes.training import confiding

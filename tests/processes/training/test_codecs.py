@@ -15,7 +15,6 @@ import pytest
 from nn.gradient_descent import SGDOptimizer
 from nn.optimizer import GradientAveragingOptimizer, LocalUpdateOptimizer, ShardedPSGDOptimizer
 from parallel_sgd import Parameter_Server
-from parallel_sgd.accounts import SENT
 from parallel_sgd.batch_sync import AsynchronizedSGD, StaleSynchronous, SyncChoice
 from parallel_sgd.codec import (
     REQUIRED,
@@ -30,6 +29,7 @@ from parallel_sgd.codec import (
     TopKInt8,
     netEncapsulation,
 )
+from parallel_sgd.engine.accounts import SENT
 from parallel_sgd.nodes import LocalNodes
 from parallel_sgd.profiles import CyclicAssignment
 from tests.parallel_sgd.networks import mlp

@@ -17,8 +17,9 @@ import pytest
 
 import parallel_sgd
 from nn.model import Model
-from parallel_sgd import JobFailed, restart_loop
+from parallel_sgd import JobFailed
 from parallel_sgd.codec.plain import Plain
+from parallel_sgd.driver import restart_loop
 from rpc import Coordinator
 from rpc.errors import Deposed
 from rpc.lease.handoff import new_driver
@@ -49,7 +50,7 @@ def left(trio: Cluster, tmp_path: Path) -> Iterator[Left]:
 def seconds_to_start(left: Left) -> float:
     """What a standby driver costs here and now before it can say anything."""
     begin = time.monotonic()
-    subprocess.run([sys.executable, "-c", "import parallel_sgd.standby"], env=left.environ, check=True)
+    subprocess.run([sys.executable, "-c", "import parallel_sgd.driver.standby"], env=left.environ, check=True)
     return time.monotonic() - begin
 
 

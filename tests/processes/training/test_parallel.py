@@ -17,11 +17,11 @@ from nn.dataset.transforms import ImageCls, Shuffle
 from nn.gradient_descent import ADAMOptimizer, SGDOptimizer
 from nn.model import Model
 from parallel_sgd import ParallelSGD
-from parallel_sgd.accounts import SENT, Entry, check_conserved
 from parallel_sgd.codec import Codec, DummyCodec
 from parallel_sgd.codec.plain import Plain
+from parallel_sgd.engine.accounts import SENT, Entry, check_conserved
 from parallel_sgd.nodes import LocalNodes
-from parallel_sgd.report import KINDS
+from parallel_sgd.record.report import KINDS
 from tests.parallel_sgd.networks import mlp
 from tests.processes.training.jobs import (
     FOUR_BLOCKS,

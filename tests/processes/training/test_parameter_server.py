@@ -19,9 +19,10 @@ import nn
 from nn.dataset.transforms.abstract import AbsTransformer
 from nn.gradient_descent import SGDOptimizer
 from nn.optimizer import GradientAveragingOptimizer
-from parallel_sgd import JobFailed, ParallelSGD, Parameter_Server, cli
-from parallel_sgd.accounts import RECEIVED, SENT, Entry, check_conserved
+from parallel_sgd import JobFailed, ParallelSGD, Parameter_Server
 from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, Plain, SyncPS, netEncapsulation
+from parallel_sgd.commands import cli
+from parallel_sgd.engine.accounts import RECEIVED, SENT, Entry, check_conserved
 from parallel_sgd.nodes import LocalNodes
 from parallel_sgd.profiles import IIDBlockAssignment
 from rpc import SubmissionError

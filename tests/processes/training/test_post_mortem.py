@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from parallel_sgd import JobFailed, cli
+from parallel_sgd import JobFailed
+from parallel_sgd.commands import cli
 from parallel_sgd.nodes import LocalNodes
 from rpc.launch.local import local_agents
 from tests.processes.training.jobs import FOUR_BLOCKS, line_job

@@ -17,9 +17,9 @@ import pytest
 import nn
 from network import NodeAssignment
 from parallel_sgd import JobResult, local_workers
+from parallel_sgd.driver.restart_loop import RestartLoop
+from parallel_sgd.engine.training import TrainingProcess
 from parallel_sgd.nodes import LocalNodes
-from parallel_sgd.restart_loop import RestartLoop
-from parallel_sgd.training import TrainingProcess
 from tests.parallel_sgd.record.faulty import Injector
 from tests.processes.training.jobs import line_job, some, weights
 from tests.statements import covers

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from parallel_sgd.record.summary import crowd_sentence
-from rpc.processors import usable_cores
+from rpc.support.processors import usable_cores
 from tests.processes.harness import cluster
 from tests.programs import ROOT
 

@@ -11,9 +11,9 @@ from psgd import cli
 import pytest
 
 from parallel_sgd import JobResult, Parameter_Server, local_workers
-from parallel_sgd.job_file import JobFile
 from parallel_sgd.record.identity import parts_of
-from parallel_sgd.run import RunManifest
+from parallel_sgd.record.job_file import JobFile
+from parallel_sgd.record.run import RunManifest
 from rpc.agent import kernel_sets
 from tests.statements import covers
 

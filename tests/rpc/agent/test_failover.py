@@ -26,10 +26,10 @@ from rpc.agent.event_log import EVENT_LOG, SecurityLog
 from rpc.agent.failover import DriverLeases
 from rpc.agent.store import JobFolders, JobRecord
 from rpc.agent.subscribers import Subscribers
-from rpc.files import write_private
 from rpc.lease.handoff import PART_BYTES, Handoff, HandoffTracker
 from rpc.lease.lease import Promise
 from rpc.liveness.limits import SILENT_DRIVER_SECONDS
+from rpc.support.files import write_private
 from tests.network.wires import Talk, talk
 
 from ...statements import covers
@@ -47,7 +47,9 @@ def ordered(attempt: int, node: int = 1, driver: str = SUBMITTER) -> m.CanCommit
 
 
 def keeping(attempt: int, content: bytes = b"xy") -> m.KeepManifest:
-    return m.KeepManifest(JOB, 1, attempt, 0, SUBMITTER, 0, sha256_of(content), len(content), "parallel_sgd.standby", "{}")
+    return m.KeepManifest(
+        JOB, 1, attempt, 0, SUBMITTER, 0, sha256_of(content), len(content), "parallel_sgd.driver.standby", "{}"
+    )
 
 
 class Place:
@@ -98,7 +100,7 @@ class Place:
                 answers.append(answer)
 
         tracker = HandoffTracker(JOB, attempt, tell, lambda _: 0)
-        tracker.hand_off(Handoff(driver, "parallel_sgd.standby", content, "{}"), [node])
+        tracker.hand_off(Handoff(driver, "parallel_sgd.driver.standby", content, "{}"), [node])
         while tracker.lacking:
             tracker.take(node, answers[-1])
             tracker.send()

@@ -19,10 +19,10 @@ from rpc.agent.event_log import EventLog
 from rpc.agent.files import KeptFile, kept_files, send_diagnostics, send_files
 from rpc.agent.output import JobOutput, parts_of
 from rpc.agent.store import JobFolders, JobRecord
-from rpc.files import keep_configuration
 from rpc.liveness.process_monitor import log_tail
 from rpc.messages import FROM_AGENT, MAX_FILES, FetchEnd, FileBegin, parse
 from rpc.submit.downloads import Download
+from rpc.support.files import keep_configuration
 from tests.fulldisk import FullDisk
 
 from ...statements import covers

@@ -13,9 +13,9 @@ import pytest
 
 from network.values import encode
 from rpc import AbsSimpleExecutor, Communication, JobAborted
-from rpc.files import RESULT_FILE
 from rpc.job.report import MOST_FILES, exit_code_of, keep_sources, make_report, outcome_of, shown_to_submitter
 from rpc.process_channel import MAX_PACKET
+from rpc.support.files import RESULT_FILE
 
 from ...statements import covers
 

@@ -1,4 +1,4 @@
-"""The submitter and standby drivers: `parallel_sgd.restart_loop`, `quorum` and `standby` without sockets and processes."""
+"""The submitter and standby drivers: `restart_loop`, `quorum` and `standby` without sockets and processes."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@ import executor.job
 from network.controller import WAIT_SECONDS as SHOWN_SECONDS
 from network.session import LOOK_SECONDS as SESSION_LOOK_SECONDS
 from network.session import STALL_SECONDS as FRAME_SECONDS
-from parallel_sgd.channel import MOST_SECONDS as MOST_OVERDUE_SECONDS
 from parallel_sgd.elastic import stragglers, worker_handle
+from parallel_sgd.engine.channel import MOST_SECONDS as MOST_OVERDUE_SECONDS
 from rpc.agent.scheduler_env import GRACE_SECONDS
 from rpc.liveness import limits as l
 

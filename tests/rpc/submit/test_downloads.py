@@ -16,11 +16,11 @@ import pytest
 
 from network.errors import ProtocolError
 from network.testing import VirtualClock
-from rpc.files import PAUSE_SECONDS, ROOM_SECONDS, is_safe_name
 from rpc.liveness.limits import DOWNLOAD_SECONDS
 from rpc.messages import MAX_BYTES, MAX_FILES, FetchEnd, FileBegin, FileChunk, FileEnd, Operation, Took
 from rpc.submit.downloads import Download, Downloads
 from rpc.submit.run_folder import RunFolder
+from rpc.support.files import PAUSE_SECONDS, ROOM_SECONDS, is_safe_name
 
 from ...statements import covers
 from ..sent import file, sha

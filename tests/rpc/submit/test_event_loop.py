@@ -21,8 +21,6 @@ from network.keys import Key, new_key
 from network.nodes import Address
 from network.testing import VirtualClock
 from rpc.errors import SubmissionError
-from rpc.files import RESULT_FILE, write_result
-from rpc.identity import code_key, peer_key, peer_keys
 from rpc.liveness.limits import EXTRA_SECONDS, FIRST_PHASE_SECONDS
 from rpc.messages import Accepted, FetchEnd, FileBegin, FileChunk, Heartbeat, Jobs, Lose, Operation, State, Stop, Verdict
 from rpc.shipping import pack
@@ -31,6 +29,8 @@ from rpc.submit.diagnostics import gather_diagnostics
 from rpc.submit.event_loop import EventLoop
 from rpc.submit.run_folder import RunFolder
 from rpc.submit.terminal import ProgressDisplay
+from rpc.support.files import RESULT_FILE, write_result
+from rpc.support.identity import code_key, peer_key, peer_keys
 from tests.network.wires import talk
 from tests.rpc.submitter_bench import JOB, Bench, bench
 

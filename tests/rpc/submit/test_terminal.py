@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from rpc.agent.children import project_root
-from rpc.logs import HEADLINE, ConsoleFilter, attach_console, in_notebook, verbosity
 from rpc.submit.terminal import Interrupts, ProgressDisplay, interrupted, telling
+from rpc.support.logs import HEADLINE, ConsoleFilter, attach_console, in_notebook, verbosity
 
 from ...screen import Screen
 from ...statements import covers

@@ -1,0 +1,253 @@
+"""What it takes to drive a job on agents, as data that its submitter and standby drivers share. No user code is loaded here.
+
+The *manifest* is the same for all attempts, the *attempt state* tells how far the job has come. Executors ask the driver for
+*job resources*: settings, model, samples, checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from network.errors import ProtocolError
+from network.nodes import Address, NodeAssignment
+from network.wire import Kind, pack
+from rpc import limits, shipping
+from rpc.lease import Candidate
+from rpc.shipping import Bundle
+from rpc.submit import FAIL, REDUNDANT, SHRINK, Recovery, pack_executable
+from rpc.support.files import parsed, read_result
+from rpc.support.logs import clean_text
+
+from ..codec.choice import CodecChoice
+from ..codec.interfaces import Codec
+from ..engine.channel import Parameter_Server
+from ..engine.job_executor import (
+    CHECKPOINT,
+    DATA,
+    EXTRA,
+    MISC,
+    MODEL,
+    OPTIMIZER,
+    RECORD,
+    SAMPLES,
+    SETTING,
+    TELLS,
+    TRANSFER,
+    options_of,
+)
+from ..engine.plan import likes_of
+from ..engine.server_executor import ServerExecutor
+from ..engine.training import Samples
+from ..engine.worker_executor import WorkerExecutor
+from ..options.fields import VALUE
+from ..options.job_options import JobOptions
+from ..options.spec import JobSpec
+
+Resources = Mapping[str, Any]
+_MOST_IDENTITY: Final = 1000  # characters that a node may tell
+STANDBY = "parallel_sgd.driver.standby"
+"""The module whose `main` an agent starts when the driver is gone."""
+_BUNDLES = ("workers", "server")
+SERVER_TRANSFER = "server_transfer"
+"""What takes the place of TRANSFER for the parameter server."""
+
+
+@dataclass(frozen=True)
+class JobManifest:
+    """A job as its driver needs it: what follows on failures, the bundles with the executors, and the job resources.
+
+    `holders` are the workers that have each block, `recipe` tells how to load the data set where it is at hand.
+    """
+
+    job: str
+    policy: str
+    min_workers: int
+    is_elastic: bool
+    holders: Sequence[Sequence[int]]
+    workers: Bundle
+    server: Bundle
+    recipe: bytes
+    resources: Resources
+
+    @cached_property
+    def options(self) -> JobOptions:
+        return options_of(self.resources)
+
+    def candidate(self, driver: str, sha256: str, term: int, since: tuple[int, int], is_standby: bool) -> Candidate:
+        """Who asks the nodes of the attempt `since` for the job; `sha256` is that of the manifest."""
+        leaves_out = self.policy == SHRINK
+        return Candidate(
+            self.job, driver, sha256, term, since, is_standby=is_standby, is_elastic=self.is_elastic, leaves_out=leaves_out
+        )
+
+    def to_bytes(self) -> bytes:
+        """The manifest as it travels.
+
+        Raises: ValueError when it exceeds what a message may hold.
+        """
+        content = {field.name: getattr(self, field.name) for field in fields(self)}
+        for name in _BUNDLES:
+            bundle = content[name]
+            content[name] = {"objects": bundle.objects, "code": bundle.code, "sources": bundle.sources}
+        content["holders"] = [[int(node) for node in nodes] for nodes in self.holders]
+        return b"".join(bytes(part) for part in pack(Kind.MESSAGE, (), content).buffers())
+
+    @classmethod
+    def read(cls, path: Path) -> JobManifest:
+        """The manifest in a file that holds `to_bytes`.
+
+        Raises: ProtocolError for a file that holds anything else, OSError.
+        """
+        try:
+            content = dict(read_result(path, ()))
+            return cls(**{**content, **{name: Bundle(classes=(), **content[name]) for name in _BUNDLES}})
+        except (TypeError, ValueError, KeyError) as error:
+            raise ProtocolError(f"{path} holds no manifest of a job: {error}") from error
+
+
+def make_manifest(spec: JobSpec, samples_size: int, job: str, record: str = "") -> JobManifest:
+    """What the submitter of a job drives it with, and leaves to its standby drivers; `record` is what nodes keep of the run.
+
+    Raises: TypeError for code that cannot travel, ValueError for too much of it.
+    """
+    objects = spec.shipped()
+    return JobManifest(
+        job,
+        spec.policy,
+        spec.min_workers,
+        spec.discovery is not None,
+        spec.plan.assignment.block_2_node,
+        pack_executable(WorkerExecutor, objects),
+        pack_executable(ServerExecutor, objects),
+        shipping.pack({"dataset": objects["dataset"]}).objects,
+        job_resources(spec, samples_size, record),
+    )
+
+
+@dataclass(frozen=True)
+class AttemptState:
+    """The newest attempt, its nodes as texts, what `Recovery` remembers, and the BLAS kernels that all attempts have."""
+
+    attempt: int
+    nodes: Mapping[str, str]
+    recovery: Mapping[str, Any]
+    kernels: str = ""
+
+    @classmethod
+    def of(cls, attempt: int, nodes: NodeAssignment, recovery: Recovery, kernels: str = "") -> AttemptState:
+        return cls(attempt, {str(node): str(address) for node, address in nodes.items()}, recovery.state_dict(), kernels)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> AttemptState:
+        """What `to_json` made. Other nodes tell it, too, so everything is looked at.
+
+        Raises: ValueError, TypeError.
+        """
+        state = cls(**parsed(json.loads, text))
+        right = type(state.attempt) is int and isinstance(state.nodes, dict) and isinstance(state.recovery, dict)
+        if not right or not all(type(text) is str for text in (*state.nodes.values(), state.kernels)):
+            raise ValueError("The state of an attempt must have a number, addresses by node, and what recovery remembers.")
+        state.assignment()
+        try:
+            Recovery(SHRINK, 0).load_state_dict(state.recovery)
+        except (LookupError, TypeError, AttributeError, OverflowError) as error:
+            raise ValueError(f"What recovery remembers is malformed: {error}.") from error
+        return state
+
+    def assignment(self) -> NodeAssignment:
+        made = NodeAssignment()
+        for node, address in self.nodes.items():
+            made.add(int(node), Address.parse(address))
+        return made
+
+
+def job_resources(spec: JobSpec, samples_size: int, record: str = "") -> Resources:
+    """By request, what all attempts have in common: plain data and arrays. The samples themselves are not among it."""
+    plan, options = spec.plan, spec.options
+    return {
+        SETTING: {
+            "options": options.travelling(VALUE),
+            "order": plan.order,
+            "variables": [[*like.shape, like.dtype.str] for like in likes_of(spec.model.store)],
+            "has_buffers": bool(spec.model.store.buffers),
+            "server_keeps": spec.server_keeps,
+        },
+        MODEL: np.frombuffer(spec.model_file(), np.uint8),
+        OPTIMIZER: {"op_type": options.op_type.__name__, "gd_type": options.gd_type.__name__},
+        DATA: {"name": spec.data.name, "checksum": spec.data.checksum(), "bytes": samples_size},
+        MISC: {
+            "epochs": options.epoch,  # for who reads a post-mortem
+            "carries_on": spec.policy == REDUNDANT,
+            "awaits_verdict": spec.policy != FAIL,
+            "resume": [] if spec.resume is None else list(spec.resume.jobs),
+            RECORD: record,
+            "sends_checkpoint": spec.resume is not None and spec.resume.local is not None,
+        },
+        EXTRA: list(plan.codec_parameters.values()),
+        TRANSFER: {"codec": _names(plan.codec, plan.default_codec), "sync_type": options.sync_type.__name__},
+        SERVER_TRANSFER: {"codec": _names(plan.server_codec, plan.default_codec)},
+        CHECKPOINT: _checkpoints(spec),
+    }
+
+
+def _checkpoints(spec: JobSpec) -> dict[str, Any] | None:
+    given = None if spec.resume is None else spec.resume.local
+    if given is None:
+        return None
+    nodes = [*spec.plan.assignment.nodes, Parameter_Server]
+    return {**given.resources(nodes), "tables": given.tables(nodes) if spec.is_local else {}}
+
+
+def package_bytes(resources: Resources) -> int:
+    return int(resources[DATA]["bytes"]) + len(resources[MODEL])
+
+
+def attempt_resources(
+    resources: Resources,
+    attempt: int,
+    workers: int,
+    bandwidth: float,
+    samples: Callable[[], Samples],
+    told: Callable[[int, str], None] | None = None,
+) -> Callable[[int, str], Any]:
+    """A function of node and request, for one attempt with so many workers; `samples` is called for a node without them, `told`
+    with a node and the identity of its process."""
+    # the server starts before its workers, which may take all the time that they are given
+    start_seconds = workers * package_bytes(resources) / bandwidth + limits.GROUP_SLACK_SECONDS + limits.START_SECONDS
+
+    def answer(node: int, request: str) -> Any:
+        if request.startswith(TELLS):
+            if told is not None:
+                told(node, clean_text(request.removeprefix(TELLS))[:_MOST_IDENTITY])
+            return None
+        if request == SETTING:
+            return {**resources[SETTING], "attempt": attempt, "workers": workers}
+        if request == MISC:
+            return {**resources[MISC], "start_seconds": start_seconds}
+        if request == SAMPLES:
+            return [np.asarray(array) for array in samples()]
+        if request == CHECKPOINT:
+            sent = resources[CHECKPOINT]
+            content = sent["contents"].get(sent["of"].get(node))
+            tables = sent["tables"].get(node, "")
+            return {"content": content, "whole": sent["whole"], "said": sent["said"], "tables": tables}
+        return resources[SERVER_TRANSFER if request == TRANSFER and node == Parameter_Server else request]
+
+    return answer
+
+
+def _names(codec: CodecChoice, default: type[Codec]) -> str:
+    if isinstance(codec, Mapping):
+        named: dict[int | str, str] = {variable: kind.__name__ for variable, kind in codec.items()}
+        return str(named | {"rest": default.__name__})
+    return (codec or default).__name__

@@ -1,0 +1,184 @@
+"""A job on agents, as its submitter sees it: from the user's objects to the files at home."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from network.request import Request
+from nn.model import Model
+from rpc import Coordinator, Deposed, new_job_id
+from rpc.lease import new_driver
+from rpc.submit import SHRINK, Recovery
+from rpc.support.logs import SUBMIT_LOGGER, clean_text, get_logger
+
+from ..checkpoint.resume import ON_AGENTS, ON_LOCAL_WORKERS
+from ..codec.parameters import warn_of_unread
+from ..engine.accounts import NO_ACCOUNTS, AccountError, Entry, NodeAccounts, Times, check_conserved, unread
+from ..engine.channel import Parameter_Server
+from ..engine.training import Samples
+from ..errors import JobFailed, describe_failures
+from ..nodes import LocalNodes
+from ..options.spec import JobSpec
+from ..record.job_record import adopt, job_text, keep_identities
+from ..record.ledger import collect
+from ..record.report import model_name
+from ..record.run import JobResult, keep_checkpoints, new_run, place_work
+from ..record.spared import spared
+from ..run_page.outcome import reported
+from .manifest import make_manifest
+from .membership import DiscoveredNodes, Membership, SameNodes, Survivors
+from .restart_loop import RestartLoop
+
+if TYPE_CHECKING:
+    from ..writers.live import Followers
+
+_MOST_COUNT: Final = 1 << 53
+_log = get_logger(SUBMIT_LOGGER)
+
+
+def run_on_agents(spec: JobSpec, arrays: Samples, followers: Followers | None = None) -> JobResult:
+    """Submit the job, wait for its end, bring the files home; after a failure do as `on_failure` says.
+
+    Agents that this process has started end with it; all others are given what they need to go on with the job without it.
+    Raises: SubmissionError when it could not be started, JobFailed when it did not end well, Deposed (a NetworkError) when its
+    agents had lost us and drive it themselves, NetworkError, KeyboardInterrupt.
+    """
+    nodes = spec.options.nodes
+    nodes.check_open()
+    job = new_job_id()
+    is_local = isinstance(nodes, LocalNodes)
+    record = "" if spec.is_local else job_text(spec, job, spec.model_file())  # the folder of a local run has it
+    manifest = make_manifest(spec, sum(array.nbytes for array in arrays), job, record)
+    agents = nodes.agents if isinstance(nodes, LocalNodes) else None
+    run = new_run(spec, job, ON_AGENTS if agents is None else ON_LOCAL_WORKERS)
+    if spec.resume is not None and spec.resume.local is not None:
+        _log.info("%s", spec.resume.local.choice.said)
+    elif spec.resume is not None:
+        _log.info("Training goes on from the newest state of job %s; logs tell which.", spec.resume.name)
+    with contextlib.ExitStack() as at_end:  # what it does there are ends: they take no result with them
+        if isinstance(nodes, LocalNodes) and agents is not None:
+            nodes.ended.append(run.close)  # they still write there
+            place_work(run, job, agents)
+        else:
+            at_end.callback(_close, run.close)
+        membership = _membership(spec, job)
+        at_end.callback(_close, membership.close)
+        outcome = at_end.enter_context(reported(run, spec, (len(arrays[0]), len(arrays[2])), job))
+        loop = RestartLoop(
+            manifest,
+            membership,
+            Recovery(spec.policy, spec.options.max_restarts),
+            Request(nodes.key_file),
+            lambda: arrays,
+            run,
+            driver="" if is_local else new_driver("The submitter"),
+        )
+        loop.on_failure = outcome.attempt_failed
+        loop.tables = None if followers is None else followers.tables(run, job)
+        try:
+            coordinator, results = loop.drive(stop_on_interrupt=is_local)
+        except JobFailed as failed:
+            adopt(run.path, failed.files)
+            keep_identities(run.path, loop.identities)
+            raise
+        except KeyboardInterrupt:
+            outcome.goes_on = loop.left
+            keep_identities(run.path, loop.identities, ended=not loop.left)
+            raise
+        except Deposed as error:
+            outcome.goes_on = True
+            keep_identities(run.path, loop.identities, ended=False)
+            raise Deposed(f"{error} 'psgd attach {job}' shows its progress again.") from error
+        with spared("The record of the run"):
+            adopt(run.path, coordinator.files)
+        with spared("The identities of the nodes"):
+            keep_identities(run.path, loop.identities)
+        result = _result(spec, coordinator, results, loop.recovery.restarts)
+        with spared("What the page says of the end"):
+            outcome.done(result, result.failures, result.ledger.problems if result.ledger else ())
+    result.report = outcome.page
+    with spared("What is left for the end of the workers"):
+        if isinstance(nodes, LocalNodes) and not result.failures:
+            server = Parameter_Server if spec.server_keeps else None
+            workers = membership.nodes.worker_ids  # of the attempt that ended: some may have been left behind
+            nodes.ended.append(
+                partial(keep_checkpoints, run.path, workers, server, list(coordinator.unsaved), spec.options.keep_every)
+            )
+    return result
+
+
+def _close(end: Callable[[], None]) -> None:
+    with spared("The end of the job here"):
+        end()
+
+
+def _membership(spec: JobSpec, job: str) -> Membership:
+    nodes = spec.options.nodes
+    if spec.discovery is not None:
+        return DiscoveredNodes(nodes, spec.discovery, spec.min_workers, spec.max_workers, job)
+    return Survivors(nodes, spec.min_workers) if spec.policy == SHRINK else SameNodes(nodes)
+
+
+def _result(spec: JobSpec, coordinator: Coordinator, results: Mapping[int, Any], restarts: int) -> JobResult:
+    """What the job gives. A node may have told anything: what makes no sense is left out, with a warning that names it."""
+    if coordinator.failures:
+        _log.warning("The job went on without what others hold too. %s", describe_failures(coordinator.failures))
+    told = {node: content if isinstance(content, dict) else {} for node, content in results.items()}
+    models: dict[int, Model] = {}
+    for node, files in sorted(coordinator.files.items()):
+        for path in files:
+            if node in told and path.name == model_name(spec.options.mission_title, node):
+                with spared(f"Reading the model of node({node})"):
+                    models[node] = Model.load(path, spec.shipped()["custom_objects"])
+    figures = {node: content.get("result", {}) for node, content in told.items() if node >= 0}
+    accounts = dict.fromkeys(told, NO_ACCOUNTS)
+    for node, content in told.items():
+        with spared(f"Reading the accounts of node({node})"):
+            entries = [Entry(*row) for row in content["accounts"]]
+            accounts[node] = NodeAccounts(entries, Times(*content["times"]), content["staleness"])
+    with spared("The check of the accounts"):
+        _check_accounts(accounts, {node: content["unheard"] for node, content in told.items()})
+    with spared("The look for parameters that no codec read"):
+        warn_of_unread(spec.plan.codec_parameters, [content["unread"] for content in told.values()], spec.codecs())
+    with spared("The comparison of what computed"):
+        _compare_numerics({node: content["numerics"] for node, content in told.items() if content.get("numerics")})
+    with spared("What the nodes say of the end"):
+        for content in told.values():
+            for remark in filter(None, (content.get("remark"), *content.get("remarks", ()))):
+                _log.warning("%s", clean_text(str(remark)))
+    ledger = None
+    with spared("The ledger"):
+        batches = max(content["batches"] for node, content in told.items() if node >= 0 and _is_count(content.get("batches")))
+        ended = (content.get("epochs") for node, content in sorted(told.items()) if node >= 0)
+        epochs = next((each for each in ended if _is_count(each)), None)
+        ledger = collect(spec.options.mission_title, coordinator.files, spec.grid(batches, epochs))
+    return JobResult(figures, models, coordinator.files, accounts, coordinator.job, coordinator.failures, restarts, ledger)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and 0 < value <= _MOST_COUNT
+
+
+def _compare_numerics(numerics: Mapping[int, str]) -> None:
+    """Warn when nodes computed with different libraries or kernels, whose last bits differ."""
+    reference = min(numerics, default=0)
+    for node, described in sorted(numerics.items()):
+        if described != numerics[reference]:
+            _log.warning(
+                "Node(%s) computed with %s, but node(%s) with %s: their bits are not comparable.",
+                node,
+                described,
+                reference,
+                numerics[reference],
+            )
+
+
+def _check_accounts(books: Mapping[int, NodeAccounts], unheard: Mapping[int, list[int]]) -> None:
+    """Warn when what the nodes that ended well have sent to each other did not arrive there."""
+    try:
+        check_conserved(books, unread(books, unheard))
+    except AccountError as error:
+        _log.warning("The accounts of the nodes disagree. %s", error)

@@ -1,0 +1,401 @@
+"""Drives a job on agents: starts one attempt after the other until one ends well or nothing more is tried.
+
+The driver is the submitter, or a standby driver that has taken over. Neither needs an object of the user's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from network.controller import Controller
+from network.errors import NetworkError
+from network.nodes import NodeAssignment
+from network.request import Request
+from rpc import Coordinator, Deposed, SubmissionError, limits
+from rpc.job import common_kernels
+from rpc.lease import Candidacy, Handoff, NoMajority
+from rpc.messages import MAX_TEXT
+from rpc.submit import AGAIN, REDUNDANT, RUNS, WAIT, ProgressDisplay, Recovery, Retry, RunFolder, jobs_known
+from rpc.support.logs import DETAIL, SUBMIT_LOGGER, get_logger
+
+from ..engine.channel import Parameter_Server
+from ..engine.job_executor import MISC
+from ..engine.socket_channel import can_do_without
+from ..engine.training import Samples
+from ..errors import JobFailed, describe_failures, places_of, report_of
+from ..record.identity import Told
+from ..record.spared import spared
+from .manifest import STANDBY, AttemptState, JobManifest, attempt_resources, package_bytes
+from .membership import Membership
+
+if TYPE_CHECKING:
+    from rpc.submit import TableReader
+
+Result = TypeVar("Result")
+_log = get_logger(SUBMIT_LOGGER)
+
+
+class RunningAttempt(NamedTuple):
+    """An attempt that runs, and the connections with its agents; in which term it was agreed to, and whether we began it."""
+
+    com: Controller
+    coordinator: Coordinator
+    nodes: NodeAssignment
+    term: int = 0
+    is_ours: bool = True
+
+
+class Begin(NamedTuple):
+    """The number of the next attempt, the term of our newest claim, and the BLAS kernels, if they are chosen already."""
+
+    attempt: int = 0
+    term: int = 0
+    kernels: str | None = None
+
+
+class RestartLoop:
+    """Drives one job. `membership` says who takes part in each attempt, `recovery` what follows when one has failed.
+
+    `samples` loads the data set for nodes that lack it. Files go to `run`; None where none are fetched. `driver` is the name by
+    which agents know us, "" for a job that ends with us. Attributes: `recovery`; `on_failure`, told of each attempt after
+    which the job goes on; `left`, whether Ctrl-C has left the job to its nodes; `tables`, who reads them while it runs;
+    `identities`, those that the nodes told at the start of each attempt.
+    """
+
+    def __init__(
+        self,
+        manifest: JobManifest,
+        membership: Membership,
+        recovery: Recovery,
+        request: Request,
+        samples: Callable[[], Samples],
+        run: RunFolder | None,
+        *,
+        driver: str = "",
+        begin: Begin = Begin(),  # noqa: B008
+    ) -> None:
+        self._manifest, self._membership, self.recovery = manifest, membership, recovery
+        self._request, self._samples, self._run = request, samples, run
+        self.on_failure: Callable[[int, JobFailed], None] | None = None
+        self.left = False
+        self.tables: TableReader | None = None
+        self.identities: list[Told] = []
+        self._driver, self._collects = driver, run is not None
+        self._attempt, self._term, self._kernels = begin
+        self._content = manifest.to_bytes() if driver else b""
+        self._sha256 = hashlib.sha256(self._content).hexdigest()
+        self._running: RunningAttempt | None = None
+        self._display = ProgressDisplay([], _log)
+        self._candidacy: Candidacy | None = None  # for going on from the attempt that runs, once its nodes are asked
+
+    def drive(
+        self, taken_over: RunningAttempt | None = None, *, stop_on_interrupt: bool = False
+    ) -> tuple[Coordinator, dict[int, Any]]:
+        """The attempt that ended well, and its results; `taken_over` is an attempt that somebody else has started.
+
+        Raises: SubmissionError or NetworkError when the first attempt could not be started, JobFailed when nothing more is
+        tried, Deposed when somebody else has taken over, KeyboardInterrupt.
+        """
+        try:
+            self._running = running = taken_over or self._start()
+            if taken_over is not None:
+                self._hand_off(taken_over)
+            while True:
+                results = self._join(running.coordinator, stop_on_interrupt)
+                try:
+                    if results is not None:
+                        self._end_well(running)
+                        return running.coordinator, results
+                    running = self._again(self._settle(running))
+                except KeyboardInterrupt:
+                    self._name_successor()
+                    raise
+        finally:
+            ends = [self._display.close]
+            ends += [] if self._candidacy is None else [self._candidacy.close]
+            ends += [] if self._running is None else [self._running.com.close]
+            for end in ends:
+                with spared("The end of the connections"):
+                    end()
+
+    # ---- one attempt
+
+    def _start(self) -> RunningAttempt:
+        """Connect, submit, start; the connections of the attempt before end only then, so that agents see us all the time."""
+        nodes = self._membership.nodes
+        com = self._request.request(nodes)
+        try:
+            if self._attempt == 0:
+                self._check_resume(com)
+            if self._kernels is None:
+                self._kernels = self._manifest.options.bits or common_kernels(com)
+            coordinator = self.coordinator(com, self._attempt, nodes)
+            self._attempt += 1
+            self._submit(coordinator, nodes)
+        except BaseException:
+            com.close()
+            raise
+        self._begin_run()
+        before, self._running = self._running, RunningAttempt(com, coordinator, nodes, self._term)
+        self._hand_off(self._running)
+        if before is not None:  # only now, so that somebody could go on if we died in between
+            if self._candidacy is not None:
+                self._candidacy.conclude(self._left_out(before.nodes), "left", f"Attempt {coordinator.attempt + 1} goes on.")
+                self._candidacy.close()
+                self._candidacy = None
+            before.com.close()
+        return self._running
+
+    def _begin_run(self) -> None:
+        """The run is known from now on; where the disk refuses that, from when its first files come."""
+        if self._run is not None:
+            try:
+                self._run.begin()
+            except OSError as error:
+                _log.warning("%s cannot be written to: %s.", self._run.path, error.strerror)
+
+    def _hand_off(self, running: RunningAttempt) -> None:
+        """Hand on what a standby driver needs to go on from here, if the job is to survive us."""
+        if self._driver:
+            state = self._state(running.coordinator.attempt, running.nodes)
+            running.coordinator.hand_off(Handoff(self._driver, STANDBY, self._content, state.to_json(), running.term))
+
+    def _state(self, attempt: int, nodes: NodeAssignment) -> AttemptState:
+        return AttemptState.of(attempt, nodes, self.recovery, self._kernels or "")
+
+    def coordinator(self, com: Controller, attempt: int, nodes: NodeAssignment) -> Coordinator:
+        """One for an attempt with `nodes`, whoever has started it."""
+        manifest = self._manifest
+        return Coordinator(
+            com,
+            manifest.options.network_bandwidth,
+            _log,
+            title=manifest.options.mission_title,
+            blas_threads=manifest.options.thread_count,
+            directory=self._run or ".",
+            job=manifest.job,
+            attempt=attempt,
+            stall=manifest.options.stall_timeout or 0.0,
+            driver=self._driver,
+            term=self._term,
+            attempt_state=self._state(attempt, nodes).to_json() if self._driver else "",
+            kernels=self._kernels,
+            collects=self._collects,
+            display=self._display,
+            tables=self.tables,
+        )
+
+    def _submit(self, coordinator: Coordinator, nodes: NodeAssignment) -> None:
+        manifest, workers = self._manifest, nodes.worker_ids
+        size = package_bytes(manifest.resources)
+        if nodes.has_parameter_server:
+            coordinator.submit_single(manifest.server, Parameter_Server, size)
+        coordinator.submit_group(manifest.workers, workers, size)
+        coordinator.resources_dispatch(
+            attempt_resources(
+                manifest.resources,
+                coordinator.attempt,
+                len(workers),
+                manifest.options.network_bandwidth,
+                self._samples,
+                lambda node, text: self.identities.append(Told(coordinator.attempt + 1, node, text)),
+            )
+        )
+        _log.info("Submission sent %s bytes and read %s bytes.", coordinator.bytes_sent, coordinator.bytes_read)
+
+    def _check_resume(self, com: Controller) -> None:
+        misc = self._manifest.resources[MISC]
+        if misc["resume"] and not misc["sends_checkpoint"] and not jobs_known(com, misc["resume"]):
+            raise SubmissionError(
+                f"The job was not started: 'resume' names job {misc['resume'][0]}, which none of its nodes knows. A job "
+                f"goes on with the workers that have its checkpoints, or in the directory whose '{RUNS}' has them."
+            )
+
+    def _join(self, coordinator: Coordinator, stop_on_interrupt: bool) -> dict[int, Any] | None:
+        """Wait for the end of the attempt; the results if it is one that counts as good."""
+        try:
+            results, _ = coordinator.join(
+                stop_on_interrupt=stop_on_interrupt,
+                end_together=self.recovery.policy in AGAIN,
+                look=self._membership.look if self._manifest.is_elastic else None,
+            )
+        except KeyboardInterrupt:
+            self.left = not coordinator.halted
+            if coordinator.halted:
+                coordinator.conclude("stopped", coordinator.halted)
+            raise
+        lost = set(coordinator.failures)
+        done = set(results) if self._collects else coordinator.done
+        if lost and not (done and self._can_do_without(lost)):
+            return None
+        return None if coordinator.halted and lost else results
+
+    def _can_do_without(self, lost: set[int]) -> bool:
+        return self.recovery.policy == REDUNDANT and can_do_without(self._manifest.holders, lost)
+
+    # ---- between attempts
+
+    def _ask(self, running: RunningAttempt) -> Candidacy:
+        if self._candidacy is None:
+            coordinator = running.coordinator
+            since = running.term, coordinator.attempt
+            candidate = self._manifest.candidate(self._driver, self._sha256, self._term, since, not running.is_ours)
+            lost = [node for node, (state, _) in coordinator.failures.items() if state == "lost"]
+            dead = coordinator.known_dead
+            self._candidacy = Candidacy(self._request, running.nodes, candidate, _log, lost=lost, known_dead=dead)
+        return self._candidacy
+
+    def _agree(self, running: RunningAttempt) -> None:
+        """The nodes of the last attempt agree to the next one.
+
+        Raises: NoMajority, Deposed.
+        """
+        candidacy = self._ask(running)
+        state = self._state(self._attempt, self._membership.nodes)
+        staying = set(running.nodes).difference(self._left_out(running.nodes))
+        candidacy.agree(self._attempt, state.to_json(), staying)
+        self._term = candidacy.election.term
+
+    def _end_well(self, running: RunningAttempt) -> None:
+        """The job is done. Where it did without somebody who is silent, others may be going on with it, too.
+
+        Raises: JobFailed when it stays unknown whether they are, Deposed.
+        """
+        if self._driver and running.coordinator.failures:
+            try:
+                self._await_majority(self._ask(running).require)
+            except NoMajority as error:
+                raise self._stuck(running.coordinator, error) from error
+        with spared("Telling the agents that the job is over"):
+            running.coordinator.conclude("done")
+
+    def _settle(self, running: RunningAttempt) -> JobFailed:
+        """Say what has happened and what follows.
+
+        Raises: JobFailed when nothing more is tried.
+        """
+        coordinator = running.coordinator
+        failed = self._failed(coordinator)
+        ended = coordinator.ended_for  # "" where something has failed
+        if coordinator.halted:
+            raise self._give_up(coordinator, f"It was stopped: {coordinator.halted}", "stopped")
+        reason = "" if ended else self.recovery.give_up(places_of(failed))
+        before = self._membership.nodes
+        if not reason:
+            _log.warning("%s", ended or describe_failures(failed.failures), extra=None if ended else DETAIL)
+            if self.on_failure is not None:
+                self.on_failure(coordinator.attempt, failed)
+            reason = self._membership.settle(failed)
+        if reason:
+            told = reason if self._manifest.is_elastic else ""
+            if self.recovery.policy in AGAIN:
+                _log.error("Giving up: %s.", reason.rstrip("."))
+                told = told or f"Given up: {reason.rstrip('.')}."
+            raise self._give_up(coordinator, told)
+        after = self._membership.nodes
+        same = dict(after.items()) == dict(before.items())
+        _log.warning(
+            "%s start again from the newest state that any of them has%s.",
+            "All nodes" if same else f"{len(after)} nodes, numbered anew,",
+            "" if ended else f" (restart {self.recovery.restarts} of at most {self.recovery.max_restarts})",
+        )
+        return failed
+
+    def _failed(self, coordinator: Coordinator, reason: str = "") -> JobFailed:
+        failures = dict(coordinator.failures)
+        if coordinator.ended_for:  # what was taken back did not fail
+            failures = {node: failure for node, failure in failures.items() if failure[0] != "aborted"}
+        return JobFailed(failures, coordinator.files, coordinator.job, coordinator.verdicts, reason)
+
+    def _give_up(self, coordinator: Coordinator, reason: str, outcome: str = "failed") -> JobFailed:
+        """Fetch what there is, and tell the agents that it is over; returns what is to be raised.
+
+        Where too many are silent the job is over here, and may go on there. Raises: Deposed when somebody else drives it.
+        """
+        if self._collects:
+            coordinator.retrieve()
+        if self._driver and self._running is not None and outcome == "failed":
+            try:
+                self._unless_deposed(self._ask(self._running).require)
+            except NoMajority as error:
+                outcome = "left"
+                job = self._manifest.job
+                _log.warning("The job may go on without us, which 'psgd attach %s' would show. %s", job, error)
+        failed = self._failed(coordinator, reason)
+        coordinator.conclude(outcome, str(failed), report_of(failed.verdicts))
+        if self._candidacy is not None:
+            untold = self._candidacy.election.granted.keys() - set(coordinator.connected)
+            self._candidacy.conclude(untold, outcome, str(failed)[:MAX_TEXT])
+        return failed
+
+    def _again(self, failed: JobFailed) -> RunningAttempt:
+        """Start the next attempt, as soon as its nodes can be reached and take it.
+
+        Raises: JobFailed naming who could not be reached, Deposed.
+        """
+        seconds = limits.WAIT_SECONDS if self.recovery.policy == WAIT else limits.RETURN_SECONDS
+        patience = Retry(seconds, NetworkError, SubmissionError, never=(Deposed, NoMajority))
+        before = self._running
+        try:
+            return self._await_majority(lambda: patience.call(self._start_again))
+        except Deposed:
+            raise
+        except NoMajority as error:
+            raise failed if before is None else self._stuck(before.coordinator, error) from error
+        except NetworkError as error:
+            if before is None:
+                raise
+            reason = f"It was not started again within {seconds:g} s: {error}"
+            _log.error("Giving up: %s", reason)
+            raise self._give_up(before.coordinator, reason) from error
+
+    def _stuck(self, coordinator: Coordinator, error: NoMajority) -> JobFailed:
+        """Nobody knows whether the job may go on from here; returns what is to be raised."""
+        reason = f"It could not go on within {limits.WAIT_SECONDS:g} s. {error}"
+        _log.error("Giving up: %s", reason)
+        return self._give_up(coordinator, reason)
+
+    def _left_out(self, nodes: NodeAssignment) -> list[int]:
+        """Those of `nodes` that the membership has no place for any more."""
+        staying = {address for _, address in self._membership.nodes.items()}
+        return [node for node, address in nodes.items() if address not in staying]
+
+    def _await_majority(self, ask: Callable[[], Result]) -> Result:
+        """Pause while too many are silent, who could be going on without us.
+
+        Raises: NoMajority when they stay silent, Deposed.
+        """
+        deadline, said = time.monotonic() + limits.WAIT_SECONDS, ""
+        while True:
+            try:
+                return self._unless_deposed(ask)
+            except NoMajority as error:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise
+                if str(error) != said:
+                    said = str(error)
+                    _log.warning("Training pauses, for up to %.0f s: %s", left, said)
+            time.sleep(min(limits.PAUSE_SECONDS, left))
+
+    def _start_again(self) -> RunningAttempt:
+        """As `_start`, when the nodes of the last attempt have agreed to it."""
+        if self._driver and self._running is not None:
+            self._agree(self._running)
+        return self._start()
+
+    def _unless_deposed(self, act: Callable[[], Result]) -> Result:
+        """A standby driver that was started because one agent had lost us claims the job for a moment, and gives it up.
+
+        Raises: Deposed when it does not, and what `act` raises.
+        """
+        return Retry(limits.DEPOSED_SECONDS, Deposed).call(act)
+
+    def _name_successor(self) -> None:
+        """Whoever leaves between two attempts leaves the next one to a standby driver."""
+        if self._driver:
+            self.left, job = True, self._manifest.job
+            _log.warning("The job %s goes on without us. 'psgd attach %s' shows its progress again.", job, job)

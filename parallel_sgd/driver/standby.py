@@ -1,0 +1,181 @@
+"""The standby driver: takes over a job whose driver is gone. An agent starts this process; it loads no user code."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from network.errors import NetworkError, ProtocolError
+from network.keys import KEY_SIZE, Key
+from network.nodes import PARAMETER_SERVER, NodeAssignment
+from network.request import Request
+from rpc import limits, shipping
+from rpc.agent import ATTEMPT_STATE, MANIFEST
+from rpc.lease import OVER, Candidacy, Decision, Newer, later_term, new_driver
+from rpc.messages import NO_CODE
+from rpc.submit import SHRINK, Recovery
+from rpc.support.console import open_descriptors
+from rpc.support.files import parsed, read_regular
+from rpc.support.logs import CleanFormatter, get_logger
+
+from ..engine.job_executor import DATA, samples_at_hand
+from ..engine.training import Samples
+from ..errors import JobFailed
+from .manifest import AttemptState, JobManifest
+from .membership import Membership, SameNodes, Survivors
+from .restart_loop import Begin, RestartLoop, RunningAttempt
+
+ORPHANED = 70  # exit code of a standby driver whose agent is gone
+_log = get_logger("Drive")
+
+
+class StandbyDriver:
+    """Claims the job until it drives or somebody else does; `node` is the one of this agent, `cache` has its data sets."""
+
+    def __init__(self, folder: Path, cache: Path, key: Key) -> None:
+        order: dict[str, Any] = parsed(json.loads, read_regular(folder / ATTEMPT_STATE))
+        self.node, self._place, self._sha256 = int(order["node"]), int(order["place"]), str(order["sha256"])
+        self._state = AttemptState.from_json(order["attempt_state"])
+        self._address = self._state.assignment()[self.node]
+        self._manifest = JobManifest.read(folder / MANIFEST)
+        self._folder, self._cache = folder, cache
+        self._request = Request(key=key)
+        self._driver = new_driver(f"Node({self.node})")
+        self._since = int(order["term"]), self._state.attempt
+        self._term = later_term(self._since[0], self._driver)
+        self._said = ""
+
+    def run(self) -> None:
+        """Drive the job to its end.
+
+        Raises: JobFailed, NetworkError.
+        """
+        begin, pause = time.monotonic(), limits.PAUSE_SECONDS
+        while True:
+            before = self._state.attempt
+            with contextlib.closing(self._candidacy()) as candidacy:
+                decision = self._claim(candidacy)
+                if decision is Decision.DRIVE:
+                    return self._drive(candidacy)
+                if decision is Decision.PAUSE and time.monotonic() - begin > limits.WAIT_SECONDS:
+                    reason = f"It could not go on within {limits.WAIT_SECONDS:g} s. {candidacy.reasons}"
+                    _log.error("Giving up: %s", reason)
+                    candidacy.conclude(candidacy.election.granted, "left", reason)
+                    return None
+            if decision is Decision.NEWER and self._state.attempt != before:
+                continue
+            if decision is not Decision.PAUSE:
+                return None
+            # by place, so that two standby drivers do not split the nodes again
+            time.sleep(pause + self._place * limits.PLACE_SECONDS)
+            pause = min(pause * 1.5, limits.LONGEST_PAUSE_SECONDS)
+
+    def _candidacy(self) -> Candidacy:
+        """For the job as it stands by our state of the attempt."""
+        candidate = self._manifest.candidate(self._driver, self._sha256, self._term, self._since, is_standby=True)
+        return Candidacy(self._request, self._state.assignment(), candidate, _log)
+
+    def _claim(self, candidacy: Candidacy) -> Decision:
+        """One round. Where the job has gone on, or was about to, ours is the newer state afterwards."""
+        decision, election = candidacy.ask(), candidacy.election
+        self._term = election.term
+        if election.newer is not None and decision is Decision.NEWER:
+            return self._follow(candidacy, election.newer)
+        if decision is Decision.OVER:
+            outcome = next(answer.outcome for answer in election.denied.values() if answer.outcome in OVER)
+            candidacy.conclude(election.granted, outcome, "")  # who does not know yet that the job is over hears of it
+        if decision is not Decision.DRIVE:
+            self._say(f"{decision.value}. {candidacy.reasons}".strip())
+        return decision
+
+    def _follow(self, candidacy: Candidacy, newer: Newer) -> Decision:
+        """Go on from a newer attempt, if it has a place for us."""
+        try:
+            state = AttemptState.from_json(newer.attempt_state)
+            places = [node for node, address in state.assignment().items() if address == self._address]
+        except (ValueError, TypeError) as error:
+            raise ProtocolError(f"A node has a state of the attempt that cannot be read: {error}") from error
+        if not places:
+            self._say(f"attempt {state.attempt + 1} goes on without this node")
+            candidacy.conclude([self.node], "left", f"Attempt {state.attempt + 1} goes on.")
+            return Decision.YIELD
+        self._state, self._since, self.node = state, (newer.agreed, state.attempt), places[0]
+        return Decision.NEWER
+
+    def _say(self, text: str) -> None:
+        if text != self._said:
+            _log.info("Job %s is not driven from here: %s", self._manifest.job, text)
+        self._said = text
+
+    def _drive(self, candidacy: Candidacy) -> None:
+        state, manifest, granted = self._state, self._manifest, candidacy.election.granted
+        nodes, missing = state.assignment(), candidacy.missing
+        _log.warning("Job %s: Node(%s) drives it from now on, attempt %s.", manifest.job, self.node, state.attempt + 1)
+        recovery = Recovery(manifest.policy, manifest.options.max_restarts)
+        recovery.load_state_dict(state.recovery)
+        attempt = 1 + max([state.attempt, *(answer.attempt for answer in granted.values())])
+        loop = RestartLoop(
+            manifest,
+            self._membership(nodes),
+            recovery,
+            self._request,
+            self._load_samples,
+            None,
+            driver=self._driver,
+            begin=Begin(attempt, candidacy.election.term, state.kernels),
+        )
+        with candidacy.take_connections() as com:
+            coordinator = loop.coordinator(com, state.attempt, nodes)
+            groups = [[PARAMETER_SERVER]] if nodes.has_parameter_server else []
+            coordinator.adopt([*groups, nodes.worker_ids], granted, missing, candidacy.early)
+            loop.drive(RunningAttempt(com, coordinator, nodes, self._since[0], is_ours=False))
+        _log.info("Job %s has ended well.", manifest.job)
+
+    def _membership(self, nodes: NodeAssignment) -> Membership:
+        if self._manifest.is_elastic:
+            _log.warning("The discovery of hosts has ended with the submitter: nobody joins from here on.")
+        return Survivors(nodes, self._manifest.min_workers) if self._manifest.policy == SHRINK else SameNodes(nodes)
+
+    def _load_samples(self) -> Samples:
+        """The data set, for a node that lacks it: from this agent's cache, or from where it usually lies.
+
+        Raises: NetworkError when it is not here either.
+        """
+        package = self._manifest.resources[DATA]
+        recipe = shipping.load(self._manifest.recipe, b"", NO_CODE)[0]["dataset"]
+        arrays = samples_at_hand(self._cache, package["checksum"], recipe)
+        if arrays is None:
+            raise NetworkError(f"The data set {package['name']} is not on node {self.node}, so it cannot be sent to others.")
+        return arrays
+
+
+def main() -> None:
+    """Entry point of the interpreter that the agent starts: folder of the job and cache as arguments, the key on stdin."""
+    open_descriptors()
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(CleanFormatter())
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    secret = os.read(0, KEY_SIZE)
+    threading.Thread(target=_end_with_agent, name="agent", daemon=True).start()
+    driver = StandbyDriver(Path(sys.argv[1]), Path(sys.argv[2]), Key(secret))
+    try:
+        driver.run()
+    except (JobFailed, NetworkError) as error:
+        _log.error("%s", error)  # the agents know it, too
+
+
+def _end_with_agent() -> None:
+    while os.read(0, KEY_SIZE):
+        pass
+    os._exit(ORPHANED)
+
+
+if __name__ == "__main__":
+    main()

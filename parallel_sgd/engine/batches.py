@@ -1,0 +1,116 @@
+"""How an epoch deals the training set: its order, its batches, and the blocks of each."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nn.arrays import Array, empty
+from nn.model.batches import select_rows
+from nn.random import keyed
+
+__all__ = ["FIXED", "ORDERS", "SHUFFLED", "SHUFFLED_IN_BLOCKS", "Batches"]
+
+FIXED: Final = "fixed"
+SHUFFLED: Final = "shuffled"
+SHUFFLED_IN_BLOCKS: Final = "shuffled in blocks"
+ORDERS: Final = (FIXED, SHUFFLED, SHUFFLED_IN_BLOCKS)
+"""How epochs order the samples: all as the training set does; each in its own way; each in its own way, every sample left in
+its block, for a training set whose order says which block gets what."""
+
+
+class Batches:
+    """A batch is `block_size` times `block_count` consecutive samples of the epoch's order; block b of it is its b-th slice.
+
+    `count` batches make an epoch, of which the first `whole` are full. The `tail`, t samples that do not fill one, make the
+    last: of B blocks, block b holds its samples floor(b t / B) to floor((b + 1) t / B), so some hold none where t < B.
+
+    Raises: ValueError when there is not a single full batch.
+    """
+
+    def __init__(self, samples: int, block_size: int, block_count: int) -> None:
+        self.samples = samples
+        self.block_size = block_size
+        self.block_count = block_count
+        self.batch_size = block_size * block_count
+        if samples < self.batch_size:
+            raise ValueError(
+                f"The training set must hold at least one batch of {self.batch_size} samples "
+                f"(block_size {block_size} x {block_count} blocks), got {samples}; a smaller 'block_size' takes fewer"
+            )
+        self.whole, self.tail = divmod(samples, self.batch_size)
+        self.count = self.whole + bool(self.tail)
+
+    def rows(self, batch: int, block: int) -> slice:
+        """The places of one block's samples in the order of the epoch."""
+        start = batch * self.batch_size
+        if batch < self.whole:
+            return slice(start + block * self.block_size, start + (block + 1) * self.block_size)
+        blocks, tail = self.block_count, self.tail
+        return slice(start + block * tail // blocks, start + (block + 1) * tail // blocks)
+
+    def idle(self, blocks: Collection[int]) -> int:
+        return sum(not factor for factor in self.tail_factors(blocks).values())
+
+    def tail_factors(self, blocks: Collection[int]) -> dict[int, float]:
+        """By what the mean over each block's samples is multiplied in the tail, so that the mean of these blocks is the mean
+        over their samples: samples of the block * number of blocks / samples of all these; 0 for a block without samples.
+        """
+        if not self.tail:
+            return {}
+        sizes = {block: (rows := self.rows(self.whole, block)).stop - rows.start for block in blocks}
+        total = sum(sizes.values())
+        return {block: size * len(sizes) / total if size else 0.0 for block, size in sizes.items()}
+
+    def order(self, kind: str, seed: int, epoch: int) -> NDArray[np.int64] | None:
+        """The samples in the order of an epoch (counted from 0), one of ORDERS; None stands for the order that they have.
+
+        It is a function of (seed, epoch): the same on every worker, however many there are, and after a restart. SHUFFLED is
+        the order in which `Model.fit` deals that epoch.
+        """
+        if kind == FIXED:
+            return None
+        random = keyed(seed, "order", epoch)
+        if kind == SHUFFLED:
+            return random.permutation(self.samples)
+        full = np.arange(self.whole * self.batch_size).reshape(self.whole, self.block_count, self.block_size)
+        parts = random.permuted(full.transpose(1, 0, 2).reshape(self.block_count, -1), axis=1)
+        dealt = parts.reshape(self.block_count, self.whole, self.block_size).transpose(1, 0, 2)
+        return np.concatenate([dealt.reshape(-1), full.size + random.permutation(self.tail)])
+
+
+class BlockFeeder:
+    """Deals samples, labels and weights of samples, where there are any, block by block, in the order of each epoch.
+
+    What it deals is valid until the next block: an order costs a number per sample and the memory of one block, no copy of
+    the training set.
+    """
+
+    def __init__(
+        self, batches: Batches, samples: Array, labels: Array, order: str, seed: int, weights: Array | None = None
+    ) -> None:
+        self._batches, self._samples, self._labels, self._weights = batches, samples, labels, weights
+        self._kind, self._seed = order, seed
+        self._order: NDArray[np.int64] | None = None
+        size = 0 if order == FIXED else batches.block_size
+        self._memory = empty((size, *samples.shape[1:]), samples.dtype)
+        self._label_memory = np.empty((size, *labels.shape[1:]), labels.dtype)
+
+    def begin(self, epoch: int) -> None:
+        self._order = self._batches.order(self._kind, self._seed, epoch)
+
+    def deal(self, batch: int, block: int) -> tuple[Array, Array, Array | None]:
+        """Samples, labels and weights of a block of the epoch; of none where the tail has none for it."""
+        places = self.places(batch, block)
+        rows = slice(places.start, places.stop) if isinstance(places, range) else places
+        samples = select_rows(self._samples, rows, self._memory)
+        labels = select_rows(self._labels, rows, self._label_memory)
+        return samples, labels, None if self._weights is None else self._weights[rows]
+
+    def places(self, batch: int, block: int) -> range | Array:
+        """The numbers of a block's samples in the training set, which the transform has made."""
+        rows = self._batches.rows(batch, block)
+        return range(rows.start, rows.stop) if self._order is None else self._order[rows]

@@ -1,0 +1,235 @@
+"""The engine behind the P-SGD optimizers: blocks go in, merged results come out (`nn.optimizer.Exchange`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from network.message import Message
+from nn.arrays import Array, empty
+from nn.optimizer import IOptimizer
+from nn.optimizer.parallel_sgd import ExchangingOptimizer
+from rpc.support.logs import get_logger
+
+from ..batch_sync.sync.interface import ISyncType
+from ..codec.bank import CodecBank
+from ..codec.interfaces import BlockSum, Codec
+from .channel import Wait
+from .merge import MeanOfHalves, block_tree
+
+_log = get_logger("parallel_sgd.engine.exchange")
+
+
+class BlockExchange:
+    """One worker's exchange for one attempt of a job.
+
+    A value is known by (attempt, epoch, batch, block, variable); messages of another attempt are refused and counted.
+    `replaced` looks at the first results where they replace parameters. `ready` and `wait` are those of the sync type,
+    `deliver(sender, message)` is the bank's. `names` are those of the variables, which may be `joined`.
+    """
+
+    def __init__(
+        self,
+        bank: CodecBank,
+        sync: ISyncType,
+        replaced: ReplacementCheck | None = None,
+        names: Sequence[str] | None = None,
+        joined: Sequence[range] = (),
+    ) -> None:
+        self.bank = bank
+        self.joined = joined
+        self.accounts = bank.accounts
+        self.sync = sync  # decides when a result is ready; counts what came late
+        self._put = bank.update if type(sync).put is ISyncType.put else sync.put
+        self.sums = False  # whether what is put is the sum over a block and the one before
+        self._replaced = replaced
+        self.ready: Callable[[int], bool] = sync.ready
+        self.wait: Callable[[int], Iterator[Wait]] = sync.wait
+        self.deliver: Callable[[int, Message], None] = bank.accept
+        self.names: Sequence[str] = sync.names if names is None else names
+        bank.variable_names, bank.keep = self.names, sync.receive
+        self._last_block = bank.assignment.node_2_block[bank.node_id][-1]
+        self._views: dict[int, tuple[Array, Array]] = {}
+        self._copies: dict[tuple[int, int], Array] = {}
+
+    @property
+    def shards(self) -> int:
+        return self.bank.assignment.node_count
+
+    @property
+    def shard(self) -> int:
+        return self.bank.assignment.nodes.index(self.bank.node_id)
+
+    @property
+    def remark(self) -> str:
+        """What the user should know of the first results; "" for nothing."""
+        return "" if self._replaced is None else self._replaced.remark
+
+    @property
+    def refused(self) -> int:
+        """Packets of another attempt."""
+        return self.bank.refused
+
+    def begin(self, epoch: int, batch: int) -> None:
+        """A new batch begins, counted from 0; all results of the one before have been got."""
+        step = (epoch, batch)
+        self.bank.begin(step)
+        self.sync.begin(step)
+
+    def put(self, variable_id: int, block_id: int, content: Array) -> None:
+        """Give the gradient of one block to its codec.
+
+        `content` may be overwritten by the next block of this worker; that of its last block in a batch stays unchanged
+        until the batch is finished, and goes out without a copy.
+        """
+        if block_id != self._last_block and self.bank.keeps_content[variable_id]:
+            content = self._copy(variable_id, block_id, content)
+        known = self._views.get(variable_id)  # gradients keep their place, so the view that codecs get is made once
+        view = known[1] if known is not None and known[0] is content else self._read_only(variable_id, content)
+        if self.sums:
+            self.bank.update(variable_id, block_id, view, BlockSum)
+        else:
+            self._put(variable_id, block_id, view)
+
+    def pairs(self, optimizer: IOptimizer) -> frozenset[int]:
+        """The blocks of this worker whose gradients may be added to those of the block before, which is computed just before
+        and added first by the tree: none unless optimizer and codecs all say, each for itself, that they take sums."""
+        bank = self.bank
+        kinds = {type(codec) for codec in bank.codecs[: getattr(optimizer, "buffers_id", None)]}
+        looked_at = optimizer.by_shard and optimizer.shows_gradients  # as they are before they are merged
+        if (
+            looked_at
+            or self._put != bank.update
+            or not (
+                vars(type(optimizer)).get("takes_sums")
+                and all("traits" in vars(kind) and kind.traits.takes_sums for kind in kinds)
+            )
+        ):
+            return frozenset()
+        sibling = block_tree(bank.assignment.block_count).sibling
+        steps = pairwise(bank.assignment.node_2_block[bank.node_id])
+        return frozenset(b for a, b in steps if a + 1 == b and sibling[a, b] == (b, b + 1))
+
+    def get(self, variable_id: int) -> Array:
+        """The merged result; read it before the next batch begins.
+
+        Raises: TypeError naming codec and variable when it is no array of floats of the variable's shape, FloatingPointError
+            when others had a part in it and it holds numbers that are not finite.
+        """
+        result = self.read(variable_id)
+        return result.whole() if isinstance(result, MeanOfHalves) else result
+
+    def read(self, variable_id: int) -> Array | MeanOfHalves:
+        """As `get`; but what nobody keeps may be computed, and looked at, a stretch at a time, where it is read."""
+        result: object = self.sync.get(variable_id)
+        known = self._views.get(variable_id)
+        if isinstance(result, MeanOfHalves):
+            if self.bank.merged[variable_id]:
+                self.bank.merged[variable_id] = False
+                result.look = partial(self.bank.check_result, variable_id)
+            return result
+        if not isinstance(result, np.ndarray) or result.dtype.kind != "f" or (known and result.shape != known[1].shape):
+            shape = f" of shape {known[1].shape}" if known else ""
+            what = f"{result.dtype} {result.shape}" if isinstance(result, np.ndarray) else type(result).__name__
+            raise TypeError(
+                f"{type(self.bank.codecs[variable_id]).__name__} must give {self.bank.describe(variable_id)} an array of "
+                f"floats{shape}, got {what}"
+            )
+        if self.bank.merged[variable_id]:
+            self.bank.merged[variable_id] = False
+            if result.dtype.char not in "fd" or not math.isfinite(np.vdot(result, result)):  # squares may overflow, too
+                self.bank.check_result(variable_id, result)
+        if self._replaced is not None and self._replaced.look(variable_id, result):
+            _log.warning("%s", self._replaced.remark)
+        return result
+
+    def close(self) -> None:
+        """The training is over: what is corked leaves, the codecs let go of memory."""
+        self.bank.flush()
+        self.bank.dispose()
+
+    def _copy(self, variable: int, block: int, content: Array) -> Array:
+        copy = self._copies.get((variable, block))
+        if copy is None:
+            copy = self._copies[variable, block] = empty(content.shape, content.dtype)
+        np.copyto(copy, content)
+        return copy
+
+    def _read_only(self, variable: int, content: Array) -> Array:
+        """A view that codecs cannot write through."""
+        view = content.view()
+        view.flags.writeable = False
+        self._views[variable] = (content, view)
+        return view
+
+
+class Receiver(Protocol):
+    """Takes what arrives at a node: the exchange of a worker, or a parameter server."""
+
+    @property
+    def bank(self) -> CodecBank:
+        """The codecs of the node, and what they count."""
+
+    def deliver(self, sender: int, message: Message) -> None:
+        """Take one arrived packet."""
+
+
+class Participant(Protocol):
+    """A node that is ready to run: `worker.Worker` or `parameter_server.Server`."""
+
+    @property
+    def exchange(self) -> Receiver:
+        """What arrives goes there."""
+
+    @property
+    def process(self) -> Generator[Wait, None, dict[str, float]]:
+        """What is to be driven."""
+
+
+#: By how much of their length the parameters change in one step at most; what is no parameters differs by all of it.
+MOST_CHANGE: Final = 0.5
+
+
+def is_doubtful(op_type: type[IOptimizer], codec: type[Codec]) -> bool:
+    """Whether the codec must turn what the optimizer puts into parameters, and does not declare that it does."""
+    replaced = issubclass(op_type, ExchangingOptimizer) and op_type.gets == "parameters" != op_type.puts
+    return replaced and codec.traits.gives is None
+
+
+class ReplacementCheck:
+    """Compares the first results of the `doubtful` variables with the parameters that they replace.
+
+    All are judged together, for a small variable may become another one in a step. `values` are those that the worker computes
+    with, by variable. Attributes: `remark`, what is to be told once all have been seen; "" for nothing.
+    """
+
+    def __init__(self, doubtful: Sequence[int], values: Sequence[NDArray[Any]], codecs: Sequence[str], op_type: str) -> None:
+        self._open = set(doubtful)
+        self._values, self._op_type = values, op_type
+        self._codecs = ", ".join(dict.fromkeys(codecs[variable] for variable in doubtful))
+        self._change = self._length = 0.0
+        self.remark = ""
+
+    def look(self, variable: int, result: NDArray[Any]) -> bool:
+        """Take in a result, before it replaces anything; whether there is something to be told now."""
+        if variable not in self._open:
+            return False
+        self._open.discard(variable)
+        value = self._values[variable].astype(np.float64)
+        self._change += float(np.sum((result - value) ** 2))
+        self._length += float(np.sum(value**2))
+        if self._open or self._change <= MOST_CHANGE**2 * self._length or not self._length:
+            return False
+        self.remark = (
+            f"What {self._codecs} gives replaces the parameters under {self._op_type}, but does not resemble them: it differs "
+            f"from them by {(self._change / self._length) ** 0.5:.2g} of their length. A server that adds up what workers send "
+            f"from zero, as those of version 0.9 do, trains other parameters than the model's: send it the parameters with the "
+            f"first batch (GlobalSettings.get_value()), or use AsyncPS or SyncPS; docs/deviations.md tells more."
+        )
+        return True

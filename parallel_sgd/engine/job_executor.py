@@ -1,0 +1,246 @@
+"""What the executors of workers and of the parameter server have in common: asking for the job's parts, and the exchange."""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from network.clock import SystemClock
+from network.nodes import NodeAssignment
+from nn.data import load_arrays
+from nn.dataset import checksum_of
+from nn.dataset.interface import AbsDataset
+from nn.threads import describe_blas, has_bits
+from rpc import AbsExecutable, Communication, ReplyPackage
+from rpc.job import KERNEL_VARIABLES
+from rpc.support.files import keep_configuration
+from rpc.support.processors import usable_cores
+
+from ..checkpoint.agree import StartPoint, begin, own_store
+from ..checkpoint.keeper import Keeper
+from ..checkpoint.snapshot import versions
+from ..checkpoint.state import ModelFile, Resumption
+from ..options.fields import CODE
+from ..options.job_options import JobOptions, options
+from ..record.identity import own_identity
+from ..record.spared import spared
+from .accounts import NO_ACCOUNTS
+from .channel import Parameter_Server
+from .exchange import Participant
+from .fault_injection import FaultInjector, disturbed, injected
+from .plan import WorkerPlan, reassigned
+from .socket_channel import can_do_without, close_gracefully, run_process
+from .training import Samples
+
+SETTING, MODEL, OPTIMIZER = "net_setting", "net_model", "net_optimizer"
+DATA, MISC, EXTRA = "data_package", "misc_package", "extra_package"
+SAMPLES, TRANSFER, CHECKPOINT = "data_samples", "net_transfer", "net_checkpoint"
+TELLS: Final = "identity: "
+"""What a request begins with that asks for nothing: the driver writes the rest down, the identity of the process."""
+RECORD = "record"
+"""In MISC: what nodes keep of the run."""
+FAREWELL_SECONDS = 2.0
+_MOST_REMARKS: Final = 100
+
+
+class JobExecutor(AbsExecutable):
+    """Runs on a node of a P-SGD job. TRANSFER is what it asks for last."""
+
+    first_requests: ClassVar[tuple[str, ...]]
+
+    def __init__(self, node_id: int, working_group: Sequence[int], initializer_id: int) -> None:
+        super().__init__(node_id, working_group, initializer_id)
+        self._parts: dict[str, Any] = {}
+        self._asked: list[str] = []
+        self._result: dict[str, Any] = {}
+        self._remarks: list[str] = []  # of what went wrong when training had its result
+        self._begin = StartPoint()
+        self._accounts = NO_ACCOUNTS
+
+    def requests(self) -> Sequence[str]:
+        self._asked = [f"{TELLS}{own_identity()}", *self.first_requests]
+        return self._asked
+
+    def satisfy(self, replies: Sequence[Any]) -> Sequence[str]:
+        """Take what came; then ask for what is missing, and last for the codecs."""
+        answers = zip(self._asked, replies, strict=True)
+        self._parts.update((asked, reply) for asked, reply in answers if not asked.startswith(TELLS))
+        self._asked = [] if TRANSFER in self._parts else [*self._further_requests(), TRANSFER]
+        return self._asked
+
+    def _further_requests(self) -> Sequence[str]:
+        """What it asks for once the first requests are satisfied: the checkpoint, if the submitter has one for it."""
+        return (CHECKPOINT,) if self._parts[MISC]["sends_checkpoint"] and CHECKPOINT not in self._parts else ()
+
+    def ready(self) -> bool:
+        return TRANSFER in self._parts
+
+    def over_tcp(self) -> Collection[int]:
+        """Those to whom a link has faults: what lies in memory would meet none."""
+        return disturbed(str(self._options.fault), self.node_id)
+
+    @cached_property
+    def _options(self) -> JobOptions:
+        """Those of the job: plain values, objects that came with their code, and the parameters of its codecs."""
+        parameters = dict(zip(self.shipped["codec_parameters"], self._parts[EXTRA], strict=True))
+        code = {name: self.shipped[name] for name, about in options() if about.travels == CODE}
+        return replace(options_of(self._parts), **code, codec_extra_parameters=parameters)
+
+    def _plan(self) -> WorkerPlan:
+        setting = self._parts[SETTING]
+        assignment = reassigned(self.shipped["assignment"], setting["workers"])
+        return WorkerPlan(assignment, self._options, self.shipped["default_codec"], setting["order"], setting["attempt"])
+
+    @property
+    def _server_keeps(self) -> bool:
+        return bool(self._parts[SETTING]["server_keeps"])
+
+    def _resume(self, com: Communication, plan: WorkerPlan) -> Resumption | None:
+        """Where this node goes on, with the others; None: at the beginning."""
+        server = Parameter_Server if self._server_keeps else None
+        misc, given = self._parts[MISC], self._parts.get(CHECKPOINT)
+        self._begin = begin(com, plan.assignment.nodes, server, misc["resume"], given, misc["start_seconds"], self.logger)
+        return self._begin.resumption
+
+    def start(self, com: Communication) -> None:
+        """Agree with the others on where to begin, then do this node's part, while the faults that the job asks for happen."""
+        with injected(str(self._options.fault), self._options.seed, com) as faults:
+            plan = self._plan()
+            if plan.options.bits is not None and not has_bits(plan.options.bits):
+                raise RuntimeError(f"This node cannot give the 'bits' {plan.options.bits!r}: it has {describe_blas()}.")
+            keep_description(
+                com.output_directory.parent, describe_node(self.node_id, com.attempt, self._parts, plan), self.logger
+            )
+            self._take_part(com, plan, self._resume(com, plan), faults)
+
+    @abstractmethod
+    def _take_part(
+        self, com: Communication, plan: WorkerPlan, resumption: Resumption | None, faults: FaultInjector | None
+    ) -> None: ...
+
+    def _suspects(self, com: Communication) -> Callable[[], Collection[int]]:
+        """About whom the failure detector will say more: those that it suspects; where something follows from its verdicts,
+        whoever is late, so that a time-out waits for them in any case."""
+        if self._parts[MISC]["awaits_verdict"]:
+            return lambda: com.available_clients
+        return com.suspects
+
+    def _keeper(self, com: Communication, plan: WorkerPlan) -> Keeper | None:
+        if plan.options.checkpoint_every is None:
+            return None
+        return Keeper(own_store(com, plan.options.keep_every), plan.header(com.job, self.node_id), self._model_file(com))
+
+    def _model_file(self, com: Communication) -> ModelFile | None:
+        """Where the model of each checkpoint goes; a parameter server has none."""
+        return None
+
+    def _run(self, com: Communication, plan: WorkerPlan, participant: Participant) -> dict[str, float]:
+        """Drive `participant` to its end, take leave, and keep its result and accounts.
+
+        Raises: PeerLost at once when a node is lost and the job cannot do without; whatever the participant raises.
+        """
+        exchange, bank, controller = participant.exchange, participant.exchange.bank, com.controller
+        for sender, message in self._begin.early:
+            exchange.deliver(sender, message)
+        com.on_block = exchange.deliver
+
+        def can_go_on(lost: set[int]) -> bool:
+            return (
+                self._parts[MISC]["carries_on"] and bank.takes_first_copy and can_do_without(plan.assignment.block_2_node, lost)
+            )
+
+        result = run_process(participant.process, controller, SystemClock(), can_go_on)
+        if self.node_id == Parameter_Server and controller.lost and not can_go_on(set(controller.lost)):
+            raise controller.loss_of(min(controller.lost))  # the last worker did not leave, it was lost
+        self._result = {"result": result, "unheard": [], "unread": [], "begin": self._begin.said, "numerics": ""}
+        self._keep_accounts()
+        with spared(f"The farewell of node({self.node_id})", self._remarks):
+            self._result["unheard"] = close_gracefully(controller, FAREWELL_SECONDS)
+        with spared(f"The accounts of node({self.node_id})", self._remarks):
+            self._accounts = bank.accounts.close(bank.staleness)
+            self._keep_accounts()
+        with spared(f"The description of node({self.node_id})", self._remarks):
+            self._result |= {"unread": bank.unread_parameters, "numerics": describe_blas()}
+        return result
+
+    def _keep_accounts(self) -> None:
+        """Put the accounts into the result."""
+        told = self._accounts
+        self._result |= {"accounts": [list(each) for each in told], "times": list(told.times), "staleness": told.staleness}
+
+    def _log_accounts(self, com: Communication) -> None:
+        with spared("The log of the accounts", self._remarks):
+            self.logger.info("Bytes sent: %s, bytes read: %s.", com.bytes_sent, com.bytes_read)
+            for line in self._accounts.describe():
+                self.logger.info(line)
+
+    def done(self) -> ReplyPackage:
+        return ReplyPackage({**self._result, "remarks": self._remarks[:_MOST_REMARKS]})
+
+
+def samples_at_hand(cache: Path, checksum: str, recipe: tuple[type[Any], dict[str, Any]] | None) -> Samples | None:
+    """A data set from the cache, else, if a built-in one is named, from where it usually lies; None: it is not that here.
+
+    Raises: OSError or ValueError where it cannot be loaded, TypeError for a recipe of something else.
+    """
+    arrays: Samples | None = load_arrays(cache, checksum)
+    if arrays is None and recipe is not None:
+        kind, config = recipe
+        if not issubclass(kind, AbsDataset):  # it is called, so it must be what it says
+            raise TypeError(f"A data set must be an AbsDataset, got {kind.__qualname__}.")
+        loaded = kind(**config).load(download=False)
+        arrays = loaded if checksum_of(loaded) == checksum else None
+    return arrays
+
+
+def options_of(resources: Mapping[str, Any]) -> JobOptions:
+    """The options of a job that are plain values, from its resources; the others have their defaults."""
+    return JobOptions(NodeAssignment(), **resources[SETTING]["options"])
+
+
+_LARGE: Final = ("net_model", "data_samples", "net_checkpoint", "extra_package")  # no settings, or values without their names
+_VARIABLES: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", *KERNEL_VARIABLES, "MKL_NUM_THREADS")
+
+
+def _without_record(part: Any) -> Any:
+    return {name: value for name, value in part.items() if name != RECORD} if isinstance(part, dict) else part
+
+
+def describe_node(node: int, attempt: int, parts: Mapping[str, Any], plan: WorkerPlan) -> dict[str, Any]:
+    """The settings of the job as this node has them, who has which blocks, and what computes here."""
+    assignment = plan.assignment
+    return {
+        "node": node,
+        "attempt": attempt,
+        "settings": {name: _without_record(part) for name, part in parts.items() if name not in _LARGE},
+        "codec_parameters": {k if isinstance(k, str) else repr(k): value for k, value in plan.codec_parameters.items()},
+        "gradient_descent": {"type": plan.options.gd_type.__name__, "exchange": plan.options.op_type.__name__},
+        "assignment": {
+            "type": type(assignment).__name__,
+            "redundancy": assignment.redundancy,
+            "blocks_of_nodes": [[int(block) for block in blocks] for blocks in assignment.node_2_block],
+        },
+        "versions": {**versions(), "numerics": describe_blas()},
+        "machine": {
+            "host": platform.node(),
+            # not `platform.platform()`, which starts a process to ask for the processor
+            "system": "-".join(filter(None, (platform.system(), platform.release(), platform.machine(), *platform.libc_ver()))),
+            "cores": usable_cores(),
+            "variables": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
+        },
+    }
+
+
+def keep_description(folder: Path, description: Mapping[str, Any], logger: logging.Logger) -> None:
+    """Write it into the folder of the job; training does not depend on that, so a full disk is a warning."""
+    try:
+        keep_configuration(folder, description)
+    except OSError as error:
+        logger.warning("The configuration cannot be kept for later: %s.", error.strerror)

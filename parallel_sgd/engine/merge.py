@@ -1,0 +1,323 @@
+"""Merging along the fixed binary tree over block ids, so that bits depend on neither arrival order nor who summed what.
+
+The tree over blocks 0..B-1: a node is the span [low, high) of block ids; it splits at `(low + high + 1) // 2`, so the left
+half holds the extra block of an odd span. The sum of a span is sum(left half) + sum(right half), in float32 arithmetic of
+the gradients themselves. Any worker that holds a whole span may send its sum in place of the blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import lru_cache, reduce
+from typing import TypeVar
+
+import numpy as np
+
+from nn.arrays import Array, empty
+
+from .unusable import Unusable
+
+Part = TypeVar("Part")
+Span = tuple[int, int]
+Copy = tuple[Span, int]  # a sum over the blocks of a span, and the node that it is of
+
+# what may be done with the memory of a partial sum: read it, write into it, write into it and use it again afterwards
+_READ_ONLY, _GIVEN, _OWN = 0, 1, 2
+
+
+class BlockTree:
+    """The binary tree over `block_count` blocks; immutable. `parent` and `sibling` map every span but the root; `path` maps
+    each to itself and what contains it."""
+
+    def __init__(self, block_count: int) -> None:
+        if block_count < 1:
+            raise ValueError(f"BlockTree 'block_count' must be a positive integer, got {block_count}")
+        self.root: Span = (0, block_count)
+        self.parent: dict[Span, Span] = {}
+        self.sibling: dict[Span, Span] = {}
+        self.path: dict[Span, tuple[Span, ...]] = {self.root: (self.root,)}
+        todo = [self.root]
+        while todo:
+            span = todo.pop()
+            if span[1] - span[0] > 1:
+                left, right = halves(span)
+                self.parent[left] = self.parent[right] = span
+                self.sibling[left], self.sibling[right] = right, left
+                self.path[left], self.path[right] = (left, *self.path[span]), (right, *self.path[span])
+                todo += [left, right]
+
+    def cover(self, blocks: Collection[int]) -> list[Span]:
+        """The fewest spans that hold exactly `blocks`: the maximal whole subtrees, in block order."""
+        held = frozenset(blocks)
+        spans: list[Span] = []
+        todo = [self.root]
+        while todo:
+            span = todo.pop()
+            count = sum(block in held for block in range(*span))
+            if count == span[1] - span[0]:
+                spans.append(span)
+            elif count:
+                left, right = halves(span)
+                todo += [right, left]
+        return spans
+
+
+def halves(span: Span) -> tuple[Span, Span]:
+    """The two halves of a span of at least two blocks; the left one takes the extra block of an odd span."""
+    low, high = span
+    middle = (low + high + 1) // 2
+    return (low, middle), (middle, high)
+
+
+def reduce_tree(parts: Sequence[Part], combine: Callable[[Part, Part], Part]) -> Part:
+    if len(parts) == 1:
+        return parts[0]
+    middle = (len(parts) + 1) // 2
+    return combine(reduce_tree(parts[:middle], combine), reduce_tree(parts[middle:], combine))
+
+
+@lru_cache(maxsize=16)
+def block_tree(block_count: int) -> BlockTree:
+    """The tree over `block_count` blocks, shared by all codecs of a worker."""
+    return BlockTree(block_count)
+
+
+class TreeSum:
+    """Partial sums of one value, combined as soon as both halves of a span are there, up to the spans in `tops`.
+
+    Adding a span that is already covered changes nothing and is counted in `duplicates`. Buffers are reused after `reset`.
+    """
+
+    def __init__(self, tree: BlockTree, tops: Iterable[Span] | None = None) -> None:
+        self._tree = tree
+        self._tops = frozenset([tree.root] if tops is None else tops)
+        self._parts: dict[Span, tuple[Array, int]] = {}  # the sum of a span, and what may be done with its memory
+        self._spare: list[Array] = []
+        #: What has been added since `reset`, in that order, and of which node; a wider span replaces what was within it.
+        self.copies: list[Copy] = []
+        self.duplicates = 0
+
+    def add(
+        self, span: Span, value: Array, stays: bool, given: bool = False, node: int | None = None
+    ) -> tuple[Span, Array] | None:
+        """Add the sum over `span`; returns a top and its sum (valid until `reset`) when this completed it.
+
+        `stays` promises that `value` remains unchanged until `reset`; otherwise it is copied where it must be kept. `given`
+        leaves `value` to this object, which may then write its sums into it: what came over the wire is nobody else's. `node`
+        is whose sum it is, for `copies`.
+
+        Raises: ValueError when `span` is no node of the tree, Unusable (a ValueError) when shapes differ.
+        """
+        tree, parts = self._tree, self._parts
+        path = tree.path.get(span)
+        if path is None:
+            raise ValueError(f"A partial sum must cover a subtree of the blocks {tree.root}, got {span}")
+        if parts:
+            if not parts.keys().isdisjoint(path):
+                self.duplicates += 1
+                return None
+            if span[1] - span[0] > 1:
+                self._forget_inside(span)
+        if node is not None:
+            self.copies.append((span, node))
+        use = _GIVEN if given and value.flags.writeable else _READ_ONLY
+        while span not in self._tops:
+            sibling = tree.sibling[span]
+            found = parts.pop(sibling, None)
+            if found is None:
+                if not (use or stays):
+                    value, use = self._copy(value), _OWN
+                parts[span] = (value, use)
+                return None
+            other, other_use = found
+            if other.shape != value.shape:
+                raise Unusable(f"it has the shape {value.shape}, and what it is to be added to {other.shape}")
+            left, right = (other, value) if sibling < span else (value, other)
+            if other_use > use:
+                out, out_use, rest, rest_use = other, other_use, value, use
+            elif use:
+                out, out_use, rest, rest_use = value, use, other, other_use
+            else:
+                out, out_use, rest, rest_use = self._buffer(value), _OWN, value, use
+            np.add(left, right, out=out)
+            if rest_use == _OWN:
+                self._spare.append(rest)
+            value, use, span = out, out_use, tree.parent[span]
+        if not (use or stays):
+            value, use = self._copy(value), _OWN
+        parts[span] = (value, use)
+        return span, value
+
+    def missing(self) -> list[int]:
+        """The blocks that no partial sum covers yet."""
+        return [block for block in range(*self._tree.root) if not any(low <= block < high for low, high in self._parts)]
+
+    def reset(self) -> None:
+        """Forget all sums and reuse their buffers."""
+        self.copies.clear()
+        if self._parts:
+            for value, use in self._parts.values():
+                if use == _OWN:
+                    self._spare.append(value)
+            self._parts.clear()
+
+    def _copy(self, value: Array) -> Array:
+        copy = self._buffer(value)
+        np.copyto(copy, value)
+        return copy
+
+    def _buffer(self, like: Array) -> Array:
+        return self._spare.pop() if self._spare else empty(like.shape, like.dtype)
+
+    def _forget_inside(self, span: Span) -> None:
+        inside = [part for part in self._parts if span[0] <= part[0] and part[1] <= span[1]]
+        for part in inside:
+            value, use = self._parts.pop(part)
+            if use == _OWN:
+                self._spare.append(value)
+
+
+class Division:
+    """Divides sums over `count` blocks."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        # the reciprocal of a power of two is exact: multiplying by it gives the bits of the division, at twice its speed
+        self._share = None if count & (count - 1) else 1 / count
+
+    def __call__(self, total: Array, out: Array) -> Array:
+        """The mean, in `out`, which may be `total`."""
+        if self._share is not None and total.dtype.kind == "f":
+            return np.multiply(total, self._share, out=out)
+        return np.divide(total, self._count, out=out)
+
+
+class BlockMean(TreeSum):
+    """The mean over all blocks: the sum at the root divided by their number."""
+
+    def __init__(self, block_count: int) -> None:
+        super().__init__(block_tree(block_count))
+        self._count = block_count
+        self._divide = Division(block_count)
+        self._mean: tuple[Array, int] | None = None
+
+    def mean_with(
+        self, span: Span, value: Array, stays: bool, given: bool = False, node: int | None = None, begins: bool = False
+    ) -> Array | None:
+        """`add`, after `reset` where this `begins` another sum, and the mean when it completed the sum; that remains valid
+        until the next one is complete."""
+        if begins:
+            self.reset()
+        done = self.add(span, value, stays, given, node)
+        if done is None:
+            return None
+        if self._count == 1:
+            return done[1]
+        root, total = done
+        use = self._parts[root][1]
+        if use:  # divide in place; the buffer of the mean before holds the next sum
+            if self._mean is not None and self._mean[1] == _OWN:
+                self._spare.append(self._mean[0])
+            self._parts[root], self._mean = (total, _READ_ONLY), (total, use)
+        elif self._mean is None:
+            self._mean = empty(total.shape, total.dtype), _OWN
+        return self._divide(total, self._mean[0])
+
+    def mean_so_far(self) -> Array | None:
+        """Return the mean over the blocks that are there, in new memory; None where there are none.
+
+        Its bits depend on which blocks these are, not on the order in which they came.
+        """
+        if not self._parts:
+            return None
+        spans = sorted(self._parts)
+        total = reduce(np.add, [self._parts[span][0] for span in spans])
+        return Division(sum(high - low for low, high in spans))(total, empty(total.shape, total.dtype))
+
+
+class MeanOfHalves:
+    """The mean of vectors whose two halves are summed up: added and divided where it is read, a stretch at a time, so that
+    whoever uses a stretch finds it in the cache of the core. `look` is shown each stretch."""
+
+    def __init__(self, left: Array, right: Array, divide: Division) -> None:
+        self._left, self._right, self._divide = left, right, divide
+        self.shape = left.shape
+        self.look: Callable[[Array], None] | None = None
+        self._stretch = np.empty_like(left[:0])
+
+    def __len__(self) -> int:
+        return len(self._left)
+
+    def __getitem__(self, part: slice) -> Array:
+        """A stretch; valid until the next one is read."""
+        left = self._left[part]
+        if len(self._stretch) < len(left):
+            self._stretch = empty(left.shape, left.dtype)
+        out = self._stretch[: len(left)]
+        self._divide(np.add(left, self._right[part], out=out), out)
+        if self.look is not None:
+            self.look(out)
+        return out
+
+    def whole(self) -> Array:
+        """All of it, in memory that nobody else reads into."""
+        self._stretch = np.empty(0)
+        return self[:]
+
+
+class LateMean(TreeSum):
+    """The mean over all blocks of a vector, for one that is to be read once and in stretches: what `BlockMean` gives, bit by
+    bit, but of the two halves of the tree nothing is computed before it is read."""
+
+    def __init__(self, block_count: int) -> None:
+        tree = block_tree(block_count)
+        self._halves = halves(tree.root) if block_count > 1 else ()
+        super().__init__(tree, tops=(tree.root, *self._halves))
+        self._divide = Division(block_count)
+        self._lent: list[Array] = []
+
+    def reset(self) -> None:
+        super().reset()
+        self._spare += self._lent
+        self._lent.clear()
+
+    def mean_with(
+        self, span: Span, value: Array, stays: bool, given: bool = False, node: int | None = None, begins: bool = False
+    ) -> Array | MeanOfHalves | None:
+        """As `BlockMean.mean_with`; a mean of halves remains valid until `reset`."""
+        if begins:
+            self.reset()
+        done = self.add(span, value, stays, given, node)
+        if done is None:
+            return None
+        if done[0] == self._tree.root:
+            return self._divide(done[1], empty(done[1].shape, done[1].dtype)) if self._halves else done[1]
+        found = [self._parts[half] for half in self._halves if half in self._parts]
+        if len(found) < 2:
+            return None
+        (left, left_use), (right, right_use) = found
+        if left.shape != right.shape:
+            raise Unusable(f"it has the shape {value.shape}, and what it is to be added to {right.shape}")
+        # the mean holds them alone, so that what lies in memory of others is let go of when it has been read
+        self._lent += [half for half, use in ((left, left_use), (right, right_use)) if use == _OWN]
+        self._parts = {self._tree.root: (left[:0].copy(), _READ_ONLY)}
+        return MeanOfHalves(left, right, self._divide)
+
+
+class OwnMean:
+    """The mean over all blocks of one worker, which come one by one."""
+
+    def __init__(self, blocks: Sequence[int]) -> None:
+        self._place = {block: place for place, block in enumerate(blocks)}
+        self._mean = BlockMean(len(blocks))
+
+    def add(self, block: int, content: Array) -> Array | None:
+        """Take a block; return the mean when this was the last one, valid until `reset`.
+
+        That block's content must remain unchanged as long, and the content of others need not.
+        """
+        place = self._place[block]
+        return self._mean.mean_with((place, place + 1), content, stays=place == len(self._place) - 1)
+
+    def reset(self) -> None:
+        self._mean.reset()

@@ -1,0 +1,236 @@
+"""The parameter server: codecs that answer what workers send, for as long as a worker is there."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from network.message import Content, Message, unpacked
+
+from ..checkpoint.keeper import MARK, NO_CHECKPOINTS, Checkpointing, ServerKeeper
+from ..checkpoint.state import restore_codecs
+from ..codec.bank import CodecBank
+from ..codec.interfaces import Answering
+from .channel import Channel, Key, Wait, await_verdict, until
+from .plan import WorkerPlan, server_codecs
+from .progress import Position
+from .training import Faults
+from .unusable import Like
+
+#: Bytes posted after which the server looks whether the workers take them: one that does not must not fill the memory.
+MOST_UNSENT: Final = 64 << 20
+
+Serving = Generator[Wait, None, dict[str, float]]
+
+
+class ParameterServer:
+    """Gives every packet to the codec of its variable as it arrives; the answers go out under the packet's epoch and batch.
+
+    What `Codec.answer` gives is kept back until no worker is more than `staleness` batches behind the one that it is for.
+    `start_limit` seconds are given to the workers to appear, `timeout` to take what has been sent to them; `clock` returns
+    monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        bank: CodecBank,
+        channel: Channel,
+        timeout: float,
+        start_limit: float,
+        clock: Callable[[], float],
+        staleness: float = 0,
+        keeper: ServerKeeper | None = None,
+        faults: Faults | None = None,
+    ) -> None:
+        self.bank = bank
+        self._channel = channel
+        self._timeout = timeout
+        self._start_limit = start_limit
+        self._clock = clock
+        self._absent = set(bank.assignment.nodes).difference(channel.peers())  # some may leave before it looks again
+        self._keeper = keeper
+        self._faults = faults
+        self._step = (-1, 0)
+        self._arrived: deque[tuple[int, Key, Content]] = deque()
+        self._present: set[int] = set()
+        self._gates = {
+            variable: ReadGate(bank.assignment.nodes, staleness)
+            for variable, codec in enumerate(bank.codecs)
+            if isinstance(codec, Answering)
+        }
+
+    def deliver(self, sender: int, message: Message) -> None:
+        """Take one arrived packet; called in the server's own context, never concurrently.
+
+        Raises: ValueError when the key is not (attempt, epoch, batch, variable) of this job.
+        """
+        key = message.head
+        if key[-1:] == (MARK,) and self._keeper is not None:
+            self.bank.accounts.received(MARK, sender, message)
+            self._arrived.append((sender, key, message.content))
+        elif self.bank.takes(sender, message):
+            self._arrived.append((sender, key, message.content))
+
+    def run(self) -> Serving:
+        """Serve until every worker has left; the generator's value is empty, for a server evaluates nothing.
+
+        Raises: TimeoutError naming the workers that did not appear or do not take what was sent; whatever a codec raises.
+        """
+        try:
+            yield from self._until(self._all_met, self._start_limit, lambda: f"node(s) {_listed(self._absent)} to appear")
+            self._present = self._workers()
+            while True:
+                yield Wait(self._has_work, None, lambda: "packets of the workers")
+                workers = self._workers()
+                if not (self._arrived or workers):
+                    return {}
+                if workers != self._present:  # others may have waited for the one that has left
+                    self._present = workers
+                    for variable in self._gates:
+                        self._answer(variable)
+                while self._arrived:
+                    sender, (_, epoch, batch, variable), content = self._arrived.popleft()
+                    if variable == MARK and self._keeper is not None:
+                        self._marked(sender, Position(epoch, batch), unpacked(content))
+                        continue
+                    if self._faults is not None and (epoch, batch) > self._step:
+                        self._step = (epoch, batch)
+                        self._faults(epoch, batch)
+                    self.bank.begin((epoch, batch))
+                    self.bank.receive(variable, content, sender)
+                    if variable in self._gates:
+                        self._gates[variable].arrived(sender, (epoch, batch))
+                        self._answer(variable)
+                    if self.bank.unsent > MOST_UNSENT:
+                        self.bank.flush()
+                        yield from self._until(self.bank.flushed, self._timeout, lambda: "a worker to take what was sent to it")
+                self.bank.flush()
+        finally:
+            if self._keeper is not None:
+                self._keeper.close()
+            self.bank.flush()
+            self.bank.dispose()
+
+    def _marked(self, node: int, position: Position, loss: object) -> None:
+        if self._keeper is not None:
+            self._keeper.marked(node, position, loss if isinstance(loss, float) else None, sorted(self._workers()))
+
+    def _all_met(self) -> bool:
+        self._absent.difference_update(self._channel.peers())
+        return not self._absent
+
+    def _has_work(self) -> bool:
+        workers = self._workers()
+        somebody_left = workers != self._present
+        return bool(self._arrived) or not workers or (somebody_left and any(g.waiting for g in self._gates.values()))
+
+    def _workers(self) -> set[int]:
+        return {node for node in self._channel.peers() if node >= 0}
+
+    def _answer(self, variable: int) -> None:
+        for _, node, step in self._gates[variable].open(self._present):
+            if node in self._present:
+                self.bank.answer(variable, node, step)
+
+    def _until(self, ready: Callable[[], bool], seconds: float, what: Callable[[], str]) -> Generator[Wait, None, None]:
+        wait = Wait(ready, self._clock() + seconds, what)
+        if (yield from until(wait, self._clock)):
+            return
+        suspects = self._channel.suspects if self._present else tuple  # nobody is watched before all have appeared
+        if not (yield from await_verdict(wait, seconds, self._clock, suspects)):
+            raise TimeoutError(f"The parameter server waited {seconds:g} s for {what()}.")
+
+
+def _listed(nodes: Collection[int]) -> str:
+    return ", ".join(map(str, sorted(nodes)))
+
+
+@dataclass(frozen=True)
+class Server:
+    """A parameter server ready to run: drive `process`, hand what arrives to `exchange.deliver`, in one context."""
+
+    exchange: ParameterServer
+    process: Serving
+
+
+def build_server(
+    plan: WorkerPlan,
+    likes: Sequence[Like],
+    channel: Channel,
+    clock: Callable[[], float],
+    start_limit: float,
+    *,
+    has_buffers: bool = False,
+    checkpointing: Checkpointing = NO_CHECKPOINTS,
+    faults: Faults | None = None,
+) -> Server:
+    """Build the parameter server `channel.node_id` for a model like this (`likes_of`).
+
+    Settings for the codecs are installed in the running context. `clock` returns monotonic seconds. Checkpoints are taken when
+    the workers take theirs, if the server's codecs remember anything. `faults` is called whenever the first packet of a later
+    batch has come.
+
+    Raises: ValueError or TypeError when codecs and model do not fit, CheckpointError for a `resumption` of something else;
+        whatever a codec's constructor raises.
+    """
+    resumption, keeper = checkpointing.resumption, checkpointing.keeper
+    kinds = server_codecs(plan, len(likes) - has_buffers, has_buffers)
+    bank = CodecBank(kinds, plan.settings(), channel, plan.attempt)
+    bank.expect(likes)
+    if resumption is not None and resumption.whole:
+        restore_codecs(bank, resumption.snapshot)
+    staleness = plan.options.sync_type.staleness
+    keeps = None if keeper is None else ServerKeeper(keeper, bank, staleness)
+    server = ParameterServer(bank, channel, plan.timeout, start_limit, clock, staleness, keeps, faults)
+    return Server(server, bank.accounts.watch.timed(server.run()))
+
+
+Step = tuple[int, int]  # (epoch, batch), counted from 0
+
+
+class Read(NamedTuple):
+    """A worker that waits for an answer; `clock` counts the batches in which it has sent something, this one included."""
+
+    clock: int
+    node: int
+    step: Step
+
+
+class ReadGate:
+    """The waiting reads of one variable. A read with clock c opens when c - (clock of the slowest worker) <= `staleness`.
+
+    So it contains what every worker has sent in its first c - `staleness` batches (Ho et al., NIPS 2013).
+    """
+
+    def __init__(self, workers: Collection[int], staleness: float) -> None:
+        self._staleness = staleness
+        self._clocks = dict.fromkeys(workers, 0)
+        self._steps: dict[int, Step] = {}
+        self._waiting: list[Read] = []
+
+    @property
+    def waiting(self) -> bool:
+        return bool(self._waiting)
+
+    def arrived(self, node: int, step: Step) -> None:
+        """A packet of `node` has been given to the codec; a second one of the same batch is answered again."""
+        newest = self._steps.get(node)
+        if newest is None or step > newest:
+            self._steps[node] = step
+            self._clocks[node] += 1
+        if newest is None or step >= newest:
+            read = Read(self._clocks[node], node, step)
+            if read not in self._waiting:
+                self._waiting.append(read)
+
+    def open(self, present: Collection[int]) -> list[Read]:
+        """The reads that need not wait any more, in the order of their arrival. Only workers in `present` are waited for."""
+        if not self._waiting:
+            return []
+        slowest = min((self._clocks[node] for node in present if node in self._clocks), default=0)
+        opened = [read for read in self._waiting if read.clock - slowest <= self._staleness]
+        if opened:
+            self._waiting = [read for read in self._waiting if read not in opened]
+        return opened

@@ -1,0 +1,153 @@
+"""What all nodes of a job agree on: the plan of its workers, and the codecs of the parameter server."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final, cast
+
+from numpy.typing import NDArray
+
+from nn.optimizer import OpContainer
+from nn.value.store import VariableStore
+
+from ..batch_sync.sync.interface import SyncChoice
+from ..checkpoint.snapshot import Header
+from ..codec import compose
+from ..codec.choice import CodecChoice, choose_codecs, choose_server_codecs
+from ..codec.interfaces import Codec
+from ..codec.plain import DummyCodec, Plain
+from ..codec.settings import JobSettings
+from ..options.job_options import JobOptions
+from ..profiles import FixedBlockAssignment, ISetting
+from .batches import ORDERS, SHUFFLED
+from .progress import Progress
+from .unusable import Like
+
+
+@dataclass(frozen=True)
+class WorkerPlan:
+    """What all nodes of a job agree on: who computes which blocks, the options, in which nothing is left open, and what follows
+    from them. `order` is one of `batches.ORDERS`.
+
+    Raises: ValueError for another one.
+    """
+
+    assignment: ISetting
+    options: JobOptions
+    default_codec: type[Codec] = Plain
+    order: str = SHUFFLED
+    attempt: int = 0
+
+    @cached_property
+    def optimizer(self) -> OpContainer:
+        return OpContainer(self.options.op_type, self.options.gd_type, self.options.gd_params)
+
+    @property
+    def codec(self) -> CodecChoice:
+        return cast("CodecChoice", self.options.codec)
+
+    @property
+    def server_codec(self) -> CodecChoice:
+        return cast("CodecChoice", self.options.ps_codec)
+
+    @property
+    def codec_parameters(self) -> Mapping[Hashable, Any]:
+        return self.options.codec_extra_parameters or {}
+
+    def settings(self, values: Sequence[NDArray[Any]] = ()) -> JobSettings:
+        """What codecs may know of the job, on a worker the `values` of its variables too."""
+        return JobSettings(
+            self.assignment, self.codec_parameters, values=values, rule=self.optimizer.rule, seed=self.options.seed
+        )
+
+    @property
+    def timeout(self) -> float:
+        """Seconds after which a result is overdue."""
+        return self.options.ssgd_timeout_limit / 1000
+
+    def __post_init__(self) -> None:
+        if self.order not in ORDERS:
+            raise ValueError(f"'order' must be one of {', '.join(ORDERS)}, got {self.order!r}")
+
+    def header(self, job: str, node: int) -> Header:
+        """What all checkpoints of a node of the job have in common."""
+        assignment = self.assignment
+        return Header(
+            job=job,
+            attempt=self.attempt,
+            node=node,
+            title=self.options.mission_title,
+            seed=self.options.seed,
+            order=self.order,
+            progress=Progress(),
+            personal=True,
+            blocks=[[int(block) for block in blocks] for blocks in assignment.node_2_block],
+            optimizer=self.options.op_type.__name__,
+            rule=self.options.gd_type.__name__,
+        )
+
+
+def server_codecs(plan: WorkerPlan, variables: int, has_buffers: bool) -> list[type[Codec]]:
+    """The codec of each variable on the server, and of the buffers where they go there."""
+    kinds = choose_server_codecs(plan.server_codec, plan.codec, plan.default_codec, variables)
+    workers = choose_codecs(plan.codec, plan.default_codec, variables)
+    buffers = buffers_codec(workers, plan.default_codec, plan.options.sync_type)
+    if has_buffers and buffers.traits.serves:
+        kinds.append(buffers)
+    return kinds
+
+
+def reassigned(assignment: ISetting, workers: int) -> ISetting:
+    """The blocks of `assignment` dealt to another number of workers, contiguous, with as much of its redundancy as fits.
+
+    The number of blocks stays, so a batch holds the same samples and its result has the same bits.
+
+    Raises: ValueError when there are more workers than blocks.
+    """
+    if workers == assignment.node_count:
+        return assignment
+    blocks = assignment.block_count
+    if workers > blocks:
+        raise ValueError(f"A batch of {blocks} blocks cannot be dealt to {workers} workers; each needs a block")
+    fitting: Collection[int] = [r for r in range(1, assignment.redundancy + 1) if workers % r == 0]
+    return FixedBlockAssignment(workers, max(fitting), blocks)
+
+
+def likes_of(store: VariableStore, joined: Sequence[range] = ()) -> list[Like]:
+    """What is put for each variable of a model, or for those that are joined, and for its buffers, if it has any, last."""
+    likes = [Like.of(variable.value) for variable in store.variables]
+    if joined:
+        vectors = [likes[each.start : each.stop] for each in joined]
+        likes = [each[0] if len(each) == 1 else Like((sum(like.size for like in each),), each[0].dtype) for each in vectors]
+    return [*likes, Like.of(store.buffer_values)] if store.buffers else likes
+
+
+#: Stands for a variable's name in accounts and messages.
+BUFFERS: Final = "buffers"
+
+
+class OwnBuffers(DummyCodec):
+    """The mean over the worker's own blocks: for workers that train models of their own, or wait for nobody.
+
+    It is done when the worker has put its last block, so it needs neither peers nor a barrier under any sync type.
+    """
+
+    traits = replace(DummyCodec.traits, takes_first_copy=True, awaits_answer=True)
+
+
+def buffers_codec(kinds: Sequence[type[Codec]], lossless: type[Codec], sync_type: SyncChoice) -> type[Codec]:
+    """The codec of the buffers beside the codecs of the variables, `kinds`, on a worker and on the server.
+
+    `lossless`, the job's default codec, as long as all workers have equal parameters in every batch. Where they meet only now
+    and then, because a composed codec has a trigger, the buffers meet in the same batches. Else they are OwnBuffers.
+    """
+    if sync_type.staleness == 0 and all(kind.traits.agrees for kind in kinds):
+        return lossless
+    if sync_type.staleness == 0 and len(set(kinds)) == 1 and issubclass(kinds[0], compose.Composed):
+        composition = kinds[0].composition
+        if composition.exchange.agrees and composition.send != "gradient":  # type: ignore[attr-defined]
+            exchange = compose.PS() if lossless.traits.needs_server else compose.AllToAll()
+            return Codec.of(exchange, send="weights", trigger=composition.trigger, name="Buffers")  # type: ignore[attr-defined]
+    return OwnBuffers

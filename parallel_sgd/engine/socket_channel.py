@@ -1,0 +1,155 @@
+"""The channel of a node over sockets, and the loop that runs a process while it moves packets."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Generator, Sequence
+from typing import TypeVar
+
+from network.clock import Clock
+from network.controller import Controller
+from network.errors import PeerLost, TimedOut
+from network.wire import Sent
+from rpc.support.logs import get_logger
+
+from .channel import Key, Parameter_Server, Wait
+
+Result = TypeVar("Result")
+READ_BYTES = 1 << 19  # what is posted at a time without reading: it does not fill the buffers of a connection
+_log = get_logger("parallel_sgd.engine.socket_channel")
+
+
+class SocketChannel:
+    """A `Channel` over the sessions of a controller. What is posted to a node that is gone goes nowhere, and is said once."""
+
+    def __init__(self, controller: Controller, suspects: Callable[[], Collection[int]] = tuple) -> None:
+        self._controller, self._suspects = controller, suspects
+        self._gone: set[int] = set()
+        self._unread = 0  # bytes posted since the system was last seen to have taken all, or since it was read while posting
+
+    @property
+    def node_id(self) -> int:
+        return self._controller.node_id
+
+    def peers(self) -> list[int]:
+        return self._controller.available_clients
+
+    def transport(self, peer: int) -> str:
+        return self._controller.sessions[peer].link.transport
+
+    def suspects(self) -> Collection[int]:
+        return self._suspects()
+
+    def post(self, target: int, key: Key, content: object) -> Sent | None:
+        """Queue one packet; however much is in line already, since waiting is the business of `run_process`."""
+        session = self._controller.sessions.get(target)
+        if session is None:
+            raise ValueError(f"A packet must go to one of the nodes {sorted(self._controller.sessions)}, got {target}")
+        if session.lost is not None or session.left:
+            if target not in self._gone:
+                self._gone.add(target)
+                _log.info("Node(%s) is gone: packets for it are dropped from here on.", target)
+            return None
+        sent = session.queue(content, key)
+        self._unread += sent.raw
+        return sent
+
+    def flush(self) -> None:
+        """Hand what is queued to the system, as far as it takes it at once.
+
+        Where a step moves more than the buffers of a connection hold, it also reads: the peers send at the same time, and while
+        nobody reads, neither side gets on.
+        """
+        self._controller.push()
+        if self._unread >= READ_BYTES:
+            self._unread = 0
+            self._controller.read()
+
+    def poll(self) -> None:
+        """Move what can be moved at once, in both directions."""
+        self._controller.pump(0.0)
+
+    def flushed(self) -> bool:
+        """Whether the system has taken every byte.
+
+        Raises: what the controller was interrupted with, so that a worker which waits for nobody can be stopped too.
+        """
+        self._controller.check()
+        if not self._controller.flushed():
+            return False
+        self._unread = 0
+        return True
+
+
+def run_process(
+    process: Generator[Wait, None, Result],
+    controller: Controller,
+    clock: Clock,
+    can_go_on: Callable[[set[int]], bool],
+) -> Result:
+    """Run `process` to its end and return its value; it is closed in any case.
+
+    `can_go_on(lost)` decides whether the work can be completed without the nodes that are lost. One without which it can, and
+    which has not taken the bytes in line for it by the deadline of a wait, is given up.
+    Raises: PeerLost at once when it cannot; whatever the process raises.
+    """
+    known: set[int] = set()
+
+    def check_losses() -> None:
+        if controller.lost.keys() == known:
+            return
+        lost = set(controller.lost)
+        for node in sorted(lost - known):
+            if not can_go_on(lost):
+                raise controller.loss_of(node)
+            _log.warning("%s Its blocks are on other nodes too, so the job goes on.", controller.loss_of(node))
+        known.update(lost)
+
+    def until(wait: Wait) -> None:
+        start = clock.monotonic()
+        while not wait.ready():
+            check_losses()
+            left = None if wait.deadline is None else wait.deadline - clock.monotonic()
+            if left is None or left > 0:
+                controller.pump(left)
+                continue
+            slow = {peer for peer, session in controller.sessions.items() if session.pending_bytes}
+            if not slow or not can_go_on(known | slow):
+                return
+            _give_up(controller, slow, clock.monotonic() - start)
+
+    with contextlib.closing(process):
+        while True:
+            try:
+                wait = next(process)
+            except StopIteration as end:
+                result: Result = end.value
+                return result
+            until(wait)
+
+
+def close_gracefully(controller: Controller, seconds: float) -> list[int]:
+    """Say BYE to everybody and take in what is still on its way here, so that the accounts are complete.
+
+    Returns the nodes that have not said BYE within `seconds`, from which more may come that nobody reads.
+    """
+    for session in controller.sessions.values():
+        session.leave()
+    with contextlib.suppress(TimedOut):
+        controller.wait_until(lambda: not controller.available_clients, seconds, lambda: "the BYE of the others")
+    controller.pump(0.0)  # who read a BYE while it sent has read what came before it, too, and not yet handed it over
+    _give_up(controller, [peer for peer, session in controller.sessions.items() if session.pending_bytes], seconds)
+    return controller.available_clients
+
+
+def _give_up(controller: Controller, peers: Collection[int], seconds: float) -> None:
+    """Treat `peers` as lost; what is in line for them is dropped."""
+    for peer in peers:
+        session = controller.sessions[peer]
+        session.close()
+        controller.lost[peer] = PeerLost(peer, session.link.peer, f"it has not taken our data within {seconds:.3g} s")
+
+
+def can_do_without(holders: Sequence[Collection[int]], lost: Collection[int]) -> bool:
+    """Whether a job can be completed without the nodes that are lost: somebody else is among the `holders` of each block."""
+    return Parameter_Server not in lost and all(any(node not in lost for node in nodes) for nodes in holders)

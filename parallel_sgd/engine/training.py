@@ -1,0 +1,373 @@
+"""The loop of one worker, as a generator that yields what it waits for and never blocks, sleeps or touches a socket."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from nn.arrays import Array
+from nn.dataset.transforms.abstract import AbsTransformer
+from nn.model import Model
+from nn.model.batches import Batch, as_type, first_bad_sample, with_class_weights
+from nn.model.scored_network import evaluation_source
+from nn.optimizer import IOptimizer
+from nn.value import Variable
+from rpc.monitor import Monitor
+from rpc.support.logs import get_logger
+
+from ..checkpoint.keeper import WorkerKeeper
+from ..record.block_history import Recorder
+from ..record.report import StepRows, TrainingReport
+from ..record.spared import spared
+from .accounts import BatchWatch
+from .batches import Batches, BlockFeeder
+from .callbacks import JobCallbacks
+from .channel import Wait
+from .exchange import BlockExchange
+from .plan import WorkerPlan
+from .progress import History, Position, Progress
+
+_log = get_logger("parallel_sgd.checkpoint")
+Samples = tuple[Array, Array, Array, Array]  # train_x, train_y, test_x, test_y
+Training = Generator[Wait, None, dict[str, float]]
+Faults = Callable[[int, int], bool]
+GradientReady = Callable[[Variable], None]
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """Whom the loop tells what happens, and who may spoil it.
+
+    `progress` is told 0..100 after every epoch. `monitor` gets the signals of the failure detector. `faults` is called at the
+    beginning of every batch, whose samples it spoils by returning True. `folder` is where callbacks leave files. `remarks` gets
+    what went wrong behind the last batch.
+    """
+
+    report: TrainingReport | None = None
+    progress: Callable[[int, str], None] | None = None
+    monitor: Monitor = field(default_factory=Monitor)
+    faults: Faults | None = None
+    folder: Path = Path()
+    remarks: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a worker computes: its `blocks` of every batch of the samples."""
+
+    data: Samples
+    batches: Batches
+    blocks: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Continuity:
+    """Where training begins, who saves its state, who is told of every batch that was applied, and who of every epoch."""
+
+    start: Progress = field(default_factory=Progress)
+    checkpoints: WorkerKeeper | None = None
+    recorder: Recorder | None = None
+    callbacks: JobCallbacks | None = None
+
+
+def prepared(model: Model, transform: AbsTransformer | None, samples: Samples, seed: int, *, keeps_plan: bool) -> Samples:
+    """Return the samples as the model is trained on them, and complete the plan of the model.
+
+    A plan of the model is never applied here: the data set has made numbers of its rows by it already.
+
+    Args:
+        model: whose `inputs` get the statistics of the transforms.
+        transform: that of the job, or None.
+        samples: those of the data set.
+        seed: that of the job.
+        keeps_plan: whether the plan of the model is that of the data set of this job.
+    """
+    if transform is None:
+        return samples
+    if not keeps_plan:
+        made: Samples = transform(*samples, seed=seed)
+        return made
+    from nn.dataset.plan.fitting import transformed  # noqa: PLC0415 - for a job whose data have a plan or a transform
+
+    made, plan = transformed(transform, samples, seed, model.inputs)
+    if plan is None:
+        _log.info("The model file has no plan of columns: a transform does not say what it does at prediction, fitted() does.")
+    model.inputs = plan if plan is not None and (plan.columns or plan.labels or plan.steps) else None
+    return made
+
+
+class TrainingProcess:
+    """Trains `model` on this worker's blocks of every batch, together with the workers behind `exchange`.
+
+    The job's seed keys every random draw by (seed, epoch, batch, block), and every epoch's order by (seed, epoch); so the bits
+    depend on neither the number of workers nor a restart. `clock` returns monotonic seconds. Training goes on from
+    `continuity.start`, to the same number of epochs in all. The monitor gets the signal of an epoch when it need not be
+    computed again: with checkpoints, when a state after it is saved.
+
+    In the last batch of an epoch, the tail that fills no batch, gradients that are exchanged are multiplied by (samples of the
+    block) * blocks / samples, so that their mean over blocks is the mean over samples. Updates and parameters are not: under an
+    optimizer that exchanges these a worker steps by the mean over its own samples.
+    """
+
+    def __init__(
+        self,
+        plan: WorkerPlan,
+        model: Model,
+        optimizer: IOptimizer,
+        exchange: BlockExchange,
+        work: Work,
+        clock: Callable[[], float],
+        hooks: Hooks,
+        continuity: Continuity,
+    ) -> None:
+        options, blocks, batches = plan.options, work.blocks, work.batches
+        self._model = model
+        self._optimizer = optimizer
+        self._exchange = exchange
+        self._data = work.data
+        self._batches = batches
+        self._blocks = tuple((block, partial(optimizer.gradient_ready, block_id=block)) for block in blocks)
+        self._pairs = exchange.pairs(optimizer)
+        self._epochs = options.epoch
+        self._seed = options.seed
+        self._order = plan.order
+        self._class_weight = options.class_weight
+        scaled = getattr(optimizer, "puts", "") == "gradients"  # what a worker makes of its own samples is its own mean
+        self._tail_factors = batches.tail_factors(range(batches.block_count) if scaled else blocks)
+        self._steps_of_epoch = batches.count * len(blocks) - batches.idle(blocks)
+        self._clock = clock
+        self._report = hooks.report
+        self._rows = None if hooks.report is None else StepRows(hooks.report, model.metrics)
+        self._times = BatchWatch(exchange.accounts.watch)
+        self._progress = hooks.progress
+        self._from = continuity.start
+        self._checkpoints = continuity.checkpoints
+        self._monitor = hooks.monitor
+        self._faults = hooks.faults
+        self._remarks = hooks.remarks
+        self._recorder = continuity.recorder
+        self._callbacks = continuity.callbacks
+        self._unsaved: list[int] = []  # epochs that are over and not told
+        self._applied = self._from.position
+        self._current: tuple[int, int, int, Array] = (0, 0, 0, work.data[0][:0])  # epoch, batch, and block with its samples
+        self._whole = True  # False while the results of a batch are being applied
+        self._steps = self._from.steps
+        self._start = 0.0
+        self._params = {"epoch": options.epoch, "batch_size": batches.batch_size, "steps": batches.count, "seed": options.seed}
+
+    def run(self) -> Training:
+        """Train; the generator's value is the last evaluation, `{'Loss': .., metric: ..}` on the test set.
+
+        Under asynchronous sync types it is the worker's own best one, that with the lowest loss.
+
+        Raises: TimeoutError when peers do not answer in time, FloatingPointError for a loss that is not finite; whatever model,
+            codecs or data raise.
+        """
+        first, skipped = self._from.position
+        result = dict(self._from.evaluation)
+        try:
+            self._start = self._clock() - self._from.seconds
+            self._prepare()
+            if self._report is not None and first and not skipped:
+                self._report.goes_on_after(first, list(result.values()))
+            if self._callbacks is not None:
+                self._callbacks.begin(first, self._params)
+            for epoch in range(first, self._epochs):
+                if self._callbacks is not None:
+                    if self._callbacks.stopped:
+                        break
+                    if epoch > first or not skipped:
+                        self._callbacks.epoch_begin(epoch)
+                self._feeder.begin(epoch)
+                for batch in range(skipped if epoch == first else 0, self._batches.count):
+                    self._monitor.batch_begin(epoch, batch)
+                    yield from self._batch(epoch, batch)
+                    self._applied = Position(epoch, batch + 1)
+                    if self._recorder is not None:
+                        self._recorder.applied(epoch, batch)
+                    self._monitor.batch_end()
+                    if self._checkpoints is not None and batch + 1 < self._batches.count:
+                        yield from self._save(Position(epoch, batch + 1), result)
+                if self._rows is not None:
+                    self._rows.flush()  # before the metrics are those of the evaluation
+                evaluation = self._evaluate()
+                if not (result and self._exchange.sync.staleness and result["Loss"] <= evaluation["Loss"]):
+                    result = evaluation
+                with self._guard(epoch, "The tables of the last epoch"):
+                    self._write(epoch, evaluation)
+                with self._guard(epoch, "The callbacks of the last epoch"):
+                    if self._callbacks is not None:
+                        self._callbacks.epoch_end(epoch, evaluation)
+                with self._guard(epoch, "The checkpoint of the last epoch"):
+                    self._unsaved.append(epoch + 1)
+                    self._applied = Position(epoch + 1, 0)
+                    yield from self._save(Position(epoch + 1, 0), result)
+                with self._guard(epoch, "The progress of the last epoch"):
+                    if self._progress is not None:
+                        done = 100 if self._stopped else 100 * (epoch + 1) // self._epochs
+                        self._progress(done, f"Loss {result['Loss']:.4f}")
+            with spared("The end of the callbacks", self._remarks):
+                if self._callbacks is not None and self._callbacks.end(result):
+                    result = self._evaluate()
+        except BaseException:
+            self._leave(result)
+            raise
+        finally:
+            for part in (self._checkpoints, self._callbacks, self._exchange):
+                with spared("The end of training", self._remarks):
+                    if part is not None:
+                        part.close()
+            with spared("The end of the tables", self._remarks):
+                if self._report is not None and self._rows is not None:
+                    self._rows.flush()
+                    self._report.save()
+        with spared("The signals of the end", self._remarks):
+            self._tell_epochs()
+            self._monitor.train_end()
+        return result
+
+    def _guard(self, epoch: int, what: str) -> AbstractContextManager[None]:
+        """What keeps an error behind the last epoch from the result; behind earlier ones it ends training."""
+        return spared(what, self._remarks) if epoch + 1 == self._epochs or self._stopped else nullcontext()
+
+    def _write(self, epoch: int, evaluation: dict[str, float]) -> None:
+        """Write the rows of an epoch that is over."""
+        if self._report is not None:
+            self._report.evaluation(epoch + 1, list(evaluation.values()))
+            self._report.weights(epoch + 1, {each.name: each.value for each in self._model.store.everything})
+            self._report.times(epoch + 1, self._exchange.accounts.watch.times())
+            self._report.save()
+
+    @property
+    def _stopped(self) -> bool:
+        """Whether a callback has ended training before its last epoch."""
+        return self._callbacks is not None and self._callbacks.stopped
+
+    def _evaluate(self) -> dict[str, float]:
+        _, _, test_x, test_y = self._data
+        batches = evaluation_source(self._model, (test_x, test_y), "evaluate() 'x'").deal(0)
+        return self._model.measure(self._alive(batches), "evaluate() 'x'")
+
+    def _alive(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        for batch in batches:
+            self._monitor.alive()
+            yield batch
+
+    def _prepare(self) -> None:
+        """Check the samples and bring their labels into the form of the loss: once, not block by block."""
+        samples = self._model.check(self._data[0])
+        labels = self._model.labels(self._data[1], len(samples))
+        weights = None
+        if self._class_weight is not None:
+            output, dtype = self._model.graph.output.shape, self._model.dtype
+            weights = with_class_weights(None, labels, output, self._class_weight, dtype)
+        self._feeder = BlockFeeder(self._batches, samples, labels, self._order, self._seed, weights)
+
+    def _save(self, position: Position, result: dict[str, float]) -> Generator[Wait, None, None]:
+        """Save the state where that is due, and tell of the epochs that are safe."""
+        checkpoints = self._checkpoints
+        if checkpoints is not None and (checkpoints.due(position) or self._stopped):
+            self._monitor.save_begin()
+            if self._report is not None and self._rows is not None:
+                self._rows.flush()
+                self._report.save()  # rows before this position are in the file when the checkpoint is
+            if self._optimizer.by_shard and checkpoints.gathers(position):
+                self._exchange.begin(position.epoch - 1, self._batches.count)  # a batch of its own, after the epoch's last
+                for variable in self._optimizer.gather_state():
+                    yield from self._exchange.wait(variable)
+            checkpoints.keep(self._progress_at(position, result))
+            self._monitor.save_end()
+        elif checkpoints is not None and checkpoints.commits_at(position):
+            checkpoints.commit(self._progress_at(position, result))
+        if self._unsaved:
+            self._tell_epochs()
+
+    def _leave(self, result: dict[str, float]) -> None:
+        """Save what has been reached: a batch is applied wholly or not at all, so nothing of it need be computed again."""
+        if self._checkpoints is not None and self._whole and self._applied > self._from.position:
+            try:
+                self._checkpoints.leave(self._progress_at(self._applied, result))
+            except Exception:  # noqa: BLE001  a user's state_dict() may raise anything; what ended training is what counts
+                _log.exception("The state after %s could not be saved", self._applied)
+
+    def _progress_at(self, position: Position, result: dict[str, float]) -> Progress:
+        history = History() if self._recorder is None else self._recorder.history
+        return Progress(position, self._steps, self._clock() - self._start, result, history)
+
+    def _tell_epochs(self) -> None:
+        while self._unsaved and (self._checkpoints is None or self._checkpoints.settled(Position(self._unsaved[0], 0))):
+            epoch = self._unsaved.pop(0)
+            self._monitor.epoch_end(epoch - 1)
+
+    def _batch(self, epoch: int, batch: int) -> Generator[Wait, None, None]:
+        model, times = self._model, self._times
+        times.begin()
+        spoiled = self._faults is not None and self._faults(epoch, batch)
+        self._exchange.begin(epoch, batch)
+        self._optimizer.begin_batch()
+        in_tail = batch == self._batches.whole
+        pairs = frozenset[int]() if in_tail else self._pairs
+        for block, gradient_ready in self._blocks:
+            factor = self._tail_factors[block] if in_tail else 1.0
+            if factor:
+                ready = gradient_ready if factor == 1 else partial(_multiplied, gradient_ready, factor)
+                asked = times.clock()
+                samples, label, weight = self._feeder.deal(batch, block)
+                samples = as_type(samples, model.dtype)
+                times.data += times.clock() - asked
+                if spoiled:
+                    samples = np.full(samples.shape, np.nan, samples.dtype)
+                self._current = (epoch, batch, block, samples)
+                key = (self._seed, epoch, batch, block)
+                put = None if block + 1 in pairs else ready  # the sum is, with the next one
+                adds = self._exchange.sums = block in pairs
+                loss, prediction = model.runner.step(samples, label, put, key, weight, on_loss=self._check, add=adds)
+                self._exchange.sums = False
+                self._steps += 1
+                if self._rows is not None:
+                    seconds = round(self._clock() - self._start, 6)
+                    head = (seconds, epoch + 1, batch + 1, self._steps_of_epoch, self._steps, loss)
+                    self._rows.add(head, label, prediction)
+            else:
+                self._pass_over(gradient_ready)
+            if model.store.buffers:
+                self._optimizer.buffers_ready(block)
+        self._whole = False
+        times.put()
+        for variable in self._optimizer.finish_batch():
+            self._whole, before = True, self._exchange.accounts.watch.wait  # it waits, and applies when it has all results
+            yield from self._exchange.wait(variable)
+            self._whole = False
+            times.waited(before, self._exchange.bank.partner)
+        self._whole = True
+        if self._report is not None:
+            self._report.batch(times.row(epoch, batch))
+
+    def _pass_over(self, gradient_ready: GradientReady) -> None:
+        """What a block without samples gives: gradients of 0, which the others wait for, and no changes of buffers."""
+        store = self._model.store
+        store.gradients[:] = 0
+        store.buffer_changes[:] = 0
+        for variable in reversed(store.variables):
+            gradient_ready(variable)
+
+    def _check(self, loss: float) -> None:
+        """See that the loss is finite before a gradient of it goes to others, whose parameters it would spoil."""
+        if not math.isfinite(loss):
+            epoch, batch, block, samples = self._current
+            bad = first_bad_sample(samples, None, self._feeder.places(batch, block))
+            where = f"training {bad}" if bad else self._model.runner.first_not_finite() or "no layer or variable"
+            raise FloatingPointError(
+                f"The loss is {loss} in epoch {epoch + 1}, batch {batch + 1}; the first that is not finite: {where}"
+            )
+
+
+def _multiplied(gradient_ready: GradientReady, factor: float, variable: Variable) -> None:
+    np.multiply(variable.gradient, factor, out=variable.gradient)
+    gradient_ready(variable)

@@ -1,0 +1,194 @@
+"""Puts one worker of a job together, whatever carries its packets; and its variables, where several are sent as one vector."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from nn.model import Model
+from nn.optimizer import IOptimizer
+from rpc.support.logs import get_logger
+
+from ..batch_sync.sync.interface import ISyncType, SyncChoice
+from ..batch_sync.sync.synchronized import SynchronizedSGD
+from ..checkpoint.keeper import MARK, NO_CHECKPOINTS, Checkpointing, Commits, WorkerKeeper
+from ..checkpoint.schedule import Schedule, keeps
+from ..checkpoint.snapshot import CALLBACK
+from ..checkpoint.state import (
+    Resumption,
+    State,
+    is_common,
+    is_personal,
+    restore_codecs,
+    restore_optimizer,
+    restore_values,
+    worker_state,
+)
+from ..codec.bank import CodecBank
+from ..codec.choice import choose_codecs
+from ..codec.interfaces import Codec
+from ..record.block_history import Recorder
+from .accounts import Accounts, Joined
+from .batches import Batches
+from .callbacks import JobCallbacks
+from .channel import Channel, Parameter_Server
+from .exchange import BlockExchange, ReplacementCheck, is_doubtful
+from .plan import BUFFERS, WorkerPlan, buffers_codec, likes_of
+from .progress import Position, Progress
+from .training import Continuity, Hooks, Samples, Training, TrainingProcess, Work
+
+#: A vector that holds as many bytes takes no further variable, and leaves while the gradients before it are computed.
+JOINED_BYTES: Final = 1 << 17
+_log = get_logger("parallel_sgd.checkpoint")
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A worker ready to run: drive `process`, hand what arrives to `exchange.deliver`, in one `contextvars` context."""
+
+    model: Model
+    exchange: BlockExchange
+    process: Training
+    callbacks: JobCallbacks | None = None
+
+    @property
+    def epochs(self) -> int | None:
+        """How many epochs there are in all where callbacks have a say in that."""
+        return None if self.callbacks is None else self.callbacks.epochs
+
+
+def build_worker(
+    plan: WorkerPlan,
+    model: Model,
+    data: Samples,
+    channel: Channel,
+    clock: Callable[[], float],
+    hooks: Hooks | None = None,
+    checkpointing: Checkpointing = NO_CHECKPOINTS,
+) -> Worker:
+    """Build the worker `channel.node_id`; it trains `model`, which is set up, from its current weights or from a checkpoint.
+
+    Settings for the codecs are installed in the running context. `clock` returns monotonic seconds.
+
+    Raises: ValueError or TypeError when plan, model and data do not fit, CheckpointError (a ValueError) for a `resumption` of
+        something else; whatever a codec's constructor raises.
+    """
+    hooks = hooks or Hooks()
+    options, resumption, keeper = plan.options, checkpointing.resumption, checkpointing.keeper
+    blocks = plan.assignment.node_2_block[channel.node_id]
+    batches = Batches(len(data[0]), options.block_size, plan.assignment.block_count)
+    start = Progress()
+    if resumption is not None:
+        resumption.check(batches, plan.order, options.seed, options.epoch)
+        restore_values(model, resumption.snapshot)  # before the codecs are made, which look at them
+        start = resumption.progress(batches, blocks, checkpointing.job)
+        for remark in resumption.remarks(options.seed):
+            _log.warning("%s", remark)
+    names = tuple(variable.name for variable in model.store.variables)
+    kinds = choose_codecs(plan.codec, plan.default_codec, len(names))
+    values, joined = [variable.value for variable in model.store.variables], list[range]()
+    if options.op_type.by_shard:
+        from . import sharded_exchange  # noqa: PLC0415 - other workers do without it
+
+        kinds, names = sharded_exchange.shard_codecs(plan.assignment)
+    else:
+        has_server = plan.default_codec.traits.needs_server
+        joined = join(kinds, [value.nbytes for value in values], options.op_type, options.sync_type, has_server)
+        kinds = [kinds[variables.start] for variables in joined]
+    vectors = [Joined(variables, tuple(values[each].size for each in variables)) for variables in joined]
+    if model.store.buffers:
+        kinds.append(buffers_codec(kinds, plan.default_codec, options.sync_type))
+        names += (BUFFERS,)
+    settings = plan.settings(values)
+    bank = CodecBank(kinds, settings, channel, plan.attempt, joined=vectors)
+    bank.expect(sharded_exchange.shard_likes(settings) if options.op_type.by_shard else likes_of(model.store, joined))
+    spoken = [" to ".join(dict.fromkeys((names[each[0]], names[each[-1]]))) for each in joined]
+    sync = options.sync_type(bank, plan.timeout, clock, (*spoken, *names[sum(map(len, joined)) :]))
+    op_type, replaced = options.op_type, None
+    shown = zip(kinds, values, strict=False)  # there are fewer kinds under a sharded rule, and one more for buffers
+    doubtful = [variable for variable, (kind, _) in enumerate(shown) if is_doubtful(op_type, kind)]
+    if doubtful and channel.node_id == plan.assignment.nodes[0]:  # one worker tells it
+        replaced = ReplacementCheck(doubtful, values, [kind.__name__ for kind in kinds], op_type.__name__)
+    exchange = BlockExchange(bank, sync, replaced, names, joined)
+    optimizer = plan.optimizer.build(model.store, exchange)
+    optimizer.shows_gradients = bool(options.callbacks)
+    if resumption is not None:
+        _restore(optimizer, bank, resumption)
+    callbacks = None
+    if options.callbacks:
+        remembered = {} if resumption is None else resumption.snapshot.part(CALLBACK)
+        callbacks = JobCallbacks(deepcopy(options.callbacks), model, optimizer, hooks.folder, remembered)
+    checkpoints = None
+    if keeper is not None and options.checkpoint_every is not None:
+        keeper.describe(batches)
+        kept = keeps(options.keep_every)
+        schedule = Schedule(options.checkpoint_every, options.epoch, batches.count, clock, kept)
+        mark = partial(_mark, channel, plan.attempt, bank.accounts) if checkpointing.server_keeps else None
+        capture = partial(_capture, model, optimizer, bank, sync, callbacks)
+        checkpoints = WorkerKeeper(keeper, schedule, capture, mark, Commits(options.commit_every))
+    recorder = None
+    if is_common(optimizer, bank, sync):
+        table = None if hooks.report is None else hooks.report.ledger(blocks, start.history)
+        recorder = Recorder(bank, plan.attempt, start.history, table)
+    continuity = Continuity(start, checkpoints, recorder, callbacks)
+    process = TrainingProcess(plan, model, optimizer, exchange, Work(data, batches, blocks), clock, hooks, continuity)
+    return Worker(model, exchange, bank.accounts.watch.timed(process.run()), callbacks)
+
+
+def _restore(optimizer: IOptimizer, bank: CodecBank, resumption: Resumption) -> None:
+    if not restore_optimizer(optimizer, resumption.snapshot, resumption.whole):
+        _log.warning(
+            "The checkpoint has the rule's slots of one shard only, so %s begins afresh.", type(optimizer.rule).__name__
+        )
+    if resumption.whole:
+        restore_codecs(bank, resumption.snapshot)
+
+
+def _capture(
+    model: Model, optimizer: IOptimizer, bank: CodecBank, sync: ISyncType, callbacks: JobCallbacks | None
+) -> tuple[State, bool]:
+    state = worker_state(model, optimizer, bank, {} if callbacks is None else callbacks.state)
+    return state, is_personal(state, optimizer, bank, sync)
+
+
+def _mark(channel: Channel, attempt: int, accounts: Accounts, position: Position, loss: float | None) -> None:
+    """Tell the server that everything before this position has been sent to it."""
+    size = channel.post(Parameter_Server, (attempt, *position, MARK), loss)
+    if size is not None:
+        accounts.sent(MARK, Parameter_Server, size)
+    channel.flush()
+
+
+def join(
+    kinds: Sequence[type[Codec]],
+    sizes: Sequence[int],
+    op_type: type[IOptimizer],
+    sync_type: SyncChoice,
+    has_server: bool = False,
+) -> list[range]:
+    """The variables of each vector, in their order, all where none are joined.
+
+    Neighbours of one codec are joined as long as a vector holds fewer than `JOINED_BYTES`, from the last variable on, as
+    backward computes them. Codec and optimizer must both say, each for itself, that they can do with vectors (`joins`). `sizes`
+    are those of the variables in bytes. A parameter server counts variables, so with one none are joined. It is the same on all
+    workers.
+    """
+    joins = "joins" in vars(op_type) and op_type.joins() and sync_type is SynchronizedSGD and not has_server
+    found: list[range] = []
+    held = 0
+    for variable in reversed(range(len(kinds))):
+        kind = kinds[variable]
+        if joins and found and held < JOINED_BYTES and kind is kinds[variable + 1] and _says_so(kind):
+            found[-1] = range(variable, found[-1].stop)
+        else:
+            found.append(range(variable, variable + 1))
+            held = 0
+        held += sizes[variable]
+    return found[::-1]
+
+
+def _says_so(kind: type[Codec]) -> bool:
+    return "traits" in vars(kind) and kind.traits.elementwise

@@ -1,0 +1,169 @@
+"""The executor of a worker: asks for the parts of the job, prepares data and model, trains, leaves reports and the model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from network.clock import SystemClock
+from nn.data import save_arrays
+from nn.dataset import checksum_of
+from nn.model import Model
+from nn.threads import describe_blas
+from rpc import Communication
+from rpc.monitor import job_monitor
+from rpc.support.files import publish, when_there_is_room
+
+from ..checkpoint.keeper import Checkpointing
+from ..checkpoint.state import ModelFile, Resumption
+from ..record.report import RECORD_FILES, TrainingReport, model_name
+from ..record.spared import spared
+from ..record.table import Earlier
+from .batches import Batches
+from .callbacks import files_in
+from .fault_injection import FaultInjector
+from .job_executor import (
+    DATA,
+    EXTRA,
+    MISC,
+    MODEL,
+    OPTIMIZER,
+    RECORD,
+    SAMPLES,
+    SETTING,
+    TRANSFER,
+    JobExecutor,
+    samples_at_hand,
+)
+from .plan import WorkerPlan
+from .progress import START
+from .socket_channel import SocketChannel
+from .training import Hooks, Samples, prepared
+from .worker import build_worker
+
+
+class WorkerExecutor(JobExecutor):
+    """Runs on every worker of a P-SGD job."""
+
+    first_requests: ClassVar[tuple[str, ...]] = (SETTING, MODEL, OPTIMIZER, DATA, MISC, EXTRA)
+    signals: ClassVar[bool] = True
+
+    def __init__(self, node_id: int, working_group: Sequence[int], initializer_id: int) -> None:
+        super().__init__(node_id, working_group, initializer_id)
+        self._samples: Samples | None = None
+        self._files: list[Path] = []
+        self._folder: Path | None = None
+        self._record: list[Path] = []
+
+    def _further_requests(self) -> Sequence[str]:
+        samples = () if self._find_samples() or SAMPLES in self._parts else (SAMPLES,)
+        return *samples, *super()._further_requests()
+
+    def _find_samples(self) -> bool:
+        """Look for the data set in the cache and, if a built-in one was named, where it usually lies."""
+        package = self._parts[DATA]
+        try:
+            self._samples = samples_at_hand(self.cache_directory, package["checksum"], self.shipped["dataset"])
+        except (OSError, ValueError) as error:
+            self.logger.info("The data set %s is not on this node (%s), so it is asked for.", package["name"], error)
+        if self._samples is not None:
+            self.logger.info("The data set %s is on this node already.", package["name"])
+        return self._samples is not None
+
+    def prepare(self) -> None:
+        """Keep the samples for next time, transform them, and rebuild the model."""
+        if self._samples is None:
+            arrays: Samples = tuple(self._parts[SAMPLES])
+            if checksum_of(arrays) != self._parts[DATA]["checksum"]:
+                raise ValueError(f"The samples of data set {self._parts[DATA]['name']} arrived with a wrong checksum.")
+            try:
+                save_arrays(self.cache_directory, arrays)
+            except OSError as error:
+                self.logger.warning("The data set cannot be kept for later jobs: %s.", error.strerror)
+            self._samples = arrays
+        self._model = Model.from_bytes(self._parts[MODEL].tobytes(), self.shipped["custom_objects"])
+        self._samples = prepared(
+            self._model, self.shipped["transform"], self._samples, self._options.seed, keeps_plan=self.shipped["keeps_plan"]
+        )
+
+    def _take_part(
+        self, com: Communication, plan: WorkerPlan, resumption: Resumption | None, faults: FaultInjector | None
+    ) -> None:
+        earlier = resumption.earlier() if resumption is not None else self._undone(com)
+        metrics = [metric.name for metric in self._model.metrics]
+        self._folder = com.output_directory if self._options.callbacks else None
+        report = TrainingReport(com.output_directory, self._options.mission_title, self.node_id, metrics, earlier)
+        if self._samples is None:
+            raise RuntimeError("start() was called before prepare().")
+        worker = build_worker(
+            plan,
+            self._model,
+            self._samples,
+            SocketChannel(com.controller, self._suspects(com)),
+            SystemClock().monotonic,
+            Hooks(report, com.report_progress, job_monitor, faults, com.output_directory, self._remarks),
+            Checkpointing(resumption, self._keeper(com, plan), self._server_keeps, com.job),
+        )
+        self._keep_record(com.output_directory)
+        self._files = [*self._record, *report.paths, self._model_path(com)]
+        batches = Batches(len(self._samples[0]), plan.options.block_size, plan.assignment.block_count)
+        self.logger.info("Computing with %s.", describe_blas())
+        self.logger.info("Training begins: %s epochs, %s.", plan.options.epoch, self._describe(plan))
+        result = self._run(com, plan, worker)
+        self._result |= {"batches": batches.count, "epochs": None, "remark": ""}
+        with spared(f"What node({self.node_id}) says of its exchange", self._remarks):
+            self._result |= {"epochs": worker.epochs, "remark": worker.exchange.remark}
+        with spared(f"The table of the accounts of node({self.node_id})", self._remarks):
+            report.accounts(self._accounts, worker.exchange.names)
+        with spared(f"The table of the costs of node({self.node_id})", self._remarks):
+            report.costs(worker.exchange.accounts.costs(), worker.exchange.names)
+        with spared(f"The tables of node({self.node_id})", self._remarks):
+            when_there_is_room(report.close, "The tables of the job", self.logger)
+        with spared(f"The model of node({self.node_id})", self._remarks):
+            path = self._model_path(com)
+            when_there_is_room(partial(self._model.save, path), path.name, self.logger)
+        with spared("The log of the result", self._remarks):
+            self.logger.info("Training has ended: %s", json.dumps(result))
+        self._log_accounts(com)
+
+    def _keep_record(self, folder: Path) -> None:
+        """Keep what the run is for whoever fetches it from elsewhere. Two workers do, so that one may be lost."""
+        record = self._parts[MISC][RECORD]
+        if not record or self.node_id > 1:
+            return
+        try:
+            for name, content in zip(RECORD_FILES, (record.encode(), self._parts[MODEL].tobytes()), strict=True):
+                publish(folder / name, content)
+                self._record.append(folder / name)
+        except OSError as error:
+            self.logger.warning("What the run is cannot be kept for later: %s.", error.strerror)
+
+    def _model_path(self, com: Communication) -> Path:
+        return com.output_directory / model_name(self._options.mission_title, self.node_id)
+
+    def _model_file(self, com: Communication) -> ModelFile | None:
+        content, path = self._parts[MODEL].tobytes(), self._model_path(com)
+        return ModelFile(content, self.shipped["custom_objects"], path, self._model.inputs)
+
+    def _undone(self, com: Communication) -> Earlier | None:
+        """The tables of earlier attempts, of which nothing stays but what the ledger says of them."""
+        return Earlier(com.output_directory, START) if com.attempt else None
+
+    def _describe(self, plan: WorkerPlan) -> str:
+        optimizer, transfer = self._parts[OPTIMIZER], self._parts[TRANSFER]
+        samples = self._samples or (np.empty(0),)
+        return (
+            f"{len(samples[0])} samples, blocks {plan.assignment.node_2_block[self.node_id]} of {plan.assignment.block_count}, "
+            f"{optimizer['op_type']} with {optimizer['gd_type']}, {transfer['sync_type']}, codec {transfer['codec']}"
+        )
+
+    def trace_files(self) -> Sequence[str]:
+        """The tables, the trained model, or that of the newest checkpoint, if there is one, and what callbacks have written."""
+        *tables, model = self._files or [Path()]
+        left = [] if self._folder is None else files_in(self._folder)
+        return [path.name for path in [*tables, *([model] if model.is_file() else []), *left]]

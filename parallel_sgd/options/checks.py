@@ -1,0 +1,166 @@
+"""Checks of one value by the name of its option; each returns the value in its plain form."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sized
+from importlib.util import find_spec
+from numbers import Integral
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from network import faults
+from network.values import encode
+from nn import arguments
+from nn.callback import Callback
+from nn.model.class_weights import BALANCED
+from rpc import shipping, submit
+from rpc.job import BITS
+from rpc.support.files import is_safe_name
+
+from ..codec.choice import shown
+from ..record.report import check_title as check_file_name
+
+if TYPE_CHECKING:
+    from ..record.keys import SigningKey
+
+
+def instance(kind: type[Any]) -> Callable[[str, Any], Any]:
+    return lambda name, value: arguments.instance("parallel()", name, value, kind)
+
+
+def subclass(base: type[Any], setting: tuple[type[Any], ...] | type[Any] = ()) -> Callable[[str, Any], Any]:
+
+    def check(name: str, value: Any) -> Any:
+        if isinstance(value, setting):
+            return value
+        if not (inspect.isclass(value) and issubclass(value, base)) or inspect.isabstract(value):
+            raise TypeError(f"'{name}' must be a complete class derived from {base.__name__}, got {shown(value)}")
+        return value
+
+    return check
+
+
+def number(low: float, high: float = float("inf"), *, open_low: bool = False) -> Callable[[str, Any], float]:
+    return lambda name, value: arguments.number("parallel()", name, value, low, high, open_low=open_low)
+
+
+def positive(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"'{name}' must be a positive integer, got {value!r}")
+    return value
+
+
+def optional(check: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
+    return lambda name, value: None if value is None else check(name, value)
+
+
+def title(name: str, value: Any) -> str:
+    """The title, if result files with it in their names can be fetched from a worker, and a run can have it in its name."""
+    if not isinstance(value, str):
+        raise TypeError(f"'{name}' must be a text, got {value!r}")
+    strange = any(
+        "\ud800" <= letter <= "\udfff" for letter in value
+    )  # as Python has bytes of a command line that it cannot read
+    if strange or not (is_safe_name(f"MODEL-{check_file_name(value)}-N(0000).model") and is_safe_name(submit.run_name(value))):
+        encoding = f", which has bytes that the encoding of this program, {sys.getfilesystemencoding()}, cannot read"
+        raise ValueError(
+            f"'{name}' must be at most 100 ASCII letters, digits, spaces or any of ._()+-, without '..', and begin with "
+            f"a letter or a digit, got {value!r}{encoding if strange else ''}"
+        )
+    return value
+
+
+def parameters(name: str, value: Any) -> dict[Hashable, Any]:
+    """A dict of plain data by keys that may travel; None is an empty one."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise TypeError(f"'{name}' must be a dict, got {type(value).__qualname__}")
+    try:
+        encode(list(value.values()))
+        shipping.pack({"keys": list(value)})
+    except TypeError as error:
+        raise TypeError(f"'{name}' must hold what may travel: {error}") from error
+    return dict(value)
+
+
+def seed(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 63:
+        raise ValueError(f"'{name}' must be an integer from 0 to 2^63 - 1, got {value!r}")
+    return value
+
+
+def threads(name: str, value: Any) -> int | str:
+    if value != "auto" and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+        raise ValueError(f"'{name}' must be a positive integer or 'auto', got {value!r}")
+    return value  # type: ignore[no-any-return]
+
+
+def bits(name: str, value: Any) -> str | None:
+    if value is not None and (not isinstance(value, str) or value not in BITS):
+        raise ValueError(f"'{name}' must be one of {', '.join(map(repr, BITS))}, or None, got {value!r}")
+    return value
+
+
+def fault(_name: str, value: Any) -> str:
+    return str(value if isinstance(value, faults.FaultPlan) else faults.FaultPlan.parse(value))
+
+
+def switch(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"'{name}' must be True or False, got {value!r}")
+    return value
+
+
+def page(name: str, value: Any) -> bool:
+    if switch(name, value) and not (find_spec("starlette") and find_spec("uvicorn")):
+        raise ValueError(f"'{name}' needs Starlette and uvicorn, which are not installed: pip install parallel-sgd[page]")
+    return bool(value)
+
+
+def signing_key(name: str, value: Any) -> SigningKey:
+    """The private key in a file."""
+    from ..record.keys import SigningKey  # noqa: PLC0415 - for who signs
+
+    if not isinstance(value, (str, Path, SigningKey)):
+        raise TypeError(f"'{name}' must be the path of a private key, got {value!r}")
+    return value if isinstance(value, SigningKey) else SigningKey.read(Path(value), f"'{name}'")
+
+
+def directory(name: str, value: Any) -> Path:
+    if not isinstance(value, (str, Path)):
+        raise TypeError(f"'{name}' must be a path, got {value!r}")
+    return Path(value)
+
+
+def callbacks(name: str, value: Any) -> tuple[Callback, ...]:
+    if isinstance(value, Callback):
+        raise TypeError(f"'{name}' must be a list of callbacks, got {type(value).__name__}; write [...]")
+    if not isinstance(value, Iterable) or isinstance(value, str):
+        raise TypeError(f"'{name}' must be a list of callbacks, got {type(value).__name__}")
+    return tuple(arguments.instance("parallel()", name, callback, Callback) for callback in value)
+
+
+def writers(name: str, value: Any) -> tuple[Any, ...]:
+    if not isinstance(value, str) and isinstance(value, Sized) and not len(value):
+        return ()
+    from ..writers import interface  # noqa: PLC0415 - for who follows a job
+
+    return interface.check_writers(name, value)
+
+
+def weights(name: str, value: Any) -> dict[int | str, float] | str | None:
+    if value is None or value == BALANCED:
+        return None if value is None else BALANCED
+    if not isinstance(value, Mapping):
+        got = repr(value) if isinstance(value, str) else type(value).__name__
+        raise TypeError(
+            f"'{name}' must map class numbers to weights, got {got}; names of classes and 'balanced' are taken, too"
+        )
+    for label in value:
+        if isinstance(label, bool) or not isinstance(label, (Integral, str)):
+            raise ValueError(f"'{name}' must have class numbers or names as keys, got {label!r}")
+    checked = ((label, number(0)(f"{name}[{label}]", weight)) for label, weight in value.items())
+    return {label if isinstance(label, str) else int(label): weight for label, weight in checked}

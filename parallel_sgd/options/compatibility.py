@@ -1,0 +1,361 @@
+"""Which parts of a job go together, tried before anything is sent, so that a job that cannot work is refused in words.
+
+`check_parts`: optimizer, rule, codecs, sync type and assignment. `check_data`: model, data set and transform, on real samples.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import copy_context
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import nn.optimizer
+from nn.dataset.interface import AbsDataset, drawn_rows
+from nn.dataset.transforms.abstract import AbsTransformer
+from nn.extension import HiddenName, is_ours
+from nn.model import Model
+from nn.model.batches import all_finite, as_type, first_bad_sample, with_class_weights
+from nn.optimizer import IOptimizer
+from nn.optimizer.parallel_sgd import ExchangingOptimizer
+from rpc.support.logs import SUBMIT_LOGGER, get_logger
+
+from ..batch_sync.sync.synchronized import SynchronizedSGD
+from ..codec import compose
+from ..codec.bank import CodecBank
+from ..codec.choice import choose_codecs, choose_server_codecs
+from ..codec.interfaces import Codec
+from ..codec.parameters import check_parameters
+from ..codec.plain import Plain
+from ..codec.settings import GlobalSettings, MissingParameter
+from ..engine.batches import Batches
+from ..engine.channel import Parameter_Server
+from ..engine.in_process_scheduler import Fabric
+from ..engine.plan import WorkerPlan
+from ..engine.training import Samples
+from ..profiles.blockassignment.abstract import ISetting
+
+_PACKAGE = __name__.partition(".")[0]
+
+
+def check_parts(plan: WorkerPlan, model: Model, has_server: bool) -> None:
+    """Check that optimizer, rule, codecs, sync type and assignment of a job can work together.
+
+    Warns with CodecWarning of a codec that is known to train badly with the rule.
+
+    Raises: ValueError or TypeError naming both parts and what to take instead; MissingParameter where a codec needs one that
+        the job does not give; whatever else of these a codec's constructor raises.
+    """
+    op_type, sync_type, variables = plan.options.op_type, plan.options.sync_type, len(model.trainable_variables())
+    kinds = choose_codecs(plan.codec, plan.default_codec, variables)
+    servers = choose_server_codecs(plan.server_codec, plan.codec, plan.default_codec, variables) if has_server else []
+    check_exchanges(op_type)
+    op_type.admit(plan.optimizer.rule())
+    check_sharded(op_type, plan.codec, sync_type, has_server)
+    for kind in dict.fromkeys(kinds):
+        if kind.traits.needs_server and not has_server:
+            raise ValueError(f"'codec' {kind.__name__} needs a parameter server among the nodes: parse_worker(n, ps=True)")
+        check_meaning(op_type, kind)
+        if kind.traits.asynchronous and sync_type.staleness == 0:
+            raise ValueError(
+                f"'codec' {kind.__name__} takes packets of any batch, but 'sync_type' {sync_type.__name__} keeps batches "
+                f"apart: take AsynchronizedSGD or StaleSynchronous(s) with s of at least 1"
+            )
+        sync_type.admit(kind, op_type)
+        if hasattr(kind, "composition"):
+            for text in compose.check(kind, plan.optimizer.rule(), op_type):
+                warnings.warn(text, compose.CodecWarning, stacklevel=5)
+    check_copies(op_type, plan.assignment, kinds, bool(model.store.buffers))
+    kind_of_sync = sync_type if isinstance(sync_type, type) else type(sync_type)
+    check_parameters(plan.codec_parameters, [*kinds, *servers, kind_of_sync, op_type, plan.options.gd_type])
+    if not op_type.by_shard:
+        copy_context().run(_try_codecs, plan, model, kinds, servers)
+        copy_context().run(_try_sync_type, plan, model, kinds)
+
+
+def check_exchanges(op_type: type[IOptimizer]) -> None:
+    """Refuse an optimizer that makes nothing of what other workers compute.
+
+    Raises: ValueError.
+    """
+    if not op_type.exchanges:
+        raise ValueError(
+            f"'op_type' must be an optimizer that exchanges something, e.g. PSGDOptimizer, got {op_type.__name__}; to train "
+            f"every worker alone use codec=DummyCodec"
+        )
+
+
+def check_meaning(op_type: type[IOptimizer], codec: type[Codec]) -> None:
+    """Check that the codec takes what the optimizer puts, and gives what that takes the results for.
+
+    A codec outside this package that declares nothing is believed to know its optimizer.
+    Raises: ValueError naming both.
+    """
+    if not issubclass(op_type, ExchangingOptimizer) or not _is_known(codec):
+        return
+    given = codec.traits.gives or op_type.puts
+    if codec.traits.takes not in (None, op_type.puts):
+        what = f"takes {codec.traits.takes}, but 'op_type' {op_type.__name__} puts {op_type.puts}"
+    elif given != op_type.gets:
+        what = f"gives back {given}, but 'op_type' {op_type.__name__} takes results for {op_type.gets}"
+    else:
+        return
+    fitting = [
+        kind.__name__
+        for kind in _optimizers()
+        if codec.traits.takes in (None, kind.puts) and (codec.traits.gives or kind.puts) == kind.gets
+    ]
+    instead = f"use op_type={' or '.join(fitting)}" if fitting else "no optimizer that ships goes with it"
+    raise ValueError(f"'codec' {codec.__name__} {what}: {instead}")
+
+
+def _is_known(codec: type[Codec]) -> bool:
+    ours = (base for base in codec.__mro__ if issubclass(base, Codec) and base.__module__ != Codec.__module__)
+    says = codec.traits.takes is not None or codec.traits.gives is not None
+    return says or any(base.__module__.split(".")[0] == _PACKAGE for base in ours)
+
+
+def _optimizers() -> Iterable[type[ExchangingOptimizer]]:
+    """What can be advised; nobody who descends is told to climb."""
+    found = (getattr(nn.optimizer, name) for name in nn.optimizer.__all__ if name != nn.optimizer.GAOptimizer.__name__)
+    return [kind for kind in found if isinstance(kind, type) and issubclass(kind, ExchangingOptimizer)]
+
+
+def check_copies(op_type: type[IOptimizer], assignment: ISetting, codecs: Sequence[type[Codec]], has_buffers: bool) -> None:
+    """Check that all workers that hold a block put the same for it, where the first copy counts.
+
+    Raises: ValueError naming optimizer and assignment.
+    """
+    by_block = not issubclass(op_type, ExchangingOptimizer) or op_type.by_block
+    if by_block or not (has_buffers or any(codec.traits.takes_first_copy for codec in codecs)):
+        return
+    for block, holders in enumerate(assignment.block_2_node):
+        shares = [sorted(assignment.node_2_block[node]) for node in holders]
+        for node, share in zip(holders, shares, strict=True):
+            if share != shares[0]:
+                raise ValueError(
+                    f"'op_type' {op_type.__name__} puts what depends on all blocks of a worker, so workers that share a block "
+                    f"must share all of them, but 'assignment_type' {type(assignment).__name__} deals block {block} to node "
+                    f"{holders[0]} with blocks {shares[0]} and to node {node} with blocks {share}: use DuplicateAssignment, "
+                    f"redundancy=1, or op_type=PSGDOptimizer"
+                )
+
+
+def _try_codecs(plan: WorkerPlan, model: Model, kinds: Sequence[type[Codec]], servers: Sequence[type[Codec]]) -> None:
+    """Make a codec of each class, as on the first worker and on the server, so that they can refuse the job.
+
+    What depends on the place (a file, a package) is left to the workers.
+    """
+    values = [variable.value for variable in model.store.variables]
+    first = plan.assignment.nodes[0]
+    for node, classes, own in ((first, kinds, values), (Parameter_Server, servers, [])):
+        settings = plan.settings(own)
+        GlobalSettings.install(settings)
+        for kind in dict.fromkeys(classes):
+            settings.codec, settings.variable = kind.__name__, classes.index(kind)
+            try:
+                kind(node).dispose()
+            except (MissingParameter, ValueError, TypeError):
+                raise
+            except Exception:  # noqa: BLE001, S112 - it may work where it will run
+                continue
+
+
+def _try_sync_type(plan: WorkerPlan, model: Model, kinds: Sequence[type[Codec]]) -> None:
+    """Make the sync type of the first worker, so that what cannot be made is refused here, with the words of its constructor:
+    a number that does not fit the job, a name of its own that hides one of the engine.
+
+    Raises: HiddenName or ValueError, as the constructor. Anything else may depend on the place, and is left to the workers.
+    """
+    chosen = plan.options.sync_type
+    if isinstance(chosen, type) and is_ours(chosen):
+        return
+    first = plan.assignment.nodes[0]
+    settings = plan.settings([variable.value for variable in model.store.variables])
+    channel = Fabric([first], time.monotonic).channel(first)
+    names = tuple(variable.name for variable in model.store.variables)
+    try:
+        chosen(CodecBank(kinds[:1], settings, channel, 0), plan.timeout, time.monotonic, names)
+    except (HiddenName, ValueError):
+        raise
+    except Exception:  # noqa: BLE001 - it may work where it will run
+        _log.debug("The sync type cannot be made here.", exc_info=True)
+
+
+_log = get_logger(SUBMIT_LOGGER)
+_SMALL = 32 << 20  # bytes of a data set that is transformed as a whole; of a larger one some rows
+_LOOKED_AT = 1 << 20  # labels among which those rows find their classes
+_CHUNK = 1 << 20  # numbers that are converted at a time
+_PARTS = ("train_x", "train_y", "test_x", "test_y")
+
+
+def check_data(
+    model: Model, arrays: Samples, transform: AbsTransformer | None, plan: WorkerPlan, data: AbsDataset | None = None
+) -> None:
+    """Check that `model` takes what `transform` makes of the data set, and that it fills a batch of the plan.
+
+    Of a data set of more than 32 MiB a batch is tried, in which each class is; all of it only where that fails, so what is
+    refused would have failed on the workers. A transform that needs a file or a package which only they have is left to them.
+    Where `data`, of which the arrays are, drew them from samples that were given as one, messages tell rows of these.
+
+    Raises: ValueError or TypeError naming what does not fit; whatever a transform of one's own raises.
+    """
+    block_size, block_count, seed = plan.options.block_size, plan.assignment.block_count, plan.options.seed
+    given = _views(arrays)
+    bad = [
+        _bad_row(part, array, model.dtype, partial(_origin, data, given, part))
+        for part, array in zip(_PARTS, given, strict=True)
+    ]
+    found = next((row for row in bad if row), "")
+    whole = bool(found) or sum(array.nbytes for array in given) <= _SMALL
+    try:
+        if not whole:
+            Batches(len(given[0]), block_size, block_count)
+            try:
+                _check(
+                    model, _transformed(transform, _some(given, block_size * block_count), seed), "", plan.options.class_weight
+                )
+                return
+            except (OSError, ImportError):
+                raise
+            except Exception:  # noqa: BLE001  some rows may not do where all of them do: a transform may need more
+                _log.debug("Some rows do not fit, so all are tried.", exc_info=True)
+        made = _transformed(transform, given, seed)
+    except (OSError, ImportError) as error:
+        _log.info("The transform cannot be tried here, so its samples are checked on the workers: %s", error)
+        return
+    _check(model, made, found, plan.options.class_weight)
+    Batches(len(made[0]), block_size, block_count)  # refuses too few samples
+
+
+def _views(arrays: object) -> Samples:
+    """The four arrays, read-only: a transform leaves what it gets as it is."""
+    given = _four(arrays, "'data' must load")
+    for name, array in zip(_PARTS, given, strict=True):
+        if array.dtype.hasobject:
+            raise TypeError(f"'data' must load arrays of numbers, got {name} of dtype {array.dtype}")
+        array.flags.writeable = False
+    return given
+
+
+def _four(arrays: object, what: str) -> Samples:
+    if not isinstance(arrays, (tuple, list)) or len(arrays) != len(_PARTS):
+        got = f"{len(arrays)} of them" if isinstance(arrays, (tuple, list)) else type(arrays).__name__
+        raise TypeError(f"{what} four arrays, {', '.join(_PARTS)}, got {got}")
+    train_x, train_y, test_x, test_y = (np.asarray(array).view() for array in arrays)
+    for name, x, y in (("train", train_x, train_y), ("test", test_x, test_y)):
+        if x.ndim == 0 or y.ndim == 0 or not 0 < len(x) == len(y):
+            raise ValueError(f"{what} samples and as many labels, got {name}_x of shape {x.shape} and {name}_y of {y.shape}")
+    return train_x, train_y, test_x, test_y
+
+
+def _transformed(transform: AbsTransformer | None, arrays: Samples, seed: int) -> Samples:
+    if transform is None:
+        return arrays
+    return _four(transform(*arrays, seed=seed), f"'transform' {type(transform).__name__} must return")
+
+
+def _some(arrays: Samples, count: int) -> Samples:
+    """A batch of each part, and beyond it a sample of each class that only others have."""
+    parts = []
+    for x, y in (arrays[:2], arrays[2:]):
+        rows = [np.arange(min(count, len(x)))]
+        if y.size == len(y) and y.dtype.kind in "biuf":
+            values = y.reshape(-1)
+            rows.append(np.array([values.argmin(), values.argmax()]))
+            if y.dtype.kind != "f":
+                rows.append(np.unique(values[:_LOOKED_AT], return_index=True)[1])
+        chosen = sorted(set(np.concatenate(rows).tolist()))  # `np.unique` would load numpy.ma
+        parts += [x[chosen], y[chosen]]
+    return parts[0], parts[1], parts[2], parts[3]
+
+
+def _check(model: Model, made: Samples, bad: str, class_weight: Mapping[Any, float] | str | None) -> None:
+    """Refuse samples or labels that the model does not take; `bad` is the first of the data set that is not finite."""
+    for name, x, y in (("train", made[0], made[1]), ("test", made[2], made[3])):
+        left = _bad_row(f"{name}_x", x, model.dtype)
+        if left:
+            raise ValueError(f"The samples of a job must be finite numbers: {bad or f'after the transform {left}'}")
+        try:
+            model.check(x)
+        except ValueError as error:
+            advice = _advice(x.shape[1:], model.graph.placeholder.shape[1:])
+            raise ValueError(f"'model' does not take {name}_x of the job: {error}{advice}") from error
+        try:
+            labels = model.labels(y, len(x))
+            if class_weight is not None:
+                with_class_weights(None, labels, model.graph.output.shape, class_weight, model.dtype)
+        except ValueError as error:
+            raise ValueError(f"'model' does not go with {name}_y of the job: {error}{_more(y, model)}{_row(bad)}") from error
+
+
+def _row(bad: str) -> str:
+    return f" (in the data set {bad})" if bad else ""
+
+
+def _advice(shape: tuple[int, ...], wanted: tuple[int, ...]) -> str:
+    """What makes samples of this shape fit, in a job."""
+    if math.prod(shape) != math.prod(wanted):
+        return ""
+    if len(wanted) == 1:
+        return "; the transform ImageCls() makes images rows"
+    layer = f"a model of input_shape={[-1, *shape]} may begin with nn.layer.Reshape({list(wanted)})"
+    if wanted == (*shape, 1) and len(shape) == 2:
+        return f"; in a job ImageCls(flatten=False, channels=True) adds it, or {layer}"
+    flat = ", and ImageCls(flatten=False) leaves images as they are" if len(shape) == 1 else ""
+    return f"; {layer}{flat}"
+
+
+def _more(labels: NDArray[np.generic], model: Model) -> str:
+    """Of labels and outputs of a classifier: how many there are of each."""
+    outputs = model.graph.output.shape[-1]
+    if labels.ndim == 2 and labels.shape[1] != outputs:
+        return f"; the model has {outputs} outputs, the labels {labels.shape[1]} columns"
+    return ""
+
+
+def _origin(data: AbsDataset | None, given: Samples, part: str, row: int) -> str:
+    """Behind a row of a part that was drawn: which row of the samples given it is."""
+    drawn = drawn_rows(data, len(given[0]), len(given[2]))
+    if drawn is None:
+        return ""
+    return f"; 'test_fraction' drew {part}: this is row {drawn[part.startswith('test')][row]} of what was given"
+
+
+def _bad_row(
+    part: str, array: NDArray[np.generic], dtype: np.dtype[np.floating], origin: Callable[[int], str] = lambda row: ""
+) -> str:
+    """The first number that is not finite, or too large for the model, and the `origin` of its row: "" where there is none."""
+    if array.dtype.kind != "f" or not array.size:
+        return ""
+    step = max(_CHUNK * len(array) // array.size, 1)
+    for start in range(0, len(array), step):
+        rows = np.ascontiguousarray(array[start : start + step])
+        converted = as_type(rows, dtype)
+        if not all_finite(converted):
+            said = str(first_bad_sample(converted, rows, range(start, start + len(rows)))).replace("x[", f"{part}[")
+            return said + origin(start + int(np.argwhere(~np.isfinite(converted))[0, 0]))
+    return ""
+
+
+def check_sharded(op_type: type[IOptimizer], codec: object, sync_type: object, has_server: bool) -> None:
+    """Check that a job's other parts suit an optimizer that exchanges shards; any part suits the others.
+
+    Raises: ValueError naming the optimizer and the part that does not suit it.
+    """
+    if not op_type.by_shard:
+        return
+    name = f"'op_type' {op_type.__name__}"
+    if codec is not None and codec is not Plain:
+        what = getattr(codec, "__name__", repr(codec))
+        raise ValueError(f"{name} exchanges dense shards by itself and takes no other 'codec' than Plain, got {what}")
+    if has_server:
+        raise ValueError(f"{name} exchanges among the workers alone, but there is a parameter server among the nodes")
+    if sync_type is not SynchronizedSGD:
+        raise ValueError(f"{name} works with 'sync_type' SynchronizedSGD only, got {getattr(sync_type, '__name__', sync_type)}")

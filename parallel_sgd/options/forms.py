@@ -1,0 +1,387 @@
+"""Forms: how the value of an option stands on the command line and in `job.toml`.
+
+Most values stand there as they are; any other kind of value has a class here that reads and writes it, and a name in `FORMS`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final
+
+from nn.callback import Callback
+from nn.model.class_weights import BALANCED
+from rpc.code_closure import is_user_file
+from rpc.support.places import without_places
+
+from ..batch_sync.sync.interface import SyncSetting
+from ..profiles import FixedBlocks
+from ..record.paths import Tell, is_told
+from ..record.plain import NoText, decoded, encoded
+from .names import is_text, literal_text
+
+Unnamed = NoText
+"""Only a program can make it; the message says what it is."""
+
+
+class Form:
+    """A value that stands there as it is, or as the text that `type` of its flag reads."""
+
+    kinds: ClassVar[tuple[type, ...]] = ()  # of what may stand in the file; by default that of the flag
+    settings: Mapping[str, Any] = {}  # of the flag: what `add_argument` takes
+
+    def meant(self, option: str, given: Any) -> Any:
+        """What is meant by a word that `parallel()` is given; `option` is what messages call it."""
+        return given
+
+    def read(self, option: str, given: Any) -> Any:
+        """The value of what stands there."""
+        return given
+
+    def write(self, value: Any, tell: Tell = os.path.abspath) -> Any:
+        """What stands in the file for a value, None for nothing; `tell` makes the text that stands for the path of a file.
+
+        Raises: Unnamed for one that has no text.
+        """
+        check_plain(value)
+        return value
+
+
+class LeftOut(Form):
+    """What has another place in the file."""
+
+    def write(self, value: Any, tell: Tell = os.path.abspath) -> None:
+        pass
+
+
+class Text(Form):
+    """A text in any case."""
+
+    def write(self, value: Any, tell: Tell = os.path.abspath) -> Any:
+        return str(value)
+
+
+class Threads(Text):
+    """A number, or `auto`."""
+
+    def read(self, option: str, given: str) -> str | int:
+        try:
+            return given if given == "auto" else int(given)
+        except ValueError:
+            raise ValueError(f"{option} must be an integer or auto, got {given!r}.") from None
+
+
+_MOST_DIGITS: Final = 19  # of a number of batches
+
+
+class OnceEvery(Form):
+    """A number of batches, or a text; `off` for None."""
+
+    def read(self, option: str, given: str) -> str | int:
+        return int(given) if given.isdecimal() and len(given) < _MOST_DIGITS else given
+
+    def write(self, value: Any, tell: Tell = os.path.abspath) -> str:
+        return "off" if value is None else str(value)
+
+
+class PathOrText(Form):
+    """The path of a file, or a text."""
+
+    def write(self, value: Any, tell: Tell = os.path.abspath) -> Any:
+        given = os.fspath(value) if isinstance(value, os.PathLike) else value
+        return super().write(tell(given) if isinstance(given, str) and os.path.exists(given) else given)
+
+
+class Pairs(Form):
+    """KEY=VALUE, several times."""
+
+    kinds = (list, dict)  # as a table, where the texts would not say all
+    settings = {"action": "append", "default": [], "metavar": "KEY=VALUE"}
+
+    def read(self, option: str, given: list[str] | dict[str, Any]) -> dict[Any, Any]:
+        if isinstance(given, dict):
+            return _decoded(option, given, dict)  # type: ignore[no-any-return]
+        pairs: dict[str, float | int | str] = {}
+        for text in given:
+            key, separator, value = text.partition("=")
+            if not key or not separator:
+                raise ValueError(f"{option} must be KEY=VALUE, got {text!r}.")
+            try:
+                pairs[key] = number(value)
+            except ValueError:
+                pairs[key] = value
+        return pairs
+
+    def write(self, value: Mapping[Any, Any], tell: Tell = os.path.abspath) -> Any:
+        texts = [f"{key}={item}" for key, item in value.items() if type(item) in (int, float, str)]
+        try:
+            same = repr(self.read("", texts)) == repr(dict(value))
+        except ValueError:
+            same = False
+        return texts if same else encoded(dict(value))
+
+
+class Weights(Form):
+    """CLASS=WEIGHT with commas between them, or balanced.
+
+    A class is a number, or a name of the data, which stands in quotation marks where it has a comma or looks like a number.
+    """
+
+    def read(self, option: str, given: str | None) -> dict[int | str, float] | str | None:
+        if given is None or given.strip() == BALANCED:
+            return given and BALANCED
+        found: dict[int | str, float] = {}
+        place = 0
+        try:
+            while place < len(given) or not found:
+                if (pair := _WEIGHT.match(given, place)) is None:
+                    raise ValueError
+                quoted, plain, weight = pair.groups()
+                found[quoted.replace('""', '"') if quoted else _class(plain)] = float(weight)
+                place = pair.end()
+        except ValueError:
+            raise ValueError(
+                f"{option} must be CLASS=WEIGHT with commas between them, or balanced, got {given!r}; a class whose name has a "
+                "comma stands in quotation marks."
+            ) from None
+        return found
+
+    def write(self, value: Mapping[int | str, float] | str | None, tell: Tell = os.path.abspath) -> str | None:
+        if isinstance(value, str) or not value:
+            return value if isinstance(value, str) else None
+        return ",".join(f"{_class_text(label)}={weight!r}" for label, weight in value.items())
+
+
+_WEIGHT = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^",\s](?:[^",]*[^",\s])?))\s*=\s*([^",=]+?)\s*(?:,|$)')
+
+
+def _class(text: str) -> int | str:
+    """A class number, or a name; 007 is a name, whose zeros a number would lose."""
+    return int(text) if text.lstrip("-").isdecimal() and text == str(int(text)) else text
+
+
+def _class_text(label: int | str) -> str:
+    """A class as `Weights` reads it."""
+    if isinstance(label, str) and (_class(label) != label or set(label) & set('",=') or label != label.strip()):
+        return '"' + label.replace('"', '""') + '"'
+    return str(label)
+
+
+class RuleParameters(Form):
+    """Numbers behind the learning rate with commas between them; in the file all parameters, the learning rate among them."""
+
+    kinds = (list, dict)
+    settings = {"default": "", "metavar": "A,B"}
+
+    def read(self, option: str, given: str | list[Any] | dict[str, Any]) -> tuple[Any, ...] | dict[str, Any]:
+        if isinstance(given, dict):
+            return _decoded(option, given, dict)  # type: ignore[no-any-return]
+        if isinstance(given, list):
+            return tuple(_decoded(option, given, list))
+        try:
+            return tuple(number(part) for part in given.split(",") if part.strip())
+        except ValueError:
+            raise ValueError(f"{option} must be numbers with commas between them, got {given!r}.") from None
+
+    def write(self, value: Any, tell: Tell = os.path.abspath) -> Any:
+        return encoded(dict(value) if isinstance(value, Mapping) else list(value))
+
+
+class Parts(Form):
+    """A class, or what is made of one: by a word of the `part`, `module.Class` or `file.py:Class`."""
+
+    def __init__(self, part: str, **settings: str) -> None:
+        self.part, self.settings = part, settings
+
+    def meant(self, option: str, given: Any) -> Any:
+        if isinstance(given, Mapping):
+            return {key: self.meant(option, value) for key, value in given.items()}
+        return _readers()[self.part](option, given) if isinstance(given, str) else given
+
+    def read(self, option: str, given: Any) -> Any:
+        return self.meant(option, given)
+
+    def write(self, value: Any, tell: Tell = os.path.abspath) -> Any:
+        if isinstance(value, SyncSetting):
+            number = value._number
+            return f"{value.forms[0].partition(':')[0]}:{'inf' if number == math.inf else int(number)}"
+        if isinstance(value, FixedBlocks):
+            return f"fixed:{value.blocks}"
+        if isinstance(value, Mapping):
+            if wrong := [key for key in value if isinstance(key, str) and key.isdecimal()]:
+                raise Unnamed(f"parts by names that are numbers, {wrong[0]!r}")
+            return {str(key): self._named(kind, tell) for key, kind in value.items()}
+        return None if value is None else self._named(value, tell)
+
+    def _named(self, kind: Any, tell: Tell) -> str:
+        """The name of a class; of one of ours that no word stands for its module, too."""
+        text = class_text(kind, tell)
+        if ":" not in text:
+            try:
+                if _readers()[self.part]("", text) is kind:
+                    return text
+            except ValueError:
+                pass
+            return f"{kind.__module__}:{text}"
+        return text
+
+
+class Codecs(Parts):
+    """A codec, or several by the number of a variable, or the name of one or of a layer; none where nothing is given."""
+
+    kinds = (str, dict)
+
+    def read(self, option: str, given: str | dict[str, Any] | None) -> Any:
+        if isinstance(given, dict):
+            return self.meant(option, {int(name) if name.isdecimal() else name: kind for name, kind in given.items()})
+        return self.meant(option, given) if given else None
+
+
+class Callbacks(Form):
+    """NAME:KEY=VALUE with commas between them, several times; `none` for nothing, in place of what a job file has."""
+
+    part: ClassVar[str] = "callback"
+    kinds = (list,)
+    settings = {"action": "append", "default": [], "metavar": "NAME[:KEY=VALUE,..]"}
+
+    def read(self, option: str, given: list[str]) -> list[Any]:
+        return [] if given == ["none"] else [made for text in given for made in _readers()[self.part](option, text)]
+
+    def write(self, value: Any, tell: Tell = os.path.abspath) -> list[str]:
+        return [self._text(made, tell) for made in value]
+
+    def _text(self, made: Callback, tell: Tell) -> str:
+        """`get_config` must tell all arguments: no hash would show that one is another."""
+        given, kind = made.get_config(), type(made)
+        if untold := inspect.signature(kind).parameters.keys() - given.keys():
+            raise Unnamed(f"{kind.__name__}, whose get_config() does not tell {', '.join(sorted(untold))}")
+        return object_text(kind, given, tell, None)  # their files lie with the nodes
+
+
+class Writers(Callbacks):
+    """Likewise; those that have no text, or may have a password or a home in it, are left out: no result depends on writers."""
+
+    part: ClassVar[str] = "writer"
+
+    def write(self, value: Any, tell: Tell = os.path.abspath) -> list[str]:
+        return [text for made in value if (text := self._text(made, tell))]
+
+    def _text(self, made: Any, tell: Tell) -> str:
+        kind = type(made)
+        if not kind.__module__.startswith(f"{__package__}.writers.") or kind.__name__.startswith("_"):
+            return ""
+        values = ((name, getattr(made, name, None)) for name in inspect.signature(kind).parameters)
+        given = {name: os.fspath(value) if isinstance(value, os.PathLike) else value for name, value in values}
+        text = "" if "@" in str(given) else object_text(kind, given, tell, os.path.isabs)
+        return text if text == without_places(text) else ""
+
+
+def _readers() -> Mapping[str, Callable[[str, str], Any]]:
+    from .named_parts import READERS  # noqa: PLC0415 - who gives classes does not load the tables of words
+
+    return READERS
+
+
+def _decoded(option: str, given: Any, kind: type) -> Any:
+    """The plain data that stands in a job file. Raises: ValueError naming the option."""
+    try:
+        found = decoded(given)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{option} must be plain data: {error}.") from None
+    if not isinstance(found, kind):
+        raise ValueError(f"{option} must be {'a table' if kind is dict else 'a list'}, got {str(found)[:60]}.")
+    return found
+
+
+def number(text: str) -> float | int:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def check_plain(value: Any) -> None:
+    """Raises: Unnamed for what is no plain value, or holds one that is none."""
+    if isinstance(value, (list, tuple, dict)):
+        for item in value.values() if isinstance(value, dict) else value:
+            check_plain(item)
+    elif value is not None and type(value) not in (bool, int, float, str):
+        raise Unnamed(f"an object of a program, {type(value).__name__}")
+
+
+def class_text(kind: Any, tell: Tell = os.path.abspath) -> str:
+    """By what name the command line finds a class; `tell` makes the text that stands for its file.
+
+    Raises: Unnamed for one that is not where its module says.
+    """
+    module, name = kind.__module__, getattr(kind, "__qualname__", "")
+    place = sys.modules.get(module)
+    if not name.isidentifier() or getattr(place, name, None) is not kind:
+        raise Unnamed(f"made in a program, {name or kind!r}")
+    if module.partition(".")[0] in ("nn", "parallel_sgd"):
+        return str(name)
+    file = getattr(place, "__file__", None)
+    if module == "__main__" and file is None:
+        raise Unnamed(f"a class of an interactive session, {name}")
+    return f"{tell(file)}:{name}" if file and "." not in module and not _is_installed(file) else f"{module}:{name}"
+
+
+def _is_installed(file: str) -> bool:
+    return not is_user_file(os.path.abspath(file))
+
+
+def object_text(
+    kind: type[Any], given: Mapping[str, Any], tell: Tell, is_file: Callable[[str], bool] | None = os.path.exists
+) -> str:
+    """Return `NAME:KEY=VALUE,..` for an object of this class with these arguments.
+
+    Args:
+        kind: the class.
+        given: its arguments.
+        tell: makes the texts that stand for files.
+        is_file: which arguments that are paths name files of this machine; None where no argument does.
+
+    Raises:
+        Unnamed: There is no such text, also for an argument that would be taken for the path of a file, and is none.
+    """
+    check_plain(given)
+    parameters = inspect.signature(kind).parameters
+    texts = []
+    for name, value in given.items():
+        if is_file is not None and isinstance(value, str) and value:
+            if name in parameters and "PathLike" in str(parameters[name].annotation):
+                value = tell(value) if is_file(value) else value
+            elif is_told(value):
+                raise Unnamed(f"{kind.__name__} with {name}={value!r}, which would be taken for a path")
+        if name in parameters and is_text(parameters[name]) and isinstance(value, (bool, int, float)):
+            raise Unnamed(f"{kind.__name__} with {name}={value!r}, which would be taken for a text")
+        try:
+            texts.append(f"{name}={literal_text(value)}")
+        except ValueError as error:
+            raise Unnamed(f"{kind.__name__} with {name}, {error}") from None
+    return class_text(kind, tell) + (":" if given else "") + ",".join(texts)
+
+
+FORMS: Final[Mapping[str, Form]] = {
+    "plain": Form(),
+    "assignment": Parts("assignment", default="iid"),
+    "callbacks": Callbacks(),
+    "codec": Codecs("codec"),
+    "every": OnceEvery(),
+    "left out": LeftOut(),
+    "optimizer": Parts("optimizer", default="psgd"),
+    "pairs": Pairs(),
+    "parameters": RuleParameters(),
+    "path": PathOrText(),
+    "rule": Parts("rule", default="adam", metavar="RULE"),
+    "sync": Parts("sync", default="ssgd", metavar="TYPE"),
+    "text": Text(),
+    "threads": Threads(),
+    "weights": Weights(),
+    "writers": Writers(),
+}
+"""As `flag()` names them."""

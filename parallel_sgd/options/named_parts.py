@@ -1,0 +1,161 @@
+"""Words for the parts of a job: `adam`, `topk`, `ssgd`, `stale:2`, as the command line and `parallel()` take them.
+
+Each function takes what the option is called in messages, and the word. In place of a word there may be `module.Class` or
+`file.py:Class`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any, Final, Literal, TypeAlias
+
+import nn
+from nn.callback import Callback
+from nn.gradient_descent.interface import IGradientDescent
+from nn.optimizer import IOptimizer
+
+from .. import batch_sync, profiles, writers
+from .. import codec as codecs
+from ..batch_sync.sync.interface import ISyncType
+from ..codec.interfaces import Codec
+from ..profiles.blockassignment.abstract import AbsBlockAssignment
+from ..record.bounds import MOST_BLOCKS
+from .names import UnknownName, find_class, known_classes, make_object, split_objects
+
+__all__ = ["AssignmentName", "CodecName", "OptimizerName", "RuleName", "SyncName"]
+
+
+# Words that `parallel()` takes for the parts of a job, so that editors complete them.
+# An option takes other texts as well: `module.Class`, `file.py:Class`, a number behind `stale:` or `fixed:`.
+
+MYPY: Final = False  # mypy takes it for true: it checks what reads the options when words have become parts
+if MYPY:
+    AssignmentName: TypeAlias = Any
+    CodecName: TypeAlias = Any
+    OptimizerName: TypeAlias = Any
+    RuleName: TypeAlias = Any
+    SyncName: TypeAlias = Any
+else:
+    AssignmentName: TypeAlias = Literal["iid", "cyclic", "duplicate", "fixed"]
+    CodecName: TypeAlias = Literal[
+        "adasum", "adpsgd", "asyncps", "bf16", "choco", "dcasgd", "dgc", "diloco", "dilocops", "dpsgd", "dummycodec", "efsign",
+        "efsignbothways", "fedadam", "fedavg", "fedprox", "firstcopy", "firstcopyint8", "fp16", "gradcode", "gradcodepeers",
+        "int8", "krum", "laq", "levelquantizer", "localsgd", "median", "natural", "onebit", "onebitadam", "plain", "powersgd",
+        "qsgd", "randomk", "randompair", "ring", "scaffold", "serveradam", "shardedlevels", "shardedps", "shardedtopk",
+        "signsgd", "signsgdps", "signum", "sma", "syncps", "terngrad", "topk", "topkint8", "tree", "trimmedmean",
+    ]  # fmt: skip
+    OptimizerName: TypeAlias = Literal[
+        "doublebuffering", "federated", "ga", "gradientaveraging", "localupdate", "parameteraveraging", "psgd", "shardedpsgd"
+    ]
+    RuleName: TypeAlias = Literal[
+        "adadelta", "adagrad", "adam", "adamw", "gradientdecay", "lamb", "momentum", "nesterov", "rmsprop", "sgd"
+    ]
+    SyncName: TypeAlias = Literal["ssgd", "asgd"]
+
+
+def optimizer(option: str, word: str) -> Any:
+    """What is exchanged: `psgd`, `localupdate`, ..."""
+    known = {name: kind for name, kind in known_classes(nn.optimizer, IOptimizer).items() if kind.exchanges}
+    return find_class(_with_suffix(word, known), IOptimizer, known, option)
+
+
+def rule(option: str, word: str) -> Any:
+    """The gradient-descent rule: `adam`, `sgd`, ..."""
+    known = known_classes(nn.gradient_descent, IGradientDescent)
+    return find_class(_with_suffix(word, known), IGradientDescent, known, option)
+
+
+def _with_suffix(text: str, known: Mapping[str, Any]) -> str:
+    """`adam` stands for ADAMOptimizer."""
+    return f"{text}optimizer" if f"{text}optimizer".lower() in known else text
+
+
+def codec(option: str, word: str) -> Any:
+    """A codec: `plain`, `topk`, ..."""
+    return find_class(word, Codec, known_classes(codecs, Codec), option)
+
+
+def callback(option: str, text: str) -> list[Callback]:
+    """Callbacks with their arguments, and commas between several: `EarlyStopping:patience=3`."""
+    known = {name: kind for name, kind in known_classes(nn.callback, Callback).items() if kind not in _NO_TEXT}
+    return [make_object(part, Callback, known, option, several=True) for part in split_objects(text)]
+
+
+_NO_TEXT: Final = (Callback, nn.callback.LearningRateScheduler)  # the one does nothing, the other takes a function
+
+
+def writer(option: str, text: str) -> list[Any]:
+    """Writers, likewise: `tensorboard:directory=tb`."""
+    kinds = {"tensorboard": writers.TensorBoardWriter, "mlflow": writers.MLflowWriter}
+    known = kinds | {kind.__name__.lower(): kind for kind in kinds.values()}
+    return [make_object(part, object, known, option, several=True) for part in split_objects(text)]
+
+
+def sync(option: str, word: str) -> Any:
+    """When a result counts as ready: `ssgd`, `asgd`, `stale:2`."""
+    return _read(option, word, batch_sync, ISyncType, sync_forms(None))
+
+
+def sync_forms(listed: int | None = 1) -> dict[str, Any]:
+    """By form, the sync type that it stands for; of each so many forms."""
+    return _forms(batch_sync, listed, "ssgd")
+
+
+def assignment(option: str, word: str) -> Any:
+    """Who computes which blocks: `iid`, `fixed:8`, ..."""
+    return _read(option, word, profiles, AbsBlockAssignment, assignment_forms(None))
+
+
+def assignment_forms(listed: int | None = 1) -> dict[str, Any]:
+    """By form, the assignment that it stands for; of each so many forms."""
+    return _forms(profiles, listed, "iid")
+
+
+def _forms(package: ModuleType, listed: int | None, default: str) -> dict[str, Any]:
+    """The default first, those that take a number last."""
+    kinds = [getattr(package, name) for name in package.__all__]
+    found = {form: kind for kind in kinds for form in getattr(kind, "__dict__", {}).get("forms", ())[:listed]}
+    return dict(sorted(found.items(), key=lambda item: (":" in item[0], item[0] != default)))
+
+
+def _read(option: str, text: str, package: ModuleType, base: Any, forms: Mapping[str, Any]) -> Any:
+    """What the text stands for.
+
+    Raises: UnknownName.
+    """
+    word, colon, number = text.partition(":")
+    for form, kind in forms.items():
+        name, takes_number, _ = form.partition(":")
+        if word == name and bool(colon) == bool(takes_number):
+            if not colon:
+                return kind
+            return kind(math.inf if number == "inf" else integer(f"{option} {word}:", number, MOST_BLOCKS))
+    listed = _forms(package, 1, next(iter(forms)))
+    return find_class(text, base, known_classes(package, base), option, tuple(listed))
+
+
+def integer(option: str, text: str, most: int) -> int:
+    """The integer up to `most` that a text holds; raise UnknownName naming the option where it is none."""
+    try:
+        number = int(text)
+    except ValueError:
+        raise UnknownName(f"{option} must be an integer, got {text[:60]!r}.") from None
+    if abs(number) > most:
+        raise UnknownName(f"{option} must be at most {most}, got {text[:60]}.")
+    return number
+
+
+READERS: Final[Mapping[str, Callable[[str, str], Any]]] = {
+    "assignment": assignment,
+    "callback": callback,
+    "codec": codec,
+    "optimizer": optimizer,
+    "rule": rule,
+    "sync": sync,
+    "writer": writer,
+}
+"""By part, what reads its words."""
+LISTED: Final[Mapping[str, Callable[[], Mapping[str, Any]]]] = {"assignment": assignment_forms, "sync": sync_forms}
+"""What a help that has `{forms}` in it lists."""

@@ -1,0 +1,129 @@
+"""Makes the folder of a run that was fetched later that of one that was waited for: record, ledger, manifest, outcome, page."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from nn.model import Model
+from nn.model.diagram import Diagram, summarize
+from nn.model.history import VALIDATION
+from nn.model.picture import draw
+from nn.tensor_files import ModelFileError
+from rpc.submit import Run
+from rpc.support.files import publish
+from rpc.support.logs import SUBMIT_LOGGER, get_logger
+from rpc.support.places import data_without_places
+
+from ..run_page.report import write_report
+from .door import Door, RecordError
+from .history import JobHistory
+from .job_file import JobFile
+from .job_record import adopt
+from .ledger import Grid, collect
+from .outcome import OUTCOME, read_outcome
+from .run import write_run_manifest
+from .spared import spared
+
+Files = Mapping[int, list[Path]]
+_RUNNING = ("starting", "running")
+_log = get_logger(SUBMIT_LOGGER)
+
+
+def complete(
+    files: Files, states: Mapping[int, str], outcome: str = "", detail: str = "", ended: Mapping[str, str] | None = None
+) -> None:
+    """Complete the runs whose `files` have come from nodes at which they stand as `states` say.
+
+    `outcome` is how the job has ended just now, where that was told, and `detail` why; `ended`, by job, how others had. Of a
+    run that goes on its record alone is kept.
+    What cannot be made is told in a warning: the files are here.
+    """
+    known = {node: state for node, state in states.items() if state != "unknown"}
+    runs: dict[Path, dict[int, list[Path]]] = {}
+    for node, paths in files.items():
+        if paths:
+            runs.setdefault(paths[0].parent.parent, {})[node] = paths
+    for run, own in runs.items():
+        try:
+            adopt(run, own)
+            if not any(known.get(node) in _RUNNING for node in own):
+                _log.info("The page of the run: %s", _complete(run, own, known, outcome, detail, ended or {}))
+        except Exception as error:  # noqa: BLE001  the files may hold anything
+            _log.warning("The run in %s cannot be completed (%s: %s).", run, type(error).__name__, error)
+
+
+def _complete(run: Path, files: Files, states: Mapping[int, str], outcome: str, detail: str, ended: Mapping[str, str]) -> Path:
+    begun = Run.read(run)
+    before = "" if begun is None else ended.get(begun.job, "")
+    ways = (way for way in ("failed", "done", "stopped") if way in states.values())
+    state = outcome or before or next(ways, "failed")
+    history = JobHistory.read(files)
+    about = _told(run)
+    problems: list[str] = []
+    done = ""
+    try:
+        file = JobFile.read(run)
+    except ValueError as error:
+        _log.warning("The run has no record of its settings: %s", error)
+    else:
+        about = about or _described(file)
+        if state == "done":
+            ledger = collect(str(file.options.get("mission_title", "P-SGD")), files, _grid(file, history))
+            problems = list(ledger.problems) if ledger else []
+            done = file.job
+    last = history.rows[-1] if state == "done" and history.rows else {}
+    about |= {
+        "state": state,
+        "message": "" if state == "done" else detail,
+        "figures": {name.removeprefix(VALIDATION): value for name, value in last.items() if name.startswith(VALIDATION)},
+        "failures": [[node, told, ""] for node, told in sorted(states.items()) if told != "done"],
+        "problems": problems,
+    }
+    about.setdefault("incidents", [])
+    if outcome:  # else it may have ended long ago
+        about["ended"] = time.time()
+    publish(run / OUTCOME, json.dumps(data_without_places(about, run), indent=1), 0o644)
+    page = write_report(run)
+    if done:
+        with spared("The manifest of the run"):
+            write_run_manifest(run, done)
+    return page
+
+
+def _told(run: Path) -> dict[str, Any]:
+    """What the submitter has written of the run until it left it."""
+    try:
+        content = read_outcome(Door(run))
+    except RecordError:
+        return {}
+    return {name: value for name, value in content.items() if name != "ended"}
+
+
+def _grid(file: JobFile, history: JobHistory) -> Grid:
+    """What was to be applied, as far as the record and the tables tell."""
+    epochs, redundancy = (int(file.options.get(name, 1)) for name in ("epoch", "redundancy"))
+    if file.options.get("callbacks"):  # which may have ended it
+        epochs = int(max((row["epoch"] for row in history.rows), default=epochs))
+    batches = int(max((row["batch"] for row in history.steps), default=1))
+    return Grid(epochs, batches, file.blocks, redundancy, "resume" in file.options)
+
+
+def _described(file: JobFile) -> dict[str, Any]:
+    """What the page tells of a run besides its tables."""
+    settings = {"data": file.dataset or "", "transform": file.transform or "", "workers": file.workers, **file.options}
+    content: dict[str, Any] = {
+        "format": 1,
+        "settings": {name: str(value) for name, value in settings.items()},
+        "environment": {f"node {node}": "; ".join(texts) for node, texts in file.nodes.items()},
+    }
+    try:
+        model = Model.load(file.model)
+    except (ModelFileError, OSError, ValueError):  # one with classes of the user's
+        return content
+    name = type(model).__name__
+    picture = draw(name, Diagram(model.graph))
+    return {**content, "model": {"name": name, "summary": summarize(name, model.graph, model.store), "svg": picture}}

@@ -1,0 +1,231 @@
+"""`job.toml`: what a run was, so that `psgd run` trains it again.
+
+Its `[options]` are the fields of `JobOptions` that have a flag, with the values that the flags take; so there is one schema,
+and what reads the command line reads the file. A part that only a program can make (a codec class of a notebook, arrays in
+memory) has no text: `[unnamed]` says so, and asks for another one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from network.names import did_you_mean
+from nn.dataset.interface import PARTS
+from nn.tensor_files import MAX_FILE
+
+from ..options.fields import Flag
+from ..options.forms import FORMS, Callbacks, Parts, PathOrText, Writers
+from ..options.job_options import options as known_options
+from .bounds import bounded
+from .door import Door, RecordError, is_plain
+from .files import JOB_FILE
+from .identity import Identities
+from .job_record import CODE_TABLE, FETCHED, FORMAT
+from .kept_data import KeptData
+from .paths import found_path, found_paths, missing_code
+
+_FAMILY: Final = "psgd.job/"
+_TABLES: Final[Mapping[str, Mapping[str, tuple[type, ...]]]] = {
+    "model": {"file": (str,), "sha256": (str,)},
+    "data": {"dataset": (str,), "transform": (str,), "sha256": (str,), "file": (str,), "file_sha256": (str,)},
+    "run": {
+        "job": (str,),
+        "workers": (int,),
+        "server": (bool,),
+        "blocks": (int,),
+        "writers": (int,),
+    },
+    "rows": dict.fromkeys(PARTS, (str,)),
+}
+_PLAIN_LISTS: Final = ("options.gd_params",)
+ROWS: Final = re.compile(r"\S{1,40} \d{1,20}(x\d{1,20})*( [0-9a-f]{8})*")
+_NEEDED: Final = {"model": ("file", "sha256"), "data": ("sha256",), "run": ("workers", "blocks"), "rows": ()}
+
+
+@dataclass(frozen=True)
+class JobFile:
+    """What a job file says; `options` by field name, `dataset` and `transform`, as flags take them, if they have a text.
+
+    `server`: whether there was a parameter server; `blocks` of a batch; `nodes` has the identities of the processes that
+    trained, by node (`record.identity`), once the run has ended. `unnamed` tells, by option, the parts that only a program can
+    make; `rows` has `row_checksums` of the data set, `kept` is the file of its samples beside the job file, if it has no text;
+    `code` has the SHA-256 of each file of code that the job needed. `fetched`: nodes have told it, so nothing that it names but
+    built-in parts may be imported (`record.code`).
+    """
+
+    path: Path
+    model: Path
+    model_sha256: str
+    data_sha256: str
+    dataset: str | None
+    transform: str | None
+    workers: int
+    server: bool
+    blocks: int
+    options: Mapping[str, Any]
+    nodes: Identities = field(default_factory=dict)
+    unnamed: Mapping[str, str] = field(default_factory=dict)
+    job: str = ""
+    rows: Mapping[str, str] = field(default_factory=dict)
+    kept: KeptData | None = None
+    code: Mapping[str, str] = field(default_factory=dict)
+    fetched: bool = False
+
+    @classmethod
+    def read(cls, path: Path) -> JobFile:
+        """The job in a file, or in the `job.toml` of a run's folder.
+
+        Raises: ValueError naming the file, the key, what it must be and what came; OSError.
+        """
+        if os.path.isdir(path):
+            path = path / JOB_FILE
+        try:
+            content = Door(path.parent).toml(path.name)
+        except OSError as error:
+            raise ValueError(f"The job file {path} cannot be read: {error.strerror or error}.") from error
+        except RecordError as error:
+            raise ValueError(f"The job file {error}.") from error
+        try:
+            found = path.parent.resolve() / path.name  # a link such as runs/latest names another run once one has begun
+            return cls(path=found, **_checked(content, found.parent))
+        except ValueError as error:
+            raise ValueError(f"The job file {path} cannot be used: {error}{'' if str(error).endswith('?') else '.'}") from error
+
+
+def _checked(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    found = content.get("format")
+    if found != FORMAT:
+        if isinstance(found, str) and found.startswith(_FAMILY):
+            raise ValueError(f"its format is {found!r}, of another version than {FORMAT!r}, which this release reads")
+        raise ValueError(f"'format' must be {FORMAT!r}, got {found!r}")
+    known = {"format", FETCHED, *_TABLES, "options", "unnamed", "nodes", CODE_TABLE}
+    _refuse_unknown("", content, known)
+    for name in known - {"format", FETCHED}:
+        if not isinstance(content.get(name, {}), dict):
+            raise ValueError(f"[{name}] must be a table, got {content[name]!r}")
+    for table, kinds in _TABLES.items():
+        values = content.get(table, {})
+        _refuse_unknown(table, values, kinds)
+        for name, value in values.items():
+            _check_type(f"{table}.{name}", value, kinds[name])
+        for name in _NEEDED[table]:
+            if name not in values:
+                raise ValueError(f"'{table}.{name}' is missing")
+    for table in ("unnamed", CODE_TABLE):
+        for name, value in content.get(table, {}).items():
+            _check_type(f"{table}.{name}", value, (str,))
+    model, data, run = (content[name] for name in ("model", "data", "run"))
+    for name in ("workers", "blocks"):
+        if run[name] < 1:
+            raise ValueError(f"'run.{name}' must be a positive integer, got {run[name]}")
+    rows = content.get("rows", {})
+    for name, value in rows.items():
+        if not ROWS.fullmatch(value):
+            raise ValueError(f"'rows.{name}' must be a type, a shape and checksums, got {value[:60]!r}")
+    flags = {name: about.flag for name, about in known_options() if about.flag is not None}
+    options = content.get("options", {})
+    _refuse_unknown("options", options, flags)
+    for name, value in options.items():
+        _check_type(f"options.{name}", value, types(flags[name]))
+    unnamed = dict(content.get("unnamed", {}))
+    if content.get(FETCHED):
+        options = {name: value for name, value in options.items() if name not in ("discovery", "writers")}
+    kept = None
+    if "file" in data:
+        kept = KeptData(data["file"], data.get("file_sha256", ""))
+        if Path(kept.file).name != kept.file:
+            raise ValueError(f"'data.file' must be the name of a file beside it, got {kept.file[:80]!r}")
+        if not _is_there(folder, kept.file, MAX_FILE):
+            unnamed["dataset"] = f"samples in the memory of a program, kept as {kept.file}, which is not in this folder"
+    texts = {name: found_paths(data[name], folder) for name in ("dataset", "transform") if name in data}
+    options = {name: _found(flags[name].form, value, folder) for name, value in options.items()}
+    for name, value in {**texts, **options}.items():
+        if name in texts or isinstance(FORMS[flags[name].form], (Parts, Callbacks)):
+            values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
+            what = next(filter(None, (missing_code(str(each), folder) for each in values)), "")
+            if what and name not in unnamed:
+                unnamed[name] = what
+    if not is_plain(model["file"]):
+        raise ValueError(f"'model.file' must be a plain path below the folder, got {model['file'][:80]!r}")
+    file = folder / model["file"]
+    if not _is_there(folder, model["file"], MAX_FILE):
+        raise ValueError(f"'model.file' must be a file, and there is none at {file}")
+    return {
+        "model": file,
+        "model_sha256": model["sha256"],
+        "data_sha256": data["sha256"],
+        "dataset": None if "dataset" in unnamed else texts.get("dataset"),
+        "transform": None if "transform" in unnamed else texts.get("transform"),
+        "workers": run["workers"],
+        "job": run.get("job", ""),
+        "rows": rows,
+        "kept": None if "dataset" in unnamed else kept,
+        "server": run.get("server", False),
+        "blocks": run["blocks"],
+        "options": {name: value for name, value in options.items() if name not in unnamed},
+        "nodes": _identities(content.get("nodes", {})),
+        "unnamed": unnamed,
+        "code": content.get(CODE_TABLE, {}),
+        "fetched": bool(content.get(FETCHED)),
+    }
+
+
+def _identities(table: Mapping[str, Any]) -> dict[int, list[str]]:
+    for name, texts in table.items():
+        if not re.fullmatch(r"-?[0-9]{1,9}", name):
+            raise ValueError(f"[nodes] has nodes by their number, got {name[:40]!r}")
+        _check_type(f"nodes.{name}", texts, (list,))
+    return {int(name): texts for name, texts in table.items()}
+
+
+def _found(form: str, value: Any, folder: Path) -> Any:
+    """Return the value of an option with the files that it names where they are."""
+    if isinstance(value, list):
+        return [_found(form, each, folder) for each in value]
+    if isinstance(value, dict):
+        return {name: _found(form, each, folder) for name, each in value.items()}
+    if not isinstance(value, str):
+        return value
+    made = FORMS[form]
+    if isinstance(made, PathOrText):
+        return found_path(value, folder)
+    return found_paths(value, folder, arguments=isinstance(made, Writers)) if isinstance(made, (Parts, Callbacks)) else value
+
+
+def _is_there(folder: Path, name: str, most: int) -> bool:
+    """Whether there is a regular file of this name. Raises: RecordError for what is something else, or too large."""
+    try:
+        Door(folder).open(name, most).close()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _refuse_unknown(table: str, values: Mapping[str, Any], known: Any) -> None:
+    for name in values:
+        if name not in known:
+            where = f"[{table}]" if table else "it"
+            raise ValueError(f"{where} has no key {name!r}{did_you_mean(name, known)}")
+
+
+def types(flag: Flag) -> tuple[type, ...]:
+    """The types that an option may have in the file: that of its flag, or data in place of a text that stands for it."""
+    if flag.settings.get("action") in ("store_false", "store_true"):
+        return (bool,)
+    return FORMS[flag.form].kinds or {int: (int,), float: (float, int)}.get(flag.settings.get("type", str), (str,))
+
+
+def _check_type(name: str, value: Any, kinds: tuple[type, ...]) -> None:
+    """Raises: ValueError naming the key, for another type, and for a number beyond its bounds."""
+    if type(value) not in kinds:
+        words = {str: "a text", int: "an integer", float: "a number", bool: "true or false", list: "a list", dict: "a table"}
+        shown = repr(value) if not isinstance(value, int) or abs(value) < 10**30 else "a long integer"
+        raise ValueError(f"'{name}' must be {' or '.join(words[kind] for kind in kinds[:2])}, got {shown[:200]}")
+    if type(value) is list and name not in _PLAIN_LISTS and not all(isinstance(item, str) for item in value):
+        raise ValueError(f"'{name}' must be a list of texts, got {value!r}")
+    bounded(name, value)

@@ -1,0 +1,196 @@
+"""Writes `job.toml`, what a run was, and beside it the model that it begins with; `job_file` tells more, and reads it."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import hashlib
+import io
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from nn.dataset import ArrayDataset
+from nn.tensor_files import MAX_FILE
+from rpc.submit import run_name
+from rpc.submit.run_folder import RUNS
+from rpc.support.files import publish
+from rpc.support.logs import SUBMIT_LOGGER, get_logger
+
+from ..options.fields import CODE
+from ..options.forms import Callbacks, Codecs, Parts, Unnamed, object_text
+from ..options.job_options import JobOptions
+from ..options.names import files_of, place_in, split_objects
+from ..options.spec import JobSpec
+from .door import MOST_TOML, Door, RecordError
+from .files import IDENTITIES, JOB_FILE
+from .hashes import sha256_of
+from .identity import ATTEMPT_COLUMNS, Identities, Told
+from .kept_data import keep
+from .paths import Tell, found_paths, told_path
+from .plain import toml_of
+from .report import RECORD_FILES
+from .tables import read_identities
+
+FORMAT: Final = "psgd.job/1"
+MODEL_FILE: Final = "start.model"
+CODE_TABLE: Final = "code"
+"""The table with the hashes of the files of code that the job needs."""
+_log = get_logger(SUBMIT_LOGGER)
+FETCHED: Final = "fetched"
+"""The key of a file that nodes have told."""
+
+
+def write_job_file(folder: Path, spec: JobSpec, job: str) -> None:
+    """Write `job.toml`, and beside it the model that the run begins with.
+
+    Raises: OSError.
+    """
+    content = spec.model_file()
+    publish(folder / MODEL_FILE, content, 0o644)
+    publish(folder / JOB_FILE, job_text(spec, job, content, folder), 0o644)
+
+
+def job_text(spec: JobSpec, job: str, model: bytes, folder: Path | None = None) -> str:
+    """Return the content of `job.toml`.
+
+    Args:
+        spec: the job.
+        job: its id.
+        model: the content of the file of the model.
+        folder: that of the run, in which samples are kept that no text stands for; None keeps none.
+    """
+    place = folder or Path(spec.options.directory, RUNS, run_name(spec.options.mission_title))
+    tell = partial(told_path, folder=place)
+    unnamed: dict[str, str] = {}
+    tables: dict[str, dict[str, Any]] = {
+        "model": {"file": MODEL_FILE, "sha256": hashlib.sha256(model).hexdigest()},
+        "data": {},
+        "options": {},
+    }
+    steps = () if spec.transform is None else spec.transform.steps
+    for name, parts in (("dataset", (spec.data,)), ("transform", steps)):
+        try:
+            tables["data"][name] = ",".join(_object(part, tell) for part in parts) or "none"
+            toml_of(tables["data"][name])
+        except Unnamed as error:
+            tables["data"].pop(name, None)
+            unnamed[name] = str(error)
+    if folder is not None and "dataset" in unnamed:
+        try:
+            kept = keep(folder, spec.data, spec.options.keep_data)
+            tables["data"] |= {"file": kept.file, "file_sha256": kept.sha256}
+            del unnamed["dataset"]
+        except Unnamed as error:
+            unnamed["dataset"] = str(error)
+    tables["data"]["sha256"] = spec.data.checksum()
+    for each in fields(JobOptions):
+        about = each.metadata["option"]
+        if about.flag is None and about.travels == CODE and getattr(spec.asked, each.name):
+            unnamed[each.name] = "objects of a program"
+        if about.flag is not None:
+            try:
+                source = spec.options if isinstance(about.form, Codecs) else spec.asked
+                value = about.form.write(getattr(source, each.name), tell)
+                toml_of(value)  # a text may be none in TOML
+            except Unnamed as error:
+                unnamed[each.name] = str(error)
+                continue
+            if value is not None:
+                tables["options"][each.name] = value
+    if spec.resume is not None:
+        tables["options"]["resume"] = spec.resume.name
+    plan = spec.plan
+    tables["run"] = {
+        "job": job,
+        "workers": plan.assignment.node_count,
+        "server": spec.options.nodes.has_parameter_server,
+        "blocks": plan.assignment.block_count,
+        **({"writers": len(spec.asked.writers)} if spec.asked.writers else {}),
+    }
+    tables["unnamed"] = {name: what.encode("utf-8", "backslashreplace").decode() for name, what in unnamed.items()}
+    tables[CODE_TABLE] = _code(tables, place)
+    tables["rows"] = spec.data.row_checksums()
+    lines = ["# What this run was; `psgd run` of this file trains it again.", f"format = {json.dumps(FORMAT)}"]
+    for table, values in tables.items():
+        if values:
+            lines += ["", f"[{table}]", *(f"{_key(name)} = {toml_of(value)}" for name, value in values.items())]
+    return "\n".join(lines) + "\n"
+
+
+def keep_identities(folder: Path, identities: Iterable[Told], *, ended: bool = True) -> None:
+    """Write the identities that the nodes of a run told at the start of each attempt into its folder and, if it has `ended`,
+    into `job.toml`. No job depends on that, so a full disk is a warning."""
+    rows = io.StringIO(newline="")
+    csv.writer(rows, lineterminator="\n").writerows([ATTEMPT_COLUMNS, *sorted(identities)])
+    try:
+        publish(folder / IDENTITIES, rows.getvalue(), 0o644)
+        if ended:
+            add_identities(folder, read_identities(folder))
+    except (OSError, RecordError) as error:
+        _log.warning("What the nodes computed with cannot be written: %s.", getattr(error, "strerror", None) or error)
+
+
+def add_identities(folder: Path, nodes: Identities) -> None:
+    """Add the identities of the processes that trained to the `job.toml` of a run that has ended, as its table `[nodes]`.
+
+    Raises: OSError; RecordError where there is none that can be read.
+    """
+    if nodes and "nodes" not in Door(folder).toml(JOB_FILE):
+        lines = [f"{node} = {toml_of(texts)}" for node, texts in sorted(nodes.items())]
+        publish(
+            folder / JOB_FILE,
+            "\n".join([Door(folder).text(JOB_FILE, MOST_TOML).rstrip("\n"), "", "[nodes]", *lines]) + "\n",
+            0o644,
+        )
+
+
+def adopt(run: Path, files: Mapping[int, list[Path]]) -> None:
+    """Move what nodes have of the record of a run into its folder, out of their `files`; what is there stays as it is."""
+    for paths in files.values():
+        for path in [path for path in paths if path.name in RECORD_FILES]:
+            paths.remove(path)
+            target = run / (JOB_FILE, MODEL_FILE)[RECORD_FILES.index(path.name)]
+            with contextlib.suppress(OSError, RecordError):  # it then stays where it is
+                if not target.exists():
+                    head = f"{FETCHED} = true\n".encode() if target.name == JOB_FILE else b""
+                    publish(path, head + Door(path.parent).read(path, MAX_FILE if not head else MOST_TOML), 0o644)
+                    os.replace(path, target)
+                path.unlink(missing_ok=True)
+
+
+def _object(made: Any, tell: Tell) -> str:
+    """`JOB_FILE:KEY=VALUE,..` for a data set or a transform."""
+    if isinstance(made, ArrayDataset):
+        raise Unnamed("samples in the memory of a program")
+    return object_text(type(made), made.get_config(), tell)
+
+
+def _code(tables: Mapping[str, Mapping[str, Any]], folder: Path) -> dict[str, str]:
+    """The SHA-256 of each file of code that the texts of a job name, by its path as the texts tell it."""
+    forms = {each.name: each.metadata["option"].form for each in fields(JobOptions)}
+    values = [tables["data"].get(name, "") for name in ("dataset", "transform")]
+    values += [value for name, value in tables["options"].items() if isinstance(forms[name], (Parts, Callbacks))]
+    found: dict[str, str] = {}
+    for text in (part for value in values for given in texts_in(value) for part in split_objects(given)):
+        if told := place_in(text):
+            for file in files_of(place_in(found_paths(text, folder, arguments=False))):
+                with contextlib.suppress(OSError):
+                    found[told if told.endswith(".py") else f"{told} ({file.name})"] = sha256_of(file)
+    return found
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """The texts in the value of an option: itself, those of a list or a table."""
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]:
+        if isinstance(each, str):
+            yield each
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_of(name)

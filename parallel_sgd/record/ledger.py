@@ -1,0 +1,237 @@
+"""The ledger of a job, from the files that its workers have left: who computed what went into the weights.
+
+Its committed rows are every block of every batch exactly once, whatever happened on the way; `problems` tells where not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rpc.support.files import publish
+from rpc.support.logs import SUBMIT_LOGGER, get_logger
+
+from ..engine.progress import COLUMNS
+from .bounds import MOST_BLOCKS, MOST_EPOCHS
+from .door import MOST_TABLE, Door, RecordError
+from .tables import read_table, warn
+
+__all__ = ["Grid", "Ledger", "collect"]
+
+Table = NDArray[np.int64]
+EPOCH, BATCH, BLOCK, NODE, ATTEMPT, COMMITTED = range(len(COLUMNS))
+_MOST_TOLD = 5
+_LOWEST = np.array([1, 1, 0, -MOST_BLOCKS, 1, 0])
+_HIGHEST = np.array([MOST_EPOCHS, 1 << 53, MOST_BLOCKS, MOST_BLOCKS, 1 << 53, 1])
+_MOST_LACKING = 1 << 12
+"""Blocks that may be looked for beyond those that there are four times over: a table may claim any number of batches."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What is to be applied: in every epoch so many batches of so many blocks.
+
+    `redundancy`: how many workers compute each block. `resumed`: it began with another job, whose epochs may have had another
+    size; then an epoch need only be complete in itself, but for the last.
+    """
+
+    epochs: int
+    batches: int
+    blocks: int
+    redundancy: int = 1
+    resumed: bool = False
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Which node's copy of each block went into the weights.
+
+    `rows` has the columns epoch, batch, block, node, attempt, committed, sorted, as in the file at `path`: epochs, batches and
+    attempts count from 1, blocks and nodes from 0. `committed` is 1 for the copy that was merged into the state that training
+    ended with; 0 for a copy that was not needed, because another one of the same block had come first, and for what was
+    applied but undone by a restart. Under `on_failure="shrink"` nodes are those of the row's attempt.
+
+    `problems` says in words which blocks were not applied exactly once; it is empty where all were.
+
+    >>> table = np.array([[1, 1, 0, 0, 1, 1], [1, 1, 1, 1, 1, 1]])
+    >>> Ledger.of([table], Grid(epochs=1, batches=1, blocks=2)).problems
+    ()
+    >>> Ledger.of([table[:1]], Grid(epochs=1, batches=1, blocks=2)).problems
+    ('block 1 of epoch 1, batch 1 was not applied',)
+    """
+
+    path: Path
+    rows: Table
+    problems: tuple[str, ...] = ()
+
+    @property
+    def committed(self) -> Table:
+        found: Table = self.rows[self.rows[:, COMMITTED] == 1]
+        return found
+
+    def save(self) -> None:
+        text = [",".join(COLUMNS), *(",".join(map(str, row)) for row in self.rows.tolist())]
+        publish(self.path, "\n".join(text) + "\n", 0o644)
+
+    @classmethod
+    def of(cls, tables: Sequence[Table], grid: Grid, path: Path = Path()) -> Ledger:
+        """The ledger of a job, out of those of its workers.
+
+        All workers apply the same batches, and each notes the copies that it has merged. Which copy of a redundant block
+        counts is what the first of `tables` says that has the batch; those that others took have `committed` 0.
+        """
+        source = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
+        every = np.concatenate([np.empty((0, len(COLUMNS)), np.int64), *tables])
+        stands = every[:, COMMITTED] == 1
+        claims, source = every[stands], source[stands]
+        keys, first, place = _by_block(claims, source)
+        twice = _twice(claims, source, first[place], place, grid.redundancy)
+        problems = [*_holes(keys, grid), *_doubles(claims, place, twice)]
+        counted = np.zeros(len(claims), bool)
+        counted[first] = True
+        every[stands, COMMITTED] = counted | twice
+        return cls(path, _unique(every), tuple(problems))
+
+
+def _by_block(claims: Table, source: NDArray[np.int64]) -> tuple[Table, NDArray[np.int64], NDArray[np.int64]]:
+    """The (epoch, batch, block) there are; for each the first claim, by source; and for each claim the place of its block."""
+    order = np.lexsort((claims[:, NODE], claims[:, ATTEMPT], source))
+    keys, first, place = np.unique(claims[order, : BLOCK + 1], axis=0, return_index=True, return_inverse=True)
+    back = np.empty(len(claims), np.int64)
+    back[order] = place.reshape(-1)
+    return keys, order[first], back
+
+
+def _twice(
+    claims: Table, source: NDArray[np.int64], first: NDArray[np.int64], place: NDArray[np.int64], redundancy: int
+) -> NDArray[np.bool_]:
+    """The claims that are not those of their block's first one, and are no other copy of the same computation either.
+
+    Within one worker's table there may be no other; between two, one of the same attempt where blocks are redundant.
+    """
+    own = claims[first]
+    other = (claims[:, NODE : ATTEMPT + 1] != own[:, NODE : ATTEMPT + 1]).any(axis=1)
+    copy = (source != source[first]) & (claims[:, ATTEMPT] == own[:, ATTEMPT]) & (redundancy > 1)
+    _, inverse, times = np.unique(np.stack([place, source]), axis=1, return_inverse=True, return_counts=True)
+    again: NDArray[np.bool_] = times[inverse.reshape(-1)] > 1
+    doubled: NDArray[np.bool_] = (other & ~copy) | again
+    return doubled
+
+
+def _holes(keys: Table, grid: Grid) -> list[str]:
+    there = {tuple(key) for key in keys.tolist()}
+    wanted: set[tuple[Any, ...]] = set()
+    room = 4 * len(keys) + _MOST_LACKING
+    for epoch in range(1, grid.epochs + 1):
+        batches, blocks = grid.batches, grid.blocks
+        own = keys[keys[:, EPOCH] == epoch]
+        if grid.resumed and epoch < grid.epochs and len(own):
+            batches, blocks = int(own[:, BATCH].max()), int(own[:, BLOCK].max()) + 1
+        room -= batches * blocks
+        if room < 0:
+            return [
+                f"of epoch {epoch} {len(own)} of {batches * blocks} blocks were applied, and others of other epochs were not"
+            ]
+        wanted.update((epoch, batch, block) for batch in range(1, batches + 1) for block in range(blocks))
+    lacking = [f"{_place(key)} was not applied" for key in sorted(wanted - there)]
+    return _shortened(lacking) + _shortened(
+        [f"{_place(key)} does not exist, but was applied" for key in sorted(there - wanted)]
+    )
+
+
+def _doubles(claims: Table, place: NDArray[np.int64], twice: NDArray[np.bool_]) -> list[str]:
+    """The blocks that were applied more than once, and of whom."""
+    said, blocks = [], sorted(set(place[twice].tolist()))  # `np.unique` would load numpy.ma
+    for block in blocks:
+        rows = claims[place == block].tolist()
+        copies = sorted({(attempt, node) for *_, node, attempt, _ in rows})
+        copies = copies if len(copies) > 1 else copies * 2  # or even more often
+        whose = " and ".join(f"of node {node} in attempt {attempt}" for attempt, node in copies)
+        said.append(f"{_place(rows[0])} was applied {len(copies)} times, {whose}")
+        if len(said) > _MOST_TOLD:
+            break
+    return _shortened(said, len(blocks))
+
+
+def _place(key: Iterable[int]) -> str:
+    epoch, batch, block, *_ = key
+    return f"block {block} of epoch {epoch}, batch {batch}"
+
+
+def _shortened(said: list[str], count: int | None = None) -> list[str]:
+    count = len(said) if count is None else count
+    return said if count <= _MOST_TOLD else [*said[:_MOST_TOLD], f"and {count - _MOST_TOLD} more"]
+
+
+def _unique(rows: Table) -> Table:
+    """Sorted, every row once; of one that some call committed and others not, the committed one."""
+    ordered: Table = rows[np.lexsort((-rows[:, COMMITTED], *(rows[:, column] for column in range(ATTEMPT, -1, -1))))]
+    same = np.zeros(len(ordered), bool)
+    same[1:] = (ordered[1:, :COMMITTED] == ordered[:-1, :COMMITTED]).all(axis=1)
+    found: Table = ordered[~same]
+    return found
+
+
+_log = get_logger(SUBMIT_LOGGER)
+
+
+def collect(title: str, files: Mapping[int, list[Path]], grid: Grid) -> Ledger | None:
+    """Write `LEDGER-<title>.csv` beside the first worker's own, add it to that one's `files`, and warn of what it lacks.
+
+    None where the workers keep no ledger, because each trains a model of its own.
+    """
+    found: dict[int, Path] = {}
+    for node, paths in sorted(files.items()):
+        for folder in {path.parent for path in paths}:
+            (folder / f"LEDGER-{title}.csv").unlink(missing_ok=True)  # of the last run of this title
+        found.update((node, path) for path in paths if path.name == f"LEDGER-{title}-N({node}).csv")
+    if not found:
+        return None
+    contents: dict[bytes, int] = {}  # most workers have the same
+    for node, path in found.items():
+        try:
+            contents.setdefault(Door(path.parent).read(path, MOST_TABLE), node)
+        except (OSError, RecordError) as error:
+            _log.warning("The ledger of node(%s) cannot be read: %s", node, error)
+    tables = []
+    for content, node in contents.items():
+        try:
+            tables.append(_table(content))
+        except ValueError:  # one row of it may be the reason
+            columns, remark = read_table(Door(found[node].parent), found[node])
+            warn([remark])
+            tables.append(np.array([columns.get(name, []) for name in COLUMNS], np.float64).T.astype(np.int64))
+    home = min(found)
+    ledger = Ledger.of(tables, grid, found[home].parent / f"LEDGER-{title}.csv")
+    ledger.save()
+    files[home].append(ledger.path)
+    if ledger.problems:
+        _log.warning("Not every block was applied exactly once (%s): %s.", ledger.path, "; ".join(ledger.problems))
+    return ledger
+
+
+def _table(content: bytes) -> Table:
+    """The rows of a file, without one that was not written to its end.
+
+    Raises: ValueError for what is no ledger, or has a row that cannot be one.
+    """
+    end = content.rfind(b"\n") + 1
+    file = BytesIO(content[:end])
+    head = file.readline(200).decode("utf-8").rstrip("\r\n")
+    if tuple(head.split(",")) != COLUMNS:
+        raise ValueError(f"it begins with {head[:80]!r}, not with {','.join(COLUMNS)!r}")
+    if file.tell() == end:
+        return np.empty((0, len(COLUMNS)), np.int64)
+    table = np.loadtxt(file, np.int64, delimiter=",", ndmin=2)  # line by line: a list of all takes 30 times the file
+    if table.shape[1] != len(COLUMNS):
+        raise ValueError(f"its rows have {table.shape[1]} columns, not {len(COLUMNS)}")
+    low, high = table.min(axis=0), table.max(axis=0)
+    if (low < _LOWEST).any() or (high > _HIGHEST).any():
+        raise ValueError("it has a number that is out of its bounds")
+    return table

@@ -1,0 +1,216 @@
+"""The tables that a worker writes: a row per block step (TR); per epoch (EV, and its seconds, TI); per account (AC); per batch
+(BA); per codec (CO); per variable and epoch (WH); per process that trained (ID); per block that was applied (LEDGER).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from nn.metric import Metric
+
+from ..engine.accounts import BATCH_COLUMNS, BATCH_LINE, BatchRow, Entry, Times
+from ..engine.progress import COLUMNS, History
+from .block_history import LedgerTable
+from .identity import IDENTITY_COLUMNS, own_identity
+from .table import Earlier, Table
+from .weight_hashes import HASH_COLUMNS, Array, hash_of
+
+KINDS = ("TR", "EV", "TI", "AC", "BA", "CO", "WH", "ID")
+RECORD_FILES: Final = ("RUN-job.toml", "RUN-start.model")
+"""What a run is, and the model that it begins with: kept by its nodes for who fetches it from elsewhere."""
+_COST_COLUMNS = ("Codec", "Variable", "Name", "Encode", "Merge")
+_AT_THE_END = ("AC", "CO")
+_ACCOUNT_COLUMNS = ("Codec", "Variable", "Name", "Peer", "Direction", "Transport", "Packets", "Raw", "Wire", "Overhead")
+SAVE_SECONDS = 1.0
+_MOST_WAITING: Final = 32  # block steps, and
+_WAITING_BYTES: Final = 64 << 10  # of labels and predictions of one of them
+_SEPARATORS = frozenset('/\\:*?"<>|')
+
+
+def check_title(title: str) -> str:
+    """The title, which becomes part of file names.
+
+    Raises: ValueError when it cannot.
+    """
+    if (
+        not title
+        or title in (".", "..")
+        or len(title.encode("utf-8", "surrogatepass")) > 200
+        or not title.isprintable()
+        or _SEPARATORS & set(title)
+    ):
+        raise ValueError(
+            f"'mission_title' must be able to stand in a file name (1 to 200 bytes, printable, "
+            f"none of {' '.join(sorted(_SEPARATORS))}), got {title!r}"
+        )
+    return title
+
+
+def model_name(title: str, node_id: int) -> str:
+    return f"MODEL-{title}-N({node_id}).model"
+
+
+class TrainingReport:
+    """Writes `TR-`, `EV-`, `TI-`, `AC-`, `BA-`, `CO-`, `WH-`, `ID-`, and if asked `LEDGER-<title>-N(i).csv` into `directory`.
+
+    Numbers read back equal; those of `TI`, `BA` and `CO` are in microseconds. Files of that name are replaced; with `earlier`
+    they begin with the rows of the part that is over. Rows of block steps and batches go out once a second and with `save`, so
+    that most steps cost no file access, and a worker that is killed takes no more than its last second with it; no file stays
+    open. What the disk refuses is kept until there is room; only `close` insists.
+    """
+
+    def __init__(
+        self, directory: Path, title: str, node_id: int, metrics: Sequence[str], earlier: Earlier | None = None
+    ) -> None:
+        check_title(title)
+        self._node, self._earlier = node_id, earlier
+        self._ledger_path = directory / f"LEDGER-{title}-N({node_id}).csv"
+        self._ledger: LedgerTable | None = None
+        if earlier is None:
+            self._ledger_path.unlink(missing_ok=True)
+        self.paths = [directory / f"{kind}-{title}-N({node_id}).csv" for kind in KINDS]
+        self.steps_path, self.evaluations_path, self.times_path, *_ = self.paths
+        self._times = Times(0.0, 0.0, 0.0, 0.0, 0.0)
+        self._rows: list[tuple[float | int, ...]] = []
+        self._batch_rows: list[BatchRow] = []
+        self._saved = 0.0  # the time of the first row since the last `save`
+        heads: list[tuple[str, ...]] = [
+            ("Time", "Epochs", "Batches", "in", "Total", "Loss", *metrics),
+            ("Loss", *metrics, "Epoch"),
+            ("Epochs", "Total", *(name.capitalize() for name in Times._fields)),
+            _ACCOUNT_COLUMNS,
+            BATCH_COLUMNS,
+            _COST_COLUMNS,
+            HASH_COLUMNS,
+            IDENTITY_COLUMNS,
+        ]
+        tables = []
+        self._evaluated = 0  # epochs
+        for kind, path, head in zip(KINDS, self.paths, heads, strict=True):
+            rows = [] if earlier is None or kind in _AT_THE_END else earlier.rows(path, node_id, head)
+            tables.append(Table(path, [head, *rows]))
+            if kind == "EV":
+                self._evaluated = len(rows)
+        self._steps, self._evaluations, self._epochs, self._packets, self._batches, self._costs, *others = tables
+        self._hashes, identities = others
+        self._every = tables
+        identities.add([(1 if earlier is None else earlier.position[0] + 1, own_identity())])
+        identities.save()
+
+    def ledger(self, blocks: Iterable[int], begun: History) -> LedgerTable:
+        """Begin the ledger of this worker, which computes `blocks` and goes on from `begun`; it is saved with the rest."""
+        earlier = [] if self._earlier is None else self._earlier.rows(self._ledger_path, self._node, COLUMNS)
+        self._ledger = LedgerTable(self._ledger_path, self._node, blocks, begun, earlier)
+        self.paths.append(self._ledger_path)
+        return self._ledger
+
+    def step(self, row: tuple[float | int, ...]) -> None:
+        """One block step: seconds since the first batch, epoch and batch (from 1), block steps per epoch of this worker,
+        block steps so far, loss, metrics.
+        """
+        self._rows.append(row)
+        if row[0] - self._saved >= SAVE_SECONDS:
+            self.save()
+            self._saved = row[0]
+
+    def batch(self, row: BatchRow) -> None:
+        """One batch: the row of `BatchWatch`, which goes out with the others."""
+        self._batch_rows.append(row)
+
+    def evaluation(self, epoch: int, values: Sequence[float]) -> None:
+        """One epoch, from 1: loss and metrics on the test set."""
+        self._evaluated += 1
+        self._evaluations.add([(*values, epoch)])
+        self._evaluations.save()
+
+    def goes_on_after(self, epoch: int, values: Sequence[float]) -> None:
+        """Training goes on after this epoch, with the state of another worker: the row of it, if this one was stopped before it
+        had evaluated the epoch itself."""
+        if self._evaluated == epoch - 1 and values:
+            self.evaluation(epoch, values)
+
+    def times(self, epoch: int, times: Times) -> None:
+        """One epoch, from 1: the seconds that it took, and what for. `times` are those until now, of all epochs together."""
+        passed = Times(*(now - before for now, before in zip(times, self._times, strict=True)))
+        self._times = times
+        self._epochs.add([(epoch, round(passed.total, 6), *(round(seconds, 6) for seconds in passed))])
+        self._epochs.save()
+
+    def weights(self, epoch: int, values: Mapping[str, Array]) -> None:
+        """One epoch, from 1: the hash of each variable after it, by which the epoch can be verified."""
+        self._hashes.add([(epoch, name, hash_of(value)) for name, value in values.items()])
+        self._hashes.save()
+
+    def accounts(self, entries: Iterable[Entry], names: Sequence[str]) -> None:
+        """All packets, one row per `Entry`; sizes in bytes. `names` are those of the variables."""
+        rows = [(e.codec, e.variable, names[e.variable] if e.variable < len(names) else "", *e[2:]) for e in entries]
+        self._packets.add(rows)
+        self._packets.save()
+
+    def costs(self, costs: Iterable[tuple[str, int, float, float]], names: Sequence[str]) -> None:
+        """What the codecs of the variables cost (`Accounts.costs`), one row each."""
+        rows = [(c, v, names[v] if v < len(names) else "", round(e, 6), round(m, 6)) for c, v, e, m in costs]
+        self._costs.add(rows)
+        self._costs.save()
+
+    def save(self) -> None:
+        """Bring the rows of block steps and of the ledger into their files, and what the disk has refused before."""
+        for table in self._tables():
+            table.save()
+
+    def close(self) -> None:
+        """The job is over: bring everything into the files.
+
+        Raises: OSError when the disk refuses; it may be called again.
+        """
+        for table in self._tables():
+            table.close()
+
+    def _tables(self) -> list[Table]:
+        self._steps.add(self._rows)
+        self._rows.clear()
+        self._batches.add_text("".join([BATCH_LINE % row for row in self._batch_rows]))
+        self._batch_rows.clear()
+        return self._every if self._ledger is None else [*self._every, self._ledger.table()]
+
+
+class StepRows:
+    """The rows of block steps, whose metrics are computed for several at a time.
+
+    While a model of some size is trained, each step finds the caches full of something else, and code that runs once in a step
+    takes several times as long as code that runs again and again. So what belongs to no one step waits for others of its kind,
+    for a second at most while steps follow each other; behind a slow step and for large predictions nothing waits.
+    """
+
+    def __init__(self, report: TrainingReport, metrics: Sequence[Metric]) -> None:
+        self._report, self._metrics = report, metrics
+        self._waiting: list[tuple[tuple[float | int, ...], Array, Array]] = []
+        self._last = -math.inf  # second of the step before
+
+    def add(self, head: tuple[float | int, ...], label: Array, prediction: Array) -> None:
+        """One block step: its row up to the metrics, and what these are computed of, which may change afterwards."""
+        slow, self._last = head[0] - self._last > SAVE_SECONDS / _MOST_WAITING, head[0]
+        if slow or label.nbytes + prediction.nbytes > _WAITING_BYTES:
+            self.flush()
+            self._enter(head, label, prediction)
+            return
+        self._waiting.append((head, label.copy(), prediction.copy()))
+        if len(self._waiting) >= _MOST_WAITING:
+            self.flush()
+
+    def flush(self) -> None:
+        """Have the report enter all."""
+        waiting, self._waiting = self._waiting, []
+        for row in waiting:
+            self._enter(*row)
+
+    def _enter(self, head: tuple[float | int, ...], label: Array, prediction: Array) -> None:
+        results = []
+        for metric in self._metrics:
+            metric.reset()
+            metric.update(label, prediction)
+            results.append(metric.result())
+        self._report.step((*head, *results))

@@ -1,0 +1,300 @@
+"""A run of a job at its submitter: its result, its folder, its manifest, and what is kept there of a job on local workers.
+
+Such a job has the work directories of its nodes in the folder of its run, so that they outlive the agents. Of one that has
+ended well all files are at home; only the checkpoints that it takes to go on from its end stay. Nothing is deleted that is
+not known to be needless.
+
+The manifest stands beside `job.toml` when a run has ended, and `psgd verify` compares with it: the hash of each file that the
+run has left, its settings, the identities of the processes that trained, and the chain of its epochs.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import shutil
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from nn.model import Model
+from nn.model.history import VALIDATION
+from nn.tensor_files import parse, read_file
+from rpc.launch import LocalAgents
+from rpc.submit import Run, RunFolder, node_folder
+from rpc.support.files import publish
+from rpc.support.logs import SUBMIT_LOGGER, clean, get_logger
+
+from ..checkpoint.choose import choose
+from ..checkpoint.locate import FOLDER, WORK, HeldCheckpoints, stores_of_run, works_of
+from ..checkpoint.resume import NODES, RESUMES
+from ..checkpoint.schedule import keeps
+from ..engine.accounts import NodeAccounts
+from ..engine.progress import Position
+from ..options.spec import JobSpec
+from .bounds import MOST_EPOCHS
+from .door import CutOff, Door, RecordError, is_plain
+from .files import JOB_FILE, MANIFEST, PAGE
+from .forms import Misfit, anything, list_of, map_of, record, text, whole
+from .hashes import sha256_of
+from .history import JobHistory
+from .job_record import MODEL_FILE, add_identities, write_job_file
+from .ledger import Ledger
+from .tables import read_hashes, read_identities
+from .weight_hashes import chain_of, hash_of
+
+LOCK: Final = ".lock"
+_WORK: Final = re.compile(r"agent-[0-9]+")
+_NODE: Final = re.compile(r"Node-(-?[0-9]{1,9})-Retrieve")
+_LATER: Final = (PAGE, "model.sig", "model.pub")  # made when the manifest is there: the page, a signature and its key
+FORMAT: Final = "psgd.manifest/2"
+_MOST: Final = 64 << 20  # bytes of a manifest
+_log = get_logger(SUBMIT_LOGGER)
+
+
+class JobResult(dict[str, float]):
+    """The mean of every figure over the workers, rounded once, as a dict of floats that prints as one.
+
+    Attributes: `models`, the trained model of each worker; `files`, the saved files of each node; `accounts`, for each node
+    that ended well, the parameter server too, a list of `accounts.Entry` rows with `times` and `staleness`
+    (`accounts.NodeAccounts`); `job_id`; `failures`, {node: (state, detail)} of nodes that were lost and could be done without;
+    `restarts`, how often the job was started again after a failure; `ledger`, whose copy of each block of each batch went into
+    the weights (`ledger.Ledger`), None where each worker trains a model of its own; `history`, per epoch and step, of each
+    worker and the mean (`history.JobHistory`), which is read from `files` when it is first asked for; `report`, the page of the
+    run (`run_page`), None where it could not be written; `signature`, that of the run, None where it is not signed.
+    """
+
+    def __init__(
+        self,
+        figures: Mapping[int, Mapping[str, float]],
+        models: Mapping[int, Model],
+        files: Mapping[int, list[Path]],
+        accounts: Mapping[int, NodeAccounts],
+        job_id: str,
+        failures: Mapping[int, tuple[str, str]] | None = None,
+        restarts: int = 0,
+        ledger: Ledger | None = None,
+    ) -> None:
+        super().__init__(_means(figures))
+        self.models = dict(models)
+        self.files = dict(files)
+        self.accounts = dict(accounts)
+        self.job_id = job_id
+        self.failures = dict(failures or {})
+        self.restarts = restarts
+        self.ledger = ledger
+        self.report: Path | None = None
+        self.signature: Path | None = None
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of the run, None where it has left no files."""
+        return next((path.parent.parent for paths in self.files.values() for path in paths), None)
+
+    @cached_property
+    def history(self) -> JobHistory:
+        """What training and evaluation gave, epoch by epoch and step by step."""
+        return JobHistory.read(self.files)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the figures, of each worker and the mean."""
+        from nn.html import table  # noqa: PLC0415 - for who looks
+
+        last = {node: history.rows[-1] for node, history in self.history.workers.items() if history.rows}
+        rows = [[name, value, *(row.get(VALIDATION + name, math.nan) for row in last.values())] for name, value in self.items()]
+        restarts = f", {self.restarts} restarts" if self.restarts else ""
+        return table(f"Job {self.job_id}{restarts}", ["", "mean", *(f"worker {node}" for node in last)], rows)
+
+
+def _means(figures: Mapping[int, Mapping[str, float]]) -> dict[str, float]:
+    """The mean of each figure over the workers; one that is no finite number is left out, and its worker named."""
+    found: dict[str, list[float]] = {}
+    for node, own in sorted(figures.items()):
+        for name, value in own.items() if isinstance(own, Mapping) else ():
+            values = found.setdefault(str(name), [])
+            if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+                values.append(value)
+            else:
+                _log.warning("Node(%s): its figure %s is %s, and is left out.", node, clean(str(name)), clean(repr(value), 60))
+    return {name: float(statistics.mean(values)) if values else math.nan for name, values in found.items()}
+
+
+def new_run(spec: JobSpec, job: str, nodes: str) -> RunFolder:
+    """The folder of a run that is about to be submitted to `nodes` (`checkpoint.given.ON_AGENTS`, ...).
+
+    Raises: ValueError where it cannot be made.
+    """
+    resumes = {} if spec.resume is None else {RESUMES: spec.resume.name}
+    run = RunFolder(Path(spec.options.directory), job, spec.options.mission_title, {NODES: nodes, **resumes})
+    try:
+        write_job_file(run.make(), spec, job)
+    except OSError as error:
+        run.close()  # what a full disk took of the files would fill it
+        shown = str(spec.options.directory)[:200]
+        raise ValueError(f"'directory' must be a folder that can be written to, got {shown!r}: {error.strerror}") from error
+    return run
+
+
+def place_work(run: RunFolder, job: str, agents: LocalAgents) -> None:
+    """Have local workers keep their work directories of the job in the folder of its run.
+
+    Raises: OSError.
+    """
+    inside = run.path.absolute()
+    places = agents.place(job, inside)
+    run.about[WORK] = [str(place.relative_to(inside) if place.is_relative_to(inside) else place) for place in places]
+
+
+def keep_checkpoints(
+    path: Path, workers: Sequence[int], server: int | None, unsaved: Iterable[int] = (), every: int | None = None
+) -> None:
+    """Of the work directories in the folder of a run that has ended well, keep what it takes to go on from its end, and the
+    checkpoints after each `every` epochs.
+
+    `workers` are those of the attempt that ended, which may be fewer than the first had. What it takes moves to the folders
+    of the nodes; of a state that all workers have alike the file of one is enough. All stays where some files did not come home
+    (of the nodes `unsaved`), and where there is no position at which every worker has what it needs.
+    """
+    run = Run.read(path)
+    if run is None:  # it was deleted meanwhile
+        return
+    works = [work for work in works_of(run) if work.parent == run.path]
+    if not works:
+        return
+    missed = ", ".join(map(str, sorted(unsaved)))
+    if missed:
+        _log.warning("What the workers have left stays in %s: not all files of node(s) %s were saved.", run.path, missed)
+        return
+    try:
+        if _move_needed(run, workers, server, keeps(every)):
+            for work in works:
+                shutil.rmtree(work, ignore_errors=True)
+    except OSError as error:
+        _log.warning("The checkpoints of the run %s stay where its workers have left them: %s.", run.path, error.strerror)
+
+
+def _move_needed(run: Run, workers: Sequence[int], server: int | None, stays: Callable[[Position], bool]) -> bool:
+    held = HeldCheckpoints(stores_of_run(run))
+    choice = choose({workers[0]: held.offers}, workers, server)
+    if choice is None or not choice.whole:
+        return False
+    owners = {choice.position: sorted({source.owner for source in choice.sources.values()})}
+    for offer in held.offers:
+        if stays(offer.position) and offer.position != choice.position:
+            owners[offer.position] = sorted({*owners.get(offer.position, ()), offer.owner})
+    personal = {offer.position for offer in held.offers if offer.personal and offer.owner >= 0}
+    for position, those in owners.items():
+        first = min((owner for owner in those if owner >= 0), default=0)
+        for owner in those:
+            # of a state that all workers have alike the first one's is enough; the server's number is below all
+            if position in personal or owner <= first:
+                _move(held.file(owner, position), run.path / node_folder(owner) / FOLDER)
+    return True
+
+
+def _move(file: Path | None, folder: Path) -> None:
+    if file is not None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.replace(file, folder / file.name)
+
+
+@dataclass(frozen=True)
+class RunManifest:
+    """The hashes of what a run has left.
+
+    `files` by their path below the run's folder, `settings` as in `job.toml`, `chain_of` epochs, hashes of the `start`, and by
+    node the identities of the processes that trained (`record.identity`).
+    """
+
+    job: str
+    files: Mapping[str, str]
+    settings: Mapping[str, Any]
+    chain: list[list[Any]]
+    format: str = FORMAT
+    start: Mapping[str, str] = field(default_factory=dict)
+    nodes: Mapping[str, list[str]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, run: Path) -> RunManifest:
+        """That of the run in a folder.
+
+        Raises: ValueError naming the file and what is wrong with it.
+        """
+        path = run / MANIFEST
+        door = Door(run)
+        try:
+            content = door.json(MANIFEST)
+        except FileNotFoundError:
+            raise ValueError(f"There is no {path}: the run has not ended well, or not yet.") from None
+        except CutOff as error:
+            raise ValueError(f"The manifest {path} is half written or damaged: {error}.") from error
+        try:
+            made = cls(**_FORM("", content))
+        except (Misfit, TypeError) as error:
+            told = str(error) if isinstance(error, Misfit) else f"is half written or damaged: {error}"
+            raise RecordError(f"The manifest {path} {told}.") from error
+        if made.format != FORMAT:
+            raise ValueError(f"The manifest {path} is of another version: {made.format!r}, this release reads {FORMAT!r}.")
+        for name in made.files:
+            if not is_plain(name):
+                raise RecordError(
+                    f"The manifest {path} cannot be used: 'files' must have plain paths below the folder, got {name[:80]!r}."
+                )
+        return made
+
+
+_FORM: Final = record(
+    {
+        **dict.fromkeys(("job", "format"), text),
+        **dict.fromkeys(("files", "start"), map_of(text)),
+        "settings": map_of(anything),
+        "nodes": map_of(list_of(rest=text)),
+        "chain": list_of(rest=list_of(whole(1, MOST_EPOCHS), text)),
+    },
+    ("job", "files", "settings", "chain"),
+)
+
+
+def write_run_manifest(run: Path, job: str) -> None:
+    """Write the manifest of a run whose files are at home.
+
+    Raises: OSError, ModelFileError, RecordError; the run has its result, so callers make a warning of that.
+    """
+    nodes = read_identities(run)
+    add_identities(run, nodes)
+    arrays, _ = parse(read_file(run / MODEL_FILE), sealed=False)
+    manifest = RunManifest(
+        job,
+        {name: sha256_of(run / name) for name in files_of(run)},
+        Door(run).toml(JOB_FILE),
+        chain_of(read_hashes(run)),
+        start={name: hash_of(array) for name, array in arrays.items()},
+        nodes={str(node): texts for node, texts in nodes.items()},
+    )
+    publish(run / MANIFEST, json.dumps(asdict(manifest), indent=1) + "\n", 0o644)
+
+
+def files_of(run: Path) -> list[str]:
+    """Return the files of a run that its manifest names, by their path below its folder.
+
+    These are all but the manifest itself and the page, which may be made anew, locks, links, the checkpoints, which may be
+    deleted, and the work directories of local workers, which end with them.
+    """
+    record = Run.read(run)
+    work = set() if record is None else set(filter(_WORK.fullmatch, map(str, record.about.get(WORK, ()))))
+    found = []
+    for folder, folders, names in os.walk(run):
+        place = Path(folder)
+        passed_over = work if place == run else {FOLDER} if place.parent == run and _NODE.fullmatch(place.name) else set()
+        folders[:] = sorted(name for name in folders if name not in passed_over and not os.path.islink(place / name))
+        for name in sorted(names):
+            path = Path(folder, name)
+            top = path.parent == run and (name in (MANIFEST, *_LATER) or path.suffix == LOCK)
+            if not top and not path.is_symlink():
+                found.append(path.relative_to(run).as_posix())
+    return found

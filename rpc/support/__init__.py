@@ -1,0 +1,1 @@
+"""Support of processes: files, logs, identities, consoles, options, forks and cores."""

@@ -1,0 +1,216 @@
+"""Log lines: their form, everywhere (`INFO P-SGD Submit@23:23:13: Start job.`), and how much of them a console shows."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from io import TextIOWrapper
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import Final, TextIO, cast
+
+from .console import console_stream, tell_where
+
+SUBMIT_LOGGER = "P-SGD Submit"
+_FORMAT, _TIME = "%(levelname)s %(name)s@%(asctime)s: %(message)s", "%H:%M:%S"
+AGENT_LOG_BYTES, _AGENT_LOG_PARTS = 10 << 20, 5
+
+
+class _PrivateFileHandler(RotatingFileHandler):
+    """Handler whose file, in every part, also those begun by rotation, is readable by its owner only."""
+
+    def _open(self) -> TextIOWrapper:
+        return cast(TextIOWrapper, open(self.baseFilename, self.mode, encoding=self.encoding, opener=_private))
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+
+
+class CleanFormatter(logging.Formatter):
+    """Formatter of records: text of peers can neither act on a terminal nor pass for a line of its own. `told` changes the
+    text.
+    """
+
+    def __init__(self, told: Callable[[str], str] = str) -> None:
+        super().__init__(_FORMAT, _TIME)
+        self._told = told
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Format a record: the line as `told` tells it, its continuation lines indented, control characters but tabs shown
+        as escapes.
+        """
+        if getattr(record, "plain", False):
+            return clean_text(record.getMessage())
+        return clean_lines(self._told(super().format(record)))
+
+
+class _CleanFilter(logging.Filter):
+    """Filter that cleans a record before any handler formats it."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        try:
+            text = record.getMessage()
+        except (TypeError, ValueError, KeyError):  # arguments that do not fit, which the handler will complain about
+            return True
+        shown = clean_lines(text)
+        if shown != text:
+            record.msg, record.args = shown, None
+        if record.exc_info and not record.exc_text:  # formatters take this text where it is there
+            record.exc_text = clean_lines("\n" + logging.Formatter().formatException(record.exc_info))[1:]
+        return True
+
+
+_CLEAN_FILTER = _CleanFilter()
+
+
+def get_logger(name: str) -> logging.Logger:
+    """Return the logger of that name, whose records are clean for any handler: an application may have configured its own."""
+    return cleaned(logging.getLogger(name))
+
+
+def cleaned(logger: logging.Logger) -> logging.Logger:
+    logger.addFilter(_CLEAN_FILTER)
+    return logger
+
+
+def clean_text(text: str, limit: int = 4096) -> str:
+    """Clean text of a peer for a terminal: each line cleaned, and cut at `limit`."""
+    return "\n".join(clean(line, limit) for line in text.split("\n"))
+
+
+def clean_lines(text: str) -> str:
+    """Clean text of a peer for the log: each line cleaned, those after the first behind a tab, so that none passes for
+    another.
+    """
+    first, *rest = (_escape(line, keep="\t") for line in text.split("\n"))
+    return "\n".join([first, *(line if line.startswith("\t") else "\t" + line for line in rest)])
+
+
+def clean(text: str, limit: int = 512) -> str:
+    """Clean text of a peer for one log line: control characters escaped, cut at `limit`."""
+    shown = _escape(text[: limit + 1])
+    return shown if len(shown) <= limit else shown[:limit] + "..."
+
+
+def _escape(text: str, keep: str = "") -> str:
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in keep else ascii(c)[1:-1] for c in text)
+
+
+class ConsoleHandler(logging.StreamHandler[TextIO]):
+    """Handler that shows records on a standard stream; a reader that does not read cannot hold up the program."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Show a record, or leave it out where the stream does not take it (see `rpc.support.console`)."""
+        try:
+            shown = console_stream(self.stream)
+            shown.write(self.format(record) + self.terminator)
+            shown.flush()
+        except Exception:  # noqa: BLE001  as any handler of logging: a record that cannot be shown ends no program
+            self.handleError(record)
+
+
+def attach_console(level: int = logging.INFO) -> None:
+    """Show the log on stderr, in a notebook with its output, unless the application has configured logging itself.
+
+    A level that it has set stays; WARNING is no such level, because every program begins with it.
+    """
+    root = logging.getLogger()
+    if root.handlers:
+        return
+    handler = ConsoleHandler(sys.stdout if in_notebook() else sys.stderr)
+    handler.setFormatter(CleanFormatter())
+    handler.addFilter(ConsoleFilter())
+    root.addHandler(handler)
+    if root.level in (logging.NOTSET, logging.WARNING):
+        root.setLevel(level)
+
+
+def attach_file(path: Path) -> logging.Handler:
+    """Write the log to a rotating file too, readable by its owner only: 10 MiB, five parts."""
+    handler = _PrivateFileHandler(path, maxBytes=AGENT_LOG_BYTES, backupCount=_AGENT_LOG_PARTS - 1, encoding="utf-8")
+    handler.setFormatter(CleanFormatter())
+    logging.getLogger().addHandler(handler)
+    tell_where(str(path))
+    return handler
+
+
+QUIET: Final = 0
+NORMAL: Final = 1
+VERBOSE: Final = 2
+
+#: Mark of records that the short console shows, too, in the form of the log: `logger.info("Job id: %s.", job, extra=HEADLINE)`.
+HEADLINE: Final = {"headline": True}
+#: Mark of such records that are shown as text alone, without level, name and time.
+PLAIN: Final = {"headline": True, "plain": True}
+#: Mark of such records for the short console alone: the console of the whole story has other lines for them.
+BRIEF: Final = {"headline": True, "plain": True, "brief": True}
+#: An error or a warning of which a short console has another line, and such a line.
+DETAIL: Final = {"detail": True}
+IN_BRIEF: Final = {"brief": True}
+
+_VERBOSITY: ContextVar[int] = ContextVar("rpc_verbosity", default=NORMAL)
+_SHORT: ContextVar[bool] = ContextVar("rpc_short_console", default=False)
+
+
+def verbosity(level: int, *, short: bool | None = None) -> AbstractContextManager[None]:
+    """Set how much this context shows in a `with` block.
+
+    Args:
+        level: 0 for warnings and errors; 1 for the story of a job and its progress, or a short console, which a notebook always
+            has; 2 for all of it everywhere.
+        short: whether level 1 has the short console; None for what the context around has.
+
+    Raises: ValueError for another level.
+    """
+    if not isinstance(level, int) or level not in (QUIET, NORMAL, VERBOSE):
+        raise ValueError(f"'verbose' must be 0, 1 or 2, got {level!r}")
+    return _shown(int(level), short)
+
+
+@contextmanager
+def _shown(level: int, short: bool | None) -> Iterator[None]:
+    token, other = _VERBOSITY.set(level), _SHORT.set(_SHORT.get() if short is None else short)
+    try:
+        yield
+    finally:
+        _VERBOSITY.reset(token)
+        _SHORT.reset(other)
+
+
+def is_quiet() -> bool:
+    return _VERBOSITY.get() == QUIET
+
+
+def is_short() -> bool:
+    """Tell if the console shows the headlines of a job in place of its whole story."""
+    return _VERBOSITY.get() == NORMAL and (_SHORT.get() or in_notebook())
+
+
+def has_short_console() -> bool:
+    """Tell if the context has asked for the short console, at whatever level."""
+    return _SHORT.get()
+
+
+def in_notebook() -> bool:
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return getattr(shell, "kernel", None) is not None
+
+
+class ConsoleFilter(logging.Filter):
+    """Filter of the log for the console; files and handlers of the application get all of it."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        level = _VERBOSITY.get()
+        if level == VERBOSE:
+            return True
+        short = is_short()
+        if record.levelno >= logging.WARNING:
+            return not hasattr(record, "detail" if short else "brief")
+        return level == NORMAL and (hasattr(record, "headline") if short else not hasattr(record, "brief"))
