@@ -7,6 +7,7 @@ import gc
 import importlib
 import os
 import signal
+from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -54,7 +55,13 @@ def pytest_collection(session: pytest.Session) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    cases: Counter[str] = Counter()
     for item in items:
+        if (share := item.get_closest_marker("share")) is not None:
+            function = item.nodeid.partition("[")[0]
+            if cases[function] % share.args[0]:
+                item.add_marker(pytest.mark.long)
+            cases[function] += 1
         if item.get_closest_marker("alone"):
             item.add_marker(pytest.mark.processes)
         if in_the_wall(item.path):

@@ -19,6 +19,7 @@ MACHINE = r".+, \d+ cores, load [\d.]+; NumPy \S+, .+, built for \S+ \S+; bare G
 
 
 @pytest.mark.processes
+@pytest.mark.long
 def test_nn_is_measured_as_a_share_of_bare_products() -> None:
     command = [sys.executable, "-m", "benchmarks.nn", "--workloads", "lstm", "--tasks", "train", "predict", "--rounds", "1"]
     found = subprocess.run([*command, "--threads", "1", "--quick"], cwd=ROOT, capture_output=True, text=True, check=False)

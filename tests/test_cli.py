@@ -280,6 +280,7 @@ def test_a_node_that_could_be_spared(own: Path, capsys: pytest.CaptureFixture[st
         ("--dataset arraydataset", r"--dataset 'arraydataset' is unknown"),
     ],
 )
+@pytest.mark.share(3)
 def test_a_wrong_argument(place: Path, arguments: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 2 and one line that says what is wrong; nothing on standard output."""
     Path("broken.json").write_text("{")
@@ -428,6 +429,7 @@ def test_ctrl_c_twice_stops_the_job(place: Path, agents: LocalNodes) -> None:
         ("--temporary --work-dir here", "--temporary makes a work directory of its own, got --work-dir 'here' too"),
     ],
 )
+@pytest.mark.share(2)
 def test_a_worker_that_cannot_start(tmp_path: Path, options: str, message: str) -> None:
     finished = script(WORKER, *options.split(), cwd=tmp_path)
     assert finished.returncode == 2

@@ -140,6 +140,7 @@ def test_codecs_train_on_local_workers(tmp_path: Path, name: str) -> None:
     ],
 )
 @pytest.mark.parametrize("program", ["codecs/hello_world.py", "rpc/helloworld.py"])
+@pytest.mark.share(2)
 def test_who_has_no_workers_reads_a_sentence(tmp_path: Path, program: str, options: list[str], code: int, message: str) -> None:
     if "-n" in options:
         (tmp_path / "worker.json").write_text('{"Worker": ["127.0.0.1:1"]}')
@@ -235,6 +236,7 @@ def test_ctrl_c_ends_it_without_a_traceback(tmp_path: Path, program: str, option
 
 
 @covers("EL-19", "EL-28")
+@pytest.mark.long
 def test_four_workers_survive(tmp_path: Path) -> None:
     """One killed, one stopped, one to spare that comes in; the story is told without tracebacks of bystanders."""
     finished = run(tmp_path, "survive_a_crash.py")
@@ -255,6 +257,7 @@ def test_four_workers_survive(tmp_path: Path) -> None:
         ("elastic.py", "a round began with 2 workers in epoch 1, 2 workers in epoch 2."),
     ],
 )
+@pytest.mark.share(3)
 def test_recovery(tmp_path: Path, program: str, said: str) -> None:
     """The callback, the loop, and the elastic function."""
     finished = run(tmp_path, f"recovery/{program}")

@@ -249,7 +249,8 @@ def _ended(folder: Path, *arguments: str, redirect: str) -> tuple[int, str]:
 
 @pytest.mark.processes
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device refuses what is written")
-def test_a_result_that_cannot_be_printed_has_an_exit_code_of_its_own(cluster: Path) -> None:
+@pytest.mark.parametrize("each", [4, pytest.param(1, marks=pytest.mark.long)])
+def test_a_result_that_cannot_be_printed_has_an_exit_code_of_its_own(cluster: Path, each: int) -> None:
     """Of each command, as text and as JSON, closed, full and broken: what was done is done, and where it is, is told."""
     assert _ended(cluster, "submit", *DIGITS, "-n", "1", "-q", redirect="")[0] == 0
     (run,) = [path for path in (cluster / "runs").iterdir() if path.is_dir() and not path.is_symlink()]
@@ -271,7 +272,7 @@ def test_a_result_that_cannot_be_printed_has_an_exit_code_of_its_own(cluster: Pa
         (("submit", "--help"), "Not all could be ", ""),
         (("--completion", "bash"), "Not all could be ", ""),
     ]
-    for arguments, done, place in commands:
+    for arguments, done, place in commands[::each]:
         code, told = _ended(cluster, *arguments, redirect=">/dev/full")
         assert code == 74 and done in told and refused in told and told.rstrip().endswith(place), (arguments, told)
     for redirect, why in ((">&-", "it was closed when the program began"), ("> >(true)", "Broken pipe")):

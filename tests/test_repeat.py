@@ -71,6 +71,7 @@ def psgd(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, s
 
 @pytest.mark.processes
 @pytest.mark.parametrize("workers", [1, 4])
+@pytest.mark.share(2)
 def test_it_gives_the_same_bits_on_any_number_of_workers(run: Path, workers: int, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = psgd(capsys, "run", run / "job.toml", "--local", workers, "--quiet", "--json")
     assert (code, json.loads(out)["repeats"]["equal"]) == (0, True)

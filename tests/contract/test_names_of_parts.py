@@ -486,6 +486,7 @@ def _is_override(row: Row, name: str, body: dict[str, Any], value: object) -> bo
 
 
 @pytest.mark.parametrize(("kind", "name"), CASES)
+@pytest.mark.share(4)
 def test_a_name_is_refused_in_words_or_everything_works(kind: str, name: str) -> None:
     row = ROWS[kind]
     wrong = []

@@ -101,6 +101,7 @@ CUTS: dict[str, Callable[[], Iterable[int]]] = {
 @covers("SUB-40")
 @pytest.mark.parametrize("sealed", [False, True])
 @pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.share(2)
 def test_messages_arrive_whole_however_the_stream_is_cut(cut: str, sealed: bool) -> None:
     """Raw bytes and overhead are told on both ends and sum to what travels; an array is read to where it belongs."""
     target, stream = reader(sealed), frames_of(VALUES, sealed)

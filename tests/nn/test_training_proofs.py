@@ -51,6 +51,7 @@ def train(model: Model, data: Arrays, epochs: int, rate: float, batch: int = 64,
         return model.evaluate(test_x, test_y)["accuracy"], seconds
 
 
+@pytest.mark.long
 def test_a_small_cnn_reads_digits() -> None:
     """0.97 in 60 s, on the 297 images of writers that it has not seen; every training image also moved, by 0 or 1 pixels."""
     x, y, test_x, test_y = ImageCls(flatten=False)(*Augment(copies=4, flip=False, crop=1)(*nn.dataset.Digits().load()))

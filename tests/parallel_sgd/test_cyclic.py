@@ -153,6 +153,7 @@ GROUPS = [(workers, copies) for workers in range(2, 9) for copies in range(2, wo
 
 @pytest.mark.parametrize(("workers", "copies"), GROUPS)
 @pytest.mark.parametrize("codec", [Plain, FirstCopy])
+@pytest.mark.share(3)
 def test_any_stragglers_but_one_of_each_group_change_nothing(codec: type[Codec], workers: int, copies: int) -> None:
     """FirstCopy/FRC: every set of at most r - 1 stragglers of n <= 8, bit-equal and without time-out."""
     for count in range(copies):

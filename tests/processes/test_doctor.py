@@ -217,6 +217,7 @@ def test_an_agent_measures_one_way_at_a_time(trio: Cluster) -> None:
     ],
     ids=str,
 )
+@pytest.mark.share(3)
 def test_wrong_options(arguments: list[str], message: str, tmp_path: Path) -> None:
     finished = python(tmp_path, ROOT / "worker.py", *arguments)
     assert finished.returncode == 2 and message in finished.stderr and not finished.stdout

@@ -136,6 +136,7 @@ def test_an_agent_whose_reader_is_stopped(own: Cluster, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("redirect", ["2>&-", ">&- 2>&-", "2>/dev/full", "2>broken"])
+@pytest.mark.share(2)
 def test_an_agent_without_a_console_serves(own: Cluster, tmp_path: Path, redirect: str) -> None:
     """Closed from the start, full, or broken: its jobs have descriptors of their own under 0, 1 and 2."""
     if redirect == "2>broken":
@@ -231,6 +232,7 @@ def test_a_submitter_on_a_terminal_that_stands_still(place: Path) -> None:
 
 
 @pytest.mark.parametrize("redirect", ["<&- >&- 2>&-", ">&-", "2>&-"])
+@pytest.mark.share(3)
 def test_a_submitter_without_streams(place: Path, redirect: str) -> None:
     command = f"{sys.executable} {' '.join(SUBMIT)} {redirect}"
     done = subprocess.run(["sh", "-c", command], cwd=place, env=environment(place), capture_output=True, text=True, timeout=50)

@@ -123,6 +123,7 @@ def test_sessions_pass(sealed: bool, frames: bool) -> None:
 @covers("FLT-9")
 @pytest.mark.parametrize(("rate", "delay", "size"), [(1.25e6, 0.2, 473_219), (1.25e6, 0.02, 473_219), (125e3, 0.2, 119_018)])
 @pytest.mark.parametrize("frames", [False, True])
+@pytest.mark.share(2)
 def test_a_link_that_is_throttled_and_late(frames: bool, rate: float, delay: float, size: int) -> None:
     """Bytes between real sockets take size / rate + delay, by messages or not: never less, and at best at most 1 % more,
     plus the time in which a busy system wakes those that wait for them."""

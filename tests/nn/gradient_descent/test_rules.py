@@ -231,6 +231,7 @@ class Counting(SGDOptimizer):
 
 @pytest.mark.parametrize("row", RULES, ids=lambda row: f"{row.kind.__name__} {row.label}".strip())
 @pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.share(3)
 def test_threads_that_share_out_a_long_vector_change_no_bit(row: Any, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"CHUNK": 16, "SHARED_CHUNK": 32, "LEAST_SHARED": 100}.items():
         monkeypatch.setattr(f"nn.gradient_descent.interface.{name}", value)

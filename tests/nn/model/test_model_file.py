@@ -138,6 +138,7 @@ def row_name(row):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("number", range(len(LAYERS)), ids=[row_name(row) for row in LAYERS])
+@pytest.mark.share(2)
 def test_every_layer_goes_on_as_if_it_had_never_been_saved(number, dtype):
     row = LAYERS[number]
     x, y = row.draw(keyed(0, "resume"), (11, *row.sample)), keyed(0, "labels").standard_normal((11, 2))
@@ -159,6 +160,7 @@ def test_every_layer_goes_on_as_if_it_had_never_been_saved(number, dtype):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("row", RULES, ids=row_name)
+@pytest.mark.share(3)
 def test_every_rule_goes_on_as_if_it_had_never_been_saved(row, dtype):
     straight = classifier(dropout=0.3, dtype=dtype)
     straight.compile(row.build())

@@ -66,6 +66,7 @@ def test_the_numbers_of_parameters_are_the_published_ones(make, trained, other):
 
 
 @pytest.mark.parametrize("kind", READY)
+@pytest.mark.share(3)
 def test_it_trains_by_its_seed_and_a_file_of_it_goes_on_bit_for_bit(kind):
     model, equal = ready(READY[kind]), ready(READY[kind])
     x, y = data(model)

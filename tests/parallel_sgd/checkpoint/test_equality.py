@@ -82,6 +82,7 @@ LIKE_OTHERS = {
 
 @covers("FD-8", "FD-10", "SUB-45")
 @pytest.mark.parametrize("case", [pytest.param(case, marks=pytest.mark.long if case in LIKE_OTHERS else ()) for case in CASES])
+@pytest.mark.share(2)
 def test_continued_is_never_stopped(tmp_path: Path, case: str) -> None:
     """Thrown back into the middle of an epoch; the tables too are those of an undisturbed run, each row once."""
     settings = {**CASES[case], "epoch": 2}
@@ -100,6 +101,7 @@ def test_continued_is_never_stopped(tmp_path: Path, case: str) -> None:
 
 
 @pytest.mark.parametrize("case", ["plain, adam", "sharded", "top-k with error feedback", "double buffering", "server"])
+@pytest.mark.share(3)
 def test_more_epochs_than_were_asked_for_first(tmp_path: Path, case: str) -> None:
     """`resume` continues an ended job by its id; `epoch` is the total."""
     settings = CASES[case]

@@ -95,7 +95,7 @@ LOCAL_RULE = (
     Row(A, codecs.QSGD, 0.8, 7.5, {"bits": 4}),
 )
 NOW_AND_THEN = (
-    Row(PARAMETERS, codecs.LocalSGD, 1.0, 3.9, {"local_batches": 4}, against=N, always=True),
+    Row(PARAMETERS, codecs.LocalSGD, 1.0, 3.9, {"local_batches": 4}, against=N),
     Row(PARAMETERS, codecs.LocalSGD, 1.5, 15, {"local_batches": 16}, against=N),
     Row(PARAMETERS, codecs.LocalSGD, 1.5, 60, {"local_batches": 64}, against=N),
     Row(PARAMETERS, codecs.DiLoCo, 0.5, 15, {"local_batches": 16}, against=N),
@@ -138,6 +138,7 @@ def test_the_majority_of_signs_learns() -> None:
     assert learn(VOTE, codecs.Signum).accuracy >= 91.0
 
 
+@pytest.mark.long
 def test_the_bare_fleet_learns_what_a_whole_job_learns(tmp_path: Path) -> None:
     """To the last image, byte and warning, so what the rows above show is true of jobs."""
     assert run(M, tmp_path, codecs.TopK, epochs=2) == learn(M, codecs.TopK, epochs=2)

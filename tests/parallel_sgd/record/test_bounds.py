@@ -62,6 +62,7 @@ def refused(run: Path, key: str, value: str, capsys: Capture) -> str:
 @covers("RUN-9")
 @pytest.mark.parametrize("key", ["run.workers", "run.blocks", *(f"options.{name}" for name in INTEGERS)])
 @pytest.mark.parametrize("value", ["1000000000000000000000", "-1000000000", "9" * 5000])
+@pytest.mark.share(3)
 def test_whole_numbers(run: Path, key: str, value: str, capsys: Capture) -> None:
     if len(value) == 5000:
         put(run, key, value)
@@ -82,6 +83,7 @@ def test_numbers_of_what_would_be_made(run: Path, key: str, capsys: Capture) -> 
 @covers("RUN-9")
 @pytest.mark.parametrize("key", [f"options.{name}" for name in FLOATS])
 @pytest.mark.parametrize("value", ["inf", "nan", "-1e300"])
+@pytest.mark.share(3)
 def test_numbers_that_are_not_finite(run: Path, key: str, value: str, capsys: Capture) -> None:
     refused(run, key, value, capsys)
 

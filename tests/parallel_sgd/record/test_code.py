@@ -125,6 +125,7 @@ def test_code_in_the_folder_or_not_in_the_manifest_needs_a_word(run: Path, comma
     "option",
     ["codec", "ps_codec", "sync_type", "op_type", "gd_type", "assignment_type", "callbacks", "writers", "data", "steps"],
 )
+@pytest.mark.share(4)
 def test_what_nodes_have_told_imports_nothing(run: Path, option: str, name: str, capsys: Capture) -> None:
     """Not by any option, whatever its syntax; and a file that was not fetched imports nothing before it is allowed."""
     mark = run / "mark"

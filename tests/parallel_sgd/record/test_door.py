@@ -108,6 +108,7 @@ def measured() -> Iterator[None]:
 @covers("RUN-7")
 @pytest.mark.parametrize("how", SPOILT)
 @pytest.mark.parametrize(("command", "name"), [(command, name) for command, names in READ.items() for name in names])
+@pytest.mark.share(4)
 def test_what_is_no_file_of_a_run_is_one_sentence(
     command: str, name: str, how: str, run: Path, measured: None, capsys: Capture
 ) -> None:
@@ -236,6 +237,7 @@ FIGURES = [("TR", 0), ("TR", 5), ("EV", 0), ("BA", 4), ("CO", 3)]
 @covers("RUN-8")
 @pytest.mark.parametrize("value", ["inf", "nan", "x", "1e300", "-1", ""])
 @pytest.mark.parametrize(("kind", "column"), [*COUNTS, *FIGURES])
+@pytest.mark.share(3)
 def test_a_row_that_makes_no_sense_is_lost_and_nothing_else(
     kind: str, column: int, value: str, run: Path, capsys: Capture, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -69,6 +69,7 @@ def own() -> AbsDataset:
 
 @covers("RUN-11")
 @pytest.mark.parametrize("data", [arrays, transposed, frames, own])
+@pytest.mark.share(2)
 def test_a_run_on_arrays_is_repeated_from_its_folder_alone(
     data: Callable[[], AbsDataset], tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

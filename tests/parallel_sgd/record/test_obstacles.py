@@ -70,6 +70,7 @@ def folder(path: Path) -> None:
 @covers("RUN-7")
 @pytest.mark.parametrize("obstacle", [link, pipe, endless, sparse, folder])
 @pytest.mark.parametrize("name", FILES)
+@pytest.mark.share(3)
 def test_what_is_no_file_of_a_run_is_refused(
     run: Path, name: str, obstacle: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
 ) -> None:

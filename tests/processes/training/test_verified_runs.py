@@ -83,6 +83,7 @@ def test_each_node_of_each_attempt_is_named(tmp_path: Path, monkeypatch: pytest.
 
 @covers("RUN-3", "RUN-4")
 @pytest.mark.parametrize("ps", [False, True])
+@pytest.mark.share(2)
 def test_a_run_that_was_fetched_is_equal(
     ps: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -146,6 +147,7 @@ def test_nodes_with_different_kernels_are_told_apart(
     ],
     ids=["calm", "restarted", "shrunk", "redundant", "threads", "bits"],
 )
+@pytest.mark.share(2)
 def test_a_run_on_local_workers_is_equal(
     options: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
