@@ -50,7 +50,7 @@ def execute(book: Notebook, folder: Path) -> None:
         kernel = AsyncKernelManager(
             kernel_spec_manager=ThisInterpreter(), transport="ipc", connection_file=f"{sockets}/kernel.json"
         )
-        client = NotebookClient(book, timeout=200)
+        client = NotebookClient(book, timeout=200, coalesce_streams=True)  # the kernel may send a line in two parts
         client.km = kernel  # as its own: it ends the kernel, whatever happens
         asyncio.run(client.async_execute(cwd=str(folder), env=environment(folder, IPYTHONDIR=str(folder / "ipython"))))
 
