@@ -18,8 +18,8 @@ class Callback(Configurable, given=("model", "params", "folder"), settable=("mod
 
     `model` is the model in training, `params` tells `epoch`, `batch_size`, `steps` (batches per epoch, None where that is not
     known) and `seed`. Epochs and batches count from 0, as in Keras; `model.epochs_trained` counts over the whole life of the
-    model. `logs` holds `Loss` and the metrics so far in this epoch; at the end of an epoch also the `val_...` results. A
-    callback ends training after the current epoch by `self.model.stop_training = True`.
+    model. `logs` holds `Loss` (also read as `loss`) and the metrics so far in this epoch; at the end of an epoch also the
+    `val_...` results. A callback ends training after the current epoch by `self.model.stop_training = True`.
 
     To add one: a class in a file of this package, its name in `nn/callback/__init__.py` and the table of nn/README.md, which a
     test demands. A job refuses hooks of batches. A restart and a resumed `fit` give back what `state_dict` returned.

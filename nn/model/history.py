@@ -25,6 +25,36 @@ VALIDATION = "val_"
 
 
 _KERAS = MappingProxyType({"Loss": "loss", "val_Loss": "val_loss"})
+_FROM_KERAS = MappingProxyType({word: name for name, word in _KERAS.items()})
+
+
+class Results(dict[str, float]):
+    """Loss and metrics by their names. `loss` and `val_loss`, as Keras writes them, are other words for `Loss` and `val_Loss`.
+
+    >>> logs = Results({"Loss": 0.5, "val_Loss": 0.75})
+    >>> logs["loss"], logs.get("val_loss"), "loss" in logs, list(logs)
+    (0.5, 0.75, True, ['Loss', 'val_Loss'])
+    """
+
+    def __missing__(self, name: str) -> float:
+        if name in _FROM_KERAS and _FROM_KERAS[name] in self:
+            return self[_FROM_KERAS[name]]
+        raise KeyError(name)
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or (name in _FROM_KERAS and super().__contains__(_FROM_KERAS[str(name)]))
+
+    def get(self, name: str, default: Any = None, /) -> Any:
+        """Return a result by either of its words.
+
+        Args:
+            name: that of the result.
+            default: returned where there is no such result.
+        """
+        try:
+            return self[name]
+        except KeyError:
+            return default
 
 
 class History:

@@ -29,6 +29,7 @@ from nn.model.batches import (
     with_class_weights,
 )
 from nn.model.ending import check_ending
+from nn.model.history import Results
 from nn.model.network import Network, trace
 from nn.model.runner import Runner
 from nn.names import LossName, MetricName, part
@@ -151,7 +152,7 @@ class ScoredNetwork(
         data = x if label is None and sample_weight is None else (x, label, sample_weight)
         return self.measure(evaluation_source(self, data, "evaluate() 'x'", batch_size).deal(0), "evaluate() 'x'")
 
-    def measure(self, batches: Iterable[Batch], finite: str | None = None) -> dict[str, float]:
+    def measure(self, batches: Iterable[Batch], finite: str | None = None) -> Results:
         """Return {'Loss': ..., <metric>: ...} over batches that `prepare` gave.
 
         With `finite`, which names the data in messages, samples that are not finite raise ValueError.
@@ -168,7 +169,7 @@ class ScoredNetwork(
             samples += len(batch.x)
             for metric in metrics:
                 metric.update(batch.label, prediction)
-        return {"Loss": total / samples, **{metric.name: metric.result() for metric in metrics}}
+        return Results({"Loss": total / samples, **{metric.name: metric.result() for metric in metrics}})
 
     def predict(self, x: Array, batch_size: int = 1024) -> Array:
         """Return the output for every sample; raise ValueError naming the first one that is not finite."""

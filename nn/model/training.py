@@ -17,7 +17,7 @@ from nn.callback.monitor import Monitored
 from nn.extension import is_ours
 from nn.metric.metric import Metric
 from nn.model.batches import Batch, Source, all_finite, first_bad_sample
-from nn.model.history import in_notebook
+from nn.model.history import Results, in_notebook
 from nn.optimizer.interface import GDOptimizer
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Training:
 
     def run(self, epochs: int, source: Source, validation: Source | None) -> None:
         """Train for some epochs and record each in the model's history."""
-        model, results = self._model, dict[str, float]()
+        model, results = self._model, Results()
         last = model.epochs_trained + epochs
         finite = "fit() 'validation_data'" if self._stop_on_nan else None
         names = ["Loss", *(metric.name for metric in self._metrics)]
@@ -77,7 +77,7 @@ class Training:
         for callback in self._callbacks:
             callback.on_train_end(results)
 
-    def _epoch(self, epoch: int, source: Source, progress: Progress) -> dict[str, float]:
+    def _epoch(self, epoch: int, source: Source, progress: Progress) -> Results:
         """Train on every batch once; return loss and metrics over the epoch, each batch as it was before its update."""
         self._loss_sum, self._samples = 0.0, 0
         for metric in self._metrics:
@@ -146,9 +146,9 @@ class Training:
         variables = [*reversed(store.variables), *store.buffers]
         return next(f"variable '{variable.name}'" for variable in variables if not all_finite(variable.gradient))
 
-    def _results(self) -> dict[str, float]:
+    def _results(self) -> Results:
         self._update_metrics()
-        results = {"Loss": self._loss_sum / self._samples}
+        results = Results({"Loss": self._loss_sum / self._samples})
         results.update((metric.name, metric.result()) for metric in self._metrics)
         return results
 

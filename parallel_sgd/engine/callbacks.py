@@ -15,7 +15,7 @@ from typing import Any
 
 from nn.callback import Callback
 from nn.model import Model
-from nn.model.history import VALIDATION, CallbackStates
+from nn.model.history import VALIDATION, CallbackStates, Results
 from nn.optimizer import GDOptimizer, IOptimizer
 from nn.tensor_files import TEMPORARY_SUFFIX
 from rpc.monitor import Monitor, job_monitor
@@ -110,8 +110,8 @@ def files_in(folder: Path) -> list[Path]:
     return sorted(path for path in found if not path.name.startswith("."))
 
 
-def _named(evaluation: Mapping[str, float]) -> dict[str, float]:
-    return {f"{VALIDATION}{name}": value for name, value in evaluation.items()}
+def _named(evaluation: Mapping[str, float]) -> Results:
+    return Results({f"{VALIDATION}{name}": value for name, value in evaluation.items()})
 
 
 def _nested(state: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -252,7 +252,7 @@ class TrainingProcess:
     def _evaluate(self) -> dict[str, float]:
         _, _, test_x, test_y = self._data
         batches = evaluation_source(self._model, (test_x, test_y), "evaluate() 'x'").deal(0)
-        return self._model.measure(self._alive(batches), "evaluate() 'x'")
+        return dict(self._model.measure(self._alive(batches), "evaluate() 'x'"))  # it travels as a plain one
 
     def _alive(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         for batch in batches:

@@ -2,6 +2,7 @@
 
 import csv
 import re
+from collections.abc import Mapping
 from itertools import pairwise
 from math import inf, nan
 from pathlib import Path
@@ -306,3 +307,22 @@ def test_mistakes_are_named(use, text, tmp_path, monkeypatch):
     with pytest.raises((TypeError, ValueError, OSError)) as caught:
         use()
     assert re.search(text if "Error: " in text else f"ValueError: .*{text}", f"{caught.type.__name__}: {caught.value}")
+
+
+def test_results_are_read_by_keras_words_too() -> None:
+    """In hooks of batches and epochs, and of `evaluate`; what is not measured is lacking under either word."""
+    seen: list[tuple[float | None, ...]] = []
+
+    class Reader(Callback):
+        def on_batch_end(self, batch: int, logs: Mapping[str, float]) -> None:
+            assert logs["loss"] == logs["Loss"] and "val_loss" not in logs and logs.get("val_loss") is None
+
+        def on_epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
+            seen.append((logs["loss"], logs["val_loss"], logs.get("loss"), logs.get("lost")))
+
+    model = nn.model.SequentialModel([-1, 4], [nn.layer.Dense(3)])
+    model.compile("sgd", "crossentropy_with_softmax")
+    x, y = np.eye(4), [0, 1, 2, 0]
+    history = model.fit(x, y, epochs=2, validation_data=(x, y), callbacks=[Reader()], verbose=0)
+    assert seen == [(row["Loss"], row["val_Loss"], row["Loss"], None) for row in history.rows]
+    assert model.evaluate(x, y)["loss"] == history["val_Loss"][-1]
