@@ -12,6 +12,8 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
+import network
+
 __all__ = ["data_without_places", "without_places"]
 
 _HOMES = r"(?:home|Users)/[\w.-]+|root"
@@ -52,7 +54,10 @@ def data_without_places(content: Any, folder: str | Path | None = None) -> Any:
 @functools.cache
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Make the patterns of the text before the path of a package, and of a home."""
-    roots = {str(Path(__file__).resolve().parents[1]), *map(str, map(sysconfig.get_path, ("purelib", "platlib", "stdlib")))}
+    roots = {
+        str(Path(network.__file__).resolve().parents[1]),
+        *map(str, map(sysconfig.get_path, ("purelib", "platlib", "stdlib"))),
+    }
     found = sorted({each for root in roots for each in _spellings(root)}, key=len, reverse=True)
     home = "|".join([*map(re.escape, _spellings(os.path.expanduser("~"))), _HOMES])
     packages = re.compile(f"{_SLASH}(?:{'|'.join(map(re.escape, found))})/(?=[\\w.])")

@@ -113,8 +113,8 @@ import resource, sys
 from pathlib import Path
 from network.errors import ProtocolError
 from parallel_sgd.elastic.job import StateFile
-from parallel_sgd.manifest import JobManifest
-from rpc.files import read_result
+from parallel_sgd.driver.manifest import JobManifest
+from rpc.support.files import read_result
 
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 for name in sys.argv[1:]:

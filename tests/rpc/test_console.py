@@ -231,7 +231,7 @@ def program(folder: Path, text: str, redirect: str = "", **more: str) -> subproc
 
 OPEN = """
 import os, sys
-from rpc.console import open_descriptors
+from rpc.support.console import open_descriptors
 open_descriptors()
 import socket
 first = socket.socket()
@@ -252,7 +252,7 @@ def test_descriptors_are_open_from_the_start(tmp_path: Path, closed: str) -> Non
 
 RUN = """
 import sys, logging
-from rpc.console import run_program
+from rpc.support.console import run_program
 def main():
     {body}
     return {code}
@@ -284,7 +284,7 @@ def test_how_a_program_ends_whose_output_could_not_be_printed(
 
 UNREAD = """
 import os, sys, time
-from rpc.console import run_program
+from rpc.support.console import run_program
 def main():
     for _ in range(20_000):
         sys.stderr.write("line\\n")
@@ -331,7 +331,7 @@ def test_a_stream_that_a_program_has_put_in_place_stays(monkeypatch: pytest.Monk
 
 ORDER = """
 import sys
-from rpc.console import show
+from rpc.support.console import show
 for number in range(3):
     print("mine", number)
     show(sys.stdout, f"ours {number}\\n")
