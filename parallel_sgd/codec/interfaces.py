@@ -58,7 +58,10 @@ class netEncapsulation:
     __class_getitem__: ClassVar[Any] = classmethod(GenericAlias)
 
     def __init__(self, targets: int | Iterable[int], content: object) -> None:
-        self.targets: tuple[int, ...] = (targets,) if isinstance(targets, (int, np.integer)) else tuple(targets)
+        try:
+            self.targets: tuple[int, ...] = (targets,) if isinstance(targets, (int, np.integer)) else tuple(targets)
+        except TypeError:
+            raise TypeError(f"netEncapsulation 'targets' must be a node id or several, got {targets!r}") from None
         self.content = content
 
     def target(self) -> list[int]:

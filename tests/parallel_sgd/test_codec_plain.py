@@ -78,6 +78,8 @@ def test_a_packet_goes_to_one_node_or_any_iterable_of_nodes() -> None:
         assert netEncapsulation(targets, 0).targets == (1, 2)  # type: ignore[arg-type]
     assert netEncapsulation(-2, "x").targets == (-2,)
     assert netEncapsulation(np.int64(4), "x").targets == (4,)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="'targets' must be a node id or several, got None"):
+        netEncapsulation(None, "x")  # type: ignore[arg-type]
 
 
 def test_settings_give_assignment_and_parameters_within_a_job() -> None:
