@@ -1,4 +1,4 @@
-"""`ParallelSGD`: a model, a data set and a transform, trained in parallel on the nodes that one names."""
+"""Training job: a model, a data set and a transform, trained in parallel on the nodes that the user names."""
 
 from __future__ import annotations
 
@@ -78,13 +78,13 @@ def called_with(
 
 
 def _described() -> str:
-    """The options as the `Args` of a docstring."""
+    """Return the options as the `Args` of a docstring."""
     told = (textwrap.fill(f"{name}: {about.text}", 120, subsequent_indent=" " * 4) for name, about in options())
     return textwrap.indent("\n".join(told), " " * 4)
 
 
 class ParallelSGD:
-    """A training job.
+    """Training job.
 
     Args:
         model: set up (loss, metrics, input shape); it is not changed, its weights are the start.
@@ -109,7 +109,7 @@ class ParallelSGD:
         return f"ParallelSGD({', '.join(type(part).__name__ for part in parts)})"
 
     def _repr_html_(self) -> str:
-        """For notebooks: what is trained on what."""
+        """Show the model, the data set and the transform of the job as an HTML table, for notebooks."""
         from nn.html import table  # noqa: PLC0415 - for who looks
 
         steps = [] if self._transform is None else self._transform.steps
@@ -123,10 +123,10 @@ class ParallelSGD:
     def parallel(self, options: JobOptions) -> JobResult:
         """Train on all `nodes` and return the mean of their last evaluations.
 
-        It takes the fields of `JobOptions` as arguments; docs/options.md tells what each of them means.
+        It takes the fields of `JobOptions` as arguments; docs/options.md tells the meaning of each.
 
-        Raises: ValueError or TypeError for arguments that do not fit, before anything is sent; rpc.SubmissionError when the
-            job could not be started (nothing runs then); JobFailed when it did not end well; KeyboardInterrupt.
+        Raises: ValueError or TypeError for arguments that do not fit, before anything is sent; rpc.SubmissionError when the job
+        could not be started (nothing runs then); JobFailed when it did not end well; KeyboardInterrupt.
         """
         attach_console()
         short = has_short_console() or isinstance(options.nodes, (LocalNodes, InProcessNodes))
@@ -176,7 +176,7 @@ def _train(spec: JobSpec, arrays: Samples, followers: Followers | None = None) -
 
 
 def _certify(result: JobResult, spec: JobSpec) -> None:
-    """Write the manifest of the run and, if that is asked for, sign it."""
+    """Write the manifest of the run and, if the option `sign` asks for it, sign the run."""
     with spared("The manifest of the run"):
         if result.folder is not None:
             write_run_manifest(result.folder, result.job_id)
@@ -185,7 +185,9 @@ def _certify(result: JobResult, spec: JobSpec) -> None:
 
 
 def _sign(result: JobResult, spec: JobSpec) -> None:
-    """Sign the run, if that is asked for; it has its result, so whatever hinders it is a warning."""
+    """Sign the run, if the option `sign` asks for it. The run has its result already, so a failure of the signature is a
+    warning.
+    """
     if spec.options.sign is not None:
         from .record.signing import sign_run  # noqa: PLC0415 - for who signs
 
