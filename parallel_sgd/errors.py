@@ -57,7 +57,7 @@ class JobFailed(RuntimeError):
 
     @property
     def culprits(self) -> list[int]:
-        """Nodes that failed by themselves, not because others had, and nodes whose packets others had to refuse."""
+        """Nodes that failed by themselves, not because others had, and nodes that sent packets which others had to refuse."""
         refused = [_REFUSED.match(_last_line(detail)) for _, detail in self.failures.values()]
         senders = {int(match[1]) for match in refused if match}
         return [node for node, rank in zip(self.failures, self._ranks, strict=True) if rank == 0 or node in senders]

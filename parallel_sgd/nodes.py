@@ -184,8 +184,7 @@ def local_workers(count: int, ps: bool = False, *, work_dir: str | Path | None =
     Args:
         count: number of workers, at least 1.
         ps: start a parameter server besides.
-        work_dir: folder for the checkpoints, the logs and the copies of data sets; by default the checkpoints lie in the folder
-            of the run, and the other files end with the agents.
+        work_dir: folder in which the checkpoints lie instead, besides the logs of the agents and their copies of data sets.
 
     Raises: ValueError for a wrong count or a `work_dir` that cannot be written to, NetworkError when an agent does not come up.
 

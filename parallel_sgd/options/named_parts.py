@@ -56,7 +56,7 @@ else:
 
 
 def optimizer(option: str, word: str) -> Any:
-    """Return the optimizer, which says what is exchanged: `psgd`, `localupdate`, ...
+    """Return the optimizer, which decides about the values that workers exchange: `psgd`, `localupdate`, ...
 
     Args:
         option: name of the option in messages.

@@ -56,13 +56,13 @@ class JobSpec:
         model: the model, with the weights at which the training starts.
         data: the data set.
         transform: applied on each worker after loading, or None.
-        policy: what follows a failure, one of `rpc.submit.POLICIES`.
+        policy: the reaction to a failure, one of `rpc.submit.POLICIES`.
         min_workers: number of workers below which the job fails.
         max_workers: number to which discovery may let the job grow; None without discovery.
         discovery: the source of further workers, or None.
         server_keeps: whether the parameter server has a state that its checkpoints must hold.
         resume: the checkpoints at which the job goes on, or None.
-        is_local: whether the nodes are agents of this program whose checkpoints outlive them.
+        is_local: whether the nodes are agents of this program, and their checkpoints outlive them.
         asked: the options before anything left open in them was decided.
         remark: sentence that tells the user of that decision, or "".
         inputs: plan of columns of the data set, which the transform completes on the workers; None where the model keeps its
