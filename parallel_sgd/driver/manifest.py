@@ -1,4 +1,4 @@
-"""What it takes to drive a job on agents, as data that its submitter and standby drivers share. No user code is loaded here.
+"""Data with which a job is driven on agents, shared by its submitter and standby drivers. No user code is loaded here.
 
 The *manifest* is the same for all attempts, the *attempt state* tells how far the job has come. Executors ask the driver for
 *job resources*: settings, model, samples, checkpoint.
@@ -61,9 +61,18 @@ SERVER_TRANSFER = "server_transfer"
 
 @dataclass(frozen=True)
 class JobManifest:
-    """A job as its driver needs it: what follows on failures, the bundles with the executors, and the job resources.
+    """Job as its driver needs it.
 
-    `holders` are the workers that have each block, `recipe` tells how to load the data set where it is at hand.
+    Args:
+        job: id of the job.
+        policy: the reaction to failures, one of `rpc.submit.POLICIES`.
+        min_workers: number of workers below which the job fails.
+        is_elastic: whether discovery finds further hosts.
+        holders: for each block the workers that have it.
+        workers: bundle with the executor of a worker.
+        server: bundle with the executor of the parameter server.
+        recipe: tells how to load the data set where it is at hand.
+        resources: the job resources, by request.
     """
 
     job: str
@@ -81,16 +90,16 @@ class JobManifest:
         return options_of(self.resources)
 
     def candidate(self, driver: str, sha256: str, term: int, since: tuple[int, int], is_standby: bool) -> Candidate:
-        """Who asks the nodes of the attempt `since` for the job; `sha256` is that of the manifest."""
+        """Make the candidate that asks the nodes of the attempt `since` for the job; `sha256` is that of the manifest."""
         leaves_out = self.policy == SHRINK
         return Candidate(
             self.job, driver, sha256, term, since, is_standby=is_standby, is_elastic=self.is_elastic, leaves_out=leaves_out
         )
 
     def to_bytes(self) -> bytes:
-        """The manifest as it travels.
+        """Return the manifest as it travels.
 
-        Raises: ValueError when it exceeds what a message may hold.
+        Raises: ValueError when it exceeds the size of a message.
         """
         content = {field.name: getattr(self, field.name) for field in fields(self)}
         for name in _BUNDLES:
@@ -101,7 +110,7 @@ class JobManifest:
 
     @classmethod
     def read(cls, path: Path) -> JobManifest:
-        """The manifest in a file that holds `to_bytes`.
+        """Read the manifest in a file that holds `to_bytes`.
 
         Raises: ProtocolError for a file that holds anything else, OSError.
         """
@@ -113,7 +122,13 @@ class JobManifest:
 
 
 def make_manifest(spec: JobSpec, samples_size: int, job: str, record: str = "") -> JobManifest:
-    """What the submitter of a job drives it with, and leaves to its standby drivers; `record` is what nodes keep of the run.
+    """Make the manifest with which the submitter drives a job, and which it leaves to its standby drivers.
+
+    Args:
+        spec: the job.
+        samples_size: bytes of the samples.
+        job: id of the job.
+        record: the part of the record of the run that nodes keep; "" for none.
 
     Raises: TypeError for code that cannot travel, ValueError for too much of it.
     """
@@ -133,7 +148,14 @@ def make_manifest(spec: JobSpec, samples_size: int, job: str, record: str = "") 
 
 @dataclass(frozen=True)
 class AttemptState:
-    """The newest attempt, its nodes as texts, what `Recovery` remembers, and the BLAS kernels that all attempts have."""
+    """State of the newest attempt.
+
+    Args:
+        attempt: its number, from 0.
+        nodes: its nodes, as texts.
+        recovery: the memory of `Recovery`.
+        kernels: the BLAS kernels that all attempts have.
+    """
 
     attempt: int
     nodes: Mapping[str, str]
@@ -149,7 +171,7 @@ class AttemptState:
 
     @classmethod
     def from_json(cls, text: str) -> AttemptState:
-        """What `to_json` made. Other nodes tell it, too, so everything is looked at.
+        """Read a text that `to_json` made. Other nodes tell it, too, so every part is checked.
 
         Raises: ValueError, TypeError.
         """
@@ -172,7 +194,9 @@ class AttemptState:
 
 
 def job_resources(spec: JobSpec, samples_size: int, record: str = "") -> Resources:
-    """By request, what all attempts have in common: plain data and arrays. The samples themselves are not among it."""
+    """Return, by request, the resources that all attempts have in common: plain data and arrays. The samples themselves are not
+    among them.
+    """
     plan, options = spec.plan, spec.options
     return {
         SETTING: {
@@ -209,6 +233,7 @@ def _checkpoints(spec: JobSpec) -> dict[str, Any] | None:
 
 
 def package_bytes(resources: Resources) -> int:
+    """Return the bytes of samples and model."""
     return int(resources[DATA]["bytes"]) + len(resources[MODEL])
 
 
@@ -220,8 +245,16 @@ def attempt_resources(
     samples: Callable[[], Samples],
     told: Callable[[int, str], None] | None = None,
 ) -> Callable[[int, str], Any]:
-    """A function of node and request, for one attempt with so many workers; `samples` is called for a node without them, `told`
-    with a node and the identity of its process."""
+    """Return a function of node and request that answers the requests of one attempt.
+
+    Args:
+        resources: those of all attempts.
+        attempt: number of the attempt, from 0.
+        workers: number of its workers.
+        bandwidth: bytes per second, for the time that the server waits for its workers.
+        samples: called for a node without samples.
+        told: called with a node and the identity of its process, or None.
+    """
     # the server starts before its workers, which may take all the time that they are given
     start_seconds = workers * package_bytes(resources) / bandwidth + limits.GROUP_SLACK_SECONDS + limits.START_SECONDS
 

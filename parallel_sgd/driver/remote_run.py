@@ -1,4 +1,4 @@
-"""A job on agents, as its submitter sees it: from the user's objects to the files at home."""
+"""Run of a job on agents, as its submitter sees it: from the user's objects to the files at home."""
 
 from __future__ import annotations
 
@@ -42,7 +42,14 @@ _log = get_logger(SUBMIT_LOGGER)
 def run_on_agents(spec: JobSpec, arrays: Samples, followers: Followers | None = None) -> JobResult:
     """Submit the job, wait for its end, bring the files home; after a failure do as `on_failure` says.
 
-    Agents that this process has started end with it; all others are given what they need to go on with the job without it.
+    Agents that this process has started end with it; all others are given the manifest with which they go on with the job
+    without it.
+
+    Args:
+        spec: the job.
+        arrays: the four arrays that its data set has loaded.
+        followers: console and writers that follow the job, or None.
+
     Raises: SubmissionError when it could not be started, JobFailed when it did not end well, Deposed (a NetworkError) when its
     agents had lost us and drive it themselves, NetworkError, KeyboardInterrupt.
     """
@@ -123,7 +130,9 @@ def _membership(spec: JobSpec, job: str) -> Membership:
 
 
 def _result(spec: JobSpec, coordinator: Coordinator, results: Mapping[int, Any], restarts: int) -> JobResult:
-    """What the job gives. A node may have told anything: what makes no sense is left out, with a warning that names it."""
+    """Make the result of the job. A node may have told anything: parts that make no sense are left out, with a warning that
+    names them.
+    """
     if coordinator.failures:
         _log.warning("The job went on without what others hold too. %s", describe_failures(coordinator.failures))
     told = {node: content if isinstance(content, dict) else {} for node, content in results.items()}
@@ -177,7 +186,7 @@ def _compare_numerics(numerics: Mapping[int, str]) -> None:
 
 
 def _check_accounts(books: Mapping[int, NodeAccounts], unheard: Mapping[int, list[int]]) -> None:
-    """Warn when what the nodes that ended well have sent to each other did not arrive there."""
+    """Warn when packets that the nodes that ended well have sent to each other did not arrive there."""
     try:
         check_conserved(books, unread(books, unheard))
     except AccountError as error:
