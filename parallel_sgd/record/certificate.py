@@ -1,4 +1,4 @@
-"""The certificate of a run: comparisons of the claims of its folder with each other, and with a new computation."""
+"""Certificate of a run: comparisons of the claims of its folder with each other, and with a new computation."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def _other_weights(name: str, path: Path, rows: Mapping[str, Mapping[int, str]],
 
 @dataclass(frozen=True)
 class Computed:
-    """A new computation of epochs of a run.
+    """New computation of epochs of a run.
 
     Attributes:
         run: the folder of the run in question.

@@ -1,4 +1,4 @@
-"""The files of a run by their kinds: those that a run of its kind leaves, those of callbacks and writers, and strangers."""
+"""Files of a run by their kinds: those that a run of its kind leaves, those of callbacks and writers, and strangers."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def lost_nodes(outcome: Mapping[str, Any]) -> set[int]:
 
 
 def failures_of(run: Path) -> list[str]:
-    """Return the failures that the record of a run tells of, in short: nobody can compute these again."""
+    """Return the failures that the record of a run tells of, in short: no new computation shows these again."""
     outcome = read_outcome(Door(run))
     attempts = [f"attempt {incident['attempt'] + 1} failed" for incident in outcome.get("incidents", ())]
     return [*attempts, *(f"node {node} was {state}" for node, state, _ in outcome.get("failures", ()))]
@@ -91,7 +91,13 @@ def checkpoints_of(run: Path) -> list[Path]:
 
 
 def node_of(path: Path) -> int:
-    """Return the node in whose folder a file of a run lies."""
+    """Return the node of the folder `Node-<i>-Retrieve` in which a file of a run lies.
+
+    Args:
+        path: the file.
+
+    Raises: ValueError for one in no such folder.
+    """
     match = _FOLDER.fullmatch(path.parent.name) or _FOLDER.fullmatch(path.parent.parent.name)
     if match is None:
         raise ValueError(f"{path} lies in the folder of no node.")

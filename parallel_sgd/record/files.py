@@ -1,4 +1,4 @@
-"""The names of the files of a run that several parts of the product write or read."""
+"""Names of the files of a run that several parts of the product write or read."""
 
 from __future__ import annotations
 

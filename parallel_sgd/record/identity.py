@@ -1,4 +1,4 @@
-"""The identity of a process that trains: everything besides the settings of a job on which its last bits depend."""
+"""Identity of a process that trains: everything besides the settings of a job on which its last bits depend."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def own_identity() -> str:
 
 
 class Told(NamedTuple):
-    """The identity that the process of a node told at the start of an attempt.
+    """Identity that the process of a node told at the start of an attempt.
 
     Args:
         attempt: its number, from 1.

@@ -1,4 +1,4 @@
-"""What follows the last batch and must not take the result away: an error in it is a warning."""
+"""Guard of the work that follows the last batch and must not take the result away: an error in it is a warning."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _log = get_logger(SUBMIT_LOGGER)
 
 @contextmanager
 def spared(what: str, remarks: list[str] | None = None) -> Iterator[None]:
-    """Have an error in the block be a warning, because training is over and has its result.
+    """Turn an error in the block into a warning, because training is over and has its result.
 
     Args:
-        what: what the block does, as the subject of a sentence, such as "The manifest of the run".
-        remarks: gets the sentence, too, for who is elsewhere.
+        what: the work of the block, as the subject of a sentence, such as "The manifest of the run".
+        remarks: gets the sentence, too, for a reader on another node.
     """
     try:
         yield
