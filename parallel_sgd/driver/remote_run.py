@@ -172,7 +172,7 @@ def _is_count(value: object) -> bool:
 
 
 def _compare_numerics(numerics: Mapping[int, str]) -> None:
-    """Warn when nodes computed with different libraries or kernels, whose last bits differ."""
+    """Warn when nodes computed with different libraries or kernels, so that their last bits differ."""
     reference = min(numerics, default=0)
     for node, described in sorted(numerics.items()):
         if described != numerics[reference]:
