@@ -42,7 +42,7 @@ class JobFailed(RuntimeError):
         reason: str = "",
     ) -> None:
         self.verdicts, self.reason = in_causal_order(verdicts), clean_text(reason)
-        # of several on one node the first cause counts: who is cut off may yet lose somebody who obeys the order to stop
+        # of several on one node the first cause counts: a node that is cut off may yet lose one that obeys the order to stop
         ranks = {verdict.node: verdict.rank for verdict in reversed(self.verdicts)}
         self.failures = dict(sorted(failures.items(), key=lambda item: ranks.get(item[0], _rank(*item[1]))))
         self.files = dict(files)

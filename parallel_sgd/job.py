@@ -31,7 +31,7 @@ from .record.spared import spared
 if TYPE_CHECKING:
     from .writers.live import Followers
 
-# what other libraries, the command line and `nn.sklearn` call an option
+# names of an option in other libraries, on the command line and in `nn.sklearn`
 _MEANT: Final = {
     **dict.fromkeys(("learn_rate", "learning_rate", "lr"), "gd_params=(0.01,)"),
     "batch_size": "block_size",
@@ -110,7 +110,7 @@ class ParallelSGD:
 
     def _repr_html_(self) -> str:
         """Show the model, the data set and the transform of the job as an HTML table, for notebooks."""
-        from nn.html import table  # noqa: PLC0415 - for who looks
+        from nn.html import table  # noqa: PLC0415 - for notebooks alone
 
         steps = [] if self._transform is None else self._transform.steps
         model = type(self._model).__name__
@@ -144,7 +144,7 @@ class ParallelSGD:
             _log.info("Workers: (%s) nodes has been assigned:%s", len(nodes), listed)
             if spec.remark:
                 _log.info("%s", spec.remark)
-            from .writers.console import JobConsole  # noqa: PLC0415 - who shows nothing needs neither
+            from .writers.console import JobConsole  # noqa: PLC0415 - a quiet job without writers needs neither
             from .writers.live import following  # noqa: PLC0415
 
             console = None if is_quiet() else JobConsole(spec, arrays)
@@ -169,7 +169,7 @@ class ParallelSGD:
 
 def _train(spec: JobSpec, arrays: Samples, followers: Followers | None = None) -> JobResult:
     if isinstance(spec.options.nodes, InProcessNodes):
-        from .driver.local_run import run_here  # noqa: PLC0415 - who submits needs no worker in his process
+        from .driver.local_run import run_here  # noqa: PLC0415 - a submitter needs no worker in its process
 
         return run_here(spec, arrays, followers)
     return Retry(spec.options.wait, NodeBusy).call(lambda: run_on_agents(spec, arrays, followers))
@@ -189,7 +189,7 @@ def _sign(result: JobResult, spec: JobSpec) -> None:
     warning.
     """
     if spec.options.sign is not None:
-        from .record.signing import sign_run  # noqa: PLC0415 - for who signs
+        from .record.signing import sign_run  # noqa: PLC0415 - for a job that is signed
 
         try:
             if result.folder is None:

@@ -90,7 +90,7 @@ class LocalNodes(NodeAssignment):
     def __init__(self, key_file: str | Path | None = None, agents: LocalAgents | None = None) -> None:
         super().__init__(key_file)
         self.agents = agents
-        self.ended: list[Callable[[], None]] = []  # what is to be done once the agents have ended
+        self.ended: list[Callable[[], None]] = []  # called once the agents have ended
 
     def close(self) -> None:
         """Close the nodes after their agents have ended, and do the work that had to wait for that."""
@@ -124,7 +124,7 @@ class LocalWorkers(LocalNodes):
         atexit.register(self.close)
 
     def _start(self, count: int) -> None:
-        # what they warn of, they tell the submitter too
+        # agents tell their warnings to the submitter, too
         agents = local_agents(count + self._ps, log_level="ERROR", work_dir=self._work_dir)
         self.agents = self._running.enter_context(agents)
         self.key_file = self.agents.key_file
@@ -237,7 +237,7 @@ def nodes_from(
     if count is None:
         raise ValueError("'count' must say how many workers to use, got None")
     positive("count", count)
-    attach_console()  # it may wait for minutes, and says for what
+    attach_console()  # a launcher may wait for minutes, and logs the reason
     with contextlib.ExitStack() as at_end:
         nodes = NodeAssignment() if made.lasting else LocalNodes()
         if isinstance(nodes, LocalNodes):

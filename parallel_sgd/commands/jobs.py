@@ -150,6 +150,6 @@ def _complete(
     detail: str = "",
     ended: Mapping[str, str] | None = None,
 ) -> None:
-    from ..record.fetched_run import complete  # noqa: PLC0415 - with the page of a run, for who brings one home
+    from ..record.fetched_run import complete  # noqa: PLC0415 - it loads the page of a run, which only a fetched run needs
 
     complete(files, states, outcome, detail, ended)

@@ -17,7 +17,7 @@ from ..nodes import parse_worker, workers_in
 from .output import program_name
 
 LAUNCHER = "launcher"
-"""What --discovery says for the agents that --launch finds."""
+"""Word of --discovery for the agents that --launch finds."""
 
 
 def launcher_from(options: argparse.Namespace) -> Offer | None:

@@ -42,7 +42,7 @@ from .options import load_model, make_dataset, make_transform, settings_of
 from .output import EXIT_FAILED, EXIT_NODE_LOST, EXIT_OK, EXIT_USAGE, folder_of, tell
 from .submit import nodes_of, result_data, train
 
-_UNTOUCHED: Final = ("local", "worker_count", "launch", "workers")  # who computes
+_UNTOUCHED: Final = ("local", "worker_count", "launch", "workers")  # options that say where to compute, not the bits
 _GROWS: Final = frozenset({"epoch", "resume"})  # the options with which a run goes on with another one
 _VERIFIED: Final = "The run is verified"
 _LONG: Final = 60  # characters of a data set with its arguments

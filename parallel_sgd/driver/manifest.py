@@ -53,10 +53,10 @@ from ..options.spec import JobSpec
 Resources = Mapping[str, Any]
 _MOST_IDENTITY: Final = 1000  # characters that a node may tell
 STANDBY = "parallel_sgd.driver.standby"
-"""The module whose `main` an agent starts when the driver is gone."""
+"""Module of which an agent starts `main` when the driver is gone."""
 _BUNDLES = ("workers", "server")
 SERVER_TRANSFER = "server_transfer"
-"""What takes the place of TRANSFER for the parameter server."""
+"""Request of the parameter server in place of TRANSFER."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ def job_resources(spec: JobSpec, samples_size: int, record: str = "") -> Resourc
         OPTIMIZER: {"op_type": options.op_type.__name__, "gd_type": options.gd_type.__name__},
         DATA: {"name": spec.data.name, "checksum": spec.data.checksum(), "bytes": samples_size},
         MISC: {
-            "epochs": options.epoch,  # for who reads a post-mortem
+            "epochs": options.epoch,  # for readers of a post-mortem
             "carries_on": spec.policy == REDUNDANT,
             "awaits_verdict": spec.policy != FAIL,
             "resume": [] if spec.resume is None else list(spec.resume.jobs),

@@ -194,7 +194,7 @@ def failure_of(
     """Make the event by which the driver learns of a worker that has failed, from the words of its agent and the verdict on it,
     if there is one.
     """
-    code = 1 if state == "failed" else None  # as `subprocess` tells it; None where nobody knows
+    code = 1 if state == "failed" else None  # as `subprocess` tells it; None where it is unknown
     said, place = last_line(detail), (0, 0)
     if verdict is not None:
         if verdict.kind == "stuck":  # its agent has killed it

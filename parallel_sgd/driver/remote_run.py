@@ -65,7 +65,7 @@ def run_on_agents(spec: JobSpec, arrays: Samples, followers: Followers | None = 
         _log.info("%s", spec.resume.local.choice.said)
     elif spec.resume is not None:
         _log.info("Training goes on from the newest state of job %s; logs tell which.", spec.resume.name)
-    with contextlib.ExitStack() as at_end:  # what it does there are ends: they take no result with them
+    with contextlib.ExitStack() as at_end:  # its callbacks are ends of parts: an error there takes no result with it
         if isinstance(nodes, LocalNodes) and agents is not None:
             nodes.ended.append(run.close)  # they still write there
             place_work(run, job, agents)

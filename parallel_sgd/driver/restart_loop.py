@@ -168,7 +168,7 @@ class RestartLoop:
         self._begin_run()
         before, self._running = self._running, RunningAttempt(com, coordinator, nodes, self._term)
         self._hand_off(self._running)
-        if before is not None:  # only now, so that somebody could go on if we died in between
+        if before is not None:  # only now, so that a standby driver could go on if we died in between
             if self._candidacy is not None:
                 self._candidacy.conclude(self._left_out(before.nodes), "left", f"Attempt {coordinator.attempt + 1} goes on.")
                 self._candidacy.close()
@@ -333,7 +333,7 @@ class RestartLoop:
 
     def _failed(self, coordinator: Coordinator, reason: str = "") -> JobFailed:
         failures = dict(coordinator.failures)
-        if coordinator.ended_for:  # what was taken back did not fail
+        if coordinator.ended_for:  # a node that was taken back did not fail
             failures = {node: failure for node, failure in failures.items() if failure[0] != "aborted"}
         return JobFailed(failures, coordinator.files, coordinator.job, coordinator.verdicts, reason)
 

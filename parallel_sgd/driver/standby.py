@@ -32,7 +32,7 @@ from .manifest import AttemptState, JobManifest
 from .membership import Membership, SameNodes, Survivors
 from .restart_loop import Begin, RestartLoop, RunningAttempt
 
-ORPHANED = 70  # exit code of a standby driver whose agent is gone
+ORPHANED = 70  # exit code of a standby driver without its agent
 _log = get_logger("Drive")
 
 
@@ -92,7 +92,7 @@ class StandbyDriver:
             return self._follow(candidacy, election.newer)
         if decision is Decision.OVER:
             outcome = next(answer.outcome for answer in election.denied.values() if answer.outcome in OVER)
-            candidacy.conclude(election.granted, outcome, "")  # who does not know yet that the job is over hears of it
+            candidacy.conclude(election.granted, outcome, "")  # agents that do not know yet that the job is over hear of it
         if decision is not Decision.DRIVE:
             self._say(f"{decision.value}. {candidacy.reasons}".strip())
         return decision

@@ -298,7 +298,7 @@ class Times(NamedTuple):
 
 
 NO_ACCOUNTS: Final = NodeAccounts((), Times(0.0, 0.0, 0.0, 0.0, 0.0), {})
-"""Of a node that has not told any."""
+"""Accounts of a node that has not told any."""
 
 
 class Stopwatch:
@@ -352,7 +352,7 @@ BATCH_COLUMNS: Final = (
     *("Data", "Compute", "Encode", "Send", "Wait", "Merge", "Rule"),
     *("Put", "Sent", "Total", "Peer"),
 )
-"""Of the table `BA`; docs/results.md tells what they mean."""
+"""Columns of the table `BA`; docs/results.md tells their meaning."""
 
 BATCH_LINE: Final = "%.6f,%d,%d" + 10 * ",%.6f" + ",%s\n"
 """A row as text, in microseconds: a fifth of the time that a general writer takes."""

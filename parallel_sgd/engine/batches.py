@@ -18,8 +18,8 @@ FIXED: Final = "fixed"
 SHUFFLED: Final = "shuffled"
 SHUFFLED_IN_BLOCKS: Final = "shuffled in blocks"
 ORDERS: Final = (FIXED, SHUFFLED, SHUFFLED_IN_BLOCKS)
-"""How epochs order the samples: all as the training set does; each in its own way; each in its own way, every sample left in
-its block, for a training set whose order says which block gets what."""
+"""Orders of the samples in epochs: all as the training set does; each in its own way; each in its own way, every sample left in
+its block, for a training set that by its order says which block gets which samples."""
 
 
 class Batches:

@@ -53,7 +53,7 @@ class Channel(Protocol):
 
 Submitter: Final = -1
 Parameter_Server: Final = -2
-"""The id of the parameter server, as a target of packets."""
+"""Id of the parameter server, as a target of packets."""
 
 
 class Wait(NamedTuple):
@@ -76,7 +76,7 @@ class Wait(NamedTuple):
 
 LOOK_SECONDS: Final = 0.25
 MOST_SECONDS: Final = 600.0
-"""A detector whose driver has left says nothing of those that only wait for each other."""
+"""Limit of waiting: a detector without a driver says nothing of nodes that only wait for each other."""
 
 
 def until(wait: Wait, clock: Callable[[], float]) -> Generator[Wait, None, bool]:

@@ -51,9 +51,9 @@ class BlockExchange:
         self.bank = bank
         self.joined = joined
         self.accounts = bank.accounts
-        self.sync = sync  # decides when a result is ready; counts what came late
+        self.sync = sync  # decides when a result is ready; counts late packets
         self._put = bank.update if type(sync).put is ISyncType.put else sync.put
-        self.sums = False  # whether what is put is the sum over a block and the one before
+        self.sums = False  # whether a put gradient is the sum over a block and the one before
         self._replaced = replaced
         self.ready: Callable[[int], bool] = sync.ready
         self.wait: Callable[[int], Iterator[Wait]] = sync.wait
@@ -201,7 +201,7 @@ class Participant(Protocol):
         """Process to be driven."""
 
 
-#: By how much of their length the parameters change in one step at most; what is no parameters differs by all of it.
+#: By how much of their length the parameters change in one step at most; values that are no parameters differ by all of it.
 MOST_CHANGE: Final = 0.5
 
 

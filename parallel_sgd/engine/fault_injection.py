@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from network import faults  # whose parts load when they are asked for: a job without faults needs none of them
+from network import faults  # it loads its parts when they are asked for: a job without faults needs none of them
 from network.transport import SocketLink
 from rpc import Communication
 
@@ -62,7 +62,7 @@ def injected(text: str, seed: int, com: Communication) -> Iterator[FaultInjector
     if not peers:
         yield FaultInjector(plan, node, com.attempt, {})
         return
-    com.controller.flush(timeout=60.0)  # what is in line goes as it is
+    com.controller.flush(timeout=60.0)  # packets in line go undisturbed
     with faults.Proxy(plan.seed) as proxy:
         routes = {peer: _interpose(proxy, com, peer) for peer in sorted(peers) if peer in com.controller.sessions}
         yield FaultInjector(plan, node, com.attempt, routes)

@@ -22,7 +22,7 @@ from .accounts import check_conserved
 from .channel import Key, Wait
 from .exchange import Participant
 
-#: What a link does with a packet (sender, receiver, key): the seconds after which each copy arrives; `(0.0,)` is normal,
+#: Fate of a packet (sender, receiver, key) on a link: the seconds after which each copy arrives; `(0.0,)` is normal,
 #: `()` loses it, `(0.0, 0.0)` delivers it twice, `(0.5,)` delays it.
 Link = Callable[[int, int, Key], Sequence[float]]
 

@@ -43,9 +43,9 @@ SETTING, MODEL, OPTIMIZER = "net_setting", "net_model", "net_optimizer"
 DATA, MISC, EXTRA = "data_package", "misc_package", "extra_package"
 SAMPLES, TRANSFER, CHECKPOINT = "data_samples", "net_transfer", "net_checkpoint"
 TELLS: Final = "identity: "
-"""What a request begins with that asks for nothing: the driver writes the rest down, the identity of the process."""
+"""Begin of a request that asks for nothing: the driver writes the rest down, the identity of the process."""
 RECORD = "record"
-"""In MISC: what nodes keep of the run."""
+"""Key in MISC of the record of the run that nodes keep."""
 FAREWELL_SECONDS = 2.0
 _MOST_REMARKS: Final = 100
 
@@ -60,7 +60,7 @@ class JobExecutor(AbsExecutable):
         self._parts: dict[str, Any] = {}
         self._asked: list[str] = []
         self._result: dict[str, Any] = {}
-        self._remarks: list[str] = []  # of what went wrong when training had its result
+        self._remarks: list[str] = []  # on errors after training had its result
         self._begin = StartPoint()
         self._accounts = NO_ACCOUNTS
 
@@ -195,7 +195,7 @@ def samples_at_hand(cache: Path, checksum: str, recipe: tuple[type[Any], dict[st
     arrays: Samples | None = load_arrays(cache, checksum)
     if arrays is None and recipe is not None:
         kind, config = recipe
-        if not issubclass(kind, AbsDataset):  # it is called, so it must be what it says
+        if not issubclass(kind, AbsDataset):  # a recipe from the wire is called only if it is of this class
             raise TypeError(f"A data set must be an AbsDataset, got {kind.__qualname__}.")
         loaded = kind(**config).load(download=False)
         arrays = loaded if checksum_of(loaded) == checksum else None

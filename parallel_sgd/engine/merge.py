@@ -22,7 +22,7 @@ Part = TypeVar("Part")
 Span = tuple[int, int]
 Copy = tuple[Span, int]  # a sum over the blocks of a span, and the node that it is of
 
-# what may be done with the memory of a partial sum: read it, write into it, write into it and use it again afterwards
+# uses that the memory of a partial sum allows: read it, write into it, write into it and use it again afterwards
 _READ_ONLY, _GIVEN, _OWN = 0, 1, 2
 
 
@@ -98,9 +98,9 @@ class TreeSum:
     def __init__(self, tree: BlockTree, tops: Iterable[Span] | None = None) -> None:
         self._tree = tree
         self._tops = frozenset([tree.root] if tops is None else tops)
-        self._parts: dict[Span, tuple[Array, int]] = {}  # the sum of a span, and what may be done with its memory
+        self._parts: dict[Span, tuple[Array, int]] = {}  # the sum of a span, and the use that its memory allows
         self._spare: list[Array] = []
-        #: What has been added since `reset`, in that order, and of which node; a wider span replaces what was within it.
+        #: Spans added since `reset`, in that order, with their nodes; a wider span replaces those within it.
         self.copies: list[Copy] = []
         self.duplicates = 0
 
@@ -320,7 +320,7 @@ class LateMean(TreeSum):
         (left, left_use), (right, right_use) = found
         if left.shape != right.shape:
             raise Unusable(f"it has the shape {value.shape}, and what it is to be added to {right.shape}")
-        # the mean holds them alone, so that what lies in memory of others is let go of when it has been read
+        # the mean alone holds them, so that arrays in memory of others are let go of when they have been read
         self._lent += [half for half, use in ((left, left_use), (right, right_use)) if use == _OWN]
         self._parts = {self._tree.root: (left[:0].copy(), _READ_ONLY)}
         return MeanOfHalves(left, right, self._divide)

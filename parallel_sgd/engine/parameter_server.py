@@ -147,7 +147,7 @@ class ParameterServer:
         wait = Wait(ready, self._clock() + seconds, what)
         if (yield from until(wait, self._clock)):
             return
-        suspects = self._channel.suspects if self._present else tuple  # nobody is watched before all have appeared
+        suspects = self._channel.suspects if self._present else tuple  # the detector watches no node before all have appeared
         if not (yield from await_verdict(wait, seconds, self._clock, suspects)):
             raise TimeoutError(f"The parameter server waited {seconds:g} s for {what()}.")
 

@@ -173,7 +173,7 @@ class ParameterShard(CheckingPackets, TakingLate):
         self._owner = nodes[settings.variable - len(nodes)]
         self._like = like_shard(settings, settings.variable - len(nodes))
         self._others = [node for node in nodes if node != node_id]
-        self._rounds = 0  # the owner: what it has sent so far; the others: what they have taken
+        self._rounds = 0  # of the owner: rounds sent so far; of the others: rounds taken
         self._sent: Array | None = None
 
     def update_blocks(self, block_weight: BlockWeight) -> netEncapsulation:
@@ -192,7 +192,7 @@ class ParameterShard(CheckingPackets, TakingLate):
         """Take the content; the owner sends it again to one that asks, once it has it."""
         if isinstance(content, tuple):
             node, rounds = content
-            # nobody gets further than one round without the asking worker, so this is unchanged; the next one may come first
+            # no worker gets further than one round without the asking one, so this is unchanged; the next one may come first
             return netEncapsulation(node, self._sent.copy()) if self._sent is not None and rounds < self._rounds else None
         self._settings.check_sender(self._owner)
         if self._result is None:

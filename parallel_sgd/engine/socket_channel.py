@@ -15,7 +15,7 @@ from rpc.support.logs import get_logger
 from .channel import Key, Parameter_Server, Wait
 
 Result = TypeVar("Result")
-READ_BYTES = 1 << 19  # what is posted at a time without reading: it does not fill the buffers of a connection
+READ_BYTES = 1 << 19  # posted at a time without reading: as many do not fill the buffers of a connection
 _log = get_logger("parallel_sgd.engine.socket_channel")
 
 
@@ -145,7 +145,8 @@ def close_gracefully(controller: Controller, seconds: float) -> list[int]:
         session.leave()
     with contextlib.suppress(TimedOut):
         controller.wait_until(lambda: not controller.available_clients, seconds, lambda: "the BYE of the others")
-    controller.pump(0.0)  # who read a BYE while it sent has read what came before it, too, and not yet handed it over
+    # a session that read a BYE while it sent has read the packets before it, too, and not yet handed them over
+    controller.pump(0.0)
     _give_up(controller, [peer for peer, session in controller.sessions.items() if session.pending_bytes], seconds)
     return controller.available_clients
 

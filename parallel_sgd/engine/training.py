@@ -110,7 +110,7 @@ def prepared(model: Model, transform: AbsTransformer | None, samples: Samples, s
     if not keeps_plan:
         made: Samples = transform(*samples, seed=seed)
         return made
-    from nn.dataset.plan.fitting import transformed  # noqa: PLC0415 - for a job whose data have a plan or a transform
+    from nn.dataset.plan.fitting import transformed  # noqa: PLC0415 - for a job with a plan or a transform
 
     made, plan = transformed(transform, samples, seed, model.inputs)
     if plan is None:
@@ -155,7 +155,7 @@ class TrainingProcess:
         self._seed = options.seed
         self._order = plan.order
         self._class_weight = options.class_weight
-        scaled = getattr(optimizer, "puts", "") == "gradients"  # what a worker makes of its own samples is its own mean
+        scaled = getattr(optimizer, "puts", "") == "gradients"  # an update of a worker's own samples is by its own mean
         self._tail_factors = batches.tail_factors(range(batches.block_count) if scaled else blocks)
         self._steps_of_epoch = batches.count * len(blocks) - batches.idle(blocks)
         self._clock = clock
@@ -312,7 +312,7 @@ class TrainingProcess:
         if self._checkpoints is not None and self._whole and self._applied > self._from.position:
             try:
                 self._checkpoints.leave(self._progress_at(self._applied, result))
-            except Exception:  # noqa: BLE001  a user's state_dict() may raise anything; what ended training is what counts
+            except Exception:  # noqa: BLE001  a user's state_dict() may raise anything, and the first error counts
                 _log.exception("The state after %s could not be saved", self._applied)
 
     def _progress_at(self, position: Position, result: dict[str, float]) -> Progress:

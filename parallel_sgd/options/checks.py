@@ -151,7 +151,7 @@ def page(name: str, value: Any) -> bool:
 
 def signing_key(name: str, value: Any) -> SigningKey:
     """Read the private key in a file; a `SigningKey` stays as it is."""
-    from ..record.keys import SigningKey  # noqa: PLC0415 - for who signs
+    from ..record.keys import SigningKey  # noqa: PLC0415 - for a job that is signed
 
     if not isinstance(value, (str, Path, SigningKey)):
         raise TypeError(f"'{name}' must be the path of a private key, got {value!r}")
@@ -178,7 +178,7 @@ def writers(name: str, value: Any) -> tuple[Any, ...]:
     """Check that a value is a list of writers, or of modules of the shape of `wandb`."""
     if not isinstance(value, str) and isinstance(value, Sized) and not len(value):
         return ()
-    from ..writers import interface  # noqa: PLC0415 - for who follows a job
+    from ..writers import interface  # noqa: PLC0415 - for a job with writers
 
     return interface.check_writers(name, value)
 

@@ -13,7 +13,7 @@ Given = TypeVar("Given", bound="Options")
 VALUE: Final = "value"
 CODE: Final = "code"
 HERE: Final = "here"
-"""How an option reaches the nodes: as a plain value, as an object with its code, or not at all."""
+"""Ways of an option to the nodes: as a plain value, as an object with its code, or not at all."""
 
 
 @dataclass(frozen=True)

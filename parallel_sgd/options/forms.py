@@ -25,14 +25,14 @@ from ..record.plain import NoText, decoded, encoded
 from .names import is_text, literal_text
 
 Unnamed = NoText
-"""Only a program can make it; the message says what it is."""
+"""Error for a value that only a program can make; the message describes it."""
 
 
 class Form:
     """Form of a value that stands there as it is, or as the text that `type` of its flag reads."""
 
-    kinds: ClassVar[tuple[type, ...]] = ()  # of what may stand in the file; by default that of the flag
-    settings: Mapping[str, Any] = {}  # of the flag: what `add_argument` takes
+    kinds: ClassVar[tuple[type, ...]] = ()  # types of the entry in the file; by default that of the flag
+    settings: Mapping[str, Any] = {}  # arguments of `add_argument` for the flag
 
     def meant(self, option: str, given: Any) -> Any:
         """Return the value that a word given to `parallel()` stands for.
@@ -308,7 +308,7 @@ class Writers(Callbacks):
 
 
 def _readers() -> Mapping[str, Callable[[str, str], Any]]:
-    from .named_parts import READERS  # noqa: PLC0415 - who gives classes does not load the tables of words
+    from .named_parts import READERS  # noqa: PLC0415 - a job given classes does not load the tables of words
 
     return READERS
 
@@ -416,4 +416,4 @@ FORMS: Final[Mapping[str, Form]] = {
     "weights": Weights(),
     "writers": Writers(),
 }
-"""As `flag()` names them."""
+"""Forms by the names that `flag()` takes."""

@@ -414,8 +414,8 @@ class JobOptions(Options):
         epoch = self.epoch if self.epochs is None else self.epochs
         given = replace(self, job_title=None, mission_title=title, epochs=None, epoch=epoch)
         checked = {name: about.check(name, getattr(given, name)) for name, about in options()}
-        for name, value in checked.items():  # what a job file could not say again is not trained either
-            if isinstance(value, (int, float)) and value > 0:  # what is too small has a sentence of its own
+        for name, value in checked.items():  # a number that a job file could not say again is not trained either
+            if isinstance(value, (int, float)) and value > 0:  # a number that is too small has a sentence of its own
                 bounded(f"options.{name}", value, name)
         return replace(given, **checked)
 

@@ -30,7 +30,7 @@ __all__ = ["AssignmentName", "CodecName", "OptimizerName", "RuleName", "SyncName
 # Words that `parallel()` takes for the parts of a job, so that editors complete them.
 # An option takes other texts as well: `module.Class`, `file.py:Class`, a number behind `stale:` or `fixed:`.
 
-MYPY: Final = False  # mypy takes it for true: it checks what reads the options when words have become parts
+MYPY: Final = False  # mypy takes it for true: it checks the code that reads the options when words have become parts
 if MYPY:
     AssignmentName: TypeAlias = Any
     CodecName: TypeAlias = Any
@@ -172,6 +172,6 @@ READERS: Final[Mapping[str, Callable[[str, str], Any]]] = {
     "sync": sync,
     "writer": writer,
 }
-"""By part, what reads its words."""
+"""Readers of the words of each part."""
 LISTED: Final[Mapping[str, Callable[[], Mapping[str, Any]]]] = {"assignment": assignment_forms, "sync": sync_forms}
-"""What a help that has `{forms}` in it lists."""
+"""Forms that a help with `{forms}` in it lists."""

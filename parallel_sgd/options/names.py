@@ -149,7 +149,8 @@ def _words(name: str) -> list[str]:
 
 
 Guard = Callable[[str, str], None]
-"""Is told the module or file that a text names, and the option, before anything of it runs; raises where it may not."""
+"""Function that gets the module or file that a text names, and the option, before anything of it runs; it raises where it
+may not."""
 _guard: ContextVar[Guard | None] = ContextVar("guard of names", default=None)
 
 
@@ -204,7 +205,7 @@ def _module(place: str, option: str) -> ModuleType:
         return _file_module(Path(place), option)
     except UnknownName:
         raise
-    except Exception as error:  # a user's module may raise what it likes
+    except Exception as error:  # a user's module may raise anything
         told = raised_by(error) or f"{type(error).__name__}: {error}"
         raise UnknownName(f"{option}: {place} cannot be imported: {told}.") from error
 
@@ -326,7 +327,7 @@ def literal(text: str) -> Any:
         return _WORDS[text.lower()]
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)  # of what looks like a number and is a text
+            warnings.simplefilter("ignore", SyntaxWarning)  # of a text that looks like a number
             return ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         pass
@@ -346,7 +347,7 @@ def literal_text(value: Any) -> str:
     if type(value) is float and not math.isfinite(value):
         if math.isnan(value):
             raise ValueError("a number that is none, nan")
-        return "1e999" if value > 0 else "-1e999"  # which Python reads as what it overflows to
+        return "1e999" if value > 0 else "-1e999"  # Python reads it as infinity, to which it overflows
     if type(value) in (bool, int, float, str, type(None)):
         return repr(value)
     if type(value) is list:

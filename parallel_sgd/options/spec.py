@@ -233,7 +233,7 @@ def make_spec(model: Model, data: AbsDataset, transform: AbsTransformer | None, 
         raise ValueError(f"'nodes' must hold the workers 0..n-1, got {nodes.worker_ids}")
     _check_bits(options)
     worker_count, has_server = len(nodes.worker_ids), nodes.has_parameter_server
-    # those of this program whose checkpoints outlive them
+    # local workers of this program, with checkpoints that outlive them
     is_local = isinstance(nodes, LocalNodes) and nodes.agents is not None
     assignment = _assign(options.assignment_type, worker_count, options.redundancy)
     names = [variable.name for variable in model.trainable_variables()]
@@ -247,12 +247,12 @@ def make_spec(model: Model, data: AbsDataset, transform: AbsTransformer | None, 
         raise ValueError("'ps_codec' needs a parameter server among the nodes: parse_worker(n, ps=True)")
     rule = OpContainer(options.op_type, options.gd_type, options.gd_params).rule()
     if options.callbacks:
-        from .callback_checks import check_callbacks  # noqa: PLC0415 - with the callbacks of nn, for who has some
+        from .callback_checks import check_callbacks  # noqa: PLC0415 - it loads the callbacks of nn, for a job with some
 
         check_callbacks(options, model, rule, kinds)
     found = None
     if options.discovery is not None:
-        from rpc.elastic import discovery_of  # noqa: PLC0415 - for who has hosts discovered
+        from rpc.elastic import discovery_of  # noqa: PLC0415 - for a job with discovery
 
         found = discovery_of(options.discovery, options.nodes.key_file)
     policy = _policy(SHRINK if options.on_failure is None and found is not None else options.on_failure, assignment, kinds)
@@ -368,7 +368,7 @@ def exact_default(workers: int, size: int, hosts: int) -> Default:
         return Default(Plain)
     ring, where = codecs.Ring, f"{hosts} hosts"
     if hosts == 1:
-        from ..codec.compose import Ring  # noqa: PLC0415 - for who has so many workers
+        from ..codec.compose import Ring  # noqa: PLC0415 - for a job of so many workers
 
         ring, where = Codec.of(Ring(smallest=_SHARD_OF_ONE_HOST), name="Ring"), "one host"
     return Default(

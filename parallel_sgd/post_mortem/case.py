@@ -109,7 +109,7 @@ class Case:
     def verdicts(self) -> list[Verdict]:
         """All verdicts, attempt after attempt, within each first causes before their consequences."""
         found: list[Verdict] = []
-        for node in self.nodes:  # what the driver has found, it has told to all
+        for node in self.nodes:  # the driver has told its findings to all nodes
             found += [verdict for verdict in node.verdicts if verdict not in found]
         attempts = sorted({verdict.attempt for verdict in found})
         return [v for attempt in attempts for v in in_causal_order(v for v in found if v.attempt == attempt)]

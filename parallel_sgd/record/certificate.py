@@ -32,7 +32,7 @@ from .weight_hashes import HASH_COLUMNS, Epochs, chain_of, hash_of
 
 _MOST_NAMED: Final = 4  # variables or nodes in a sentence
 _OF_THE_SETTINGS: Final = ("seed", "batch_size", "batches", "samples", "order", "optimizer", "rule")
-"""The fields of a checkpoint's header that the settings of a run decide on."""
+"""Fields of a checkpoint's header that the settings of a run decide on."""
 
 
 # ---- the folder by itself

@@ -25,11 +25,11 @@ from .run import RunManifest, files_of
 _OF_A_RUN: Final = (JOB_FILE, MODEL_FILE, "job.json", OUTCOME, TIMELINE)
 _FOLDER: Final = re.compile(r"Node-(-?[0-9]{1,9})-Retrieve")
 _LOG: Final = re.compile(r"(Fit|Worker)-[^/]*\.log|SOURCE-[^/]*\.py")
-"""The names of logs and of copies of code, which have a part in no figure."""
+"""Names of logs and of copies of code, which have a part in no figure."""
 _NO_INPUTS: Final = ("callbacks", "mission_title", "writers")
-"""Options whose words name files that a run writes, or none."""
+"""Options with words that name files that a run writes, or none."""
 _DRAFT: Final = re.compile(r"\.[0-9a-f]{16}" + re.escape(TEMPORARY_SUFFIX))
-"""The name of a checkpoint that a killed process was writing."""
+"""Name of a checkpoint that a killed process was writing."""
 
 
 def misplaced(run: Path, manifest: RunManifest) -> Iterator[str]:

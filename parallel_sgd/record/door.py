@@ -30,7 +30,7 @@ MOST_TOML: Final = 4 << 20
 MOST_TABLE: Final = 256 << 20
 """Bytes of a table: some three million batches."""
 MOST_HASHED: Final = 2 << 30
-"""Bytes of a file whose hash is taken: as many as a model file may have."""
+"""Bytes of a file to be hashed: as many as a model file may have."""
 MOST_NAMES: Final = 20_000
 """Entries of a folder that are looked at."""
 _TOML_GROWTH: Final = 512  # bytes of objects for each table or value of TOML

@@ -13,7 +13,7 @@ __all__ = ["Form", "Misfit", "any_of", "anything", "list_of", "map_of", "number"
 
 Form = Callable[[str, Any], Any]
 MOST_COUNT: Final = (1 << 53) - 1
-"""The largest whole number that every reader of JSON takes for itself."""
+"""Largest whole number that every reader of JSON takes for itself."""
 _SHOWN: Final = 60
 
 

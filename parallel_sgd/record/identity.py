@@ -14,12 +14,12 @@ from nn.threads import describe_blas
 IDENTITY_COLUMNS: Final = ("Epoch", "Computes with")
 ATTEMPT_COLUMNS: Final = ("Attempt", "Node", "Computes with")
 KERNELS: Final = "OpenBLAS kernels"
-"""The part of an identity that names the set of BLAS kernels."""
+"""Part of an identity that names the set of BLAS kernels."""
 _ELSEWHERE: Final = frozenset({KERNELS, "functions for", "thread(s)"})
-"""The parts that do not count where bits are portable."""
+"""Parts that do not count where bits are portable."""
 
 Identities = Mapping[int, list[str]]
-"""By node, the identities of its processes in the order in which they trained, each once."""
+"""Identities of the processes of each node, in the order in which they trained, each once."""
 
 
 def own_identity() -> str:

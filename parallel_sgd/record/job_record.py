@@ -42,10 +42,10 @@ from .tables import read_identities
 FORMAT: Final = "psgd.job/1"
 MODEL_FILE: Final = "start.model"
 CODE_TABLE: Final = "code"
-"""The table with the hashes of the files of code that the job needs."""
+"""Table with the hashes of the files of code that the job needs."""
 _log = get_logger(SUBMIT_LOGGER)
 FETCHED: Final = "fetched"
-"""The key of a file that nodes have told."""
+"""Key of a file that nodes have told."""
 
 
 def write_job_file(folder: Path, spec: JobSpec, job: str) -> None:

@@ -15,7 +15,7 @@ from typing import Final
 __all__ = ["Tell", "found_path", "found_paths", "is_told", "missing_code", "told_path"]
 
 Tell = Callable[[str], str]
-"""From the path of a file to the text that stands for it."""
+"""Function from the path of a file to the text that stands for it."""
 _TOLD: Final = r"(?:\.{1,2}|~)/"
 # behind a comma without one, so that no text takes longer than its length says
 _CODE: Final = re.compile(rf"^{_TOLD}[^:]*\.py(?=:)|(?<=,){_TOLD}[^:,]*\.py(?=:)")

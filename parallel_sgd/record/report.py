@@ -20,7 +20,7 @@ from .weight_hashes import HASH_COLUMNS, Array, hash_of
 
 KINDS = ("TR", "EV", "TI", "AC", "BA", "CO", "WH", "ID")
 RECORD_FILES: Final = ("RUN-job.toml", "RUN-start.model")
-"""What a run is, and the model that it begins with: kept by its nodes for who fetches it from elsewhere."""
+"""Settings of a run, and the model that it begins with: kept by its nodes for a command that fetches it from elsewhere."""
 _COST_COLUMNS = ("Codec", "Variable", "Name", "Encode", "Merge")
 _AT_THE_END = ("AC", "CO")
 _ACCOUNT_COLUMNS = ("Codec", "Variable", "Name", "Peer", "Direction", "Transport", "Packets", "Raw", "Wire", "Overhead")

@@ -112,7 +112,7 @@ class JobResult(dict[str, float]):
 
     def _repr_html_(self) -> str:
         """Show the figures, of each worker and the mean, as an HTML table, for notebooks."""
-        from nn.html import table  # noqa: PLC0415 - for who looks
+        from nn.html import table  # noqa: PLC0415 - for notebooks alone
 
         last = {node: history.rows[-1] for node, history in self.history.workers.items() if history.rows}
         rows = [[name, value, *(row.get(VALIDATION + name, math.nan) for row in last.values())] for name, value in self.items()]
@@ -143,7 +143,7 @@ def new_run(spec: JobSpec, job: str, nodes: str) -> RunFolder:
     try:
         write_job_file(run.make(), spec, job)
     except OSError as error:
-        run.close()  # what a full disk took of the files would fill it
+        run.close()  # the part of the files that a full disk took would fill it
         shown = str(spec.options.directory)[:200]
         raise ValueError(f"'directory' must be a folder that can be written to, got {shown!r}: {error.strerror}") from error
     return run

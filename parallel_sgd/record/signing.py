@@ -29,7 +29,7 @@ __all__ = ["PUBLIC_KEY", "SIGNATURE", "Signature", "sign_run", "signature_of"]
 SIGNATURE: Final = "model.sig"
 PUBLIC_KEY: Final = "model.pub"
 _LATER: Final = (SIGNATURE, "report.html")
-"""Files that may appear or change after signing; what the manifest names is signed all the same."""
+"""Files that may appear or change after signing; those that the manifest names are signed all the same."""
 _MOST: Final = 64 << 20  # bytes of a signature
 
 

@@ -23,7 +23,7 @@ def spared(what: str, remarks: list[str] | None = None) -> Iterator[None]:
     """
     try:
         yield
-    except Exception as error:  # noqa: BLE001  whatever it is, the result counts more
+    except Exception as error:  # noqa: BLE001  the result counts more than any error
         said = f"{what} failed ({type(error).__name__}: {str(error)[:_MOST_TEXT]}); training has its result."
         if remarks is not None:
             remarks.append(said)

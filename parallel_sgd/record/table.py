@@ -13,7 +13,7 @@ from pathlib import Path
 from rpc.support.files import append, open_below, publish
 from rpc.support.logs import get_logger
 
-_MODE = 0o666  # less what the user's mask takes away
+_MODE = 0o666  # less the bits of the user's mask
 _log = get_logger("parallel_sgd.record.report")
 
 

@@ -113,7 +113,7 @@ _KINDS: Final[Mapping[str, tuple[Mapping[str, Convert], Convert]]] = {
         str,
     ),
 }
-"""By kind: the columns that a table has at least, and what further ones hold."""
+"""Columns that a table has at least, and the type of further ones, by kind."""
 
 
 @dataclass
@@ -228,7 +228,7 @@ def read_table(door: Door, name: str | Path) -> tuple[Columns, str]:
                     if len(rows) == _CHUNK:
                         table.add(rows)
                         rows = []
-            finally:  # what came before a row that has no end is read
+            finally:  # rows before one that has no end are read
                 table.add(rows)
         except OSError as error:
             raise door.error(name, f"cannot be read: {error.strerror}") from error

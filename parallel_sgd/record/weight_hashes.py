@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 HASH_COLUMNS: Final = ("Epoch", "Variable", "SHA256")
 Epochs = Mapping[int, Mapping[str, Mapping[int, str]]]
-"""By epoch, from 1, and variable, its hash on each worker."""
+"""Hashes on each worker, by epoch, from 1, and variable."""
 
 
 def hash_of(value: Array) -> str:

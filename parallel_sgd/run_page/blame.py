@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from .records import Batch, Key, Runs
 
 SERVER: Final = -2
-_LEAST = 20e-6  # seconds; nobody waited who waited less
+_LEAST = 20e-6  # seconds; a shorter wait is none
 _SHARE = 0.001  # of the run; less is not told
 Costs = Mapping[int, Sequence[tuple[str, float, float]]]
 
@@ -115,7 +115,7 @@ def blame(runs: Runs, costs: Costs | None = None, failures: Sequence[float] = ()
     shares = {node: _shares(own) for node, own in (costs or {}).items()}
     ordinary: Counter[str] = Counter()
     faults: defaultdict[tuple[str, str], float] = defaultdict(float)
-    alone: defaultdict[tuple[str, str], Counter[int]] = defaultdict(Counter)  # what a codec took one worker beyond the others
+    alone: defaultdict[tuple[str, str], Counter[int]] = defaultdict(Counter)  # seconds of a codec of one worker beyond others
     for step in path:
         beyond = 1 - min(1.0, normal.get((step.what, step.key), 0.0) / step.seconds) if step.seconds else 0.0
         for kind, place, seconds in _entries(step, normal, shares):

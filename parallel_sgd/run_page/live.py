@@ -81,7 +81,7 @@ class LivePage:
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self._socket.bind((HERE, port))
-            self._socket.listen(128)  # from now on who comes waits until the thread is there
+            self._socket.listen(128)  # from now on viewers that come wait until the thread is there
         except OSError:
             self._socket.close()
             raise
@@ -92,7 +92,7 @@ class LivePage:
         less: dict[str, Any] = {"lifespan": "off", "ws": "none", "timeout_graceful_shutdown": int(_CLOSE_SECONDS)}
         self._html = _html()
         config = uvicorn.Config(self._application(), http=_few(self._token), **quiet, **less)
-        config.load()  # now, before there is anybody whom it could hold up
+        config.load()  # now, before there is a viewer that it could hold up
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._serve, name="live page", daemon=True)
 
@@ -141,7 +141,7 @@ class LivePage:
             return StreamingResponse(states, media_type="text/event-stream", headers=_HEADERS)
 
         routes = [Route("/", page, methods=["GET"]), Route("/events", events, methods=["GET"])]
-        # a name that somebody else's server gives for this machine is no way round the token
+        # a name that a stranger's server gives for this machine is no way round the token
         hosts = Middleware(TrustedHostMiddleware, allowed_hosts=[HERE, "localhost"], www_redirect=False)
         return Starlette(routes=routes, middleware=[hosts])
 
@@ -262,7 +262,7 @@ class _Feed:
                 seen = self._number  # which is old
                 self._making = asyncio.create_task(self._make())
             elif not (looked_at or is_hidden):
-                self._wake.set()  # nobody who looks has waited for the next one
+                self._wake.set()  # no viewer that looks has waited for the next one
             while True:
                 async with self._news:
                     while self._number <= seen:
@@ -285,7 +285,7 @@ class _Feed:
             async with self._news:
                 self._number, self._text, self._is_over = self._number + 1, text, is_last
                 self._news.notify_all()
-            before, used = used, time.thread_time()  # what all viewers together have taken of this thread
+            before, used = used, time.thread_time()  # bytes that all viewers together have taken of this thread
             if not is_last:
                 rest = _REST * (cost + used - before) if self._viewers > self._hidden else _MOST_SECONDS
                 with contextlib.suppress(asyncio.TimeoutError):  # not the built-in one under Python 3.10

@@ -141,7 +141,7 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) ->
 
 
 def _live(run: RunFolder, spec: JobSpec, job: str, at_end: contextlib.ExitStack, model: str) -> LivePage:
-    from .live import LivePage  # noqa: PLC0415 - for who asks for the page
+    from .live import LivePage  # noqa: PLC0415 - for a job with `page`
     from .sources import source_of  # noqa: PLC0415
 
     source = source_of(spec.options.nodes, lambda: run.path if run.has_begun else None, job, spec.options.epoch)

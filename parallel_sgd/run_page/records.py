@@ -22,7 +22,7 @@ _TABLE = re.compile(r"(TR|EV|TI|AC|BA|CO)-.*-N\((-?[0-9]+)\)\.csv")
 _FOLDER = re.compile(r"Node-(-?[0-9]+)-Retrieve")
 _OUT: Final = "out"
 _AGENT: Final = "agent-"
-"""With which the folders begin in which local workers write while they run: `agent-<k>/<job>.<node>/out`."""
+"""Begin of the name of a folder in which local workers write while they run: `agent-<k>/<job>.<node>/out`."""
 _RECORD: Final = "job.json"  # of a run, and of an agent, beside `out`
 _LOG_LINES: Final = 60
 _MOST_LOG_BYTES: Final = 1 << 16

@@ -104,7 +104,7 @@ class SampledTables:
                     text = sample(file.fileno(), status.st_size, most, parts).decode("utf-8", "replace")
                     head, *rows = csv.reader(text.splitlines())
                     table = TableRows(path.name.partition("-")[0], head)
-                    table.add(rows)  # what makes no sense is left out here, and told when the run has ended
+                    table.add(rows)  # rows that make no sense are left out here, and told when the run has ended
                     self._known[path] = state, table.columns
                 return self._known[path][1]
         except (OSError, ValueError, csv.Error):  # RecordError among them
@@ -176,7 +176,7 @@ class ClusterSource:
         from .story import end_of  # noqa: PLC0415
 
         failures: dict[int, tuple[str, str]] = {}
-        gone: dict[int, tuple[str, str]] = {}  # of whose agents nobody hears
+        gone: dict[int, tuple[str, str]] = {}  # nodes with agents that are silent
         verdicts: list[Verdict] = []
         for entry in entries:
             path = self.folder / node_folder(entry["node"]) / EVENT_LOG

@@ -26,7 +26,7 @@ _CAUSE: Final = (
     *("node", "kind", "host", "pid", "attempt", "phase", "epoch", "batch", "seconds", "detail", "exit_code", "signal"),
     *("rank", "reason"),
 )
-_FOLLOWS: Final = 2  # `rpc.Verdict.rank` of what follows from a loss
+_FOLLOWS: Final = 2  # `rpc.Verdict.rank` of a consequence of a loss
 Cause = Mapping[str, Any]
 
 
@@ -168,7 +168,7 @@ def _culprits(causes: Sequence[Cause], message: str, notes: Sequence[str] = ()) 
         said = message if message.endswith((".", "!", "?")) else f"{message}."
         return [("Who failed", " ".join([said, *notes]))]
     first = [cause for cause in causes if cause["rank"] == causes[0]["rank"]]
-    if causes[0]["rank"] == _FOLLOWS:  # who then says that it lost the first one says nothing new
+    if causes[0]["rank"] == _FOLLOWS:  # a further node that says that it lost the first one says nothing new
         first = first[:1]
     alike: dict[tuple[str, str], list[Cause]] = {}
     for cause in first:
@@ -235,7 +235,7 @@ def _done(outcome: Mapping[str, Any], causes: Sequence[Cause]) -> str:
     again, policy = len(outcome.get("incidents") or ()), (outcome.get("settings") or {}).get("on_failure")
     if again:
         parts.append(f"The job had been started again {_count(again, 'time')} before.")
-    if outcome.get("reason") or policy:  # elsewhere nobody knows what was asked for
+    if outcome.get("reason") or policy:  # elsewhere the policy is unknown
         parts.append(str(outcome.get("reason") or f"It was not started again: on_failure is {policy!r}."))
     return " ".join(parts)
 

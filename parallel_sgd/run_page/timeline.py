@@ -17,8 +17,8 @@ from .records import Runs
 
 _MODE: Final = 0o644
 ORDER: Final = ("data", "compute", "encode", "send", "wait", "merge", "rule")
-"""The phases of a batch in the order in which they are drawn; in truth packets are encoded and merged in between."""
-_WITHIN: Final = 0.2  # microseconds before its end an arrow enters the wait that it ends, else it would enter what follows
+"""Phases of a batch in the order in which they are drawn; in truth packets are encoded and merged in between."""
+_WITHIN: Final = 0.2  # microseconds before its end an arrow enters the wait that it ends, else it would enter the next phase
 
 
 def trace(runs: Runs) -> str:
@@ -35,7 +35,7 @@ def _events(runs: Runs) -> Iterator[str]:
     """Yield each event as JSON, made by hand: there are many; times in microseconds."""
     zero = min((rows[0].begin for rows in runs.values() if rows), default=0.0)
     sent = {(node, row.epoch, row.batch): row.begin + row.sent for node, rows in runs.items() for row in rows}
-    numbers = count(1)  # Perfetto leaves out arrows whose id is no number
+    numbers = count(1)  # Perfetto leaves out arrows with an id that is no number
     for node, rows in sorted(runs.items()):
         yield json.dumps({"ph": "M", "name": "process_name", "pid": node, "args": {"name": worker(node)}})
         yield json.dumps({"ph": "M", "name": "thread_name", "pid": node, "tid": node, "args": {"name": "batches"}})

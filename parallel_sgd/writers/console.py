@@ -103,7 +103,7 @@ class JobConsole:
         """Tell the end: seconds and their shares, one worker's time, the best epoch, where the report and the model of the
         `result` are.
         """
-        # of the tables, as in the report: what follows the last epoch is no part of training
+        # of the tables, as in the report: the seconds behind the last epoch are no part of training
         tables = [path for paths in result.files.values() for path in paths if path.name.startswith("TI-")]
         effort, best = effort_of(times_of(read_columns(path)) for path in tables), best_epoch(result.history)
         restarts = f", {result.restarts} restart{'s' * (result.restarts != 1)}" if result.restarts else ""

@@ -104,7 +104,7 @@ class Writers:
         for writer in list(self._writers):
             try:
                 call(writer)
-            except Exception as error:  # noqa: BLE001  whatever somebody else's library raises, the run goes on
+            except Exception as error:  # noqa: BLE001  another's library may raise anything, the run goes on
                 self._writers.remove(writer)
                 told = raised_by(error) or f"{type(error).__name__}: {error}"
                 _log.warning("%s fails and is left out: %s", type(writer).__name__, told)

@@ -147,7 +147,7 @@ class LiveFigures:
         if kind in ("TR", "EV") and worker in self._workers:
             try:
                 self._workers[worker].add(kind, at, data)
-            except Exception as error:  # noqa: BLE001  what a worker sends may be anything
+            except Exception as error:  # noqa: BLE001  a worker may send anything
                 self._give_up(error)
             self._tell()
 
@@ -163,7 +163,7 @@ class LiveFigures:
                 found = {node: worker.between(self._next, end) for node, worker in self._workers.items()}
                 self._log(JobHistory.of(found))
                 self._next = end
-        except Exception as error:  # noqa: BLE001  likewise
+        except Exception as error:  # noqa: BLE001  a worker may send anything
             self._give_up(error)
 
     def _give_up(self, error: Exception) -> None:
@@ -290,4 +290,4 @@ def following(
         raise
     finally:
         with spared("The end of the writers"):
-            followers.close(DONE)  # the job has its result, but what the writers get at the end could not be told
+            followers.close(DONE)  # the job has its result, but the last figures could not be told to the writers

@@ -11,9 +11,9 @@ from .interface import DONE, Config
 
 __all__ = ["MLflowWriter"]
 _MOST = 500
-"""Figures of one call to the store, half of what it takes."""
+"""Figures of one call to the store, half of its limit."""
 _SECONDS = 2.0
-"""After which those that wait are sent, even if they are fewer."""
+"""Seconds after which waiting figures are sent, even if they are fewer."""
 
 
 class MLflowWriter:
