@@ -136,6 +136,7 @@ class ParallelSGD:
                 raise ValueError("ParallelSGD 'model' must have its variables: give it an input_shape and call setup()")
             options = options.without_words()
             spec = make_spec(self._model, self._data, self._transform, options)
+            # after the options, since loading may take minutes
             arrays, nodes = self._data.load(), options.nodes
             spec = with_data(spec, arrays)
             check_data(self._model, arrays, self._transform, spec.plan, self._data)

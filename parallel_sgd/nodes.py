@@ -128,6 +128,7 @@ class LocalWorkers(LocalNodes):
         agents = local_agents(count + self._ps, log_level="ERROR", work_dir=self._work_dir)
         self.agents = self._running.enter_context(agents)
         self.key_file = self.agents.key_file
+        # the nodes stay the same object, which the user's program holds
         self._addresses.clear()
         ids = [*range(count), Parameter_Server] if self._ps else range(count)
         for node_id, address in zip(ids, self.agents.addresses, strict=True):
@@ -150,6 +151,7 @@ class LocalWorkers(LocalNodes):
                 self._do_what_waited()
                 self._start(count)
             except BaseException:
+                # a set that lacks some of its workers is of no use
                 self.close()
                 raise
         return self

@@ -270,6 +270,7 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     found = [*damages(folder, manifest), *misplaced(folder, manifest)]
     if not any(text.startswith(JOB_FILE) for text in found):
         found += _unnamed(contradictions(folder, manifest), found)
+    # files that contradict each other need no computation
     if found:
         return _refuted(given, signature, found)
     if signature.state == "bad" or (signer is not None and signature.state != "good"):
@@ -303,6 +304,7 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     for name in ("launch", "local", "workers", "key_file"):
         setattr(options, name, getattr(given, name))
     options.worker_count = workers
+    # options without a part in the bits, such as faults and writers, are left out
     settings = {name: value for name, value in settings.items() if name in _decisive() or name == "wait"}
     # with callbacks the same ones end training in the same epoch
     settings["epoch"] = asked if until == last else until

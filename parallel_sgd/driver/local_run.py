@@ -74,6 +74,7 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
     classes = pack({"objects": shipped}).classes  # and a job that could not travel is refused here too
     content, title = spec.model_file(), spec.options.mission_title
     whole = Model.from_bytes(content, shipped["custom_objects"])
+    # once for all nodes: the seed keys the draws of a transform, so each would make the same samples
     samples = prepared(whole, spec.transform, arrays, spec.options.seed, keeps_plan=spec.inputs is not None)
     clock = SkippingClock()
     workers: dict[int, Worker] = {}
@@ -81,6 +82,7 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
     folders: dict[int, Path] = {}
     server_keeps = spec.server_keeps
     reports: dict[int, TrainingReport] = {}
+    # before any worker is built, so that a job without its checkpoints is refused at once
     resumptions = _resumptions(spec)
     tables = None if followers is None else followers.tables(run, job_id)
 

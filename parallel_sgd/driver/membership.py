@@ -254,6 +254,7 @@ class DiscoveredNodes:
         """Tell the driver the nodes that failed by themselves as failed, all others as ready for the next round, with their
         state.
         """
+        # failures first: the last ready worker may begin the round, which must not have a failed one
         for rank, worker in enumerate(self._workers):
             if rank in failed.culprits:
                 verdict = next((v for v in failed.verdicts if v.node == rank), None)

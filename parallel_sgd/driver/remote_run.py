@@ -81,6 +81,7 @@ def run_on_agents(spec: JobSpec, arrays: Samples, followers: Followers | None = 
             Request(nodes.key_file),
             lambda: arrays,
             run,
+            # local agents end with this process, so no standby driver could take over
             driver="" if is_local else new_driver("The submitter"),
         )
         loop.on_failure = outcome.attempt_failed

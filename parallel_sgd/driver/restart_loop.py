@@ -155,8 +155,10 @@ class RestartLoop:
         nodes = self._membership.nodes
         com = self._request.request(nodes)
         try:
+            # only the first attempt begins with the state of another job
             if self._attempt == 0:
                 self._check_resume(com)
+            # chosen once: all attempts of a job give the same bits
             if self._kernels is None:
                 self._kernels = self._manifest.options.bits or common_kernels(com)
             coordinator = self.coordinator(com, self._attempt, nodes)
@@ -218,6 +220,7 @@ class RestartLoop:
     def _submit(self, coordinator: Coordinator, nodes: NodeAssignment) -> None:
         manifest, workers = self._manifest, nodes.worker_ids
         size = package_bytes(manifest.resources)
+        # the server first, so that it is there when the workers begin
         if nodes.has_parameter_server:
             coordinator.submit_single(manifest.server, Parameter_Server, size)
         coordinator.submit_group(manifest.workers, workers, size)

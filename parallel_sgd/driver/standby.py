@@ -165,6 +165,7 @@ def main() -> None:
     handler.setFormatter(CleanFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     secret = os.read(0, KEY_SIZE)
+    # the agent holds the other end of stdin: when it is gone, so is this process
     threading.Thread(target=_end_with_agent, name="agent", daemon=True).start()
     driver = StandbyDriver(Path(sys.argv[1]), Path(sys.argv[2]), Key(secret))
     try:

@@ -112,6 +112,7 @@ class Joined(NamedTuple):
         end, total = 0, sum(self.sizes) or 1
         for variable, size in zip(self.variables, self.sizes, strict=True):
             start, end = end, end + size
+            # differences of rounded running sums, so that the parts add up
             yield variable, [each * end // total - each * start // total for each in sums]
 
     def at(self, place: int) -> int:

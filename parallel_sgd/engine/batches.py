@@ -93,6 +93,7 @@ class Batches:
         full = np.arange(self.whole * self.batch_size).reshape(self.whole, self.block_count, self.block_size)
         parts = random.permuted(full.transpose(1, 0, 2).reshape(self.block_count, -1), axis=1)
         dealt = parts.reshape(self.block_count, self.whole, self.block_size).transpose(1, 0, 2)
+        # the samples of the tail belong to no block, so they are shuffled together
         return np.concatenate([dealt.reshape(-1), full.size + random.permutation(self.tail)])
 
 
@@ -109,6 +110,7 @@ class BlockFeeder:
         self._batches, self._samples, self._labels, self._weights = batches, samples, labels, weights
         self._kind, self._seed = order, seed
         self._order: NDArray[np.int64] | None = None
+        # in the order of the training set a block is a view, which needs no memory
         size = 0 if order == FIXED else batches.block_size
         self._memory = empty((size, *samples.shape[1:]), samples.dtype)
         self._label_memory = np.empty((size, *labels.shape[1:]), labels.dtype)

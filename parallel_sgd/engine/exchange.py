@@ -52,6 +52,7 @@ class BlockExchange:
         self.joined = joined
         self.accounts = bank.accounts
         self.sync = sync  # decides when a result is ready; counts late packets
+        # for a type that does no more than the base, gradients go to the bank without the call between
         self._put = bank.update if type(sync).put is ISyncType.put else sync.put
         self.sums = False  # whether a put gradient is the sum over a block and the one before
         self._replaced = replaced

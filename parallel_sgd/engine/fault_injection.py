@@ -77,5 +77,6 @@ def _interpose(proxy: Proxy, com: Communication, peer: int) -> Route:
     name = link.peer
     ours, route = proxy.interpose(link.detach(), frames=True, sealed=session.sealed, sealer=session.let_seal())
     session.link = SocketLink(ours, name)
+    # so that the accounts name the transport as before
     session.link.transport = link.transport
     return route

@@ -80,6 +80,7 @@ class Fabric:
             self.lost[sender, target, key[-1]] += 1 - len(copies)
         for delay in copies:
             self._order += 1
+            # the number breaks ties: packets of one moment arrive in the order in which they were posted
             heapq.heappush(self._waiting[target], (self._clock() + delay, self._order, sender, key, frames))
         return Sent(packed.raw, packed.overhead)
 
@@ -163,6 +164,7 @@ class SkippingClock:
         return self._monotonic() + self._skipped
 
     def advance_to(self, moment: float) -> None:
+        # a loop, since rounding may leave the sum just below the moment
         while self.monotonic() < moment:
             self._skipped += moment - self.monotonic()
 
@@ -207,6 +209,7 @@ def run_in_process(
     schedule: list[_ScheduledNode] = []
     try:
         for node, build in builds.items():
+            # codecs find their settings in a context variable, so each node has a context of its own
             context = copy_context()
             schedule.append(_ScheduledNode(node, context.run(build, fabric.channel(node)), context))
         while any(scheduled.result is None for scheduled in schedule):

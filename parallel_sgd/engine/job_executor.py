@@ -148,6 +148,7 @@ class JobExecutor(AbsExecutable):
         Raises: PeerLost at once when a node is lost and the job cannot do without; each error of the participant.
         """
         exchange, bank, controller = participant.exchange, participant.exchange.bank, com.controller
+        # nodes that agreed sooner may have begun already
         for sender, message in self._begin.early:
             exchange.deliver(sender, message)
         com.on_block = exchange.deliver
@@ -161,6 +162,7 @@ class JobExecutor(AbsExecutable):
         if self.node_id == Parameter_Server and controller.lost and not can_go_on(set(controller.lost)):
             raise controller.loss_of(min(controller.lost))  # the last worker did not leave, it was lost
         self._result = {"result": result, "unheard": [], "unread": [], "begin": self._begin.said, "numerics": ""}
+        # without numbers at first: an error below must not leave a result that lacks the accounts
         self._keep_accounts()
         with spared(f"The farewell of node({self.node_id})", self._remarks):
             self._result["unheard"] = close_gracefully(controller, FAREWELL_SECONDS)

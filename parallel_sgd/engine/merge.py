@@ -150,6 +150,7 @@ class TreeSum:
                 out, out_use, rest, rest_use = value, use, other, other_use
             else:
                 out, out_use, rest, rest_use = self._buffer(value), _OWN, value, use
+            # left + right has the bits of right + left, so only the place of the sum depends on the order of arrival
             np.add(left, right, out=out)
             if rest_use == _OWN:
                 self._spare.append(rest)
@@ -231,6 +232,7 @@ class BlockMean(TreeSum):
         done = self.add(span, value, stays, given, node)
         if done is None:
             return None
+        # the mean of one block is the block: there is nothing to divide
         if self._count == 1:
             return done[1]
         root, total = done

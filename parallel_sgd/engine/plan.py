@@ -117,6 +117,7 @@ def reassigned(assignment: ISetting, workers: int) -> ISetting:
     blocks = assignment.block_count
     if workers > blocks:
         raise ValueError(f"A batch of {blocks} blocks cannot be dealt to {workers} workers; each needs a block")
+    # groups of equal size: each block has the same number of holders
     fitting: Collection[int] = [r for r in range(1, assignment.redundancy + 1) if workers % r == 0]
     return FixedBlockAssignment(workers, max(fitting), blocks)
 

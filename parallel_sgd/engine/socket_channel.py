@@ -104,6 +104,7 @@ def run_process(
     known: set[int] = set()
 
     def check_losses() -> None:
+        # asked at every turn of the loop, where mostly nothing has changed
         if controller.lost.keys() == known:
             return
         lost = set(controller.lost)

@@ -189,6 +189,7 @@ class TrainingProcess:
         first, skipped = self._from.position
         result = dict(self._from.evaluation)
         try:
+            # so that the seconds of a training that goes on count on
             self._start = self._clock() - self._from.seconds
             self._prepare()
             if self._report is not None and first and not skipped:
@@ -218,6 +219,7 @@ class TrainingProcess:
                     result = evaluation
                 with self._guard(epoch, "The tables of the last epoch"):
                     self._write(epoch, evaluation)
+                # before the checkpoint, which holds the state of the callbacks after this epoch
                 with self._guard(epoch, "The callbacks of the last epoch"):
                     if self._callbacks is not None:
                         self._callbacks.epoch_end(epoch, evaluation)
@@ -273,6 +275,7 @@ class TrainingProcess:
 
     def _alive(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         for batch in batches:
+            # an evaluation may take longer than a batch: the detector must not take it for a stuck worker
             self._monitor.alive()
             yield batch
 

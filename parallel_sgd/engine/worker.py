@@ -120,6 +120,7 @@ def build_worker(
         names += (BUFFERS,)
     settings = plan.settings(values)
     bank = CodecBank(kinds, settings, channel, plan.attempt, joined=vectors)
+    # a packet of another worker may come before the first own block
     bank.expect(sharded_exchange.shard_likes(settings) if options.op_type.by_shard else likes_of(model.store, joined))
     spoken = [" to ".join(dict.fromkeys((names[each[0]], names[each[-1]]))) for each in joined]
     sync = options.sync_type(bank, plan.timeout, clock, (*spoken, *names[sum(map(len, joined)) :]))
@@ -136,6 +137,7 @@ def build_worker(
     callbacks = None
     if options.callbacks:
         remembered = {} if resumption is None else resumption.snapshot.part(CALLBACK)
+        # a copy, since workers inside one process have the same options
         callbacks = JobCallbacks(deepcopy(options.callbacks), model, optimizer, hooks.folder, remembered)
     checkpoints = None
     if keeper is not None and options.checkpoint_every is not None:
@@ -172,6 +174,7 @@ def _capture(
 
 def _mark(channel: Channel, attempt: int, accounts: Accounts, position: Position, loss: float | None) -> None:
     """Tell the server that everything before this position has been sent to it."""
+    # a link keeps the order of packets, so the mark arrives behind all that it covers
     size = channel.post(Parameter_Server, (attempt, *position, MARK), loss)
     if size is not None:
         accounts.sent(MARK, Parameter_Server, size)

@@ -80,6 +80,7 @@ def check_parts(plan: WorkerPlan, model: Model, has_server: bool) -> None:
     kind_of_sync = sync_type if isinstance(sync_type, type) else type(sync_type)
     check_parameters(plan.codec_parameters, [*kinds, *servers, kind_of_sync, op_type, plan.options.gd_type])
     if not op_type.by_shard:
+        # in a context of its own: the trial must not leave its settings behind
         copy_context().run(_try_codecs, plan, model, kinds, servers)
         copy_context().run(_try_sync_type, plan, model, kinds)
 
@@ -169,6 +170,7 @@ def _try_codecs(plan: WorkerPlan, model: Model, kinds: Sequence[type[Codec]], se
         for kind in dict.fromkeys(classes):
             settings.codec, settings.variable = kind.__name__, classes.index(kind)
             try:
+                # a codec may refuse the job only when it is made
                 kind(node).dispose()
             except (MissingParameter, ValueError, TypeError):
                 raise

@@ -133,6 +133,7 @@ class Pairs(Form):
     def write(self, value: Mapping[Any, Any], tell: Tell = os.path.abspath) -> Any:
         texts = [f"{key}={item}" for key, item in value.items() if type(item) in (int, float, str)]
         try:
+            # by repr, which tells 1 from 1.0
             same = repr(self.read("", texts)) == repr(dict(value))
         except ValueError:
             same = False

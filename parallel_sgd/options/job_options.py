@@ -412,6 +412,7 @@ class JobOptions(Options):
         """
         title = self.mission_title if self.job_title is None else self.job_title
         epoch = self.epoch if self.epochs is None else self.epochs
+        # of two names of an option one stays, so that other code reads one field
         given = replace(self, job_title=None, mission_title=title, epochs=None, epoch=epoch)
         checked = {name: about.check(name, getattr(given, name)) for name, about in options()}
         for name, value in checked.items():  # a number that a job file could not say again is not trained either

@@ -255,11 +255,13 @@ def make_spec(model: Model, data: AbsDataset, transform: AbsTransformer | None, 
         from rpc.elastic import discovery_of  # noqa: PLC0415 - for a job with discovery
 
         found = discovery_of(options.discovery, options.nodes.key_file)
+    # where hosts come and go the number of workers must be free to change
     policy = _policy(SHRINK if options.on_failure is None and found is not None else options.on_failure, assignment, kinds)
     if found is not None and policy != SHRINK:
         raise ValueError(f"'discovery' finds other nodes, so 'on_failure' can only be 'shrink', got {policy!r}")
     fewest = _fewest(options.min_workers, worker_count, policy)
     every = _default_every(policy, is_local) if options.checkpoint_every == AUTO else options.checkpoint_every
+    # a checkpoint that stays must be saved first
     if every is None and options.keep_every is not None:
         every = EPOCH
     plan = WorkerPlan(

@@ -111,6 +111,7 @@ class Case:
         found: list[Verdict] = []
         for node in self.nodes:  # the driver has told its findings to all nodes
             found += [verdict for verdict in node.verdicts if verdict not in found]
+        # a cause in one attempt has no consequences in another
         attempts = sorted({verdict.attempt for verdict in found})
         return [v for attempt in attempts for v in in_causal_order(v for v in found if v.attempt == attempt)]
 

@@ -71,6 +71,7 @@ def write_archive(case: Case, target: Path, now: float) -> None:
     draft = target.with_name(f".{target.name}.{secrets.token_hex(6)}.partial")
     try:
         with open(draft, "xb", opener=_private) as file:
+            # not strict: a zip has no times before 1980, and a file may have any
             with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive:
                 for name, text in _texts(case, now).items():
                     archive.writestr(name, text)
@@ -79,6 +80,7 @@ def write_archive(case: Case, target: Path, now: float) -> None:
                         archive.write(path, f"{node.folder}/{path.name}")
             file.flush()
             os.fsync(file.fileno())
+        # only when it is whole, in place of an earlier one
         os.replace(draft, target)
     finally:
         draft.unlink(missing_ok=True)

@@ -54,6 +54,7 @@ class Recorder:
         told: tuple[int, ...] | None = None
         for codec in self._bank.codecs:
             copies = copies_of(codec)
+            # a codec that does not keep track says nothing about the others
             if copies is not None:
                 nodes = self._known.get(copies) or self._resolve(copies)
                 if told is None:

@@ -368,6 +368,7 @@ def _other_header(mine: Header, other: Header, name: str) -> Iterator[str]:
     for field in _OF_THE_SETTINGS:
         if getattr(mine, field) != getattr(other, field):
             yield field
+    # by repr, in which NaN equals itself
     if repr(sorted(mine.progress.evaluation.items())) != repr(sorted(other.progress.evaluation.items())):
         yield "evaluation"
 

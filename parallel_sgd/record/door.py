@@ -74,6 +74,7 @@ class Door:
             raise
         except (OSError, ValueError) as error:
             raise self.error(told, f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        # of the opened file, since the name may lead to another one by now
         size = os.fstat(file.fileno()).st_size
         if size > most:
             file.close()

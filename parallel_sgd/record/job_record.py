@@ -97,6 +97,7 @@ def job_text(spec: JobSpec, job: str, model: bytes, folder: Path | None = None) 
             unnamed[each.name] = "objects of a program"
         if about.flag is not None:
             try:
+                # a SizeAdaptive has no text, the codecs that it has chosen do; other defaults are decided anew
                 source = spec.options if isinstance(about.form, Codecs) else spec.asked
                 value = about.form.write(getattr(source, each.name), tell)
                 toml_of(value)  # a text may be none in TOML
@@ -160,6 +161,7 @@ def adopt(run: Path, files: Mapping[int, list[Path]]) -> None:
             target = run / (JOB_FILE, MODEL_FILE)[RECORD_FILES.index(path.name)]
             with contextlib.suppress(OSError, RecordError):  # it then stays where it is
                 if not target.exists():
+                    # marked, since a node could have named any code
                     head = f"{FETCHED} = true\n".encode() if target.name == JOB_FILE else b""
                     publish(path, head + Door(path.parent).read(path, MAX_FILE if not head else MOST_TOML), 0o644)
                     os.replace(path, target)

@@ -98,6 +98,7 @@ class TrainingReport:
         self._hashes, identities = others
         self._every = tables
         identities.add([(1 if earlier is None else earlier.position[0] + 1, own_identity())])
+        # at once, so that a process that dies before its first second is over has told it
         identities.save()
 
     def ledger(self, blocks: Iterable[int], begun: History) -> LedgerTable:

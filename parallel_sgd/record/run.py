@@ -287,6 +287,7 @@ def write_run_manifest(run: Path, job: str) -> None:
     Raises: OSError, ModelFileError, RecordError; the run has its result, so callers make a warning of that.
     """
     nodes = read_identities(run)
+    # before the hashes are taken, since it changes job.toml
     add_identities(run, nodes)
     arrays, _ = parse(read_file(run / MODEL_FILE), sealed=False)
     manifest = RunManifest(

@@ -67,6 +67,7 @@ def sign_run(run: Path, key: SigningKey) -> Path:
     hashes: dict[str, str | None] = {**manifest.files, MANIFEST: None, PUBLIC_KEY: None}
     for name in [*manifest.files, MANIFEST]:
         _regular_below(run, name)
+    # before it signs: the signature covers the key, too
     publish(run / PUBLIC_KEY, key.public.decode(), 0o644)
     try:
         text = library("'key'").sign(run, hashes, _unsigned(run, hashes), key.path, key.passphrase)

@@ -154,6 +154,7 @@ class TableRows:
         try:
             if not all(len(row) == width for row in rows):
                 raise _Misfit
+            # column by column, which is faster; row by row only where one does not fit
             made: list[Column] = [
                 list(map(convert, texts)) for convert, texts in zip(self._converts, zip(*rows, strict=True), strict=False)
             ]

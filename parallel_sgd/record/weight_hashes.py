@@ -21,6 +21,7 @@ Epochs = Mapping[int, Mapping[str, Mapping[int, str]]]
 
 def hash_of(value: Array) -> str:
     """Return the SHA-256 over type, shape and bytes of an array."""
+    # little-endian everywhere, so that machines of either order agree
     plain = np.ascontiguousarray(value, value.dtype.newbyteorder("<"))
     digest = hashlib.sha256(f"{plain.dtype.str}{value.shape}\n".encode())
     digest.update(plain.reshape(-1).view(np.uint8).data)

@@ -101,6 +101,7 @@ class Writers:
         self._each(lambda writer: writer.finish(status))
 
     def _each(self, call: Callable[[Writer], None]) -> None:
+        # a copy, since a writer that fails is removed meanwhile
         for writer in list(self._writers):
             try:
                 call(writer)

@@ -41,6 +41,7 @@ class TensorBoardWriter:
         """Open the event file, and write the settings in `config` into it."""
         self._began = time.time()
         folder = self._folder(str(config.get("run", "")))
+        # purge_step: curves of an earlier run of the same name begin again
         self._events = _library().SummaryWriter(str(folder), purge_step=0, flush_secs=_FLUSH_SECONDS)
         lines = [f"| {key} | {json.dumps(value)} |" for key, value in config.items()]
         self._events.add_text("settings", "\n".join(["| setting | value |", "| --- | --- |", *lines]), 0)
