@@ -288,6 +288,10 @@ class Callbacks(Form):
         return object_text(kind, given, tell, None)  # their files lie with the nodes
 
 
+# a user's own writer may have a password under any name
+_WRITERS: Final = f"{__name__.partition('.')[0]}.writers."
+
+
 class Writers(Callbacks):
     """Form of NAME:KEY=VALUE as for callbacks. A writer that has no text, or may have a password or a home in it, is left out:
     no result depends on writers.
@@ -300,7 +304,7 @@ class Writers(Callbacks):
 
     def _text(self, made: Any, tell: Tell) -> str:
         kind = type(made)
-        if not kind.__module__.startswith(f"{__package__}.writers.") or kind.__name__.startswith("_"):
+        if not kind.__module__.startswith(_WRITERS) or kind.__name__.startswith("_"):
             return ""
         values = ((name, getattr(made, name, None)) for name in inspect.signature(kind).parameters)
         given = {name: os.fspath(value) if isinstance(value, os.PathLike) else value for name, value in values}
