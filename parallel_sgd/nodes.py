@@ -145,6 +145,7 @@ class LocalWorkers(LocalNodes):
         positive("count", count)
         self._process.check("set of local workers")
         self.check_open()
+        # the same number keeps its agents, with their caches
         if count != len(self.worker_ids):
             try:
                 self._running.close()

@@ -97,6 +97,7 @@ def carry_out(task: Callable[[argparse.Namespace], int], options: argparse.Names
         if problem := limit_met(error):
             complain(options, RuntimeError(f"This process may start {problem}."))
             return EXIT_FAILED
+        # an error of ours, not of the user's code, is shown with its traceback
         if not users_traceback(error):
             raise
         complain(options, error)  # of a transform or a data set of one's own

@@ -126,6 +126,7 @@ def _merged(file: JobFile, given: Mapping[str, Any], defaults: Mapping[str, Any]
     texts = {"dataset": file.dataset, "transform": file.transform}
     told = {**file.options, **{name: text for name, text in texts.items() if text is not None}, "model": str(file.model)}
     options = argparse.Namespace(**{**defaults, **told, **given})
+    # without a word on where to compute, on this machine with as many workers as the run had
     if not any(name in given for name in _UNTOUCHED):
         options.local = file.workers
     options.ps = options.ps or file.server

@@ -149,6 +149,7 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
     finally:
         with spared("The setting of threads"):
             threads.close()
+    # the job has its figures: from here on an error is a warning
     with spared("The identities of the nodes"):
         keep_identities(run.path, identities)
     figures = {node: results[node] for node in workers}

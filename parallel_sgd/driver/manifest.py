@@ -105,6 +105,7 @@ class JobManifest:
         for name in _BUNDLES:
             bundle = content[name]
             content[name] = {"objects": bundle.objects, "code": bundle.code, "sources": bundle.sources}
+        # plain integers, whichever numbers the assignment of a user has
         content["holders"] = [[int(node) for node in nodes] for nodes in self.holders]
         return b"".join(bytes(part) for part in pack(Kind.MESSAGE, (), content).buffers())
 
@@ -181,6 +182,7 @@ class AttemptState:
             raise ValueError("The state of an attempt must have a number, addresses by node, and what recovery remembers.")
         state.assignment()
         try:
+            # only to see that it can be read
             Recovery(SHRINK, 0).load_state_dict(state.recovery)
         except (LookupError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"What recovery remembers is malformed: {error}.") from error

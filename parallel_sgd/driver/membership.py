@@ -240,6 +240,7 @@ class DiscoveredNodes:
             if reason:
                 raise JobFailed({}, {}, job, reason=reason)
         except BaseException:
+            # discovery has a thread, which would go on
             self.close()
             raise
 

@@ -258,6 +258,7 @@ class RestartLoop:
                 coordinator.conclude("stopped", coordinator.halted)
             raise
         lost = set(coordinator.failures)
+        # a standby driver fetches no results
         done = set(results) if self._collects else coordinator.done
         if lost and not (done and self._can_do_without(lost)):
             return None
@@ -367,6 +368,7 @@ class RestartLoop:
         Raises: JobFailed naming the nodes that could not be reached, Deposed.
         """
         seconds = limits.WAIT_SECONDS if self.recovery.policy == WAIT else limits.RETURN_SECONDS
+        # the two have a patience of their own, in `_await_majority`
         patience = Retry(seconds, NetworkError, SubmissionError, never=(Deposed, NoMajority))
         before = self._running
         try:

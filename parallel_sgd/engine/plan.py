@@ -100,6 +100,7 @@ def server_codecs(plan: WorkerPlan, variables: int, has_buffers: bool) -> list[t
     kinds = choose_server_codecs(plan.server_codec, plan.codec, plan.default_codec, variables)
     workers = choose_codecs(plan.codec, plan.default_codec, variables)
     buffers = buffers_codec(workers, plan.default_codec, plan.options.sync_type)
+    # of a codec that does not serve, the server gets no packets
     if has_buffers and buffers.traits.serves:
         kinds.append(buffers)
     return kinds

@@ -330,6 +330,7 @@ class TrainingProcess:
     def _batch(self, epoch: int, batch: int) -> Generator[Wait, None, None]:
         model, times = self._model, self._times
         times.begin()
+        # first, since a fault may end this process
         spoiled = self._faults is not None and self._faults(epoch, batch)
         self._exchange.begin(epoch, batch)
         self._optimizer.begin_batch()
@@ -350,6 +351,7 @@ class TrainingProcess:
                 put = None if block + 1 in pairs else ready  # the sum is, with the next one
                 adds = self._exchange.sums = block in pairs
                 loss, prediction = model.runner.step(samples, label, put, key, weight, on_loss=self._check, add=adds)
+                # buffers are put below, and they are no sums
                 self._exchange.sums = False
                 self._steps += 1
                 if self._rows is not None:
@@ -376,6 +378,7 @@ class TrainingProcess:
         store = self._model.store
         store.gradients[:] = 0
         store.buffer_changes[:] = 0
+        # in the order of backward, as for any other block
         for variable in reversed(store.variables):
             gradient_ready(variable)
 

@@ -148,6 +148,7 @@ def build_worker(
         capture = partial(_capture, model, optimizer, bank, sync, callbacks)
         checkpoints = WorkerKeeper(keeper, schedule, capture, mark, Commits(options.commit_every))
     recorder = None
+    # where each worker trains a model of its own, no copy of a block is the one that counts
     if is_common(optimizer, bank, sync):
         table = None if hooks.report is None else hooks.report.ledger(blocks, start.history)
         recorder = Recorder(bank, plan.attempt, start.history, table)

@@ -79,6 +79,7 @@ class WorkerExecutor(JobExecutor):
         """Keep the samples for next time, transform them, and rebuild the model."""
         if self._samples is None:
             arrays: Samples = tuple(self._parts[SAMPLES])
+            # before they are kept: later jobs believe the cache
             if checksum_of(arrays) != self._parts[DATA]["checksum"]:
                 raise ValueError(f"The samples of data set {self._parts[DATA]['name']} arrived with a wrong checksum.")
             try:
@@ -110,12 +111,14 @@ class WorkerExecutor(JobExecutor):
             Checkpointing(resumption, self._keeper(com, plan), self._server_keeps, com.job),
         )
         self._keep_record(com.output_directory)
+        # before training, so that a job that fails leaves its files, too
         self._files = [*self._record, *report.paths, self._model_path(com)]
         batches = Batches(len(self._samples[0]), plan.options.block_size, plan.assignment.block_count)
         self.logger.info("Computing with %s.", describe_blas())
         self.logger.info("Training begins: %s epochs, %s.", plan.options.epoch, self._describe(plan))
         result = self._run(com, plan, worker)
         self._result |= {"batches": batches.count, "epochs": None, "remark": ""}
+        # training has its result: from here on an error is a remark
         with spared(f"What node({self.node_id}) says of its exchange", self._remarks):
             self._result |= {"epochs": worker.epochs, "remark": worker.exchange.remark}
         with spared(f"The table of the accounts of node({self.node_id})", self._remarks):

@@ -89,6 +89,7 @@ class JobHistory(History):
 
         keys = [EPOCH, "batch"][: 1 + (self._per(per) == STEP)]
         frames = {name: pandas.DataFrame(history._table(per)) for name, history in self._named().items()}
+        # a worker that was lost early has no rows
         indexed = {name: frame.set_index(keys) for name, frame in frames.items() if len(frame)}
         if not indexed:
             return pandas.DataFrame(columns=keys).set_index(keys)

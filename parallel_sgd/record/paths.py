@@ -35,6 +35,7 @@ def told_path(path: str, folder: Path) -> str:
         directory of the run one that begins with `~/`.
     """
     absolute, run, home = (os.path.abspath(each) for each in (path, folder, os.path.expanduser("~")))
+    # a run lies in `runs/` of the directory of its project
     project = os.path.dirname(os.path.dirname(run))
     if _is_within(absolute, home) and not _is_within(absolute, project):
         return f"~/{os.path.relpath(absolute, home)}"

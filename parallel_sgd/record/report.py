@@ -176,6 +176,7 @@ class TrainingReport:
     def _tables(self) -> list[Table]:
         self._steps.add(self._rows)
         self._rows.clear()
+        # as text, which takes a fifth of the time of a general writer
         self._batches.add_text("".join([BATCH_LINE % row for row in self._batch_rows]))
         self._batch_rows.clear()
         return self._every if self._ledger is None else [*self._every, self._ledger.table()]

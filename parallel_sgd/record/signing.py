@@ -88,6 +88,7 @@ def signature_of(run: Path, manifest: RunManifest, signer: PublicKey | None) -> 
     Raises:
         ValueError: `signer` is given, and the library that checks is not installed.
     """
+    # a demanded signer that cannot be checked is an error, not a remark
     if signer is not None:
         library("--signer")
     if not os.path.lexists(run / SIGNATURE):

@@ -70,6 +70,7 @@ class _Worker:
         self._tables = {kind: _Lines(kind) for kind in ("TR", "EV")}
 
     def add(self, kind: str, at: int, data: bytes) -> None:
+        # a later attempt begins the file anew
         if at == 0:
             self._tables[kind] = _Lines(kind)
         self._tables[kind].add(data)
@@ -158,6 +159,7 @@ class LiveFigures:
 
     def _tell(self) -> None:
         try:
+            # the slowest worker decides: a figure is the mean over all
             end = min((worker.next for worker in self._workers.values()), default=_START)
             if end > self._next:
                 found = {node: worker.between(self._next, end) for node, worker in self._workers.items()}

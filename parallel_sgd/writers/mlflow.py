@@ -46,6 +46,7 @@ class MLflowWriter:
         found = self._client.get_experiment_by_name(self.experiment)
         experiment = self._client.create_experiment(self.experiment) if found is None else found.experiment_id
         name = self.run_name or Path(str(config.get("run", ""))).name or None
+        # by the client, since the global run of MLflow may be the user's
         self._run = self._client.create_run(experiment, run_name=name).info.run_id
         for name, value in config.items():
             self._client.log_param(self._run, name, value)
