@@ -182,7 +182,7 @@ def critical_path(runs: Runs, failures: Sequence[float] = ()) -> Iterator[Step]:
 
 
 def _ended_before(moment: float, runs: Runs) -> tuple[int, int] | None:
-    """The worker that was the last to end a batch by then, and the place of the batch."""
+    """Return the worker that was the last to end a batch by then, and the place of the batch."""
     ended = [(row.end, node, place) for node, rows in runs.items() for place, row in enumerate(rows) if row.end <= moment]
     return max(ended)[1:] if ended else None
 

@@ -146,7 +146,7 @@ _OF_ACCOUNTS: Final = ("Codec", "Name", "Peer", "Direction", "Transport", "Wire"
 
 
 def _bytes(records: RunRecords) -> dict[str, Any]:
-    """Bytes on the wire, by sender and receiver, also by transport, and by variable and sender."""
+    """Return bytes on the wire, by sender and receiver, also by transport, and by variable and sender."""
     ways: Counter[tuple[int, int, str]] = Counter()
     variables: defaultdict[str, Counter[int]] = defaultdict(Counter)
     for node, tables in records.tables.items():

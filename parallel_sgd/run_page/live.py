@@ -293,7 +293,7 @@ class _Feed:
                 self._wake.clear()
 
     def _state(self) -> tuple[str, float]:
-        """The text of the newest state, and the seconds of a core that it took."""
+        """Return the text of the newest state, and the seconds of a core that it took."""
         used = time.thread_time()
         try:
             seen = self._source.look()

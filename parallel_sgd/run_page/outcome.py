@@ -61,7 +61,7 @@ class Outcome:
 
     @property
     def about_model(self) -> str:
-        """The model as a table of its layers."""
+        """Model as a table of its layers."""
         return str(self._about["model"]["summary"])
 
     @property
