@@ -1,4 +1,4 @@
-"""`python -m parallel_sgd`: the same as `psgd-submit`."""
+"""Entry point of `python -m parallel_sgd`, the same as `psgd-submit`."""
 
 import sys
 

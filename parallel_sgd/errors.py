@@ -1,4 +1,4 @@
-"""How a job of ParallelSGD can end badly, and what the failure detectors of its nodes say of that."""
+"""Errors with which a job of ParallelSGD ends badly, and the verdicts of the failure detectors of its nodes on them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,18 @@ _PEER_LOST = f"{PeerLost.__module__}.{PeerLost.__qualname__}:"
 
 
 class JobFailed(RuntimeError):
-    """The job started and did not end well on every node that it needed.
+    """Failure of a job that started and did not end well on every node that it needed.
 
-    Attributes: `failures`, {node id: (state, detail)}, causes before their consequences (a node that ended because it lost
-    another one, or was stopped), else in the order in which they became known; `files`, the saved files of each node; `job_id`;
-    `verdicts`, what the failure detector says, in the same order: `verdicts[0].describe()` tells all there is to know.
-    `reason` says why nothing more was tried, "" where that is a matter of course.
+    Args:
+        failures: {node id: (state, detail)}, as the agents of the nodes tell it; `detail` is a text, often a traceback.
+        files: the saved files of each node.
+        job_id: id of the job.
+        verdicts: verdicts of the failure detectors.
+        reason: why the driver tried nothing more; "" where that is a matter of course.
+
+    Attributes: as the arguments; `failures` and `verdicts` are in causal order, causes before their consequences (a node that
+    ended because it lost another one, or was stopped), else in the order in which they became known. `verdicts[0].describe()`
+    tells all there is to know.
     """
 
     def __init__(
@@ -36,7 +42,7 @@ class JobFailed(RuntimeError):
         reason: str = "",
     ) -> None:
         self.verdicts, self.reason = in_causal_order(verdicts), clean_text(reason)
-        # of several on one node the first cause counts: who is cut off may yet lose somebody who obeys the order to stop
+        # of several on one node the first cause counts: a node that is cut off may yet lose one that obeys the order to stop
         ranks = {verdict.node: verdict.rank for verdict in reversed(self.verdicts)}
         self.failures = dict(sorted(failures.items(), key=lambda item: ranks.get(item[0], _rank(*item[1]))))
         self.files = dict(files)
@@ -51,14 +57,18 @@ class JobFailed(RuntimeError):
 
     @property
     def culprits(self) -> list[int]:
-        """The nodes that failed by themselves, not because others had, and those that sent what others had to refuse."""
+        """Nodes that failed by themselves, not because others had, and nodes that sent packets which others had to refuse."""
         refused = [_REFUSED.match(_last_line(detail)) for _, detail in self.failures.values()]
         senders = {int(match[1]) for match in refused if match}
         return [node for node, rank in zip(self.failures, self._ranks, strict=True) if rank == 0 or node in senders]
 
 
 def describe_failures(failures: Mapping[int, tuple[str, str]]) -> str:
-    """One sentence for each way in which nodes ended: which, how, and the last line of what they said."""
+    """Write one sentence for each way in which nodes ended: the nodes, their state, and the last line of their detail.
+
+    Args:
+        failures: {node id: (state, detail)}.
+    """
     alike: dict[tuple[str, str], list[str]] = {}
     for node, (state, detail) in failures.items():
         alike.setdefault((state, _last_line(detail)), []).append(f"Node({node})")
@@ -74,7 +84,7 @@ def _sentence(nodes: Sequence[str], state: str, last: str) -> str:
 
 
 def _rank(state: str, detail: str) -> int:
-    """That of `Verdict.rank`, without one."""
+    """Return the rank of a failure without a verdict, as `Verdict.rank` has it of one with a verdict."""
     return 2 if state == "stopped" or _last_line(detail).startswith(_PEER_LOST) else 0
 
 
@@ -87,13 +97,15 @@ MOST_REPORT = 60_000  # characters
 
 
 def places_of(failed: JobFailed) -> Set[submit.Place]:
-    """Where it failed first, see `rpc.submit.places_of`; a bystander, also of a node that left no verdict, does not count."""
+    """Return the places where a job failed first (see `rpc.submit.places_of`). A bystander does not count, nor does one on a
+    node that left no verdict.
+    """
     senders = [node for node in failed.culprits if failed.failures[node][0] != "lost"]
     return submit.places_of(failed.verdicts, senders if failed.culprits else None)
 
 
 def report_of(verdicts: Sequence[Verdict]) -> str:
-    """The verdicts as JSON, first causes first, as many as there is room for."""
+    """Return the verdicts as JSON, first causes first, as many as fit into 60,000 characters."""
     told: list[Mapping[str, Any]] = []
     for verdict in verdicts:
         if len(json.dumps([*told, asdict(verdict)])) > MOST_REPORT:

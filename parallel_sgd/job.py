@@ -1,4 +1,4 @@
-"""`ParallelSGD`: a model, a data set and a transform, trained in parallel on the nodes that one names."""
+"""Training job: a model, a data set and a transform, trained in parallel on the nodes that the user names."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .record.spared import spared
 if TYPE_CHECKING:
     from .writers.live import Followers
 
-# what other libraries, the command line and `nn.sklearn` call an option
+# names of an option in other libraries, on the command line and in `nn.sklearn`
 _MEANT: Final = {
     **dict.fromkeys(("learn_rate", "learning_rate", "lr"), "gd_params=(0.01,)"),
     "batch_size": "block_size",
@@ -78,13 +78,13 @@ def called_with(
 
 
 def _described() -> str:
-    """The options as the `Args` of a docstring."""
+    """Return the options as the `Args` of a docstring."""
     told = (textwrap.fill(f"{name}: {about.text}", 120, subsequent_indent=" " * 4) for name, about in options())
     return textwrap.indent("\n".join(told), " " * 4)
 
 
 class ParallelSGD:
-    """A training job.
+    """Training job.
 
     Args:
         model: set up (loss, metrics, input shape); it is not changed, its weights are the start.
@@ -109,8 +109,8 @@ class ParallelSGD:
         return f"ParallelSGD({', '.join(type(part).__name__ for part in parts)})"
 
     def _repr_html_(self) -> str:
-        """For notebooks: what is trained on what."""
-        from nn.html import table  # noqa: PLC0415 - for who looks
+        """Show the model, the data set and the transform of the job as an HTML table, for notebooks."""
+        from nn.html import table  # noqa: PLC0415 - for notebooks alone
 
         steps = [] if self._transform is None else self._transform.steps
         model = type(self._model).__name__
@@ -123,10 +123,10 @@ class ParallelSGD:
     def parallel(self, options: JobOptions) -> JobResult:
         """Train on all `nodes` and return the mean of their last evaluations.
 
-        It takes the fields of `JobOptions` as arguments; docs/options.md tells what each of them means.
+        It takes the fields of `JobOptions` as arguments; docs/options.md tells the meaning of each.
 
-        Raises: ValueError or TypeError for arguments that do not fit, before anything is sent; rpc.SubmissionError when the
-            job could not be started (nothing runs then); JobFailed when it did not end well; KeyboardInterrupt.
+        Raises: ValueError or TypeError for arguments that do not fit, before anything is sent; rpc.SubmissionError when the job
+        could not be started (nothing runs then); JobFailed when it did not end well; KeyboardInterrupt.
         """
         attach_console()
         short = has_short_console() or isinstance(options.nodes, (LocalNodes, InProcessNodes))
@@ -136,6 +136,7 @@ class ParallelSGD:
                 raise ValueError("ParallelSGD 'model' must have its variables: give it an input_shape and call setup()")
             options = options.without_words()
             spec = make_spec(self._model, self._data, self._transform, options)
+            # after the options, since loading may take minutes
             arrays, nodes = self._data.load(), options.nodes
             spec = with_data(spec, arrays)
             check_data(self._model, arrays, self._transform, spec.plan, self._data)
@@ -144,7 +145,7 @@ class ParallelSGD:
             _log.info("Workers: (%s) nodes has been assigned:%s", len(nodes), listed)
             if spec.remark:
                 _log.info("%s", spec.remark)
-            from .writers.console import JobConsole  # noqa: PLC0415 - who shows nothing needs neither
+            from .writers.console import JobConsole  # noqa: PLC0415 - a quiet job without writers needs neither
             from .writers.live import following  # noqa: PLC0415
 
             console = None if is_quiet() else JobConsole(spec, arrays)
@@ -169,14 +170,14 @@ class ParallelSGD:
 
 def _train(spec: JobSpec, arrays: Samples, followers: Followers | None = None) -> JobResult:
     if isinstance(spec.options.nodes, InProcessNodes):
-        from .driver.local_run import run_here  # noqa: PLC0415 - who submits needs no worker in his process
+        from .driver.local_run import run_here  # noqa: PLC0415 - a submitter needs no worker in its process
 
         return run_here(spec, arrays, followers)
     return Retry(spec.options.wait, NodeBusy).call(lambda: run_on_agents(spec, arrays, followers))
 
 
 def _certify(result: JobResult, spec: JobSpec) -> None:
-    """Write the manifest of the run and, if that is asked for, sign it."""
+    """Write the manifest of the run and, if the option `sign` asks for it, sign the run."""
     with spared("The manifest of the run"):
         if result.folder is not None:
             write_run_manifest(result.folder, result.job_id)
@@ -185,9 +186,11 @@ def _certify(result: JobResult, spec: JobSpec) -> None:
 
 
 def _sign(result: JobResult, spec: JobSpec) -> None:
-    """Sign the run, if that is asked for; it has its result, so whatever hinders it is a warning."""
+    """Sign the run, if the option `sign` asks for it. The run has its result already, so a failure of the signature is a
+    warning.
+    """
     if spec.options.sign is not None:
-        from .record.signing import sign_run  # noqa: PLC0415 - for who signs
+        from .record.signing import sign_run  # noqa: PLC0415 - for a job that is signed
 
         try:
             if result.folder is None:

@@ -1,4 +1,4 @@
-"""Which nodes a job gets: from worker.json, from a launcher, as local processes, or inside this process."""
+"""Nodes of a job: from worker.json, from a launcher, as local processes, or inside this process."""
 
 from __future__ import annotations
 
@@ -23,10 +23,16 @@ from .record.spared import spared
 
 
 def parse_worker(worker_cnt: int, ps: bool = False, filename: str | Path = "worker.json") -> NodeAssignment:
-    """The first `worker_cnt` workers of a node file, and with `ps` its parameter server.
+    """Return the first `worker_cnt` workers of a node file, and with `ps` its parameter server.
 
-    The file holds `{"PS": address, "Worker": [address, ...]}`, an address being `host` or `host:port`.
-    Raises: ValueError naming file, expectation and what it holds; FileNotFoundError; TypeError for a `ps` that is no bool.
+    Args:
+        worker_cnt: number of workers, at least 1.
+        ps: take the parameter server of the file, too.
+        filename: path of the file. It holds `{"PS": address, "Worker": [address, ...]}`, an address being `host` or
+            `host:port`.
+
+    Raises: ValueError naming the file, the expectation and its content; FileNotFoundError; TypeError for a `ps` that is no
+    bool.
     """
     positive("worker_cnt", worker_cnt)
     _check_ps(ps, f"; write parse_worker({worker_cnt}, filename={str(ps)!r})" if isinstance(ps, (str, Path)) else "")
@@ -49,7 +55,7 @@ def parse_worker(worker_cnt: int, ps: bool = False, filename: str | Path = "work
 
 
 def workers_in(filename: str | Path = "worker.json") -> tuple[int, bool]:
-    """How many workers a node file lists, and whether it names a parameter server.
+    """Count the workers that a node file lists, and tell whether it names a parameter server.
 
     Raises: as `parse_worker`.
     """
@@ -76,16 +82,18 @@ def _read(path: Path) -> dict[str, Any]:
 class LocalNodes(NodeAssignment):
     """Nodes on agents that this process has started; Ctrl-C stops their job, because they end with this process.
 
-    What they keep of a job outlives them where `agents` are given, agents of this machine.
+    Args:
+        key_file: the cluster key of the agents; default as in `network.Request`.
+        agents: agents of this machine. With them the files that nodes keep of a job outlive the agents.
     """
 
     def __init__(self, key_file: str | Path | None = None, agents: LocalAgents | None = None) -> None:
         super().__init__(key_file)
         self.agents = agents
-        self.ended: list[Callable[[], None]] = []  # what is to be done once the agents have ended
+        self.ended: list[Callable[[], None]] = []  # called once the agents have ended
 
     def close(self) -> None:
-        """The agents have ended: do what had to wait for that."""
+        """Close the nodes after their agents have ended, and do the work that had to wait for that."""
         self._closed = (
             "The 'with' block that started these workers has ended, and they with it: use the nodes inside the "
             "block, or start workers that stay with 'psgd-worker'."
@@ -99,7 +107,13 @@ class LocalNodes(NodeAssignment):
 
 
 class LocalWorkers(LocalNodes):
-    """What `local_workers` starts: nodes for a `with` block, or until `close` or the end of the program."""
+    """Nodes that `local_workers` starts, for a `with` block, or until `close` or the end of the program.
+
+    Args:
+        count: number of workers.
+        ps: start an agent for a parameter server, too.
+        work_dir: folder of the agents; None for a temporary one.
+    """
 
     def __init__(self, count: int, ps: bool, work_dir: str | Path | None) -> None:
         super().__init__()
@@ -110,10 +124,11 @@ class LocalWorkers(LocalNodes):
         atexit.register(self.close)
 
     def _start(self, count: int) -> None:
-        # what they warn of, they tell the submitter too
+        # agents tell their warnings to the submitter, too
         agents = local_agents(count + self._ps, log_level="ERROR", work_dir=self._work_dir)
         self.agents = self._running.enter_context(agents)
         self.key_file = self.agents.key_file
+        # the nodes stay the same object, which the user's program holds
         self._addresses.clear()
         ids = [*range(count), Parameter_Server] if self._ps else range(count)
         for node_id, address in zip(ids, self.agents.addresses, strict=True):
@@ -122,26 +137,30 @@ class LocalWorkers(LocalNodes):
     def scale(self, count: int) -> LocalWorkers:
         """Have `count` workers from the next job on, which are started anew, and return these nodes.
 
-        Not while a job runs here: it would fail. What earlier jobs have left stays, as at the end of the workers.
+        Do not scale while a job runs here: it would fail. Files that earlier jobs have left stay, as at the end of the workers.
 
         Raises: ValueError for a wrong count, ClosedByUs after `close`, NetworkError when an agent does not come up,
-            RuntimeError in a process that was forked from the one that has started them.
+        RuntimeError in a process that was forked from the one that has started the workers.
         """
         positive("count", count)
         self._process.check("set of local workers")
         self.check_open()
+        # the same number keeps its agents, with their caches
         if count != len(self.worker_ids):
             try:
                 self._running.close()
                 self._do_what_waited()
                 self._start(count)
             except BaseException:
+                # a set that lacks some of its workers is of no use
                 self.close()
                 raise
         return self
 
     def close(self) -> None:
-        """End the workers; again it does nothing, nor in a process that was forked from the one that has started them."""
+        """End the workers. A second call does nothing, nor does one in a process that was forked from the one that has started
+        the workers.
+        """
         if not self._process.is_here:
             return
         atexit.unregister(self.close)
@@ -162,9 +181,13 @@ def local_workers(count: int, ps: bool = False, *, work_dir: str | Path | None =
     """Start `count` agents on free ports of this machine (and one for a parameter server) and return their nodes.
 
     They have a key of their own and end with a `with` block, with `close()`, or with this process; `scale(4)` has four of them
-    from then on. Their checkpoints of a job lie in the
-    folder of its run (`runs/<title>-<number>/`), so that `resume="last"` goes on with it later; with `work_dir` in that folder,
-    besides their logs and copies of data sets.
+    from then on. Their checkpoints of a job lie in the folder of its run (`runs/<title>-<number>/`), so that `resume="last"`
+    goes on with it later.
+
+    Args:
+        count: number of workers, at least 1.
+        ps: start a parameter server besides.
+        work_dir: folder in which the checkpoints lie instead, besides the logs of the agents and their copies of data sets.
 
     Raises: ValueError for a wrong count or a `work_dir` that cannot be written to, NetworkError when an agent does not come up.
 
@@ -190,16 +213,17 @@ def nodes_from(
     """Start `count` workers (and a parameter server), or wait for those that a scheduler starts, and yield their nodes.
 
     Args:
-        launcher: from `rpc.launch`, what `rpc.launch.launcher_of` returns, or text: `local:4`, `ssh:host1,host2`, `slurm:DIR`,
+        launcher: from `rpc.launch`, the result of `rpc.launch.launcher_of`, or text: `local:4`, `ssh:host1,host2`, `slurm:DIR`,
             `mpi:DIR`, `kubernetes:SERVICE`, `dask:tcp://host:8786`.
-        count: of workers; by default as many as `launcher` says in its text.
+        count: number of workers; by default as many as `launcher` says in its text.
         ps: with a parameter server, which takes one agent more. Without `count` it is one of those that the launcher has;
             `local:4` starts it besides.
-        key_file: of agents that somebody else starts; only for a launcher given as text.
-        wait: seconds for the agents to come up, likewise; default what the launcher finds right.
+        key_file: key of agents that another program starts; only for a launcher given as text.
+        wait: seconds for the agents to come up, only for a launcher given as text; default as the launcher has it.
 
     They end with the `with` block, except those of a batch system or of Kubernetes, which serve the next job.
-    Raises: ValueError for what does not fit; NetworkError when the agents do not come up.
+
+    Raises: ValueError for arguments that do not fit; NetworkError when the agents do not come up.
 
     >>> with parallel_sgd.nodes_from("slurm:/home/me/rendezvous", 8, key_file="/home/me/key") as nodes:  # doctest: +SKIP
     ...     job.parallel(nodes, codec=Plain)
@@ -216,7 +240,7 @@ def nodes_from(
     if count is None:
         raise ValueError("'count' must say how many workers to use, got None")
     positive("count", count)
-    attach_console()  # it may wait for minutes, and says for what
+    attach_console()  # a launcher may wait for minutes, and logs the reason
     with contextlib.ExitStack() as at_end:
         nodes = NodeAssignment() if made.lasting else LocalNodes()
         if isinstance(nodes, LocalNodes):
@@ -250,7 +274,12 @@ _HERE = ("127.", "localhost", "::1")
 
 
 def in_process(count: int, ps: bool = False) -> InProcessNodes:
-    """Return `count` nodes (and a parameter server) that run a job inside this process: for breakpoints, tests, teaching."""
+    """Return `count` nodes (and a parameter server) that run a job inside this process: for breakpoints, tests, teaching.
+
+    Args:
+        count: number of workers, at least 1.
+        ps: with a parameter server.
+    """
     positive("count", count)
     _check_ps(ps)
     nodes = InProcessNodes()
@@ -260,6 +289,6 @@ def in_process(count: int, ps: bool = False) -> InProcessNodes:
 
 
 def _check_ps(ps: object, instead: str = "") -> None:
-    """Refuse what would be true by itself, such as a file name."""
+    """Refuse a value that Python takes for true, such as a file name."""
     if not isinstance(ps, bool):
         raise TypeError(f"'ps' must be True or False (whether there is a parameter server), got {ps!r}{instead}")

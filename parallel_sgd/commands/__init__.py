@@ -1,1 +1,1 @@
-"""What `psgd-submit` can do: submit a job, and look after jobs that were submitted before."""
+"""Commands of `psgd-submit`: submit a job, and look after jobs that were submitted before."""

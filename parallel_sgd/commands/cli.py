@@ -1,4 +1,4 @@
-"""`job_submit.py` and `psgd-submit`: submit a saved model as a job, or fetch the files of an earlier one.
+"""Entry of `job_submit.py` and `psgd-submit`: submit a saved model as a job, or fetch the files of an earlier one.
 
 Exit codes: 0 done without error; 1 the job failed; 2 an argument is wrong, or no node knows the job; 3 the job was not started;
 4 a node cannot be reached or refuses us; 5 the job has its result, but a node was lost on the way; 130 interrupted.
@@ -51,15 +51,17 @@ __all__ = [
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit code of the module's documentation."""
+    """Run the command that the `arguments` name, by default those of this process; return the exit code of the module's
+    documentation.
+    """
     return carry_out(_do, make_parser().parse_args(arguments))
 
 
 def carry_out(task: Callable[[argparse.Namespace], int], options: argparse.Namespace, *, short: bool = False) -> int:
-    """Do what the options ask for, and say what goes wrong.
+    """Do the task, and say the error when it fails.
 
     Args:
-        task: what is to be done with the options.
+        task: called with the options.
         options: those of `commands.options.add_output`, and those of the task.
         short: whether a job has the short console wherever it runs, not only on local workers.
 
@@ -95,6 +97,7 @@ def carry_out(task: Callable[[argparse.Namespace], int], options: argparse.Names
         if problem := limit_met(error):
             complain(options, RuntimeError(f"This process may start {problem}."))
             return EXIT_FAILED
+        # an error of ours, not of the user's code, is shown with its traceback
         if not users_traceback(error):
             raise
         complain(options, error)  # of a transform or a data set of one's own

@@ -1,4 +1,4 @@
-"""Jobs that somebody has submitted before: list, attach to, stop, fetch the files of."""
+"""Commands for jobs that were submitted before: list, attach to, stop, fetch the files of."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HEAD = ("JOB", "TITLE", "NODE", "ADDRESS", "STATE", "SINCE", "ATTEMPT", "DRIVER
 
 
 def jobs(options: argparse.Namespace) -> int:
-    """Print a table, newest last, or JSON; returns the exit code.
+    """Print a table, newest last, or JSON; return the exit code.
 
     Raises: NetworkError when no worker can be reached.
     """
@@ -34,8 +34,8 @@ def jobs(options: argparse.Namespace) -> int:
 
 
 def watch(options: argparse.Namespace) -> int:
-    """Print the same every `options.watch` seconds until Ctrl-C: on a terminal in place of the one before, else one after the
-    other, as JSON one line each.
+    """Print the table of `jobs` every `options.watch` seconds until Ctrl-C: on a terminal in place of the one before, else one
+    after the other, as JSON one line each.
 
     Raises: NetworkError when no worker can be reached.
     """
@@ -55,7 +55,7 @@ _CLEAR = "\x1b[H\x1b[2J"
 
 
 def _entries(com: Controller) -> list[dict[str, Any]]:
-    """What the agents know of all jobs, those of the newest last, in the order of its nodes."""
+    """List the entries of the agents on all jobs, those of the newest last, in the order of its nodes."""
     entries = [{**entry, "address": str(com.addresses[node])} for node, known in list_jobs(com).items() for entry in known]
     unique = {(entry["job"], entry["node"], entry["address"]): entry for entry in entries}  # one agent may be several nodes
     begun: dict[str, float] = {}
@@ -85,7 +85,7 @@ def _table(entries: Sequence[Mapping[str, Any]]) -> str:
 
 
 def attach(options: argparse.Namespace) -> int:
-    """Show the progress until the job is over, through all its attempts and whoever drives it; returns the exit code.
+    """Show the progress until the job is over, through all its attempts and by whichever driver; return the exit code.
 
     Raises: NetworkError when no worker can be reached, UnknownJob when none knows the job.
     """
@@ -115,7 +115,7 @@ def _newest(com: Controller) -> str:
 
 
 def stop(options: argparse.Namespace) -> int:
-    """Tell all workers and the driver to end the job, and wait for that; returns the exit code. Files stay with the workers.
+    """Tell all workers and the driver to end the job, and wait for that; return the exit code. Files stay with the workers.
 
     Raises: NetworkError when no worker can be reached, UnknownJob when none knows the job.
     """
@@ -129,7 +129,7 @@ def stop(options: argparse.Namespace) -> int:
 
 
 def retrieve(options: argparse.Namespace) -> int:
-    """From all workers of the node file that can be reached, unless fewer are asked for; returns the exit code.
+    """Fetch the files from all workers of the node file that can be reached, unless fewer are asked for; return the exit code.
 
     Raises: NetworkError when no worker can be reached, UnknownJob when none has files of the job.
     """
@@ -150,6 +150,6 @@ def _complete(
     detail: str = "",
     ended: Mapping[str, str] | None = None,
 ) -> None:
-    from ..record.fetched_run import complete  # noqa: PLC0415 - with the page of a run, for who brings one home
+    from ..record.fetched_run import complete  # noqa: PLC0415 - it loads the page of a run, which only a fetched run needs
 
     complete(files, states, outcome, detail, ended)

@@ -1,4 +1,4 @@
-"""The nodes that the options name."""
+"""Nodes that the options name."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from ..nodes import parse_worker, workers_in
 from .output import program_name
 
 LAUNCHER = "launcher"
-"""What --discovery says for the agents that --launch finds."""
+"""Word of --discovery for the agents that --launch finds."""
 
 
 def launcher_from(options: argparse.Namespace) -> Offer | None:
-    """What --launch names, if it is given. With --wait its agents may take that long to come up, else what it finds right.
+    """Return the launcher that --launch names, if it is given. With --wait its agents may take that long to come up, else as
+    long as the launcher has it.
 
-    Raises: ValueError for what it does not go with, or does not name.
+    Raises: ValueError for options that do not go with it, and for a text that names no launcher.
     """
     if options.launch is None:
         if options.discovery == LAUNCHER:
@@ -35,7 +36,7 @@ def launcher_from(options: argparse.Namespace) -> Offer | None:
 
 
 def listed_nodes(options: argparse.Namespace) -> NodeAssignment:
-    """The first workers of the node file, with the cluster's key.
+    """Return the first workers of the node file, with the cluster's key.
 
     Raises: ValueError naming file and expectation, FileNotFoundError.
     """
@@ -45,8 +46,8 @@ def listed_nodes(options: argparse.Namespace) -> NodeAssignment:
 
 
 def all_nodes(options: argparse.Namespace) -> NodeAssignment:
-    """All workers of the node file, or that --launch finds, unless fewer are asked for, and the parameter server of the file if
-    it has one, with the cluster's key.
+    """Return all workers of the node file, or that --launch finds, unless fewer are asked for, and the parameter server of the
+    file if it has one, with the cluster's key.
 
     Raises: as `listed_nodes`; ValueError for a launcher that would start workers of its own; NetworkError.
     """
@@ -72,7 +73,7 @@ def _found_nodes(options: argparse.Namespace, offer: Offer) -> NodeAssignment:
 
 
 def reach_all(options: argparse.Namespace) -> Controller:
-    """Connections with those of `all_nodes` whose agents can be reached; the others are complained of.
+    """Connect with those of `all_nodes` that have agents which can be reached; print an error for each of the others.
 
     Raises: NetworkError when there is none.
     """

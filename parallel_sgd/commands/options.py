@@ -1,4 +1,4 @@
-"""The options of `psgd-submit`, and the parts of a job that they name: model, data set, transform, settings."""
+"""Options of `psgd-submit`, and the parts of a job that they name: model, data set, transform, settings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .output import program_name
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """That of `psgd-submit`, which looks after jobs, too; `psgd` has a command for each task."""
+    """Make the parser of `psgd-submit`, which looks after jobs, too; `psgd` has a command for each task."""
     parser = OptionParser(
         prog=program_name(),
         usage="%(prog)s -m FILE [options]\n"
@@ -57,7 +57,7 @@ EXIT_CODES: Final = (
 
 
 def add_job(parser: argparse.ArgumentParser) -> Any:
-    """What describes a job, and where it runs; returns the group of what is told about it."""
+    """Add the options that describe a job, and say where it runs; return the group of its output."""
     parser.add_argument("-m", "--model", metavar="FILE", help="a model file, from nn.model.Model.save()")
     nodes = add_nodes(parser, "number of workers (default: 1; to look after a job, all of the file)")
     nodes.add_argument("--local", type=int, metavar="N", help="start N workers on this machine for this job")
@@ -87,7 +87,13 @@ def add_job(parser: argparse.ArgumentParser) -> Any:
 
 
 def add_nodes(parser: argparse.ArgumentParser, count: str, file: str | None = "worker.json") -> Any:
-    """Which workers there are, and that `count` of them are meant, by default those of `file`; returns the group."""
+    """Add the options that say which workers there are; return the group.
+
+    Args:
+        parser: gets the options.
+        count: help of the option for the number of workers.
+        file: default of the node file; None for no default.
+    """
     nodes = parser.add_argument_group("nodes")
     nodes.add_argument("-n", "--worker-count", type=int, metavar="N", help=count)
     default = "" if file is None else f" (default: {file})"
@@ -104,13 +110,13 @@ def add_nodes(parser: argparse.ArgumentParser, count: str, file: str | None = "w
 
 
 def add_known_nodes(parser: argparse.ArgumentParser) -> None:
-    """Which workers may know of earlier jobs: for commands that look after one."""
+    """Add the options for workers that may know of earlier jobs: for commands that look after one."""
     add_nodes(parser, "ask so many workers (default: all of the file)")
     parser.set_defaults(local=None, wait=0.0, discovery=None)
 
 
 def add_output(parser: argparse.ArgumentParser) -> Any:
-    """What is told, and how; returns the group."""
+    """Add the options of the output; return the group."""
     output = parser.add_argument_group("output")
     output.add_argument("--json", action="store_true", help="print one JSON object on standard output")
     shown = output.add_mutually_exclusive_group()
@@ -120,6 +126,7 @@ def add_output(parser: argparse.ArgumentParser) -> Any:
 
 
 def add_post_mortem(group: Any) -> None:
+    """Add the option that collects a post-mortem."""
     group.add_argument(
         "--post-mortem",
         nargs="?",
@@ -131,7 +138,7 @@ def add_post_mortem(group: Any) -> None:
 
 
 def _add_flag(groups: Mapping[str, Any], field: Field[Any]) -> None:
-    """The argument of an option, whose default is that of `parallel()` unless the flag has one of its own, as a text."""
+    """Add the argument of an option. Its default is that of `parallel()` unless the flag has one of its own, as a text."""
     about = field.metadata["option"]
     flag, settings = about.flag, {"default": field.default, **about.form.settings, **about.flag.settings}
     said = flag.help or about.text.rstrip(".")
@@ -146,14 +153,16 @@ def _add_flag(groups: Mapping[str, Any], field: Field[Any]) -> None:
 
 
 def job_id(text: str) -> str:
-    """The `type` of a job's id: an empty one, as of a shell variable that is not set, would mean any job."""
+    """Return a job's id, as the `type` of an argument: an empty one, as of a shell variable that is not set, would mean any
+    job.
+    """
     if not text:
         raise argparse.ArgumentTypeError("must be a job's id, as --jobs shows it, got ''")
     return text
 
 
 def settings_of(options: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of `ParallelSGD.parallel` beside the nodes.
+    """Return the arguments of `ParallelSGD.parallel` beside the nodes.
 
     Raises: ValueError naming the option.
     """
@@ -174,7 +183,7 @@ def verbosity_of(options: argparse.Namespace) -> int:
 
 
 def load_model(path: str) -> Model:
-    """The model in a file.
+    """Load the model in a file.
 
     Raises: ValueError for a file that holds none or cannot be read.
     """
@@ -187,7 +196,7 @@ def load_model(path: str) -> Model:
 
 
 def make_dataset(text: str) -> AbsDataset:
-    """A data set by its name, with its arguments: `digits`, `csv:path=houses.csv,label=price`.
+    """Make a data set by its name, with its arguments: `digits`, `csv:path=houses.csv,label=price`.
 
     Raises: UnknownName.
     """
@@ -198,7 +207,7 @@ def make_dataset(text: str) -> AbsDataset:
 
 
 def make_transform(text: str) -> AbsTransformer | None:
-    """Transforms by name, with their arguments and commas between them, one after the other; None for `none`.
+    """Make transforms by name, with their arguments and commas between them, one after the other; None for `none`.
 
     Raises: UnknownName.
     """

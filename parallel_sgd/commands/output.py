@@ -1,4 +1,4 @@
-"""What commands print, results and JSON on standard output, complaints on standard error; and what their exit codes say."""
+"""Output of the commands, results and JSON on standard output, complaints on standard error; and their exit codes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def tell(
         content: of the JSON object.
         words: for people.
         code: exit code of the command if its result can be printed.
-        done: what has been done if it cannot.
+        done: the sentence of the log, on the work that is done, if it cannot.
         place: the folder or file that has the result in that case.
         seconds: to wait for a reader at most; None for as long as it takes, where no job or worker waits.
 
@@ -60,7 +60,13 @@ def tell(
 
 
 def complain(options: argparse.Namespace, error: Exception, **more: Any) -> None:
-    """Say what went wrong; to machines also as JSON, with `more`. A wrong argument goes by the name of its option."""
+    """Print an error; to machines also as JSON, with `more`. A wrong argument goes by the name of its option.
+
+    Args:
+        options: of the command.
+        error: the error.
+        more: further entries of the JSON object.
+    """
     flags = {name: about.flag.names[0] for name, about in known_options() if about.flag is not None}
     names = {**flags, "worker_cnt": "-n", "count": "-n" if getattr(options, "local", None) is None else "--local"}
     plain = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
@@ -78,7 +84,7 @@ def complain(options: argparse.Namespace, error: Exception, **more: Any) -> None
 
 
 def folder_of(files: Mapping[int, Sequence[Path]]) -> Path | None:
-    """Return the folder of a run whose saved files these are; None where there are none."""
+    """Return the folder of the run to which these saved files belong; None where there are none."""
     return next((path.parent.parent for paths in files.values() for path in paths), None)
 
 

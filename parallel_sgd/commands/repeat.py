@@ -1,4 +1,4 @@
-"""Train a run again from its `job.toml`, and verify epochs of it."""
+"""Commands that train a run again from its `job.toml`, verify epochs of it, and sign it."""
 
 from __future__ import annotations
 
@@ -42,20 +42,25 @@ from .options import load_model, make_dataset, make_transform, settings_of
 from .output import EXIT_FAILED, EXIT_NODE_LOST, EXIT_OK, EXIT_USAGE, folder_of, tell
 from .submit import nodes_of, result_data, train
 
-_UNTOUCHED: Final = ("local", "worker_count", "launch", "workers")  # who computes
+_UNTOUCHED: Final = ("local", "worker_count", "launch", "workers")  # options that say where to compute, not the bits
 _GROWS: Final = frozenset({"epoch", "resume"})  # the options with which a run goes on with another one
 _VERIFIED: Final = "The run is verified"
 _LONG: Final = 60  # characters of a data set with its arguments
 
 
 class _OtherData(ValueError):
-    """Of a data set that is not what the run had; the message tells where."""
+    """Error for a data set that is not the one that the run had; the message tells where."""
 
 
 def run(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
-    """Train what the file `given.job_file` says, with what else is given in its place; returns the exit code.
+    """Train the job of the file `given.job_file`, with the other given options in place of those of the file; return the exit
+    code.
 
-    Raises: ValueError for a file that does not do, what `ParallelSGD.parallel` raises.
+    Args:
+        given: the options that stand on the command line.
+        defaults: the defaults of all options.
+
+    Raises: ValueError for a file that does not do, each error of `ParallelSGD.parallel`.
     """
     file = JobFile.read(Path(given.job_file))
     options = _merged(file, vars(given), defaults)
@@ -83,7 +88,9 @@ def run(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
 
 
 def _manifest_of(run: Path) -> RunManifest | None:
-    """The manifest of a run; None of one that has not ended well. Raises: RecordError for what is something else."""
+    """Read the manifest of a run; None of one that has not ended well. Raises: RecordError for a file that is something
+    else.
+    """
     try:
         return RunManifest.read(run)
     except RecordError:
@@ -93,22 +100,24 @@ def _manifest_of(run: Path) -> RunManifest | None:
 
 
 def _judge_of(file: JobFile, given: argparse.Namespace, instead: Collection[str]) -> CodeJudge:
-    """Who judges the code that a job file names; `instead` are the options that are given in place of those of the file."""
+    """Return the judge of the code that a job file names; `instead` are the options that are given in place of those of the
+    file.
+    """
     flags = {about.flag.names[0]: name for name, about in known_options() if about.flag is not None}
     return CodeJudge(file, instead, flags, allow=given.allow_code, refuse=given.no_code)
 
 
 def _judge_discovery(judge: CodeJudge, file: JobFile, options: argparse.Namespace) -> None:
-    """See that the script that a job file names may run: any file but a list of nodes is one. Raises: CodeRefused."""
+    """Check that the script that a job file names may run: any file but a list of nodes is one. Raises: CodeRefused."""
     script = file.options.get("discovery")
     if script and script == options.discovery and os.path.isfile(script) and not script.endswith(".json"):
         judge.judge(script, "--discovery", lambda: [Path(script).absolute()])
 
 
 def _merged(file: JobFile, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> argparse.Namespace:
-    """What is given before what the file says before what commands do without both.
+    """Merge options: a given one goes before that of the file, and both before the default of the command.
 
-    Raises: ValueError for what only a program can make.
+    Raises: ValueError for a part that only a program can make.
     """
     for name, what in file.unnamed.items():
         if name not in given:
@@ -117,6 +126,7 @@ def _merged(file: JobFile, given: Mapping[str, Any], defaults: Mapping[str, Any]
     texts = {"dataset": file.dataset, "transform": file.transform}
     told = {**file.options, **{name: text for name, text in texts.items() if text is not None}, "model": str(file.model)}
     options = argparse.Namespace(**{**defaults, **told, **given})
+    # without a word on where to compute, on this machine with as many workers as the run had
     if not any(name in given for name in _UNTOUCHED):
         options.local = file.workers
     options.ps = options.ps or file.server
@@ -125,7 +135,7 @@ def _merged(file: JobFile, given: Mapping[str, Any], defaults: Mapping[str, Any]
 
 @contextlib.contextmanager
 def _told_of_file(file: JobFile, given: Mapping[str, Any]) -> Iterator[None]:
-    """What is wrong with an option that stands in the file is told by its name there."""
+    """Tell an error of an option that stands in the file by the option's name there."""
     places = {**{name: f"options.{name}" for name in file.options}, "dataset": "data.dataset", "transform": "data.transform"}
     try:
         yield
@@ -139,7 +149,7 @@ def _told_of_file(file: JobFile, given: Mapping[str, Any]) -> Iterator[None]:
 
 
 def _decisive() -> set[str]:
-    """The options that have a part in the bits."""
+    """Return the options that have a part in the bits."""
     named = {name for name, about in known_options() if about.flag is not None and about.flag.decides}
     return named | {"model", "dataset", "transform", "learn_rate"}
 
@@ -150,9 +160,9 @@ def _flag(name: str) -> str:
 
 
 def _same_inputs(file: JobFile, options: argparse.Namespace, given: Mapping[str, Any]) -> AbsDataset:
-    """The data set, once it and the model are what the run had, unless others are given.
+    """Return the data set, once it and the model are those that the run had, unless others are given.
 
-    Raises: ValueError naming what is another one, `_OtherData` among them.
+    Raises: ValueError naming the part that is another one, `_OtherData` among them.
     """
     if "model" not in given:
         _check_model(file)
@@ -182,7 +192,7 @@ def _check_model(file: JobFile) -> None:
 
 
 def _first(file: JobFile) -> JobFile:
-    """Of a run that went on with another one the file of that one, and so on, as far as they lie beside it.
+    """Return, for a run that went on with another one, the file of that one, and so on, as far as they lie beside it.
 
     Raises: ValueError where one had other options, so that one run from the start gives other bits.
     """
@@ -212,7 +222,7 @@ def _count(file: JobFile, options: argparse.Namespace) -> int:
 
 
 def _dealt(file: JobFile, workers: int) -> dict[str, Any]:
-    """How `workers` share the blocks of the run, so that a batch has the same bits.
+    """Return how `workers` share the blocks of the run, so that a batch has the same bits.
 
     Raises: ValueError where they cannot.
     """
@@ -241,11 +251,16 @@ def _compared(file: JobFile, before: Epochs, after: Epochs, others: list[str]) -
 
 
 def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
-    """Compare the files of the run with its manifest and each other, compute epochs again and compare what the folder claims.
+    """Compare the files of the run with its manifest and each other, compute epochs again and compare them with the claims of
+    the folder.
+
+    Args:
+        given: the options that stand on the command line.
+        defaults: the defaults of all options.
 
     Returns 0 if all is equal, 1 if a claim is wrong, 2 if the epochs cannot be computed here as the run computed them.
 
-    Raises: ValueError for what is no run, or none whose epochs can be computed again.
+    Raises: ValueError for a folder that is no run, or one with epochs that cannot be computed again.
     """
     folder = Path(given.run).resolve()
     if not folder.is_dir():
@@ -256,6 +271,7 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     found = [*damages(folder, manifest), *misplaced(folder, manifest)]
     if not any(text.startswith(JOB_FILE) for text in found):
         found += _unnamed(contradictions(folder, manifest), found)
+    # files that contradict each other need no computation
     if found:
         return _refuted(given, signature, found)
     if signature.state == "bad" or (signer is not None and signature.state != "good"):
@@ -289,6 +305,7 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     for name in ("launch", "local", "workers", "key_file"):
         setattr(options, name, getattr(given, name))
     options.worker_count = workers
+    # options without a part in the bits, such as faults and writers, are left out
     settings = {name: value for name, value in settings.items() if name in _decisive() or name == "wait"}
     # with callbacks the same ones end training in the same epoch
     settings["epoch"] = asked if until == last else until
@@ -335,15 +352,15 @@ def _refuted(given: argparse.Namespace, signature: Signature, found: list[str]) 
 
 
 def _tell(given: argparse.Namespace, signature: Signature, content: Mapping[str, Any], words: str, code: int) -> int:
-    """Tell the findings about the run itself and, apart from them, those about its signature; returns the exit code."""
+    """Tell the findings about the run itself and, apart from them, those about its signature; return the exit code."""
     said = f"{words}\n{clean_text(signature.said)}"
     return tell(given, {**content, "signature": signature.data()}, said, code, done=_VERIFIED)
 
 
 def sign(given: argparse.Namespace) -> int:
-    """Sign the run with the key; returns the exit code.
+    """Sign the run `given.run` with the key in the file `given.key`; return the exit code.
 
-    Raises: ValueError for a key that does not do, for what is no run, and for one that is not what its manifest says.
+    Raises: ValueError for a key that does not do, for a folder that is no run, and for one that differs from its manifest.
     """
     key = SigningKey.read(Path(given.key), "--key")
     file = sign_run(Path(given.run).resolve(), key)
@@ -354,7 +371,7 @@ def sign(given: argparse.Namespace) -> int:
 def _bits_of(file: JobFile, *, here: bool) -> str | None:
     """Return the bits to ask for, so that workers compute as those of the run: those of its option, or its nodes' kernels.
 
-    None where these cannot be asked for, or not of workers of this machine (`here`): the result then tells what differs.
+    None where these cannot be asked for, or not of workers of this machine (`here`): the result then tells the differences.
     """
     kernels = {parts_of(text).get(KERNELS, "") for texts in file.nodes.values() for text in texts}
     only = next(iter(kernels)) if len(kernels) == 1 else None
@@ -419,12 +436,12 @@ def _judge(
 
 
 def _server_keeps(file: JobFile, settings: Mapping[str, Any]) -> bool:
-    """Whether a parameter server may have remembered something, so that without its checkpoint no epoch is the same."""
+    """Tell if a parameter server may have remembered something, so that without its checkpoint no epoch is the same."""
     return file.server and any(settings[name] is not None for name in ("codec", "ps_codec"))
 
 
 def _check_repeatable(settings: Mapping[str, Any]) -> None:
-    """Raises: ValueError where the result depends on what arrives when."""
+    """Refuse a run with a result that depends on the order in which packets arrive. Raises: ValueError."""
     sync = settings["sync_type"]
     if sync.staleness:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Submit a saved model as a job and wait for its end; collect what is left of one that failed."""
+"""Commands that submit a saved model as a job and wait for its end, and collect the remains of one that failed."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from .output import EXIT_NODE_LOST, EXIT_OK, folder_of, paths_of, tell
 
 
 def submit(options: argparse.Namespace) -> int:
-    """Returns the exit code.
+    """Train the job that the `options` describe, and print its result; return the exit code.
 
-    Raises: what `ParallelSGD.parallel` raises.
+    Raises: each error of `ParallelSGD.parallel`.
     """
     result = train(options, make_dataset(options.dataset))
     code = EXIT_NODE_LOST if result.failures else EXIT_OK
@@ -35,7 +35,7 @@ def submit(options: argparse.Namespace) -> int:
 
 
 def result_data(result: JobResult) -> dict[str, Any]:
-    """A result as JSON has it."""
+    """Return a result as JSON has it."""
     figures = {name: value if math.isfinite(value) else None for name, value in result.items()}  # JSON knows no NaN
     failures = {"failures": describe_failures(result.failures)} if result.failures else {}
     signed = {} if result.signature is None else {"signature": str(result.signature)}
@@ -45,7 +45,12 @@ def result_data(result: JobResult) -> dict[str, Any]:
 def train(options: argparse.Namespace, data: AbsDataset, **more: Any) -> JobResult:
     """Train with the options, and with `more` arguments of `parallel()` in place of theirs.
 
-    Raises: what `ParallelSGD.parallel` raises.
+    Args:
+        options: those of the command line.
+        data: the data set.
+        more: arguments of `parallel()`.
+
+    Raises: each error of `ParallelSGD.parallel`.
     """
     if options.model is None:
         raise ValueError("Which model? Give -m FILE (see --help).")
@@ -61,7 +66,12 @@ def train(options: argparse.Namespace, data: AbsDataset, **more: Any) -> JobResu
 
 @contextmanager
 def nodes_of(options: argparse.Namespace, offer: Offer | None) -> Iterator[NodeAssignment]:
-    """Those that the options name, or that the launcher starts."""
+    """Yield the nodes that the options name, or that the launcher starts.
+
+    Args:
+        options: those of the command line.
+        offer: the launcher that --launch names, or None.
+    """
     if offer is not None:
         with nodes_from(offer, options.worker_count, options.ps) as nodes:
             yield nodes
@@ -80,7 +90,7 @@ _log = get_logger(SUBMIT_LOGGER)
 
 @contextmanager
 def post_mortem_on_failure(nodes: NodeAssignment, wanted: bool) -> Iterator[None]:
-    """When the job in the block fails, collect a post-mortem, if it is wanted; agents of this command end soon after."""
+    """Collect a post-mortem when the job in the block fails, if it is `wanted`; agents of this command end soon after."""
     try:
         yield
     except JobFailed as failure:
@@ -93,7 +103,7 @@ def post_mortem_on_failure(nodes: NodeAssignment, wanted: bool) -> Iterator[None
 
 
 def post_mortem(options: argparse.Namespace) -> int:
-    """Ask all workers of the node file, or that --launch finds; returns the exit code.
+    """Collect a post-mortem from all workers of the node file, or that --launch finds; return the exit code.
 
     Raises: UnknownJob, NetworkError, OSError, ValueError; see `collect_post_mortem`, `all_nodes`.
     """

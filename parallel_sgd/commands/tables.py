@@ -1,4 +1,4 @@
-"""A trained model and the rows of a CSV file: predictions with the names of the classes, and an evaluation."""
+"""Commands for a trained model and the rows of a CSV file: predictions with the names of the classes, and an evaluation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def predict(options: argparse.Namespace) -> int:
     """Predict the rows of a file and write the result; return the exit code.
 
     Raises:
-        ValueError, OSError: naming file, line and column of what the model does not take.
+        ValueError, OSError: naming file, line and column of the cell that the model does not take.
     """
     model, plan = _planned(options.model)
     table = _read(options, plan)
@@ -49,7 +49,7 @@ def evaluate(options: argparse.Namespace) -> int:
     """Evaluate a model on the rows of a file and print loss and metrics; return the exit code.
 
     Raises:
-        ValueError, OSError: naming file, line and column of what the model does not take.
+        ValueError, OSError: naming file, line and column of the cell that the model does not take.
     """
     model, plan = _planned(options.model)
     if not plan.labels:
@@ -86,7 +86,7 @@ def _read(options: argparse.Namespace, plan: Plan) -> Table:
 
 
 def _rows(table: Table, plan: Plan, *, with_labels: bool = False) -> dict[str, Any]:
-    """The columns that are used, by name; without a label that may be there, but for a plan that needs it."""
+    """Return the columns that are used, by name; without a label that may be there, but for a plan that needs it."""
     rows: dict[str, Any] = dict(zip(table.header, table.columns, strict=True))
     if with_labels:
         for label in plan.labels:
@@ -114,7 +114,7 @@ def _lines_told(table: Table) -> Iterator[None]:
 
 
 def _lines(found: Answers) -> tuple[list[str], list[list[Any]]]:
-    """The header and the rows of a table of predictions."""
+    """Return the header and the rows of a table of predictions."""
     header, columns = [found.label], [found.values]
     if found.values.ndim == 2:
         header = [f"{found.label}_{place}" for place in range(found.values.shape[1])]

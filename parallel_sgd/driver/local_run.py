@@ -1,4 +1,4 @@
-"""A whole job inside this process: what agents would do, on memory channels, one node after the other."""
+"""Run of a whole job inside this process: the work of agents, on memory channels, one node after the other."""
 
 from __future__ import annotations
 
@@ -48,6 +48,13 @@ _log = get_logger(SUBMIT_LOGGER)
 
 
 def run_here(spec: JobSpec, arrays: Samples, followers: Followers | None = None) -> JobResult:
+    """Run a job inside this process, and keep the record of its run.
+
+    Args:
+        spec: the job.
+        arrays: the four arrays that its data set has loaded.
+        followers: console and writers that follow the job, or None.
+    """
     job_id = new_job_id()
     run = new_run(spec, job_id, IN_PROCESS)
     try:
@@ -67,6 +74,7 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
     classes = pack({"objects": shipped}).classes  # and a job that could not travel is refused here too
     content, title = spec.model_file(), spec.options.mission_title
     whole = Model.from_bytes(content, shipped["custom_objects"])
+    # once for all nodes: the seed keys the draws of a transform, so each would make the same samples
     samples = prepared(whole, spec.transform, arrays, spec.options.seed, keeps_plan=spec.inputs is not None)
     clock = SkippingClock()
     workers: dict[int, Worker] = {}
@@ -74,6 +82,7 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
     folders: dict[int, Path] = {}
     server_keeps = spec.server_keeps
     reports: dict[int, TrainingReport] = {}
+    # before any worker is built, so that a job without its checkpoints is refused at once
     resumptions = _resumptions(spec)
     tables = None if followers is None else followers.tables(run, job_id)
 
@@ -140,6 +149,7 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
     finally:
         with spared("The setting of threads"):
             threads.close()
+    # the job has its figures: from here on an error is a warning
     with spared("The identities of the nodes"):
         keep_identities(run.path, identities)
     figures = {node: results[node] for node in workers}
@@ -163,7 +173,7 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
 
 
 def _files_of(node: int, worker: Worker, report: TrainingReport, accounts: NodeAccounts, model: Path) -> list[Path]:
-    """Write what a worker leaves at its end, the model at `model`; returns the files that it has left."""
+    """Write the files that a worker leaves at its end, the model at `model`; return those that are there."""
     with spared(f"The model of node({node})"):
         worker.model.save(model)
     with spared(f"The table of the accounts of node({node})"):
@@ -180,9 +190,9 @@ def _files_of(node: int, worker: Worker, report: TrainingReport, accounts: NodeA
 
 
 def _resumptions(spec: JobSpec) -> dict[int, Resumption]:
-    """Where each node goes on.
+    """Return the state at which each node goes on.
 
-    Raises: CheckpointError for a job whose checkpoints are with agents, or nowhere.
+    Raises: CheckpointError for a job with checkpoints that are with agents, or nowhere.
     """
     if spec.resume is None:
         return {}

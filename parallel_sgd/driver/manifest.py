@@ -1,4 +1,4 @@
-"""What it takes to drive a job on agents, as data that its submitter and standby drivers share. No user code is loaded here.
+"""Data with which a job is driven on agents, shared by its submitter and standby drivers. No user code is loaded here.
 
 The *manifest* is the same for all attempts, the *attempt state* tells how far the job has come. Executors ask the driver for
 *job resources*: settings, model, samples, checkpoint.
@@ -53,17 +53,26 @@ from ..options.spec import JobSpec
 Resources = Mapping[str, Any]
 _MOST_IDENTITY: Final = 1000  # characters that a node may tell
 STANDBY = "parallel_sgd.driver.standby"
-"""The module whose `main` an agent starts when the driver is gone."""
+"""Module of which an agent starts `main` when the driver is gone."""
 _BUNDLES = ("workers", "server")
 SERVER_TRANSFER = "server_transfer"
-"""What takes the place of TRANSFER for the parameter server."""
+"""Request of the parameter server in place of TRANSFER."""
 
 
 @dataclass(frozen=True)
 class JobManifest:
-    """A job as its driver needs it: what follows on failures, the bundles with the executors, and the job resources.
+    """Job as its driver needs it.
 
-    `holders` are the workers that have each block, `recipe` tells how to load the data set where it is at hand.
+    Args:
+        job: id of the job.
+        policy: the reaction to failures, one of `rpc.submit.POLICIES`.
+        min_workers: number of workers below which the job fails.
+        is_elastic: whether discovery finds further hosts.
+        holders: for each block the workers that have it.
+        workers: bundle with the executor of a worker.
+        server: bundle with the executor of the parameter server.
+        recipe: tells how to load the data set where it is at hand.
+        resources: the job resources, by request.
     """
 
     job: str
@@ -81,27 +90,28 @@ class JobManifest:
         return options_of(self.resources)
 
     def candidate(self, driver: str, sha256: str, term: int, since: tuple[int, int], is_standby: bool) -> Candidate:
-        """Who asks the nodes of the attempt `since` for the job; `sha256` is that of the manifest."""
+        """Make the candidate that asks the nodes of the attempt `since` for the job; `sha256` is that of the manifest."""
         leaves_out = self.policy == SHRINK
         return Candidate(
             self.job, driver, sha256, term, since, is_standby=is_standby, is_elastic=self.is_elastic, leaves_out=leaves_out
         )
 
     def to_bytes(self) -> bytes:
-        """The manifest as it travels.
+        """Return the manifest as it travels.
 
-        Raises: ValueError when it exceeds what a message may hold.
+        Raises: ValueError when it exceeds the size of a message.
         """
         content = {field.name: getattr(self, field.name) for field in fields(self)}
         for name in _BUNDLES:
             bundle = content[name]
             content[name] = {"objects": bundle.objects, "code": bundle.code, "sources": bundle.sources}
+        # plain integers, whichever numbers the assignment of a user has
         content["holders"] = [[int(node) for node in nodes] for nodes in self.holders]
         return b"".join(bytes(part) for part in pack(Kind.MESSAGE, (), content).buffers())
 
     @classmethod
     def read(cls, path: Path) -> JobManifest:
-        """The manifest in a file that holds `to_bytes`.
+        """Read the manifest in a file that holds `to_bytes`.
 
         Raises: ProtocolError for a file that holds anything else, OSError.
         """
@@ -113,7 +123,13 @@ class JobManifest:
 
 
 def make_manifest(spec: JobSpec, samples_size: int, job: str, record: str = "") -> JobManifest:
-    """What the submitter of a job drives it with, and leaves to its standby drivers; `record` is what nodes keep of the run.
+    """Make the manifest with which the submitter drives a job, and which it leaves to its standby drivers.
+
+    Args:
+        spec: the job.
+        samples_size: bytes of the samples.
+        job: id of the job.
+        record: the part of the record of the run that nodes keep; "" for none.
 
     Raises: TypeError for code that cannot travel, ValueError for too much of it.
     """
@@ -133,7 +149,14 @@ def make_manifest(spec: JobSpec, samples_size: int, job: str, record: str = "") 
 
 @dataclass(frozen=True)
 class AttemptState:
-    """The newest attempt, its nodes as texts, what `Recovery` remembers, and the BLAS kernels that all attempts have."""
+    """State of the newest attempt.
+
+    Args:
+        attempt: its number, from 0.
+        nodes: its nodes, as texts.
+        recovery: the memory of `Recovery`.
+        kernels: the BLAS kernels that all attempts have.
+    """
 
     attempt: int
     nodes: Mapping[str, str]
@@ -149,7 +172,7 @@ class AttemptState:
 
     @classmethod
     def from_json(cls, text: str) -> AttemptState:
-        """What `to_json` made. Other nodes tell it, too, so everything is looked at.
+        """Read a text that `to_json` made. Other nodes tell it, too, so every part is checked.
 
         Raises: ValueError, TypeError.
         """
@@ -159,6 +182,7 @@ class AttemptState:
             raise ValueError("The state of an attempt must have a number, addresses by node, and what recovery remembers.")
         state.assignment()
         try:
+            # only to see that it can be read
             Recovery(SHRINK, 0).load_state_dict(state.recovery)
         except (LookupError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"What recovery remembers is malformed: {error}.") from error
@@ -172,7 +196,9 @@ class AttemptState:
 
 
 def job_resources(spec: JobSpec, samples_size: int, record: str = "") -> Resources:
-    """By request, what all attempts have in common: plain data and arrays. The samples themselves are not among it."""
+    """Return, by request, the resources that all attempts have in common: plain data and arrays. The samples themselves are not
+    among them.
+    """
     plan, options = spec.plan, spec.options
     return {
         SETTING: {
@@ -186,7 +212,7 @@ def job_resources(spec: JobSpec, samples_size: int, record: str = "") -> Resourc
         OPTIMIZER: {"op_type": options.op_type.__name__, "gd_type": options.gd_type.__name__},
         DATA: {"name": spec.data.name, "checksum": spec.data.checksum(), "bytes": samples_size},
         MISC: {
-            "epochs": options.epoch,  # for who reads a post-mortem
+            "epochs": options.epoch,  # for readers of a post-mortem
             "carries_on": spec.policy == REDUNDANT,
             "awaits_verdict": spec.policy != FAIL,
             "resume": [] if spec.resume is None else list(spec.resume.jobs),
@@ -209,6 +235,7 @@ def _checkpoints(spec: JobSpec) -> dict[str, Any] | None:
 
 
 def package_bytes(resources: Resources) -> int:
+    """Return the bytes of samples and model."""
     return int(resources[DATA]["bytes"]) + len(resources[MODEL])
 
 
@@ -220,8 +247,16 @@ def attempt_resources(
     samples: Callable[[], Samples],
     told: Callable[[int, str], None] | None = None,
 ) -> Callable[[int, str], Any]:
-    """A function of node and request, for one attempt with so many workers; `samples` is called for a node without them, `told`
-    with a node and the identity of its process."""
+    """Return a function of node and request that answers the requests of one attempt.
+
+    Args:
+        resources: those of all attempts.
+        attempt: number of the attempt, from 0.
+        workers: number of its workers.
+        bandwidth: bytes per second, for the time that the server waits for its workers.
+        samples: called for a node without samples.
+        told: called with a node and the identity of its process, or None.
+    """
     # the server starts before its workers, which may take all the time that they are given
     start_seconds = workers * package_bytes(resources) / bandwidth + limits.GROUP_SLACK_SECONDS + limits.START_SECONDS
 

@@ -1,9 +1,9 @@
-"""Who is in a job, from one attempt or round to the next: the same batch, dealt to whoever is there.
+"""Membership of nodes in a job, from one attempt or round to the next: the same batch, dealt to the nodes that are there.
 
-`SameNodes` and `Survivors` ask nobody. Where hosts come and go, `ElasticMembership` is one membership under both engines,
-attempts of fresh processes (`DiscoveredNodes`) and rounds of living ones. There the machine of `rpc.elastic` decides: who is
-in, by what ranks, which slots are left alone for a while, which round it is. What it is told and what follows for the job is
-the same for both engines; how a round begins and a worker ends is theirs.
+`SameNodes` and `Survivors` ask no discovery. Where hosts come and go, `ElasticMembership` is one membership under both engines,
+attempts of fresh processes (`DiscoveredNodes`) and rounds of living ones. There the machine of `rpc.elastic` decides on the
+members, their ranks, the slots that are left alone for a while, and the number of the round. Its events and their consequences
+for the job are the same for both engines; each has its own way to begin a round and to end a worker.
 """
 
 from __future__ import annotations
@@ -43,22 +43,24 @@ from ..nodes import LocalNodes
 
 
 class Membership(Protocol):
-    """Decides on the nodes of each attempt. `nodes` are those of the attempt that runs, or is to begin."""
+    """Decision on the nodes of each attempt. `nodes` are those of the attempt that runs, or is to begin."""
 
     nodes: NodeAssignment
 
     def look(self) -> str:
-        """Asked about once a second while an attempt runs: why it should end for other nodes, or ""."""
+        """Return why the attempt should end for other nodes, or "". The driver asks about once a second while an attempt
+        runs.
+        """
 
     def settle(self, failed: JobFailed) -> str:
-        """An attempt has ended before its time. Choose the nodes of the next one; returns why there is none, or ""."""
+        """Choose the nodes of the next attempt after one that has ended before its time; return why there is none, or ""."""
 
     def close(self) -> None:
-        """The job is over."""
+        """End the membership: the job is over."""
 
 
 class SameNodes:
-    """Every attempt has the nodes of the first."""
+    """Membership in which every attempt has the nodes of the first."""
 
     def __init__(self, nodes: NodeAssignment) -> None:
         self.nodes = nodes
@@ -70,18 +72,20 @@ class SameNodes:
         return ""
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: nothing is held."""
 
 
 class Survivors(SameNodes):
-    """Who fails by itself is left out; at least `fewest` workers go on, and the parameter server, if there is one."""
+    """Membership that leaves out nodes that fail by themselves; at least `fewest` workers go on, and the parameter server, if
+    there is one.
+    """
 
     def __init__(self, nodes: NodeAssignment, fewest: int) -> None:
         super().__init__(nodes)
         self._fewest = fewest
 
     def settle(self, failed: JobFailed) -> str:
-        """All but the culprits go on; workers keep their order and are numbered anew from 0."""
+        """Let all but the culprits go on; workers keep their order and are numbered anew from 0."""
         left = [self.nodes[node] for node in self.nodes.worker_ids if node not in failed.culprits]
         if any(node < 0 for node in failed.culprits):
             return "nobody can do without the parameter server"
@@ -92,7 +96,7 @@ class Survivors(SameNodes):
 
 
 def with_workers(nodes: NodeAssignment, workers: Iterable[Address]) -> NodeAssignment:
-    """`nodes` with these workers, numbered from 0, in place of its own; a parameter server stays."""
+    """Return `nodes` with these workers, numbered from 0, in place of its own; a parameter server stays."""
     made = LocalNodes(key_file=nodes.key_file) if isinstance(nodes, LocalNodes) else NodeAssignment(key_file=nodes.key_file)
     for number, address in enumerate(workers):
         made.add(number, address)
@@ -108,7 +112,7 @@ _log = get_logger(SUBMIT_LOGGER)
 
 
 class Inbox(Waker):
-    """A queue that makes `sock` readable; `put` from any thread, the rest belongs to one."""
+    """Queue that makes `sock` readable; `put` from any thread, the rest belongs to one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -119,15 +123,16 @@ class Inbox(Waker):
         self.wake()
 
     def take(self) -> list[Any]:
-        """All that was brought, oldest first."""
+        """Take all items, oldest first."""
         self.clear()
         return [self._queue.get_nowait() for _ in range(self._queue.qsize())]
 
 
 class ElasticMembership:
-    """See the module. `inbox` is for what threads bring: discovery, and those that start workers.
+    """Membership where hosts come and go, see the module. `inbox` is for the items of other threads: discovery, and those that
+    start workers.
 
-    What the driver decides about workers (StartRound, StopWorker, RemoveWorker, NotifyRankZero) goes to `act`. Attribute:
+    Decisions of the driver about workers (StartRound, StopWorker, RemoveWorker, NotifyRankZero) go to `act`. Attribute:
     `failure`, None while the job goes on, why it has failed, or "" after a good end. All but `inbox` belongs to one thread.
     """
 
@@ -142,8 +147,9 @@ class ElasticMembership:
         self._poller = Poller(discovery, self.inbox.put, period)
 
     def wait(self, sessions: Collection[Session] = (), seconds: float = LOOK_SECONDS) -> None:
-        """Return when something has come in, by one of these sessions or otherwise, or one of them can be written to, when the
-        driver is to look, or after `seconds`."""
+        """Wait until an item or a message of these sessions has come in, one of them can be written to, or the driver is to
+        look, at most `seconds`.
+        """
         deadline = self.driver.deadline
         left = seconds if deadline is None else min(seconds, deadline - time.monotonic())
         reading = [session.link for session in sessions if session.lost is None]
@@ -151,7 +157,7 @@ class ElasticMembership:
         wait_sockets([*reading, self.inbox.sock], writing, max(0.0, left))  # type: ignore[list-item,arg-type]
 
     def take(self) -> list[Any]:
-        """Tell the driver what discovery has found; returns what else was brought, oldest first."""
+        """Tell the driver the findings of discovery; return the other items, oldest first."""
         others = []
         for item in self.inbox.take():
             if isinstance(item, (HostsSeen, DiscoveryFailed)):
@@ -161,6 +167,7 @@ class ElasticMembership:
         return others
 
     def tell(self, event: object) -> None:
+        """Give the driver an event, and do as it decides."""
         for action in self.driver.handle(event, time.monotonic()):
             if isinstance(action, Warn):
                 _log.warning("%s", action.message)
@@ -184,8 +191,10 @@ def failure_of(
     started: bool = True,
     agent_lost: bool = False,
 ) -> WorkerEnded:
-    """What the driver is told of a worker that has failed, by the words of its agent and the verdict on it, if there is one."""
-    code = 1 if state == "failed" else None  # as `subprocess` tells it; None where nobody knows
+    """Make the event by which the driver learns of a worker that has failed, from the words of its agent and the verdict on it,
+    if there is one.
+    """
+    code = 1 if state == "failed" else None  # as `subprocess` tells it; None where it is unknown
     said, place = last_line(detail), (0, 0)
     if verdict is not None:
         if verdict.kind == "stuck":  # its agent has killed it
@@ -198,15 +207,23 @@ def failure_of(
 
 
 def last_line(detail: str) -> str:
-    """Where a traceback says what has happened."""
+    """Return the line of a traceback that names the error."""
     return clean((detail.strip().splitlines()[-1:] or ["no reason given"])[0])
 
 
 class DiscoveredNodes:
-    """A `Membership` of attempts, on what `discovery` finds.
+    """Membership of attempts, on the hosts that `discovery` finds.
 
     `nodes` says how many workers the first attempt waits for, and where the parameter server is. The constructor waits for
     them.
+
+    Args:
+        nodes: the nodes to begin with.
+        discovery: finds hosts while the job runs.
+        fewest: number of workers below which the job fails.
+        most: number to which the job may grow.
+        job: id of the job.
+
     Raises: ValueError for numbers that do not fit, JobFailed when the hosts do not come.
     """
 
@@ -223,18 +240,22 @@ class DiscoveredNodes:
             if reason:
                 raise JobFailed({}, {}, job, reason=reason)
         except BaseException:
+            # discovery has a thread, which would go on
             self.close()
             raise
 
     def look(self) -> str:
-        """Take in what discovery has found; all workers end together when the next round would be another one."""
+        """Take in the findings of discovery; all workers end together when the next round would be another one."""
         self._members.take()
         self._members.tell(Tick())
         changed, self._changed = self._changed, ""
         return changed or self._members.failure or ""
 
     def settle(self, failed: JobFailed) -> str:
-        """Who failed by itself is told to the driver as failed, all others as ready for the next round, with their state."""
+        """Tell the driver the nodes that failed by themselves as failed, all others as ready for the next round, with their
+        state.
+        """
+        # failures first: the last ready worker may begin the round, which must not have a failed one
         for rank, worker in enumerate(self._workers):
             if rank in failed.culprits:
                 verdict = next((v for v in failed.verdicts if v.node == rank), None)
@@ -250,7 +271,7 @@ class DiscoveredNodes:
         self._members.close()
 
     def _await_round(self) -> str:
-        """Wait until the driver begins a round; returns why it does not, or ""."""
+        """Wait until the driver begins a round; return why it does not, or ""."""
         members = self._members
         while self._round is None and not members.failure:
             members.wait()
@@ -262,7 +283,7 @@ class DiscoveredNodes:
         return members.failure or ""
 
     def _act(self, action: object) -> None:
-        """All processes of an attempt end with it, so there is nobody to be stopped or removed."""
+        """Take a decision of the driver. All processes of an attempt end with it, so no worker need be stopped or removed."""
         if isinstance(action, StartRound):
             self._round = action
         elif isinstance(action, NotifyRankZero):

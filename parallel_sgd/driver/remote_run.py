@@ -1,4 +1,4 @@
-"""A job on agents, as its submitter sees it: from the user's objects to the files at home."""
+"""Run of a job on agents, as its submitter sees it: from the user's objects to the files at home."""
 
 from __future__ import annotations
 
@@ -42,7 +42,14 @@ _log = get_logger(SUBMIT_LOGGER)
 def run_on_agents(spec: JobSpec, arrays: Samples, followers: Followers | None = None) -> JobResult:
     """Submit the job, wait for its end, bring the files home; after a failure do as `on_failure` says.
 
-    Agents that this process has started end with it; all others are given what they need to go on with the job without it.
+    Agents that this process has started end with it; all others are given the manifest with which they go on with the job
+    without it.
+
+    Args:
+        spec: the job.
+        arrays: the four arrays that its data set has loaded.
+        followers: console and writers that follow the job, or None.
+
     Raises: SubmissionError when it could not be started, JobFailed when it did not end well, Deposed (a NetworkError) when its
     agents had lost us and drive it themselves, NetworkError, KeyboardInterrupt.
     """
@@ -58,7 +65,7 @@ def run_on_agents(spec: JobSpec, arrays: Samples, followers: Followers | None = 
         _log.info("%s", spec.resume.local.choice.said)
     elif spec.resume is not None:
         _log.info("Training goes on from the newest state of job %s; logs tell which.", spec.resume.name)
-    with contextlib.ExitStack() as at_end:  # what it does there are ends: they take no result with them
+    with contextlib.ExitStack() as at_end:  # its callbacks are ends of parts: an error there takes no result with it
         if isinstance(nodes, LocalNodes) and agents is not None:
             nodes.ended.append(run.close)  # they still write there
             place_work(run, job, agents)
@@ -74,6 +81,7 @@ def run_on_agents(spec: JobSpec, arrays: Samples, followers: Followers | None = 
             Request(nodes.key_file),
             lambda: arrays,
             run,
+            # local agents end with this process, so no standby driver could take over
             driver="" if is_local else new_driver("The submitter"),
         )
         loop.on_failure = outcome.attempt_failed
@@ -123,7 +131,9 @@ def _membership(spec: JobSpec, job: str) -> Membership:
 
 
 def _result(spec: JobSpec, coordinator: Coordinator, results: Mapping[int, Any], restarts: int) -> JobResult:
-    """What the job gives. A node may have told anything: what makes no sense is left out, with a warning that names it."""
+    """Make the result of the job. A node may have told anything: parts that make no sense are left out, with a warning that
+    names them.
+    """
     if coordinator.failures:
         _log.warning("The job went on without what others hold too. %s", describe_failures(coordinator.failures))
     told = {node: content if isinstance(content, dict) else {} for node, content in results.items()}
@@ -163,7 +173,7 @@ def _is_count(value: object) -> bool:
 
 
 def _compare_numerics(numerics: Mapping[int, str]) -> None:
-    """Warn when nodes computed with different libraries or kernels, whose last bits differ."""
+    """Warn when nodes computed with different libraries or kernels, so that their last bits differ."""
     reference = min(numerics, default=0)
     for node, described in sorted(numerics.items()):
         if described != numerics[reference]:
@@ -177,7 +187,7 @@ def _compare_numerics(numerics: Mapping[int, str]) -> None:
 
 
 def _check_accounts(books: Mapping[int, NodeAccounts], unheard: Mapping[int, list[int]]) -> None:
-    """Warn when what the nodes that ended well have sent to each other did not arrive there."""
+    """Warn when packets that the nodes that ended well have sent to each other did not arrive there."""
     try:
         check_conserved(books, unread(books, unheard))
     except AccountError as error:

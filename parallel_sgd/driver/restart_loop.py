@@ -1,4 +1,4 @@
-"""Drives a job on agents: starts one attempt after the other until one ends well or nothing more is tried.
+"""Loop that drives a job on agents: it starts one attempt after the other until one ends well or nothing more is tried.
 
 The driver is the submitter, or a standby driver that has taken over. Neither needs an object of the user's.
 """
@@ -39,7 +39,15 @@ _log = get_logger(SUBMIT_LOGGER)
 
 
 class RunningAttempt(NamedTuple):
-    """An attempt that runs, and the connections with its agents; in which term it was agreed to, and whether we began it."""
+    """Attempt that runs, and the connections with its agents.
+
+    Args:
+        com: the connections.
+        coordinator: drives the attempt.
+        nodes: its nodes.
+        term: the term in which it was agreed to.
+        is_ours: whether this driver began it.
+    """
 
     com: Controller
     coordinator: Coordinator
@@ -49,7 +57,13 @@ class RunningAttempt(NamedTuple):
 
 
 class Begin(NamedTuple):
-    """The number of the next attempt, the term of our newest claim, and the BLAS kernels, if they are chosen already."""
+    """Begin of the loop.
+
+    Args:
+        attempt: number of the next attempt.
+        term: the term of our newest claim.
+        kernels: the BLAS kernels, if they are chosen already.
+    """
 
     attempt: int = 0
     term: int = 0
@@ -57,12 +71,21 @@ class Begin(NamedTuple):
 
 
 class RestartLoop:
-    """Drives one job. `membership` says who takes part in each attempt, `recovery` what follows when one has failed.
+    """Loop that drives one job.
 
-    `samples` loads the data set for nodes that lack it. Files go to `run`; None where none are fetched. `driver` is the name by
-    which agents know us, "" for a job that ends with us. Attributes: `recovery`; `on_failure`, told of each attempt after
-    which the job goes on; `left`, whether Ctrl-C has left the job to its nodes; `tables`, who reads them while it runs;
-    `identities`, those that the nodes told at the start of each attempt.
+    Args:
+        manifest: the job.
+        membership: says which nodes take part in each attempt.
+        recovery: decides what follows when an attempt has failed.
+        request: makes the connections.
+        samples: loads the data set for nodes that lack it.
+        run: folder for the files of the job; None where none are fetched.
+        driver: the name by which agents know us, "" for a job that ends with us.
+        begin: numbers of the first attempt.
+
+    Attributes: `recovery`; `on_failure`, told of each attempt after which the job goes on; `left`, whether Ctrl-C has left the
+    job to its nodes; `tables`, the reader of the tables of the nodes while the job runs; `identities`, those that the nodes
+    told at the start of each attempt.
     """
 
     def __init__(
@@ -94,10 +117,14 @@ class RestartLoop:
     def drive(
         self, taken_over: RunningAttempt | None = None, *, stop_on_interrupt: bool = False
     ) -> tuple[Coordinator, dict[int, Any]]:
-        """The attempt that ended well, and its results; `taken_over` is an attempt that somebody else has started.
+        """Drive the job to its end; return the attempt that ended well, and its results.
+
+        Args:
+            taken_over: an attempt that another driver has started, or None.
+            stop_on_interrupt: stop the job on Ctrl-C, in place of leaving it to its nodes.
 
         Raises: SubmissionError or NetworkError when the first attempt could not be started, JobFailed when nothing more is
-        tried, Deposed when somebody else has taken over, KeyboardInterrupt.
+        tried, Deposed when another driver has taken over, KeyboardInterrupt.
         """
         try:
             self._running = running = taken_over or self._start()
@@ -128,8 +155,10 @@ class RestartLoop:
         nodes = self._membership.nodes
         com = self._request.request(nodes)
         try:
+            # only the first attempt begins with the state of another job
             if self._attempt == 0:
                 self._check_resume(com)
+            # chosen once: all attempts of a job give the same bits
             if self._kernels is None:
                 self._kernels = self._manifest.options.bits or common_kernels(com)
             coordinator = self.coordinator(com, self._attempt, nodes)
@@ -141,7 +170,7 @@ class RestartLoop:
         self._begin_run()
         before, self._running = self._running, RunningAttempt(com, coordinator, nodes, self._term)
         self._hand_off(self._running)
-        if before is not None:  # only now, so that somebody could go on if we died in between
+        if before is not None:  # only now, so that a standby driver could go on if we died in between
             if self._candidacy is not None:
                 self._candidacy.conclude(self._left_out(before.nodes), "left", f"Attempt {coordinator.attempt + 1} goes on.")
                 self._candidacy.close()
@@ -150,7 +179,7 @@ class RestartLoop:
         return self._running
 
     def _begin_run(self) -> None:
-        """The run is known from now on; where the disk refuses that, from when its first files come."""
+        """Make the run known from now on; where the disk refuses that, from when its first files come."""
         if self._run is not None:
             try:
                 self._run.begin()
@@ -158,7 +187,7 @@ class RestartLoop:
                 _log.warning("%s cannot be written to: %s.", self._run.path, error.strerror)
 
     def _hand_off(self, running: RunningAttempt) -> None:
-        """Hand on what a standby driver needs to go on from here, if the job is to survive us."""
+        """Hand on the manifest and the state with which a standby driver goes on from here, if the job is to survive us."""
         if self._driver:
             state = self._state(running.coordinator.attempt, running.nodes)
             running.coordinator.hand_off(Handoff(self._driver, STANDBY, self._content, state.to_json(), running.term))
@@ -167,7 +196,7 @@ class RestartLoop:
         return AttemptState.of(attempt, nodes, self.recovery, self._kernels or "")
 
     def coordinator(self, com: Controller, attempt: int, nodes: NodeAssignment) -> Coordinator:
-        """One for an attempt with `nodes`, whoever has started it."""
+        """Make the coordinator of an attempt with `nodes`, by whichever driver it was started."""
         manifest = self._manifest
         return Coordinator(
             com,
@@ -191,6 +220,7 @@ class RestartLoop:
     def _submit(self, coordinator: Coordinator, nodes: NodeAssignment) -> None:
         manifest, workers = self._manifest, nodes.worker_ids
         size = package_bytes(manifest.resources)
+        # the server first, so that it is there when the workers begin
         if nodes.has_parameter_server:
             coordinator.submit_single(manifest.server, Parameter_Server, size)
         coordinator.submit_group(manifest.workers, workers, size)
@@ -215,7 +245,7 @@ class RestartLoop:
             )
 
     def _join(self, coordinator: Coordinator, stop_on_interrupt: bool) -> dict[int, Any] | None:
-        """Wait for the end of the attempt; the results if it is one that counts as good."""
+        """Wait for the end of the attempt; return the results if it is one that counts as good."""
         try:
             results, _ = coordinator.join(
                 stop_on_interrupt=stop_on_interrupt,
@@ -228,6 +258,7 @@ class RestartLoop:
                 coordinator.conclude("stopped", coordinator.halted)
             raise
         lost = set(coordinator.failures)
+        # a standby driver fetches no results
         done = set(results) if self._collects else coordinator.done
         if lost and not (done and self._can_do_without(lost)):
             return None
@@ -249,7 +280,7 @@ class RestartLoop:
         return self._candidacy
 
     def _agree(self, running: RunningAttempt) -> None:
-        """The nodes of the last attempt agree to the next one.
+        """Have the nodes of the last attempt agree to the next one.
 
         Raises: NoMajority, Deposed.
         """
@@ -260,7 +291,7 @@ class RestartLoop:
         self._term = candidacy.election.term
 
     def _end_well(self, running: RunningAttempt) -> None:
-        """The job is done. Where it did without somebody who is silent, others may be going on with it, too.
+        """End a job that is done. Where it did without nodes that are silent, these may be going on with it, too.
 
         Raises: JobFailed when it stays unknown whether they are, Deposed.
         """
@@ -273,7 +304,7 @@ class RestartLoop:
             running.coordinator.conclude("done")
 
     def _settle(self, running: RunningAttempt) -> JobFailed:
-        """Say what has happened and what follows.
+        """Log the failure and its consequence; return the failure.
 
         Raises: JobFailed when nothing more is tried.
         """
@@ -306,14 +337,14 @@ class RestartLoop:
 
     def _failed(self, coordinator: Coordinator, reason: str = "") -> JobFailed:
         failures = dict(coordinator.failures)
-        if coordinator.ended_for:  # what was taken back did not fail
+        if coordinator.ended_for:  # a node that was taken back did not fail
             failures = {node: failure for node, failure in failures.items() if failure[0] != "aborted"}
         return JobFailed(failures, coordinator.files, coordinator.job, coordinator.verdicts, reason)
 
     def _give_up(self, coordinator: Coordinator, reason: str, outcome: str = "failed") -> JobFailed:
-        """Fetch what there is, and tell the agents that it is over; returns what is to be raised.
+        """Fetch the files that there are, and tell the agents that the job is over; return the error to be raised.
 
-        Where too many are silent the job is over here, and may go on there. Raises: Deposed when somebody else drives it.
+        Where too many are silent the job is over here, and may go on there. Raises: Deposed when another driver has it.
         """
         if self._collects:
             coordinator.retrieve()
@@ -334,9 +365,10 @@ class RestartLoop:
     def _again(self, failed: JobFailed) -> RunningAttempt:
         """Start the next attempt, as soon as its nodes can be reached and take it.
 
-        Raises: JobFailed naming who could not be reached, Deposed.
+        Raises: JobFailed naming the nodes that could not be reached, Deposed.
         """
         seconds = limits.WAIT_SECONDS if self.recovery.policy == WAIT else limits.RETURN_SECONDS
+        # the two have a patience of their own, in `_await_majority`
         patience = Retry(seconds, NetworkError, SubmissionError, never=(Deposed, NoMajority))
         before = self._running
         try:
@@ -353,18 +385,18 @@ class RestartLoop:
             raise self._give_up(before.coordinator, reason) from error
 
     def _stuck(self, coordinator: Coordinator, error: NoMajority) -> JobFailed:
-        """Nobody knows whether the job may go on from here; returns what is to be raised."""
+        """Give up a job of which it is unknown whether it may go on from here; return the error to be raised."""
         reason = f"It could not go on within {limits.WAIT_SECONDS:g} s. {error}"
         _log.error("Giving up: %s", reason)
         return self._give_up(coordinator, reason)
 
     def _left_out(self, nodes: NodeAssignment) -> list[int]:
-        """Those of `nodes` that the membership has no place for any more."""
+        """Return those of `nodes` that the membership has no place for any more."""
         staying = {address for _, address in self._membership.nodes.items()}
         return [node for node, address in nodes.items() if address not in staying]
 
     def _await_majority(self, ask: Callable[[], Result]) -> Result:
-        """Pause while too many are silent, who could be going on without us.
+        """Pause while too many nodes are silent, which could be going on without us.
 
         Raises: NoMajority when they stay silent, Deposed.
         """
@@ -382,20 +414,21 @@ class RestartLoop:
             time.sleep(min(limits.PAUSE_SECONDS, left))
 
     def _start_again(self) -> RunningAttempt:
-        """As `_start`, when the nodes of the last attempt have agreed to it."""
+        """Start the next attempt, as `_start` does, when the nodes of the last one have agreed to it."""
         if self._driver and self._running is not None:
             self._agree(self._running)
         return self._start()
 
     def _unless_deposed(self, act: Callable[[], Result]) -> Result:
-        """A standby driver that was started because one agent had lost us claims the job for a moment, and gives it up.
+        """Try again while another driver holds the job: a standby driver that was started because one agent had lost us claims
+        it for a moment, and gives it up.
 
-        Raises: Deposed when it does not, and what `act` raises.
+        Raises: Deposed when it does not, and each error of `act`.
         """
         return Retry(limits.DEPOSED_SECONDS, Deposed).call(act)
 
     def _name_successor(self) -> None:
-        """Whoever leaves between two attempts leaves the next one to a standby driver."""
+        """Leave the next attempt to a standby driver: a driver that leaves between two attempts starts none."""
         if self._driver:
             self.left, job = True, self._manifest.job
             _log.warning("The job %s goes on without us. 'psgd attach %s' shows its progress again.", job, job)

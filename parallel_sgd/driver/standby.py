@@ -1,4 +1,4 @@
-"""The standby driver: takes over a job whose driver is gone. An agent starts this process; it loads no user code."""
+"""Standby driver: it takes over a job that has lost its driver. An agent starts this process; it loads no user code."""
 
 from __future__ import annotations
 
@@ -32,12 +32,14 @@ from .manifest import AttemptState, JobManifest
 from .membership import Membership, SameNodes, Survivors
 from .restart_loop import Begin, RestartLoop, RunningAttempt
 
-ORPHANED = 70  # exit code of a standby driver whose agent is gone
+ORPHANED = 70  # exit code of a standby driver without its agent
 _log = get_logger("Drive")
 
 
 class StandbyDriver:
-    """Claims the job until it drives or somebody else does; `node` is the one of this agent, `cache` has its data sets."""
+    """Driver that claims the job until it drives or another one does; `node` is the one of this agent, `cache` has its data
+    sets.
+    """
 
     def __init__(self, folder: Path, cache: Path, key: Key) -> None:
         order: dict[str, Any] = parsed(json.loads, read_regular(folder / ATTEMPT_STATE))
@@ -78,19 +80,19 @@ class StandbyDriver:
             pause = min(pause * 1.5, limits.LONGEST_PAUSE_SECONDS)
 
     def _candidacy(self) -> Candidacy:
-        """For the job as it stands by our state of the attempt."""
+        """Make a candidacy for the job as it stands by our state of the attempt."""
         candidate = self._manifest.candidate(self._driver, self._sha256, self._term, self._since, is_standby=True)
         return Candidacy(self._request, self._state.assignment(), candidate, _log)
 
     def _claim(self, candidacy: Candidacy) -> Decision:
-        """One round. Where the job has gone on, or was about to, ours is the newer state afterwards."""
+        """Claim the job in one round. Where the job has gone on, or was about to, ours is the newer state afterwards."""
         decision, election = candidacy.ask(), candidacy.election
         self._term = election.term
         if election.newer is not None and decision is Decision.NEWER:
             return self._follow(candidacy, election.newer)
         if decision is Decision.OVER:
             outcome = next(answer.outcome for answer in election.denied.values() if answer.outcome in OVER)
-            candidacy.conclude(election.granted, outcome, "")  # who does not know yet that the job is over hears of it
+            candidacy.conclude(election.granted, outcome, "")  # agents that do not know yet that the job is over hear of it
         if decision is not Decision.DRIVE:
             self._say(f"{decision.value}. {candidacy.reasons}".strip())
         return decision
@@ -144,7 +146,7 @@ class StandbyDriver:
         return Survivors(nodes, self._manifest.min_workers) if self._manifest.policy == SHRINK else SameNodes(nodes)
 
     def _load_samples(self) -> Samples:
-        """The data set, for a node that lacks it: from this agent's cache, or from where it usually lies.
+        """Load the data set, for a node that lacks it: from this agent's cache, or from where it usually lies.
 
         Raises: NetworkError when it is not here either.
         """
@@ -157,12 +159,13 @@ class StandbyDriver:
 
 
 def main() -> None:
-    """Entry point of the interpreter that the agent starts: folder of the job and cache as arguments, the key on stdin."""
+    """Run the interpreter that the agent starts: folder of the job and cache as arguments, the key on stdin."""
     open_descriptors()
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(CleanFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     secret = os.read(0, KEY_SIZE)
+    # the agent holds the other end of stdin: when it is gone, so is this process
     threading.Thread(target=_end_with_agent, name="agent", daemon=True).start()
     driver = StandbyDriver(Path(sys.argv[1]), Path(sys.argv[2]), Key(secret))
     try:

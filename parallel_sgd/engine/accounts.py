@@ -1,8 +1,8 @@
-"""Exact accounts of a node: what travelled per codec, variable, link, direction and transport; what time went
-into, in all and in each batch, and whom that waited for.
+"""Exact accounts of a node: the packets and bytes that travelled per codec, variable, link, direction and transport; the
+seconds of each kind of work, in all and in each batch, and the peer that each batch waited for.
 
-A sender enters a packet when it is posted, a receiver when it is delivered, whether or not a codec takes it. So for every
-link, variable and transport sent = received + in flight, which `check_conserved` asserts.
+A sender enters a packet when it is posted, a receiver when it is delivered, whether or not a codec takes it. So for every link,
+variable and transport sent = received + in flight, which `check_conserved` asserts.
 """
 
 from __future__ import annotations
@@ -27,11 +27,21 @@ MEMORY = "memory"
 
 
 class Entry(NamedTuple):
-    """One line of the accounts of a node; sizes in bytes, `wire` = `raw` + `overhead`.
+    """Line of the accounts of a node; sizes in bytes, `wire` = `raw` + `overhead`.
 
-    `transport` is `tcp`, `unix` (a socket), `memory` (shared by processes of one host) or `process` (`in_process`). A packet
-    whose arrays are left in memory is one of `memory`, which has no overhead; the frame that tells of it is overhead of the
-    socket, where it is no packet.
+    A packet with its arrays left in memory is one of `memory`, which has no overhead; the frame that tells of it is overhead of
+    the socket, where it is no packet.
+
+    Args:
+        codec: name of the codec class of the variable.
+        variable: number of the variable.
+        peer: id of the node at the other end of the link.
+        direction: SENT or RECEIVED.
+        transport: `tcp`, `unix` (a socket), `memory` (shared by processes of one host) or `process` (`in_process`).
+        packets: number of packets.
+        raw: bytes of the contents.
+        wire: bytes on the wire.
+        overhead: bytes of frames and headers.
     """
 
     codec: str
@@ -46,8 +56,15 @@ class Entry(NamedTuple):
 
 
 class NodeAccounts(list[Entry]):
-    """The lines of one node. Attributes: `times`, what it spent its time on; `staleness`, under asynchronous types on the
-    parameter server {steps: gradients that were so many steps old when they were applied}, added up over the variables.
+    """Lines of the accounts of one node.
+
+    Args:
+        entries: the lines.
+        times: seconds that the node spent on each kind of work.
+        staleness: under asynchronous types on the parameter server {steps: gradients that were so many steps old when they were
+            applied}, added up over the variables.
+
+    Attributes: `times` and `staleness`, as the arguments.
     """
 
     def __init__(self, entries: Iterable[Entry], times: Times, staleness: Mapping[int, int]) -> None:
@@ -56,7 +73,9 @@ class NodeAccounts(list[Entry]):
         self.staleness = dict(sorted(staleness.items()))
 
     def describe(self) -> list[str]:
-        """Lines for the log: what was sent and received, in all, by each transport and codec, the times, the staleness."""
+        """Return lines for the log: bytes and packets sent and received, in all, by each transport and codec, the times, the
+        staleness.
+        """
         lines = []
         ways, codecs = {f"By {entry.transport}" for entry in self}, {entry.codec for entry in self}
         for whose in ("", *sorted(ways), *sorted(codecs)):
@@ -77,35 +96,47 @@ def _belongs(entry: Entry, whose: str) -> bool:
 
 
 class Joined(NamedTuple):
-    """Neighbouring variables that travel as one vector, and how many numbers each has: by these bytes are shared out, and
-    their parts add up. A packet is one of each."""
+    """Neighbouring variables that travel as one vector.
+
+    Args:
+        variables: their numbers.
+        sizes: how many numbers each has: by these the bytes of a packet are shared out, and the parts of the variables add up.
+            A packet counts as one of each.
+    """
 
     variables: range
     sizes: tuple[int, ...]
 
     def shares(self, *sums: int) -> Iterator[tuple[int, list[int]]]:
-        """Each variable with its parts of whole numbers."""
+        """Yield each variable with its parts of whole numbers of `sums`."""
         end, total = 0, sum(self.sizes) or 1
         for variable, size in zip(self.variables, self.sizes, strict=True):
             start, end = end, end + size
+            # differences of rounded running sums, so that the parts add up
             yield variable, [each * end // total - each * start // total for each in sums]
 
     def at(self, place: int) -> int:
-        """The variable that holds the number at a place of the vector."""
+        """Return the variable that holds the number at a place of the vector."""
         return self.variables[bisect_right(list(accumulate(self.sizes)), place)]
 
 
 class AccountError(Exception):
-    """Bytes or packets are missing or came from nowhere."""
+    """Error for bytes or packets that are missing or came from nowhere."""
 
 
 class Accounts:
-    """The books of one node. `codecs` names the codec class of each variable; `watch` adds up its seconds.
+    """Books of one node.
 
-    `transport` names the socket to a peer. `rows` holds packets, raw bytes and overhead, and the packets and raw bytes of them
-    that lay in memory, by (direction, variable, peer): who enters many packets adds to them there; `encoding` and `merging`
-    the seconds of the codec of each variable. Where variables are `joined`, all are by the place among these vectors; results
-    are by variable nevertheless.
+    Args:
+        node_id: id of the node.
+        codecs: names of the codec classes of the variables.
+        transport: returns the name of the socket to a peer.
+        joined: vectors of variables that travel together. With them all numbers are places among these vectors; results are by
+            variable nevertheless.
+
+    Attributes: `rows`, packets, raw bytes and overhead, and the packets and raw bytes of them that lay in memory, by
+    (direction, variable, peer): code that enters many packets adds to them there; `encoding` and `merging`, the seconds of the
+    codec of each variable; `watch`, which adds up the seconds of the node.
     """
 
     def __init__(
@@ -124,7 +155,7 @@ class Accounts:
         _enter(self.rows[RECEIVED, variable, peer], size)
 
     def entries(self) -> list[Entry]:
-        """All lines, ordered by direction, variable and peer, the socket before the memory."""
+        """Return all lines, ordered by direction, variable and peer, the socket before the memory."""
         found = []
         for (direction, place, peer), (packets, raw, overhead, shared, in_memory) in self.rows.items():
             transport = self._transport(peer)
@@ -136,7 +167,9 @@ class Accounts:
         return sorted(found, key=lambda entry: (entry.direction, entry.variable, entry.peer))
 
     def joined(self, place: int) -> Joined:
-        """The variables at a place; behind the last one, and before the first, is what is none."""
+        """Return the variables at a place; places behind the last one and before the first stand for entries that are no
+        variable.
+        """
         if 0 <= place < len(self._joined):
             return self._joined[place]
         if self._joined and place > 0:
@@ -144,10 +177,13 @@ class Accounts:
         return Joined(range(place, place + 1), (1,))
 
     def close(self, staleness: Mapping[int, int]) -> NodeAccounts:
+        """Return the accounts of the node at its end."""
         return NodeAccounts(self.entries(), self.watch.times(), staleness)
 
     def costs(self) -> list[tuple[str, int, float, float]]:
-        """Class, variable, and the seconds of its codec with own blocks and with received packets, of codecs that took any."""
+        """List class, variable, and the seconds of its codec with own blocks and with received packets, of codecs that took
+        any.
+        """
         costs = []
         for place, (codec, encode, merge) in enumerate(zip(self._codecs, self.encoding, self.merging, strict=True)):
             joined = self.joined(place)
@@ -157,7 +193,7 @@ class Accounts:
         return costs
 
     def total(self, direction: str) -> Sent:
-        """The bytes of one direction over all variables and links."""
+        """Return the bytes of one direction over all variables and links."""
         rows = [row for (way, _, _), row in self.rows.items() if way == direction]
         return Sent(sum(row[1] for row in rows), sum(row[2] for row in rows))
 
@@ -175,9 +211,13 @@ def _enter(row: list[int], size: Sent | Message) -> None:
 
 
 def unread(books: Mapping[int, Iterable[Entry]], unheard: Mapping[int, Iterable[int]]) -> Counter[tuple[int, int, int]]:
-    """Packets in flight for `check_conserved` on the links where the receiver went first.
+    """Count the packets in flight for `check_conserved` on the links where the receiver went first.
 
-    `unheard` holds the nodes whose BYE a node did not hear before it went, so that it read no more from them.
+    Args:
+        books: entries of each node.
+        unheard: by node, the nodes from which it did not hear BYE before it went, so that it read no more from them.
+
+    Returns: packets by (sender, receiver, variable).
     """
     gone_first = {(sender, receiver) for receiver, senders in unheard.items() for sender in senders}
     flying: Counter[tuple[int, int, int]] = Counter()
@@ -193,9 +233,12 @@ def unread(books: Mapping[int, Iterable[Entry]], unheard: Mapping[int, Iterable[
 def check_conserved(books: Mapping[int, Iterable[Entry]], in_flight: Mapping[tuple[int, int, int], int]) -> None:
     """Assert that sent = received + in flight for every link, variable and transport of a job, and wire = raw + overhead.
 
-    `books` holds the entries of each node, `in_flight` the packets per (sender, receiver, variable) that were posted and not
-    delivered. A link that is among them is judged on all its packets together, any other on bytes and by transport too. Links
-    to nodes without books are left out.
+    A link in `in_flight` is judged on all its packets together, any other on bytes and by transport too. Links to nodes without
+    books are left out.
+
+    Args:
+        books: entries of each node.
+        in_flight: packets per (sender, receiver, variable) that were posted and not delivered.
 
     Raises: AccountError naming node, peer, variable and transport of the first discrepancy.
     """
@@ -229,12 +272,15 @@ Figures = dict[str, float]
 
 
 class Times(NamedTuple):
-    """Seconds, which add up to those from the first batch to the end.
+    """Seconds of a node, which add up to those from the first batch to the end. A parameter server computes nothing but its
+    bookkeeping. Of nodes that share a process, each waits while another one runs.
 
-    `compute`: forward, backward, the rule, evaluations and reports; `encode`: codecs with the node's own blocks, or a server's
-    answers; `send`: handing packets to the system; `wait`: for others, while the system also takes what it did not take at
-    once; `merge`: codecs with received packets. A parameter server computes nothing but its bookkeeping. Of nodes that share
-    a process, each waits while another one runs.
+    Args:
+        compute: forward, backward, the rule, evaluations and reports.
+        encode: codecs with the node's own blocks, or a server's answers.
+        send: handing packets to the system.
+        wait: for others, while the system also takes the bytes that it did not take at once.
+        merge: codecs with received packets.
     """
 
     compute: float
@@ -253,11 +299,12 @@ class Times(NamedTuple):
 
 
 NO_ACCOUNTS: Final = NodeAccounts((), Times(0.0, 0.0, 0.0, 0.0, 0.0), {})
-"""Of a node that has not told any."""
+"""Accounts of a node that has not told any."""
 
 
 class Stopwatch:
-    """Adds up the seconds of one node. Whoever does the work adds its own to `encode`, `send` and `merge`, each second once.
+    """Sum of the seconds of one node. The code that does the work adds its own to `encode`, `send` and `merge`, each second
+    once.
 
     `clock` returns monotonic seconds; `sent` is when packets were last handed to the system.
     """
@@ -271,7 +318,9 @@ class Stopwatch:
         self._stop: float | None = None
 
     def times(self) -> Times:
-        """What came together since `timed` began, until now or its end; all that nothing else was measured for is `compute`."""
+        """Return the seconds since `timed` began, until now or its end; all seconds that belong to no other kind are
+        `compute`.
+        """
         if self._start is None:
             return Times(0.0, 0.0, 0.0, 0.0, 0.0)
         total = (self.clock() if self._stop is None else self._stop) - self._start
@@ -279,7 +328,9 @@ class Stopwatch:
         return Times(compute, self.encode, self.send, self.wait, self.merge)
 
     def timed(self, process: Generator[Wait, None, Figures]) -> Generator[Wait, None, Figures]:
-        """The same process; `wait` is what passes until it is resumed, without what was sent and merged in the meantime."""
+        """Return the same process, timed; `wait` is the time until it is resumed, without the seconds of sending and merging in
+        the meantime.
+        """
         clock = self.clock
         self._start = clock()
         try:
@@ -302,7 +353,7 @@ BATCH_COLUMNS: Final = (
     *("Data", "Compute", "Encode", "Send", "Wait", "Merge", "Rule"),
     *("Put", "Sent", "Total", "Peer"),
 )
-"""Of the table `BA`; docs/results.md tells what they mean."""
+"""Columns of the table `BA`; docs/results.md tells their meaning."""
 
 BATCH_LINE: Final = "%.6f,%d,%d" + 10 * ",%.6f" + ",%s\n"
 """A row as text, in microseconds: a fifth of the time that a general writer takes."""
@@ -312,8 +363,9 @@ BatchRow = tuple[float | int | str, ...]
 
 
 def _zero(clock: Callable[[], float]) -> float:
-    """What is to be added to the clock for seconds since 1970, by the quickest of some looks: during one others may have
-    had the core."""
+    """Return the difference between the clock and the seconds since 1970, by the quickest of some looks: during one others may
+    have had the core.
+    """
     looks = []
     for _ in range(_LOOKS):
         before, now, after = clock(), time.time(), clock()
@@ -322,9 +374,9 @@ def _zero(clock: Callable[[], float]) -> float:
 
 
 class BatchWatch:
-    """Reads the stopwatch of a worker at the begin of a batch, when its own blocks are put, and at its end.
+    """Reader of the stopwatch of a worker at the begin of a batch, when its own blocks are put, and at its end.
 
-    Attributes: `data`, seconds for samples, which whoever fetches them adds; `clock`, that of the stopwatch.
+    Attributes: `data`, seconds for samples, which the training loop adds when it fetches them; `clock`, that of the stopwatch.
     """
 
     __slots__ = ("_begin", "_longest", "_middle", "_peer", "_put", "_start", "_wait", "_watch", "_zero", "clock", "data")
@@ -335,7 +387,7 @@ class BatchWatch:
         self.begin()
 
     def begin(self) -> None:
-        """A batch begins."""
+        """Begin a batch."""
         watch = self._watch
         self.data = self._longest = 0.0
         self._peer: int | None = None
@@ -343,17 +395,17 @@ class BatchWatch:
         self._begin = self.clock()
 
     def put(self) -> None:
-        """All own blocks are with their codecs: from now on it waits, merges, and applies."""
+        """Note that all own blocks are with their codecs: from now on the worker waits, merges, and applies."""
         watch = self._watch
         self._put, self._middle = self.clock(), watch.encode + watch.send + watch.merge
 
     def waited(self, before: float, peer: int | None) -> None:
-        """A wait is over, before which the stopwatch had `before` seconds of that; a packet of `peer` has ended it."""
+        """Note the end of a wait. The stopwatch had `before` seconds of waiting before it; a packet of `peer` has ended it."""
         if self._watch.wait - before > self._longest:
             self._longest, self._peer = self._watch.wait - before, peer
 
     def row(self, epoch: int, batch: int) -> BatchRow:
-        """The batch is over, `epoch` and `batch` from 0: its row."""
+        """End the batch, `epoch` and `batch` from 0, and return its row."""
         end, watch, begin = self.clock(), self._watch, self._begin
         encode, send, merge = self._start
         compute = self._put - begin - self.data - (self._middle - encode - send - merge)

@@ -1,4 +1,4 @@
-"""How an epoch deals the training set: its order, its batches, and the blocks of each."""
+"""Order of the training set in an epoch, its batches, and the blocks of each."""
 
 from __future__ import annotations
 
@@ -18,15 +18,21 @@ FIXED: Final = "fixed"
 SHUFFLED: Final = "shuffled"
 SHUFFLED_IN_BLOCKS: Final = "shuffled in blocks"
 ORDERS: Final = (FIXED, SHUFFLED, SHUFFLED_IN_BLOCKS)
-"""How epochs order the samples: all as the training set does; each in its own way; each in its own way, every sample left in
-its block, for a training set whose order says which block gets what."""
+"""Orders of the samples in epochs: all as the training set does; each in its own way; each in its own way, every sample left in
+its block, for a training set that by its order says which block gets which samples."""
 
 
 class Batches:
-    """A batch is `block_size` times `block_count` consecutive samples of the epoch's order; block b of it is its b-th slice.
+    """Batches of an epoch. A batch is `block_size` times `block_count` consecutive samples of the epoch's order; block b of it
+    is its b-th slice.
 
     `count` batches make an epoch, of which the first `whole` are full. The `tail`, t samples that do not fill one, make the
     last: of B blocks, block b holds its samples floor(b t / B) to floor((b + 1) t / B), so some hold none where t < B.
+
+    Args:
+        samples: number of samples of the training set.
+        block_size: samples of one block.
+        block_count: blocks of one batch.
 
     Raises: ValueError when there is not a single full batch.
     """
@@ -45,7 +51,7 @@ class Batches:
         self.count = self.whole + bool(self.tail)
 
     def rows(self, batch: int, block: int) -> slice:
-        """The places of one block's samples in the order of the epoch."""
+        """Return the places of one block's samples in the order of the epoch."""
         start = batch * self.batch_size
         if batch < self.whole:
             return slice(start + block * self.block_size, start + (block + 1) * self.block_size)
@@ -53,10 +59,11 @@ class Batches:
         return slice(start + block * tail // blocks, start + (block + 1) * tail // blocks)
 
     def idle(self, blocks: Collection[int]) -> int:
+        """Count those of `blocks` that have no samples in the tail."""
         return sum(not factor for factor in self.tail_factors(blocks).values())
 
     def tail_factors(self, blocks: Collection[int]) -> dict[int, float]:
-        """By what the mean over each block's samples is multiplied in the tail, so that the mean of these blocks is the mean
+        """Return the factor of the mean over each block's samples in the tail, with which the mean of these blocks is the mean
         over their samples: samples of the block * number of blocks / samples of all these; 0 for a block without samples.
         """
         if not self.tail:
@@ -66,10 +73,17 @@ class Batches:
         return {block: size * len(sizes) / total if size else 0.0 for block, size in sizes.items()}
 
     def order(self, kind: str, seed: int, epoch: int) -> NDArray[np.int64] | None:
-        """The samples in the order of an epoch (counted from 0), one of ORDERS; None stands for the order that they have.
+        """Return the samples in the order of an epoch; None stands for the order that they have.
 
         It is a function of (seed, epoch): the same on every worker, however many there are, and after a restart. SHUFFLED is
         the order in which `Model.fit` deals that epoch.
+
+        Args:
+            kind: one of ORDERS.
+            seed: seed of the job.
+            epoch: number of the epoch, from 0.
+
+        Returns: numbers of samples, of shape (samples,).
         """
         if kind == FIXED:
             return None
@@ -79,14 +93,15 @@ class Batches:
         full = np.arange(self.whole * self.batch_size).reshape(self.whole, self.block_count, self.block_size)
         parts = random.permuted(full.transpose(1, 0, 2).reshape(self.block_count, -1), axis=1)
         dealt = parts.reshape(self.block_count, self.whole, self.block_size).transpose(1, 0, 2)
+        # the samples of the tail belong to no block, so they are shuffled together
         return np.concatenate([dealt.reshape(-1), full.size + random.permutation(self.tail)])
 
 
 class BlockFeeder:
-    """Deals samples, labels and weights of samples, where there are any, block by block, in the order of each epoch.
+    """Source of samples, labels and weights of samples, where there are any, block by block, in the order of each epoch.
 
-    What it deals is valid until the next block: an order costs a number per sample and the memory of one block, no copy of
-    the training set.
+    A block is valid until the next one is dealt: an order costs a number per sample and the memory of one block, no copy of the
+    training set.
     """
 
     def __init__(
@@ -95,6 +110,7 @@ class BlockFeeder:
         self._batches, self._samples, self._labels, self._weights = batches, samples, labels, weights
         self._kind, self._seed = order, seed
         self._order: NDArray[np.int64] | None = None
+        # in the order of the training set a block is a view, which needs no memory
         size = 0 if order == FIXED else batches.block_size
         self._memory = empty((size, *samples.shape[1:]), samples.dtype)
         self._label_memory = np.empty((size, *labels.shape[1:]), labels.dtype)
@@ -103,7 +119,7 @@ class BlockFeeder:
         self._order = self._batches.order(self._kind, self._seed, epoch)
 
     def deal(self, batch: int, block: int) -> tuple[Array, Array, Array | None]:
-        """Samples, labels and weights of a block of the epoch; of none where the tail has none for it."""
+        """Return samples, labels and weights of a block of the epoch; empty arrays where the tail has no samples for it."""
         places = self.places(batch, block)
         rows = slice(places.start, places.stop) if isinstance(places, range) else places
         samples = select_rows(self._samples, rows, self._memory)
@@ -111,6 +127,6 @@ class BlockFeeder:
         return samples, labels, None if self._weights is None else self._weights[rows]
 
     def places(self, batch: int, block: int) -> range | Array:
-        """The numbers of a block's samples in the training set, which the transform has made."""
+        """Return the numbers of a block's samples in the training set as the transform has made it."""
         rows = self._batches.rows(batch, block)
         return range(rows.start, rows.stop) if self._order is None else self._order[rows]

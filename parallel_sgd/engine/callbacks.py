@@ -1,9 +1,9 @@
-"""Callbacks in a job: those of `nn.callback`, on every worker, with the same results and so with the same decisions;
-and one that tells the failure detector where `Model.fit` is.
+"""Callbacks in a job: those of `nn.callback`, on every worker, with the same results and so with the same decisions; and one
+that tells the failure detector where `Model.fit` is.
 
-After each epoch all workers have equal parameters, and evaluate them on all test samples. What callbacks are told are these
-results, `val_Loss` and `val_<metric>`: equal bits, so that all workers stop, reduce the learning rate and save alike without
-asking each other. Where each worker trains a model of its own they are refused.
+After each epoch all workers have equal parameters, and evaluate them on all test samples. Callbacks get these results,
+`val_Loss` and `val_<metric>`: equal bits, so that all workers stop, reduce the learning rate and save alike without asking each
+other. Where each worker trains a model of its own they are refused.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _RATE = "learn_rate"
 
 
 class JobCallbacks:
-    """The callbacks of one worker, from where `state` says that they were; their files go to `folder`.
+    """Callbacks of one worker, from where `state` says that they were; their files go to `folder`.
 
     They see the worker's model with the job's rule; epochs count over the whole job. Attributes: `epochs`, how many there are
-    when the training is over; `state`, what a checkpoint holds of them, that after the last whole epoch.
+    when the training is over; `state`, the part of a checkpoint that holds them, that after the last whole epoch.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class JobCallbacks:
         return self._model.stop_training
 
     def begin(self, epoch: int, params: Mapping[str, Any]) -> None:
-        """Training begins, with so many epochs behind it."""
+        """Tell the callbacks that training begins, with `epoch` epochs behind it."""
         self.epochs = self._model.epochs_trained = epoch
         self._model.stop_training = False
         self._attached.enter_context(self._states.attached(self._callbacks))
@@ -66,12 +66,13 @@ class JobCallbacks:
         self._keep()
 
     def epoch_begin(self, epoch: int) -> None:
+        """Tell the callbacks that an epoch begins."""
         for callback in self._callbacks:
             callback.on_epoch_begin(epoch)
             self._process.end_child()
 
     def epoch_end(self, epoch: int, evaluation: Mapping[str, float]) -> None:
-        """An epoch is over and evaluated."""
+        """Tell the callbacks that an epoch is over and evaluated."""
         logs = _named(evaluation)
         self._model.epochs_trained = self.epochs = epoch + 1
         for callback in self._callbacks:
@@ -85,14 +86,14 @@ class JobCallbacks:
             _log.info("A callback ends training after epoch %s.", epoch + 1)
 
     def end(self, evaluation: Mapping[str, float]) -> bool:
-        """Training has ended well; whether the model may have changed since it was evaluated."""
+        """Tell the callbacks that training has ended well; return whether the model may have changed since it was evaluated."""
         for callback in self._callbacks:
             callback.on_train_end(_named(evaluation))
             self._process.end_child()
         return any(type(callback).on_train_end is not Callback.on_train_end for callback in self._callbacks)
 
     def close(self) -> None:
-        """The model is again what it was beside its weights."""
+        """Give the model back all that it had before, except its weights."""
         self._attached.close()
         op_type, rule, epochs, states = self._before
         self._model.adopt(op_type, rule)
@@ -105,7 +106,7 @@ class JobCallbacks:
 
 
 def files_in(folder: Path) -> list[Path]:
-    """The files of a node that callbacks have left, and all else that is beside them."""
+    """List the files of a node that callbacks have left, and all others that are beside them."""
     found = (path for path in folder.iterdir() if path.is_file() and path.suffix != TEMPORARY_SUFFIX)
     return sorted(path for path in found if not path.name.startswith("."))
 
@@ -115,7 +116,7 @@ def _named(evaluation: Mapping[str, float]) -> Results:
 
 
 def _nested(state: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """By callback what `JobCallbacks.state` has of it."""
+    """Return, by callback, its part of `JobCallbacks.state`."""
     found: dict[str, dict[str, Any]] = {}
     for name, value in state.items():
         callback, separator, key = name.partition(":")
@@ -125,9 +126,13 @@ def _nested(state: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 class MonitorCallback(Callback):
-    """Tells the failure detector where `fit` is, for an executor that trains with it; outside a job it does nothing.
+    """Callback that tells the failure detector where `fit` is, for an executor that trains with it; outside a job it does
+    nothing.
 
     Epochs count over the whole life of the model, from 0, so that a continued training goes on counting.
+
+    Args:
+        monitor: gets the signals; by default that of the job of this process.
 
     >>> class Train(rpc.AbsSimpleExecutor):  # doctest: +SKIP
     ...     signals = True

@@ -1,4 +1,4 @@
-"""What the engine knows of the transport: node ids, channels for packets, and the waits that processes yield."""
+"""Interface between the engine and the transport: node ids, channels for packets, and the waits that processes yield."""
 
 from __future__ import annotations
 
@@ -11,48 +11,62 @@ Key = tuple[int, ...]  # (attempt, epoch, batch, variable), all counted from 0
 
 
 class Channel(Protocol):
-    """One node's way to its peers. Nothing here blocks; what arrives is handed to `deliver` of the exchange or server."""
+    """Connection of one node with its peers. Nothing here blocks; packets that arrive are handed to `deliver` of the exchange
+    or server.
+    """
 
     @property
     def node_id(self) -> int:
-        """The node that sends through this channel."""
+        """Id of the node that sends through this channel."""
 
     def peers(self) -> Collection[int]:
-        """The nodes that can be talked to now; one that has left or was lost is not among them."""
+        """Return the nodes that can be talked to now; one that has left or was lost is not among them."""
 
     def transport(self, peer: int) -> str:
-        """What carries the packets to and from `peer`; see `accounts.Entry`."""
+        """Return the name of the transport that carries the packets to and from `peer`; see `accounts.Entry`."""
 
     def suspects(self) -> Collection[int]:
-        """The peers of which the failure detector has a doubt, and will say more in a moment."""
+        """Return the peers of which the failure detector has a doubt, and will say more in a moment."""
 
     def post(self, target: int, key: Key, content: object) -> Sent | None:
-        """Queue one packet. Its arrays stay referenced, not copied, until `flushed()`; None: the node is gone, nothing travels.
+        """Queue one packet. Its arrays stay referenced, not copied, until `flushed()`.
 
-        Raises: TypeError when the content cannot travel (`network.values`), ValueError when it is too large.
+        Args:
+            target: id of the node that is to get it.
+            key: (attempt, epoch, batch, variable), all counted from 0.
+            content: plain data and arrays (`network.values`).
+
+        Returns: the bytes of the packet; None: the node is gone, nothing travels.
+
+        Raises: TypeError when the content cannot travel, ValueError when it is too large.
         """
 
     def flush(self) -> None:
-        """Push what is queued towards the peers, as far as that goes without waiting."""
+        """Push queued packets towards the peers, as far as that goes without waiting."""
 
     def poll(self) -> None:
-        """Hand over what has arrived, for those who wait for nothing."""
+        """Hand over the packets that have arrived, for a node that waits for nothing."""
 
     def flushed(self) -> bool:
-        """True when the wire (or a copy) has taken every byte, so that the posted arrays may change."""
+        """Tell if the wire (or a copy) has taken every byte, so that the posted arrays may change."""
 
 
 Submitter: Final = -1
 Parameter_Server: Final = -2
-"""The id of the parameter server, as a target of packets."""
+"""Id of the parameter server, as a target of packets."""
 
 
 class Wait(NamedTuple):
-    """Resume me when `ready()` is true, or when the clock has reached `deadline`.
+    """Request of a process to be resumed when `ready()` is true, or when the clock has reached `deadline`.
 
-    The process looks which of the two it was. `ready` moves received messages into the codecs, so it runs in the worker's
-    own context, never concurrently with anything else of that worker; what a codec raises leaves through it, and the driver
-    then closes the process.
+    The process looks which of the two it was. `ready` moves received messages into the codecs, so it runs in the worker's own
+    context, never concurrently with anything else of that worker; an error of a codec leaves through it, and the driver then
+    closes the process.
+
+    Args:
+        ready: tells whether the wait is over.
+        deadline: monotonic seconds, or None for no limit.
+        what: describes the awaited thing, for messages.
     """
 
     ready: Callable[[], bool]
@@ -62,11 +76,11 @@ class Wait(NamedTuple):
 
 LOOK_SECONDS: Final = 0.25
 MOST_SECONDS: Final = 600.0
-"""A detector whose driver has left says nothing of those that only wait for each other."""
+"""Limit of waiting: a detector without a driver says nothing of nodes that only wait for each other."""
 
 
 def until(wait: Wait, clock: Callable[[], float]) -> Generator[Wait, None, bool]:
-    """Yield the wait until it is ready or its deadline has passed; whether it is ready."""
+    """Yield the wait until it is ready or its deadline has passed; return whether it is ready."""
     ready, deadline = wait.ready, wait.deadline
     while not ready():
         if deadline is not None and clock() >= deadline:
@@ -78,10 +92,10 @@ def until(wait: Wait, clock: Callable[[], float]) -> Generator[Wait, None, bool]
 def await_verdict(
     wait: Wait, timeout: float, clock: Callable[[], float], suspects: Callable[[], Collection[int]]
 ) -> Generator[Wait, None, bool]:
-    """What `wait` waits for is overdue: wait on while the detector suspects a peer; whether it has become ready.
+    """Wait on after the deadline of `wait`, while the detector suspects a peer; return whether it has become ready.
 
-    Who is stuck is ended by its agent, which whoever drives us sees as a loss. A suspect that is well again gets `timeout`
-    seconds from then. Where nobody is suspected this takes no time, and never more than ten minutes before the last look.
+    The agent of a stuck node ends it, which the driver of this process sees as a loss. A suspect that is well again gets
+    `timeout` seconds from then. Without a suspect this takes no time, and never more than ten minutes before the last look.
     """
     end = clock() + MOST_SECONDS
     while suspects() and clock() < end:

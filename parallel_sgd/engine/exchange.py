@@ -1,4 +1,4 @@
-"""The engine behind the P-SGD optimizers: blocks go in, merged results come out (`nn.optimizer.Exchange`)."""
+"""Engine behind the P-SGD optimizers: blocks go in, merged results come out (`nn.optimizer.Exchange`)."""
 
 from __future__ import annotations
 
@@ -27,11 +27,17 @@ _log = get_logger("parallel_sgd.engine.exchange")
 
 
 class BlockExchange:
-    """One worker's exchange for one attempt of a job.
+    """Exchange of one worker for one attempt of a job.
 
-    A value is known by (attempt, epoch, batch, block, variable); messages of another attempt are refused and counted.
-    `replaced` looks at the first results where they replace parameters. `ready` and `wait` are those of the sync type,
-    `deliver(sender, message)` is the bank's. `names` are those of the variables, which may be `joined`.
+    A value is known by (attempt, epoch, batch, block, variable); messages of another attempt are refused and counted. `ready`
+    and `wait` are those of the sync type, `deliver(sender, message)` is the bank's.
+
+    Args:
+        bank: the codecs of the worker.
+        sync: the sync type; it decides when a result is ready.
+        replaced: looks at the first results where they replace parameters, or None.
+        names: those of the variables; by default as the sync type has them.
+        joined: numbers of the variables of each vector that travels as one.
     """
 
     def __init__(
@@ -45,9 +51,10 @@ class BlockExchange:
         self.bank = bank
         self.joined = joined
         self.accounts = bank.accounts
-        self.sync = sync  # decides when a result is ready; counts what came late
+        self.sync = sync  # decides when a result is ready; counts late packets
+        # for a type that does no more than the base, gradients go to the bank without the call between
         self._put = bank.update if type(sync).put is ISyncType.put else sync.put
-        self.sums = False  # whether what is put is the sum over a block and the one before
+        self.sums = False  # whether a put gradient is the sum over a block and the one before
         self._replaced = replaced
         self.ready: Callable[[int], bool] = sync.ready
         self.wait: Callable[[int], Iterator[Wait]] = sync.wait
@@ -68,16 +75,16 @@ class BlockExchange:
 
     @property
     def remark(self) -> str:
-        """What the user should know of the first results; "" for nothing."""
+        """Sentence for the user about the first results; "" for nothing."""
         return "" if self._replaced is None else self._replaced.remark
 
     @property
     def refused(self) -> int:
-        """Packets of another attempt."""
+        """Number of packets of another attempt."""
         return self.bank.refused
 
     def begin(self, epoch: int, batch: int) -> None:
-        """A new batch begins, counted from 0; all results of the one before have been got."""
+        """Begin a new batch, counted from 0; all results of the one before have been got."""
         step = (epoch, batch)
         self.bank.begin(step)
         self.sync.begin(step)
@@ -98,8 +105,9 @@ class BlockExchange:
             self._put(variable_id, block_id, view)
 
     def pairs(self, optimizer: IOptimizer) -> frozenset[int]:
-        """The blocks of this worker whose gradients may be added to those of the block before, which is computed just before
-        and added first by the tree: none unless optimizer and codecs all say, each for itself, that they take sums."""
+        """Return the blocks of this worker with gradients that may be added to those of the block before, which is computed
+        just before and added first by the tree: none unless optimizer and codecs all say, each for itself, that they take sums.
+        """
         bank = self.bank
         kinds = {type(codec) for codec in bank.codecs[: getattr(optimizer, "buffers_id", None)]}
         looked_at = optimizer.by_shard and optimizer.shows_gradients  # as they are before they are merged
@@ -117,16 +125,18 @@ class BlockExchange:
         return frozenset(b for a, b in steps if a + 1 == b and sibling[a, b] == (b, b + 1))
 
     def get(self, variable_id: int) -> Array:
-        """The merged result; read it before the next batch begins.
+        """Return the merged result; read it before the next batch begins.
 
         Raises: TypeError naming codec and variable when it is no array of floats of the variable's shape, FloatingPointError
-            when others had a part in it and it holds numbers that are not finite.
+        when others had a part in it and it holds numbers that are not finite.
         """
         result = self.read(variable_id)
         return result.whole() if isinstance(result, MeanOfHalves) else result
 
     def read(self, variable_id: int) -> Array | MeanOfHalves:
-        """As `get`; but what nobody keeps may be computed, and looked at, a stretch at a time, where it is read."""
+        """Return the merged result as `get` does; but a result that the optimizer does not keep may be computed, and checked, a
+        stretch at a time, where it is read.
+        """
         result: object = self.sync.get(variable_id)
         known = self._views.get(variable_id)
         if isinstance(result, MeanOfHalves):
@@ -150,7 +160,7 @@ class BlockExchange:
         return result
 
     def close(self) -> None:
-        """The training is over: what is corked leaves, the codecs let go of memory."""
+        """End the exchange after training: packets that are held back leave, the codecs let go of memory."""
         self.bank.flush()
         self.bank.dispose()
 
@@ -162,7 +172,7 @@ class BlockExchange:
         return copy
 
     def _read_only(self, variable: int, content: Array) -> Array:
-        """A view that codecs cannot write through."""
+        """Return a view that codecs cannot write through."""
         view = content.view()
         view.flags.writeable = False
         self._views[variable] = (content, view)
@@ -170,43 +180,50 @@ class BlockExchange:
 
 
 class Receiver(Protocol):
-    """Takes what arrives at a node: the exchange of a worker, or a parameter server."""
+    """Receiver of the packets that arrive at a node: the exchange of a worker, or a parameter server."""
 
     @property
     def bank(self) -> CodecBank:
-        """The codecs of the node, and what they count."""
+        """Codecs of the node, and their counts."""
 
     def deliver(self, sender: int, message: Message) -> None:
         """Take one arrived packet."""
 
 
 class Participant(Protocol):
-    """A node that is ready to run: `worker.Worker` or `parameter_server.Server`."""
+    """Node that is ready to run: `worker.Worker` or `parameter_server.Server`."""
 
     @property
     def exchange(self) -> Receiver:
-        """What arrives goes there."""
+        """Receiver of arriving packets."""
 
     @property
     def process(self) -> Generator[Wait, None, dict[str, float]]:
-        """What is to be driven."""
+        """Process to be driven."""
 
 
-#: By how much of their length the parameters change in one step at most; what is no parameters differs by all of it.
+#: By how much of their length the parameters change in one step at most; values that are no parameters differ by all of it.
 MOST_CHANGE: Final = 0.5
 
 
 def is_doubtful(op_type: type[IOptimizer], codec: type[Codec]) -> bool:
-    """Whether the codec must turn what the optimizer puts into parameters, and does not declare that it does."""
+    """Tell if the codec must turn the values that the optimizer puts into parameters, and does not declare that it does."""
     replaced = issubclass(op_type, ExchangingOptimizer) and op_type.gets == "parameters" != op_type.puts
     return replaced and codec.traits.gives is None
 
 
 class ReplacementCheck:
-    """Compares the first results of the `doubtful` variables with the parameters that they replace.
+    """Comparison of the first results of the `doubtful` variables with the parameters that they replace.
 
-    All are judged together, for a small variable may become another one in a step. `values` are those that the worker computes
-    with, by variable. Attributes: `remark`, what is to be told once all have been seen; "" for nothing.
+    All are judged together, for a small variable may become another one in a step.
+
+    Args:
+        doubtful: numbers of the variables.
+        values: the parameters with which the worker computes, by variable.
+        codecs: names of the codec classes, by variable.
+        op_type: name of the optimizer class.
+
+    Attributes: `remark`, the sentence for the user once all have been seen; "" for nothing.
     """
 
     def __init__(self, doubtful: Sequence[int], values: Sequence[NDArray[Any]], codecs: Sequence[str], op_type: str) -> None:
@@ -217,7 +234,7 @@ class ReplacementCheck:
         self.remark = ""
 
     def look(self, variable: int, result: NDArray[Any]) -> bool:
-        """Take in a result, before it replaces anything; whether there is something to be told now."""
+        """Take in a result, before it replaces anything; return whether there is something to be told now."""
         if variable not in self._open:
             return False
         self._open.discard(variable)

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from network import faults  # whose parts load when they are asked for: a job without faults needs none of them
+from network import faults  # it loads its parts when they are asked for: a job without faults needs none of them
 from network.transport import SocketLink
 from rpc import Communication
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 class FaultInjector:
-    """Call it at the beginning of every batch; it may not return. True: the samples of this batch are to be spoiled.
+    """Injector of the faults of one node. Call it at the beginning of every batch; it may not return. True: the samples of this
+    batch are to be spoiled.
 
     `routes` are the connections on which this node sends and something shall happen, by peer.
     """
@@ -39,7 +40,7 @@ class FaultInjector:
 
 
 def disturbed(text: str, node: int) -> set[int]:
-    """The nodes whose connection with `node` has faults in the plan, in whichever direction."""
+    """Return the nodes that have a connection with `node` for which the plan has faults, in whichever direction."""
     planned = faults.FaultPlan.parse(text).faults if text else ()
     links = ({fault.sender, fault.receiver} for fault in planned if isinstance(fault, faults.LinkFault))
     return set[int]().union(*(ends for ends in links if node in ends)) - {node}
@@ -47,7 +48,7 @@ def disturbed(text: str, node: int) -> set[int]:
 
 @contextlib.contextmanager
 def injected(text: str, seed: int, com: Communication) -> Iterator[FaultInjector | None]:
-    """The injector of this node for the plan in `text`, while the block runs; None where nothing is planned."""
+    """Yield the injector of this node for the plan in `text`, while the block runs; None where nothing is planned."""
     if not text:
         yield None
         return
@@ -61,7 +62,7 @@ def injected(text: str, seed: int, com: Communication) -> Iterator[FaultInjector
     if not peers:
         yield FaultInjector(plan, node, com.attempt, {})
         return
-    com.controller.flush(timeout=60.0)  # what is in line goes as it is
+    com.controller.flush(timeout=60.0)  # packets in line go undisturbed
     with faults.Proxy(plan.seed) as proxy:
         routes = {peer: _interpose(proxy, com, peer) for peer in sorted(peers) if peer in com.controller.sessions}
         yield FaultInjector(plan, node, com.attempt, routes)
@@ -76,5 +77,6 @@ def _interpose(proxy: Proxy, com: Communication, peer: int) -> Route:
     name = link.peer
     ours, route = proxy.interpose(link.detach(), frames=True, sealed=session.sealed, sealer=session.let_seal())
     session.link = SocketLink(ours, name)
+    # so that the accounts name the transport as before
     session.link.transport = link.transport
     return route

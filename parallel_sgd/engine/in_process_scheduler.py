@@ -1,4 +1,4 @@
-"""Runs all nodes of a job inside this process, one at a time, in a fixed order, over channels in memory.
+"""Scheduler that runs all nodes of a job inside this process, one at a time, in a fixed order, over channels in memory.
 
 Packets become bytes and come back, so nothing differs from the wire. For breakpoints, tests and teaching.
 """
@@ -22,19 +22,24 @@ from .accounts import check_conserved
 from .channel import Key, Wait
 from .exchange import Participant
 
-#: What a link does with a packet (sender, receiver, key): the seconds after which each copy arrives; `(0.0,)` is normal,
+#: Fate of a packet (sender, receiver, key) on a link: the seconds after which each copy arrives; `(0.0,)` is normal,
 #: `()` loses it, `(0.0, 0.0)` delivers it twice, `(0.5,)` delays it.
 Link = Callable[[int, int, Key], Sequence[float]]
 
 
 def reliable(_sender: int, _receiver: int, _key: Key) -> Sequence[float]:
+    """Deliver each packet once, at once."""
     return (0.0,)
 
 
 class Fabric:
-    """Connects the channels of `nodes`. Packets wait here until their receiver is driven.
+    """Connection of the channels of `nodes`. Packets wait here until their receiver is driven.
 
-    `classes` is the class table of what may travel beside plain data; `clock` returns monotonic seconds.
+    Args:
+        nodes: ids of the nodes.
+        clock: returns monotonic seconds.
+        link: decides about each packet; by default all arrive at once.
+        classes: class table of the values that may travel beside plain data.
     """
 
     def __init__(
@@ -54,11 +59,11 @@ class Fabric:
         return MemoryChannel(self, node_id)
 
     def leave(self, node: int) -> None:
-        """The node has done its work; what is on its way to it stays in flight."""
+        """Let a node go that has done its work; packets that are on their way to it stay in flight."""
         self._here.discard(node)
 
     def peers(self, node: int) -> set[int]:
-        """All others that have not left."""
+        """Return all other nodes that have not left."""
         return self._here - {node}
 
     def post(self, sender: int, target: int, key: Key, content: object) -> Sent:
@@ -75,11 +80,12 @@ class Fabric:
             self.lost[sender, target, key[-1]] += 1 - len(copies)
         for delay in copies:
             self._order += 1
+            # the number breaks ties: packets of one moment arrive in the order in which they were posted
             heapq.heappush(self._waiting[target], (self._clock() + delay, self._order, sender, key, frames))
         return Sent(packed.raw, packed.overhead)
 
     def arrivals(self, node: int) -> list[tuple[int, Message]]:
-        """What has arrived at `node` by now, with its sender, in order of arrival."""
+        """Take the packets that have arrived at `node` by now, with their senders, in order of arrival."""
         waiting = self._waiting[node]
         arrived: list[tuple[int, Message]] = []
         while waiting and waiting[0][0] <= self._clock():
@@ -92,7 +98,7 @@ class Fabric:
         return waiting[0][0] if waiting else None
 
     def in_flight(self) -> Counter[tuple[int, int, int]]:
-        """Packets per (sender, receiver, variable) that were posted and not delivered."""
+        """Count the packets per (sender, receiver, variable) that were posted and not delivered."""
         flying = Counter(self.lost)
         for node, waiting in self._waiting.items():
             for _, _, sender, key, _ in waiting:
@@ -105,7 +111,7 @@ class Fabric:
 
 
 class MemoryChannel:
-    """The `Channel` of one node of a `Fabric`."""
+    """`Channel` of one node of a `Fabric`."""
 
     def __init__(self, fabric: Fabric, node_id: int) -> None:
         self._fabric = fabric
@@ -118,17 +124,17 @@ class MemoryChannel:
         return "process"
 
     def suspects(self) -> tuple[int, ...]:
-        """Nobody watches here."""
+        """Return nothing: there is no failure detector here."""
         return ()
 
     def post(self, target: int, key: Key, content: object) -> Sent:
         return self._fabric.post(self.node_id, target, key, content)
 
     def flush(self) -> None:
-        """Nothing to push: what is posted is under way."""
+        """Do nothing: posted packets are under way."""
 
     def poll(self) -> None:
-        """Nothing to do: what has arrived is handed over at the begin of every turn."""
+        """Do nothing: packets that have arrived are handed over at the begin of every turn."""
 
     def flushed(self) -> bool:
         return True
@@ -138,17 +144,17 @@ Build = Callable[[MemoryChannel], Participant]
 
 
 class JumpingClock(Protocol):
-    """A clock that can be told to let time pass."""
+    """Clock that can be told to let time pass."""
 
     def monotonic(self) -> float:
-        """Seconds since an arbitrary start; never goes back."""
+        """Return the seconds since an arbitrary start; they never go back."""
 
     def advance_to(self, moment: float) -> None:
         """Let time pass until `monotonic()` is at least `moment`."""
 
 
 class SkippingClock:
-    """The machine's time, plus what was skipped because everybody waited."""
+    """Time of the machine, plus the time that was skipped because all nodes waited."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
@@ -158,12 +164,13 @@ class SkippingClock:
         return self._monotonic() + self._skipped
 
     def advance_to(self, moment: float) -> None:
+        # a loop, since rounding may leave the sum just below the moment
         while self.monotonic() < moment:
             self._skipped += moment - self.monotonic()
 
 
 class Deadlock(RuntimeError):
-    """Every node waits, without a limit, for something that will never come."""
+    """Error when every node waits, without a limit, for something that will never come."""
 
 
 @dataclass
@@ -185,17 +192,24 @@ def run_in_process(
 ) -> dict[int, dict[str, float]]:
     """Build and run the participants, and return the result of each.
 
-    Every participant runs in its own `contextvars` context. They take turns in the order of `builds`, each until it waits.
-    When nobody can move, `clock` jumps to the next arrival or deadline, so that time-outs cost no time. `link` and `classes`
-    are those of `Fabric`. At the end sent = received + in flight is checked for every link and variable. `at_end` makes a
-    context for each thing that is done when all have their results.
+    Every participant runs in its own `contextvars` context. They take turns in the order of `builds`, each until it waits. When
+    no participant can move, `clock` jumps to the next arrival or deadline, so that time-outs cost no time. At the end sent =
+    received + in flight is checked for every link and variable.
 
-    Raises: what a participant raises, after all processes are closed; Deadlock when nobody can ever move.
+    Args:
+        builds: by node id, a function that makes the participant for its channel.
+        clock: tells monotonic seconds, and can jump.
+        link: as for `Fabric`.
+        classes: as for `Fabric`.
+        at_end: makes a context for each thing that is done when all have their results.
+
+    Raises: each error of a participant, after all processes are closed; Deadlock when no participant can ever move.
     """
     fabric = Fabric(list(builds), clock.monotonic, link, classes)
     schedule: list[_ScheduledNode] = []
     try:
         for node, build in builds.items():
+            # codecs find their settings in a context variable, so each node has a context of its own
             context = copy_context()
             schedule.append(_ScheduledNode(node, context.run(build, fabric.channel(node)), context))
         while any(scheduled.result is None for scheduled in schedule):
@@ -248,7 +262,7 @@ def _deliver(scheduled: _ScheduledNode, fabric: Fabric) -> None:
 
 
 def _jump(schedule: Sequence[_ScheduledNode], fabric: Fabric, clock: JumpingClock) -> None:
-    """Nobody can move: let time pass until somebody can."""
+    """Let time pass until a participant can move."""
     moments = [scheduled.wait.deadline for scheduled in schedule if scheduled.wait and scheduled.result is None]
     moments += [fabric.next_arrival(scheduled.node) for scheduled in schedule if scheduled.result is None]
     known = [moment for moment in moments if moment is not None]

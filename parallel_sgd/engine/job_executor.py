@@ -1,4 +1,4 @@
-"""What the executors of workers and of the parameter server have in common: asking for the job's parts, and the exchange."""
+"""Common part of the executors of workers and of the parameter server: asking for the job's parts, and the exchange."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ SETTING, MODEL, OPTIMIZER = "net_setting", "net_model", "net_optimizer"
 DATA, MISC, EXTRA = "data_package", "misc_package", "extra_package"
 SAMPLES, TRANSFER, CHECKPOINT = "data_samples", "net_transfer", "net_checkpoint"
 TELLS: Final = "identity: "
-"""What a request begins with that asks for nothing: the driver writes the rest down, the identity of the process."""
+"""Begin of a request that asks for nothing: the driver writes the rest down, the identity of the process."""
 RECORD = "record"
-"""In MISC: what nodes keep of the run."""
+"""Key in MISC of the record of the run that nodes keep."""
 FAREWELL_SECONDS = 2.0
 _MOST_REMARKS: Final = 100
 
 
 class JobExecutor(AbsExecutable):
-    """Runs on a node of a P-SGD job. TRANSFER is what it asks for last."""
+    """Executor on a node of a P-SGD job. TRANSFER is the last thing that it asks for."""
 
     first_requests: ClassVar[tuple[str, ...]]
 
@@ -60,7 +60,7 @@ class JobExecutor(AbsExecutable):
         self._parts: dict[str, Any] = {}
         self._asked: list[str] = []
         self._result: dict[str, Any] = {}
-        self._remarks: list[str] = []  # of what went wrong when training had its result
+        self._remarks: list[str] = []  # on errors after training had its result
         self._begin = StartPoint()
         self._accounts = NO_ACCOUNTS
 
@@ -69,26 +69,26 @@ class JobExecutor(AbsExecutable):
         return self._asked
 
     def satisfy(self, replies: Sequence[Any]) -> Sequence[str]:
-        """Take what came; then ask for what is missing, and last for the codecs."""
+        """Take the replies; then ask for the missing parts, and last for the codecs."""
         answers = zip(self._asked, replies, strict=True)
         self._parts.update((asked, reply) for asked, reply in answers if not asked.startswith(TELLS))
         self._asked = [] if TRANSFER in self._parts else [*self._further_requests(), TRANSFER]
         return self._asked
 
     def _further_requests(self) -> Sequence[str]:
-        """What it asks for once the first requests are satisfied: the checkpoint, if the submitter has one for it."""
+        """Return the requests that follow the first ones: the checkpoint, if the submitter has one for this node."""
         return (CHECKPOINT,) if self._parts[MISC]["sends_checkpoint"] and CHECKPOINT not in self._parts else ()
 
     def ready(self) -> bool:
         return TRANSFER in self._parts
 
     def over_tcp(self) -> Collection[int]:
-        """Those to whom a link has faults: what lies in memory would meet none."""
+        """Return the nodes to which a link has faults: packets in memory would not meet the faults."""
         return disturbed(str(self._options.fault), self.node_id)
 
     @cached_property
     def _options(self) -> JobOptions:
-        """Those of the job: plain values, objects that came with their code, and the parameters of its codecs."""
+        """Options of the job: plain values, objects that came with their code, and the parameters of its codecs."""
         parameters = dict(zip(self.shipped["codec_parameters"], self._parts[EXTRA], strict=True))
         code = {name: self.shipped[name] for name, about in options() if about.travels == CODE}
         return replace(options_of(self._parts), **code, codec_extra_parameters=parameters)
@@ -103,7 +103,7 @@ class JobExecutor(AbsExecutable):
         return bool(self._parts[SETTING]["server_keeps"])
 
     def _resume(self, com: Communication, plan: WorkerPlan) -> Resumption | None:
-        """Where this node goes on, with the others; None: at the beginning."""
+        """Agree with the others on the state at which this node goes on; None: at the beginning."""
         server = Parameter_Server if self._server_keeps else None
         misc, given = self._parts[MISC], self._parts.get(CHECKPOINT)
         self._begin = begin(com, plan.assignment.nodes, server, misc["resume"], given, misc["start_seconds"], self.logger)
@@ -126,8 +126,9 @@ class JobExecutor(AbsExecutable):
     ) -> None: ...
 
     def _suspects(self, com: Communication) -> Callable[[], Collection[int]]:
-        """About whom the failure detector will say more: those that it suspects; where something follows from its verdicts,
-        whoever is late, so that a time-out waits for them in any case."""
+        """Return a function for the nodes about which the failure detector will say more: those that it suspects; where
+        something follows from its verdicts, each node that is late, so that a time-out waits for them in any case.
+        """
         if self._parts[MISC]["awaits_verdict"]:
             return lambda: com.available_clients
         return com.suspects
@@ -138,15 +139,16 @@ class JobExecutor(AbsExecutable):
         return Keeper(own_store(com, plan.options.keep_every), plan.header(com.job, self.node_id), self._model_file(com))
 
     def _model_file(self, com: Communication) -> ModelFile | None:
-        """Where the model of each checkpoint goes; a parameter server has none."""
+        """Return where the model of each checkpoint goes; a parameter server has none."""
         return None
 
     def _run(self, com: Communication, plan: WorkerPlan, participant: Participant) -> dict[str, float]:
         """Drive `participant` to its end, take leave, and keep its result and accounts.
 
-        Raises: PeerLost at once when a node is lost and the job cannot do without; whatever the participant raises.
+        Raises: PeerLost at once when a node is lost and the job cannot do without; each error of the participant.
         """
         exchange, bank, controller = participant.exchange, participant.exchange.bank, com.controller
+        # nodes that agreed sooner may have begun already
         for sender, message in self._begin.early:
             exchange.deliver(sender, message)
         com.on_block = exchange.deliver
@@ -160,6 +162,7 @@ class JobExecutor(AbsExecutable):
         if self.node_id == Parameter_Server and controller.lost and not can_go_on(set(controller.lost)):
             raise controller.loss_of(min(controller.lost))  # the last worker did not leave, it was lost
         self._result = {"result": result, "unheard": [], "unread": [], "begin": self._begin.said, "numerics": ""}
+        # without numbers at first: an error below must not leave a result that lacks the accounts
         self._keep_accounts()
         with spared(f"The farewell of node({self.node_id})", self._remarks):
             self._result["unheard"] = close_gracefully(controller, FAREWELL_SECONDS)
@@ -186,14 +189,15 @@ class JobExecutor(AbsExecutable):
 
 
 def samples_at_hand(cache: Path, checksum: str, recipe: tuple[type[Any], dict[str, Any]] | None) -> Samples | None:
-    """A data set from the cache, else, if a built-in one is named, from where it usually lies; None: it is not that here.
+    """Load a data set from the cache, else, if a built-in one is named, from where it usually lies; return None where it is not
+    on this node.
 
     Raises: OSError or ValueError where it cannot be loaded, TypeError for a recipe of something else.
     """
     arrays: Samples | None = load_arrays(cache, checksum)
     if arrays is None and recipe is not None:
         kind, config = recipe
-        if not issubclass(kind, AbsDataset):  # it is called, so it must be what it says
+        if not issubclass(kind, AbsDataset):  # a recipe from the wire is called only if it is of this class
             raise TypeError(f"A data set must be an AbsDataset, got {kind.__qualname__}.")
         loaded = kind(**config).load(download=False)
         arrays = loaded if checksum_of(loaded) == checksum else None
@@ -201,7 +205,7 @@ def samples_at_hand(cache: Path, checksum: str, recipe: tuple[type[Any], dict[st
 
 
 def options_of(resources: Mapping[str, Any]) -> JobOptions:
-    """The options of a job that are plain values, from its resources; the others have their defaults."""
+    """Return the options of a job that are plain values, from its resources; the others have their defaults."""
     return JobOptions(NodeAssignment(), **resources[SETTING]["options"])
 
 
@@ -214,7 +218,9 @@ def _without_record(part: Any) -> Any:
 
 
 def describe_node(node: int, attempt: int, parts: Mapping[str, Any], plan: WorkerPlan) -> dict[str, Any]:
-    """The settings of the job as this node has them, who has which blocks, and what computes here."""
+    """Describe the settings of the job as this node has them, the blocks of each node, and the libraries and the machine that
+    compute here.
+    """
     assignment = plan.assignment
     return {
         "node": node,
@@ -239,7 +245,7 @@ def describe_node(node: int, attempt: int, parts: Mapping[str, Any], plan: Worke
 
 
 def keep_description(folder: Path, description: Mapping[str, Any], logger: logging.Logger) -> None:
-    """Write it into the folder of the job; training does not depend on that, so a full disk is a warning."""
+    """Write the description into the folder of the job; training does not depend on that, so a full disk is a warning."""
     try:
         keep_configuration(folder, description)
     except OSError as error:

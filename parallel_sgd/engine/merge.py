@@ -1,8 +1,9 @@
-"""Merging along the fixed binary tree over block ids, so that bits depend on neither arrival order nor who summed what.
+"""Merging along the fixed binary tree over block ids, so that bits depend neither on arrival order nor on the node that summed
+each part.
 
-The tree over blocks 0..B-1: a node is the span [low, high) of block ids; it splits at `(low + high + 1) // 2`, so the left
-half holds the extra block of an odd span. The sum of a span is sum(left half) + sum(right half), in float32 arithmetic of
-the gradients themselves. Any worker that holds a whole span may send its sum in place of the blocks.
+The tree over blocks 0..B-1: a node is the span [low, high) of block ids; it splits at `(low + high + 1) // 2`, so the left half
+holds the extra block of an odd span. The sum of a span is sum(left half) + sum(right half), in float32 arithmetic of the
+gradients themselves. Any worker that holds a whole span may send its sum in place of the blocks.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ Part = TypeVar("Part")
 Span = tuple[int, int]
 Copy = tuple[Span, int]  # a sum over the blocks of a span, and the node that it is of
 
-# what may be done with the memory of a partial sum: read it, write into it, write into it and use it again afterwards
+# uses that the memory of a partial sum allows: read it, write into it, write into it and use it again afterwards
 _READ_ONLY, _GIVEN, _OWN = 0, 1, 2
 
 
 class BlockTree:
-    """The binary tree over `block_count` blocks; immutable. `parent` and `sibling` map every span but the root; `path` maps
-    each to itself and what contains it."""
+    """Binary tree over `block_count` blocks; immutable. `parent` and `sibling` map every span but the root; `path` maps each to
+    itself and all spans that contain it.
+    """
 
     def __init__(self, block_count: int) -> None:
         if block_count < 1:
@@ -47,7 +49,7 @@ class BlockTree:
                 todo += [left, right]
 
     def cover(self, blocks: Collection[int]) -> list[Span]:
-        """The fewest spans that hold exactly `blocks`: the maximal whole subtrees, in block order."""
+        """Return the fewest spans that hold exactly `blocks`: the maximal whole subtrees, in block order."""
         held = frozenset(blocks)
         spans: list[Span] = []
         todo = [self.root]
@@ -63,13 +65,14 @@ class BlockTree:
 
 
 def halves(span: Span) -> tuple[Span, Span]:
-    """The two halves of a span of at least two blocks; the left one takes the extra block of an odd span."""
+    """Return the two halves of a span of at least two blocks; the left one takes the extra block of an odd span."""
     low, high = span
     middle = (low + high + 1) // 2
     return (low, middle), (middle, high)
 
 
 def reduce_tree(parts: Sequence[Part], combine: Callable[[Part, Part], Part]) -> Part:
+    """Combine parts in pairs, in the order of the tree over as many blocks."""
     if len(parts) == 1:
         return parts[0]
     middle = (len(parts) + 1) // 2
@@ -78,7 +81,7 @@ def reduce_tree(parts: Sequence[Part], combine: Callable[[Part, Part], Part]) ->
 
 @lru_cache(maxsize=16)
 def block_tree(block_count: int) -> BlockTree:
-    """The tree over `block_count` blocks, shared by all codecs of a worker."""
+    """Return the tree over `block_count` blocks, shared by all codecs of a worker."""
     return BlockTree(block_count)
 
 
@@ -86,25 +89,33 @@ class TreeSum:
     """Partial sums of one value, combined as soon as both halves of a span are there, up to the spans in `tops`.
 
     Adding a span that is already covered changes nothing and is counted in `duplicates`. Buffers are reused after `reset`.
+
+    Args:
+        tree: the tree over the blocks.
+        tops: spans at which adding ends; by default the root.
     """
 
     def __init__(self, tree: BlockTree, tops: Iterable[Span] | None = None) -> None:
         self._tree = tree
         self._tops = frozenset([tree.root] if tops is None else tops)
-        self._parts: dict[Span, tuple[Array, int]] = {}  # the sum of a span, and what may be done with its memory
+        self._parts: dict[Span, tuple[Array, int]] = {}  # the sum of a span, and the use that its memory allows
         self._spare: list[Array] = []
-        #: What has been added since `reset`, in that order, and of which node; a wider span replaces what was within it.
+        #: Spans added since `reset`, in that order, with their nodes; a wider span replaces those within it.
         self.copies: list[Copy] = []
         self.duplicates = 0
 
     def add(
         self, span: Span, value: Array, stays: bool, given: bool = False, node: int | None = None
     ) -> tuple[Span, Array] | None:
-        """Add the sum over `span`; returns a top and its sum (valid until `reset`) when this completed it.
+        """Add the sum over `span`; return a top and its sum (valid until `reset`) when this completed it.
 
-        `stays` promises that `value` remains unchanged until `reset`; otherwise it is copied where it must be kept. `given`
-        leaves `value` to this object, which may then write its sums into it: what came over the wire is nobody else's. `node`
-        is whose sum it is, for `copies`.
+        Args:
+            span: blocks [low, high) of the sum.
+            value: the sum.
+            stays: promises that `value` remains unchanged until `reset`; otherwise it is copied where it must be kept.
+            given: leaves `value` to this object, which may then write its sums into it: an array that came over the wire has no
+                other owner.
+            node: id of the node that made the sum, for `copies`.
 
         Raises: ValueError when `span` is no node of the tree, Unusable (a ValueError) when shapes differ.
         """
@@ -139,6 +150,7 @@ class TreeSum:
                 out, out_use, rest, rest_use = value, use, other, other_use
             else:
                 out, out_use, rest, rest_use = self._buffer(value), _OWN, value, use
+            # left + right has the bits of right + left, so only the place of the sum depends on the order of arrival
             np.add(left, right, out=out)
             if rest_use == _OWN:
                 self._spare.append(rest)
@@ -149,7 +161,7 @@ class TreeSum:
         return span, value
 
     def missing(self) -> list[int]:
-        """The blocks that no partial sum covers yet."""
+        """Return the blocks that no partial sum covers yet."""
         return [block for block in range(*self._tree.root) if not any(low <= block < high for low, high in self._parts)]
 
     def reset(self) -> None:
@@ -178,7 +190,7 @@ class TreeSum:
 
 
 class Division:
-    """Divides sums over `count` blocks."""
+    """Division of sums over `count` blocks."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -186,14 +198,14 @@ class Division:
         self._share = None if count & (count - 1) else 1 / count
 
     def __call__(self, total: Array, out: Array) -> Array:
-        """The mean, in `out`, which may be `total`."""
+        """Return the mean, in `out`, which may be `total`."""
         if self._share is not None and total.dtype.kind == "f":
             return np.multiply(total, self._share, out=out)
         return np.divide(total, self._count, out=out)
 
 
 class BlockMean(TreeSum):
-    """The mean over all blocks: the sum at the root divided by their number."""
+    """Mean over all blocks: the sum at the root divided by their number, `block_count`."""
 
     def __init__(self, block_count: int) -> None:
         super().__init__(block_tree(block_count))
@@ -204,13 +216,23 @@ class BlockMean(TreeSum):
     def mean_with(
         self, span: Span, value: Array, stays: bool, given: bool = False, node: int | None = None, begins: bool = False
     ) -> Array | None:
-        """`add`, after `reset` where this `begins` another sum, and the mean when it completed the sum; that remains valid
-        until the next one is complete."""
+        """Add a sum as `add` does, after `reset` where this `begins` another sum, and return the mean when this completed the
+        sum; it remains valid until the next one is complete.
+
+        Args:
+            span: blocks [low, high) of the sum.
+            value: the sum.
+            stays: as for `add`.
+            given: as for `add`.
+            node: as for `add`.
+            begins: forget the sum before.
+        """
         if begins:
             self.reset()
         done = self.add(span, value, stays, given, node)
         if done is None:
             return None
+        # the mean of one block is the block: there is nothing to divide
         if self._count == 1:
             return done[1]
         root, total = done
@@ -236,8 +258,9 @@ class BlockMean(TreeSum):
 
 
 class MeanOfHalves:
-    """The mean of vectors whose two halves are summed up: added and divided where it is read, a stretch at a time, so that
-    whoever uses a stretch finds it in the cache of the core. `look` is shown each stretch."""
+    """Mean of vectors of which two halves are summed up: added and divided where it is read, a stretch at a time, so that its
+    reader finds a stretch in the cache of the core. `look` is shown each stretch.
+    """
 
     def __init__(self, left: Array, right: Array, divide: Division) -> None:
         self._left, self._right, self._divide = left, right, divide
@@ -249,7 +272,7 @@ class MeanOfHalves:
         return len(self._left)
 
     def __getitem__(self, part: slice) -> Array:
-        """A stretch; valid until the next one is read."""
+        """Return a stretch; valid until the next one is read."""
         left = self._left[part]
         if len(self._stretch) < len(left):
             self._stretch = empty(left.shape, left.dtype)
@@ -260,14 +283,15 @@ class MeanOfHalves:
         return out
 
     def whole(self) -> Array:
-        """All of it, in memory that nobody else reads into."""
+        """Return all of it, in memory into which no other stretch is read."""
         self._stretch = np.empty(0)
         return self[:]
 
 
 class LateMean(TreeSum):
-    """The mean over all blocks of a vector, for one that is to be read once and in stretches: what `BlockMean` gives, bit by
-    bit, but of the two halves of the tree nothing is computed before it is read."""
+    """Mean over all blocks of a vector, for one that is to be read once and in stretches: the result of `BlockMean`, bit by
+    bit, but of the two halves of the tree nothing is computed before it is read.
+    """
 
     def __init__(self, block_count: int) -> None:
         tree = block_tree(block_count)
@@ -284,7 +308,7 @@ class LateMean(TreeSum):
     def mean_with(
         self, span: Span, value: Array, stays: bool, given: bool = False, node: int | None = None, begins: bool = False
     ) -> Array | MeanOfHalves | None:
-        """As `BlockMean.mean_with`; a mean of halves remains valid until `reset`."""
+        """Add a sum and return the mean as `BlockMean.mean_with` does; a mean of halves remains valid until `reset`."""
         if begins:
             self.reset()
         done = self.add(span, value, stays, given, node)
@@ -298,14 +322,14 @@ class LateMean(TreeSum):
         (left, left_use), (right, right_use) = found
         if left.shape != right.shape:
             raise Unusable(f"it has the shape {value.shape}, and what it is to be added to {right.shape}")
-        # the mean holds them alone, so that what lies in memory of others is let go of when it has been read
+        # the mean alone holds them, so that arrays in memory of others are let go of when they have been read
         self._lent += [half for half, use in ((left, left_use), (right, right_use)) if use == _OWN]
         self._parts = {self._tree.root: (left[:0].copy(), _READ_ONLY)}
         return MeanOfHalves(left, right, self._divide)
 
 
 class OwnMean:
-    """The mean over all blocks of one worker, which come one by one."""
+    """Mean over all blocks of one worker, which come one by one."""
 
     def __init__(self, blocks: Sequence[int]) -> None:
         self._place = {block: place for place, block in enumerate(blocks)}

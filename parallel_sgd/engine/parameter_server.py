@@ -1,4 +1,4 @@
-"""The parameter server: codecs that answer what workers send, for as long as a worker is there."""
+"""Parameter server: codecs that answer the packets of workers, for as long as a worker is there."""
 
 from __future__ import annotations
 
@@ -26,11 +26,20 @@ Serving = Generator[Wait, None, dict[str, float]]
 
 
 class ParameterServer:
-    """Gives every packet to the codec of its variable as it arrives; the answers go out under the packet's epoch and batch.
+    """Server that gives every packet to the codec of its variable as it arrives; the answers go out under the packet's epoch
+    and batch.
 
-    What `Codec.answer` gives is kept back until no worker is more than `staleness` batches behind the one that it is for.
-    `start_limit` seconds are given to the workers to appear, `timeout` to take what has been sent to them; `clock` returns
-    monotonic seconds.
+    The result of `Codec.answer` is kept back until no worker is more than `staleness` batches behind the one that it is for.
+
+    Args:
+        bank: the codecs of the server.
+        channel: its connection with the workers.
+        timeout: seconds for the workers to take the packets that have been sent to them.
+        start_limit: seconds for the workers to appear.
+        clock: returns monotonic seconds.
+        staleness: batches that a worker may be ahead of the slowest one.
+        keeper: takes checkpoints when the workers do, or None.
+        faults: called when the first packet of a later batch has come, or None.
     """
 
     def __init__(
@@ -76,7 +85,7 @@ class ParameterServer:
     def run(self) -> Serving:
         """Serve until every worker has left; the generator's value is empty, for a server evaluates nothing.
 
-        Raises: TimeoutError naming the workers that did not appear or do not take what was sent; whatever a codec raises.
+        Raises: TimeoutError naming the workers that did not appear or do not take their packets; each error of a codec.
         """
         try:
             yield from self._until(self._all_met, self._start_limit, lambda: f"node(s) {_listed(self._absent)} to appear")
@@ -138,7 +147,7 @@ class ParameterServer:
         wait = Wait(ready, self._clock() + seconds, what)
         if (yield from until(wait, self._clock)):
             return
-        suspects = self._channel.suspects if self._present else tuple  # nobody is watched before all have appeared
+        suspects = self._channel.suspects if self._present else tuple  # the detector watches no node before all have appeared
         if not (yield from await_verdict(wait, seconds, self._clock, suspects)):
             raise TimeoutError(f"The parameter server waited {seconds:g} s for {what()}.")
 
@@ -149,7 +158,7 @@ def _listed(nodes: Collection[int]) -> str:
 
 @dataclass(frozen=True)
 class Server:
-    """A parameter server ready to run: drive `process`, hand what arrives to `exchange.deliver`, in one context."""
+    """Parameter server ready to run: drive `process`, hand arriving packets to `exchange.deliver`, in one context."""
 
     exchange: ParameterServer
     process: Serving
@@ -168,12 +177,20 @@ def build_server(
 ) -> Server:
     """Build the parameter server `channel.node_id` for a model like this (`likes_of`).
 
-    Settings for the codecs are installed in the running context. `clock` returns monotonic seconds. Checkpoints are taken when
-    the workers take theirs, if the server's codecs remember anything. `faults` is called whenever the first packet of a later
-    batch has come.
+    Settings for the codecs are installed in the running context.
 
-    Raises: ValueError or TypeError when codecs and model do not fit, CheckpointError for a `resumption` of something else;
-        whatever a codec's constructor raises.
+    Args:
+        plan: settings on which all nodes agree.
+        likes: shape and type of the values of each variable.
+        channel: connection of the server with the workers.
+        clock: returns monotonic seconds.
+        start_limit: seconds for the workers to appear.
+        has_buffers: whether the last of `likes` is that of the buffers.
+        checkpointing: checkpoints are taken when the workers take theirs, if the server's codecs remember anything.
+        faults: called whenever the first packet of a later batch has come.
+
+    Raises: ValueError or TypeError when codecs and model do not fit, CheckpointError for a `resumption` of something else; each
+    error of a codec's constructor.
     """
     resumption, keeper = checkpointing.resumption, checkpointing.keeper
     kinds = server_codecs(plan, len(likes) - has_buffers, has_buffers)
@@ -191,7 +208,7 @@ Step = tuple[int, int]  # (epoch, batch), counted from 0
 
 
 class Read(NamedTuple):
-    """A worker that waits for an answer; `clock` counts the batches in which it has sent something, this one included."""
+    """Worker that waits for an answer; `clock` counts the batches in which it has sent something, this one included."""
 
     clock: int
     node: int
@@ -199,9 +216,9 @@ class Read(NamedTuple):
 
 
 class ReadGate:
-    """The waiting reads of one variable. A read with clock c opens when c - (clock of the slowest worker) <= `staleness`.
+    """Waiting reads of one variable. A read with clock c opens when c - (clock of the slowest worker) <= `staleness`.
 
-    So it contains what every worker has sent in its first c - `staleness` batches (Ho et al., NIPS 2013).
+    So it contains all that every worker has sent in its first c - `staleness` batches (Ho et al., NIPS 2013).
     """
 
     def __init__(self, workers: Collection[int], staleness: float) -> None:
@@ -215,7 +232,7 @@ class ReadGate:
         return bool(self._waiting)
 
     def arrived(self, node: int, step: Step) -> None:
-        """A packet of `node` has been given to the codec; a second one of the same batch is answered again."""
+        """Note that a packet of `node` has been given to the codec; a second one of the same batch is answered again."""
         newest = self._steps.get(node)
         if newest is None or step > newest:
             self._steps[node] = step
@@ -226,7 +243,9 @@ class ReadGate:
                 self._waiting.append(read)
 
     def open(self, present: Collection[int]) -> list[Read]:
-        """The reads that need not wait any more, in the order of their arrival. Only workers in `present` are waited for."""
+        """Return the reads that need not wait any more, in the order of their arrival. Only workers in `present` are waited
+        for.
+        """
         if not self._waiting:
             return []
         slowest = min((self._clocks[node] for node in present if node in self._clocks), default=0)

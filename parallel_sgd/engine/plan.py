@@ -1,4 +1,4 @@
-"""What all nodes of a job agree on: the plan of its workers, and the codecs of the parameter server."""
+"""Plan of the workers of a job, on which all its nodes agree, and the codecs of the parameter server."""
 
 from __future__ import annotations
 
@@ -28,10 +28,16 @@ from .unusable import Like
 
 @dataclass(frozen=True)
 class WorkerPlan:
-    """What all nodes of a job agree on: who computes which blocks, the options, in which nothing is left open, and what follows
-    from them. `order` is one of `batches.ORDERS`.
+    """Settings on which all nodes of a job agree, and the values that follow from them.
 
-    Raises: ValueError for another one.
+    Args:
+        assignment: the nodes that compute each block.
+        options: the options, in which nothing is left open.
+        default_codec: codec of the variables for which the options name none.
+        order: one of `batches.ORDERS`.
+        attempt: number of the attempt, from 0.
+
+    Raises: ValueError for another order.
     """
 
     assignment: ISetting
@@ -57,7 +63,7 @@ class WorkerPlan:
         return self.options.codec_extra_parameters or {}
 
     def settings(self, values: Sequence[NDArray[Any]] = ()) -> JobSettings:
-        """What codecs may know of the job, on a worker the `values` of its variables too."""
+        """Return the settings of the job that codecs may know, on a worker with the `values` of its variables."""
         return JobSettings(
             self.assignment, self.codec_parameters, values=values, rule=self.optimizer.rule, seed=self.options.seed
         )
@@ -72,7 +78,7 @@ class WorkerPlan:
             raise ValueError(f"'order' must be one of {', '.join(ORDERS)}, got {self.order!r}")
 
     def header(self, job: str, node: int) -> Header:
-        """What all checkpoints of a node of the job have in common."""
+        """Return the header that all checkpoints of a node of the job have in common."""
         assignment = self.assignment
         return Header(
             job=job,
@@ -90,17 +96,18 @@ class WorkerPlan:
 
 
 def server_codecs(plan: WorkerPlan, variables: int, has_buffers: bool) -> list[type[Codec]]:
-    """The codec of each variable on the server, and of the buffers where they go there."""
+    """Return the codec of each variable on the server, and of the buffers where they go there."""
     kinds = choose_server_codecs(plan.server_codec, plan.codec, plan.default_codec, variables)
     workers = choose_codecs(plan.codec, plan.default_codec, variables)
     buffers = buffers_codec(workers, plan.default_codec, plan.options.sync_type)
+    # of a codec that does not serve, the server gets no packets
     if has_buffers and buffers.traits.serves:
         kinds.append(buffers)
     return kinds
 
 
 def reassigned(assignment: ISetting, workers: int) -> ISetting:
-    """The blocks of `assignment` dealt to another number of workers, contiguous, with as much of its redundancy as fits.
+    """Deal the blocks of `assignment` to another number of workers, contiguous, with as much of its redundancy as fits.
 
     The number of blocks stays, so a batch holds the same samples and its result has the same bits.
 
@@ -111,12 +118,15 @@ def reassigned(assignment: ISetting, workers: int) -> ISetting:
     blocks = assignment.block_count
     if workers > blocks:
         raise ValueError(f"A batch of {blocks} blocks cannot be dealt to {workers} workers; each needs a block")
+    # groups of equal size: each block has the same number of holders
     fitting: Collection[int] = [r for r in range(1, assignment.redundancy + 1) if workers % r == 0]
     return FixedBlockAssignment(workers, max(fitting), blocks)
 
 
 def likes_of(store: VariableStore, joined: Sequence[range] = ()) -> list[Like]:
-    """What is put for each variable of a model, or for those that are joined, and for its buffers, if it has any, last."""
+    """Return shape and type of the values put for each variable of a model, or for those that are joined, and for its buffers,
+    if it has any, last.
+    """
     likes = [Like.of(variable.value) for variable in store.variables]
     if joined:
         vectors = [likes[each.start : each.stop] for each in joined]
@@ -129,7 +139,7 @@ BUFFERS: Final = "buffers"
 
 
 class OwnBuffers(DummyCodec):
-    """The mean over the worker's own blocks: for workers that train models of their own, or wait for nobody.
+    """Mean over the worker's own blocks: for workers that train models of their own, or wait for no other.
 
     It is done when the worker has put its last block, so it needs neither peers nor a barrier under any sync type.
     """
@@ -138,10 +148,10 @@ class OwnBuffers(DummyCodec):
 
 
 def buffers_codec(kinds: Sequence[type[Codec]], lossless: type[Codec], sync_type: SyncChoice) -> type[Codec]:
-    """The codec of the buffers beside the codecs of the variables, `kinds`, on a worker and on the server.
+    """Return the codec of the buffers beside the codecs of the variables, `kinds`, on a worker and on the server.
 
-    `lossless`, the job's default codec, as long as all workers have equal parameters in every batch. Where they meet only now
-    and then, because a composed codec has a trigger, the buffers meet in the same batches. Else they are OwnBuffers.
+    It is `lossless`, the job's default codec, as long as all workers have equal parameters in every batch. Where they meet only
+    now and then, because a composed codec has a trigger, the buffers meet in the same batches. Else they are OwnBuffers.
     """
     if sync_type.staleness == 0 and all(kind.traits.agrees for kind in kinds):
         return lossless

@@ -1,4 +1,4 @@
-"""How far training has come, and the batches that a state is made of: they travel with it, so that whoever goes on from a
+"""Progress of training, and the batches that a state is made of: they travel with it, so that a node that goes on from a
 checkpoint knows them all.
 """
 
@@ -19,7 +19,7 @@ COLUMNS: Final = ("epoch", "batch", "block", "node", "attempt", "committed")
 
 
 class Stretch(NamedTuple):
-    """The batches `begin` to `end` of an epoch, without `end`, of which the same nodes computed the same blocks.
+    """Batches `begin` to `end` of an epoch, without `end`, of which the same nodes computed the same blocks.
 
     All are counted from 0; `nodes` has the node of each block.
     """
@@ -31,7 +31,7 @@ class Stretch(NamedTuple):
     nodes: tuple[int, ...]
 
     def rows(self) -> Iterator[Row]:
-        """A row of the ledger per block; people count epochs, batches and attempts from 1."""
+        """Yield a row of the ledger per block; people count epochs, batches and attempts from 1."""
         for batch in range(self.begin, self.end):
             for block, node in enumerate(self.nodes):
                 if node != NOBODY:
@@ -40,26 +40,35 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True)
 class History:
-    """All batches behind a state, in order. `attempts`: how many there were of the jobs that this one goes on from."""
+    """All batches behind a state, in order.
+
+    Args:
+        attempts: number of the attempts of the jobs that this one goes on from.
+        stretches: the batches, in the order in which they were applied.
+    """
 
     attempts: int = 0
     stretches: tuple[Stretch, ...] = ()
 
     def of_job(self, same: bool) -> History:
-        """The history for an attempt that goes on from here, of the same job or of another, whose attempts count on."""
+        """Return the history for an attempt that goes on from here, of the same job or of another, with attempts that count
+        on.
+        """
         if same or not self.stretches:
             return self
         return History(1 + max(stretch.attempt for stretch in self.stretches), self.stretches)
 
     def to_array(self) -> NDArray[np.int32]:
-        """The stretches, a row each; where blocks are redundant there may be one for every batch, as chance names nodes."""
+        """Return the stretches, a row each; where blocks are redundant there may be one for every batch, as chance names
+        nodes.
+        """
         blocks = max((len(stretch.nodes) for stretch in self.stretches), default=0)
         rows = [(*stretch[:4], *stretch.nodes, *[_NO_BLOCK] * (blocks - len(stretch.nodes))) for stretch in self.stretches]
         return np.array(rows, np.int32).reshape(len(rows), 4 + blocks)
 
     @classmethod
     def of_array(cls, attempts: int, table: NDArray[Any]) -> History:
-        """What `to_array` made a table of.
+        """Make the history from which `to_array` made a table.
 
         Raises: ValueError for anything else.
         """
@@ -72,7 +81,11 @@ class History:
 
 
 class Position(NamedTuple):
-    """Completed epochs, and completed batches of the epoch that follows; so it is also what comes next, counted from 0.
+    """Position in a training; as both numbers count from 0, it also names the batch that comes next.
+
+    Args:
+        epoch: completed epochs.
+        batch: completed batches of the epoch that follows.
 
     >>> Position(2, 0) > Position(1, 7)
     True
@@ -87,7 +100,7 @@ class Position(NamedTuple):
 
     @property
     def next(self) -> str:
-        """What follows, for people, who count from 1."""
+        """Epoch and batch that follow, for people, who count from 1."""
         return f"epoch {self.epoch + 1}, batch {self.batch + 1}" if self.batch else f"epoch {self.epoch + 1}"
 
 
@@ -96,8 +109,14 @@ START: Final = Position(0, 0)
 
 @dataclass(frozen=True)
 class Progress:
-    """What a worker has behind it: where it is, its block steps, seconds of training, the evaluation that counts so far, and
-    the batches that went into its state; `history` is empty where there is no ledger.
+    """Progress of a worker.
+
+    Args:
+        position: the batches behind it.
+        steps: its block steps.
+        seconds: seconds of training.
+        evaluation: the evaluation that counts so far.
+        history: the batches that went into its state; empty where there is no ledger.
     """
 
     position: Position = START

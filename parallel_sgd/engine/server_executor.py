@@ -1,5 +1,6 @@
-"""The executor of the parameter server: asks for settings and codecs, serves until the workers have left, leaves logs and
-the identity of its process."""
+"""Executor of the parameter server: asks for settings and codecs, serves until the workers have left, leaves logs and the
+identity of its process.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ from .unusable import Like
 
 
 class ServerExecutor(JobExecutor):
-    """Runs on the parameter server of a P-SGD job; it starts by itself."""
+    """Executor on the parameter server of a P-SGD job; it starts by itself."""
 
     first_requests: ClassVar[tuple[str, ...]] = (SETTING, MISC, EXTRA)
 
@@ -61,5 +62,5 @@ class ServerExecutor(JobExecutor):
         self._log_accounts(com)
 
     def trace_files(self) -> Sequence[str]:
-        """The table with the identity of its process."""
+        """Return the name of the table with the identity of its process."""
         return [] if self._identity is None else [self._identity.name]

@@ -1,4 +1,4 @@
-"""The exchange of shards that `ShardedPSGDOptimizer` asks for: reduce-scatter of gradients, all-gather of parameters.
+"""Exchange of shards that `ShardedPSGDOptimizer` asks for: reduce-scatter of gradients, all-gather of parameters.
 
 With W workers the engine's variable s stands for the gradient of shard s, variable W + s for its parameters; worker s owns
 both. A worker sends 4 bytes per element of every other shard for each whole subtree of its blocks, and 4 bytes per element of
@@ -22,7 +22,7 @@ from .unusable import Like, Unusable, check_form, is_finite, not_finite
 
 
 def like_shard(settings: JobSettings, shard: int) -> Like | None:
-    """What a shard of the model is; None where the settings have no model."""
+    """Return shape and type of a shard of the model; None where the settings have no model."""
     values = settings.values
     if not values:
         return None
@@ -31,9 +31,9 @@ def like_shard(settings: JobSettings, shard: int) -> Like | None:
 
 
 def check_shard(content: object, like: Like | None, several: bool = False) -> None:
-    """See that the array with which `content` ends, if it does, is such a shard of finite numbers, or `several` of them.
+    """Check that the array with which `content` ends, if it does, is such a shard of finite numbers, or `several` of them.
 
-    Raises: Unusable saying what is wrong.
+    Raises: Unusable saying the fault.
     """
     part = content[-1] if isinstance(content, tuple) else content
     if not isinstance(part, np.ndarray):
@@ -48,7 +48,8 @@ def check_shard(content: object, like: Like | None, several: bool = False) -> No
 
 
 class GradientShard(CheckingPackets, Tracking):
-    """Brings the sums of all workers for one shard to its owner, which merges them along the fixed tree: the bits of `Plain`.
+    """Codec that brings the sums of all workers for one shard to its owner, which merges them along the fixed tree: the bits of
+    `Plain`.
 
     Only the owner gets a result. A packet is `(low, high, sum over the blocks [low, high))`, or the node that asks for it.
     """
@@ -97,7 +98,7 @@ class GradientShard(CheckingPackets, Tracking):
         return netEncapsulation(self._owner, (*span, total))
 
     def check(self, content: object, like: Like | None) -> None:
-        """Refuse what is no part of this shard."""
+        """Refuse a packet that is no part of this shard."""
         check_form(content, self.traits.packets.forms)
         check_shard(content, self._like)
         self._check_sender(content)
@@ -112,7 +113,9 @@ class GradientShard(CheckingPackets, Tracking):
         return None
 
     def _check_sender(self, content: object) -> None:
-        """Refuse sums over blocks that the sender does not supply, what is for another node, and what is in the name of one."""
+        """Refuse sums over blocks that the sender does not supply, packets for another node, and packets in the name of
+        another.
+        """
         settings = self._settings
         if isinstance(content, tuple) and self._node_id == self._owner:
             if settings.sender is not None:
@@ -150,7 +153,9 @@ class GradientShard(CheckingPackets, Tracking):
 
 
 class ParameterShard(CheckingPackets, TakingLate):
-    """Brings what the owner of one shard puts to all other workers. One that misses it sends `(node, results so far)`."""
+    """Codec that brings the parameters of one shard from its owner to all other workers. One that misses it sends `(node,
+    results so far)`.
+    """
 
     traits = Traits(
         keeps_content=False,
@@ -168,17 +173,17 @@ class ParameterShard(CheckingPackets, TakingLate):
         self._owner = nodes[settings.variable - len(nodes)]
         self._like = like_shard(settings, settings.variable - len(nodes))
         self._others = [node for node in nodes if node != node_id]
-        self._rounds = 0  # the owner: what it has sent so far; the others: what they have taken
+        self._rounds = 0  # of the owner: rounds sent so far; of the others: rounds taken
         self._sent: Array | None = None
 
     def update_blocks(self, block_weight: BlockWeight) -> netEncapsulation:
-        """Send the owner's content to everybody."""
+        """Send the owner's content to all other workers."""
         self._rounds += 1
         self._sent = block_weight.content
         return netEncapsulation(self._others, self._sent)
 
     def check(self, content: object, like: Like | None) -> None:
-        """Refuse what is not this shard; when states are gathered its slots come as one vector."""
+        """Refuse a packet that is not this shard; when states are gathered its slots come as one vector."""
         check_form(content, self.traits.packets.forms)
         check_shard(content, self._like, several=True)
         self._settings.check_sender(content[0] if isinstance(content, tuple) else self._owner)
@@ -187,7 +192,7 @@ class ParameterShard(CheckingPackets, TakingLate):
         """Take the content; the owner sends it again to one that asks, once it has it."""
         if isinstance(content, tuple):
             node, rounds = content
-            # nobody gets further than one round without the asking worker, so this is unchanged; the next one may come first
+            # no worker gets further than one round without the asking one, so this is unchanged; the next one may come first
             return netEncapsulation(node, self._sent.copy()) if self._sent is not None and rounds < self._rounds else None
         self._settings.check_sender(self._owner)
         if self._result is None:
@@ -211,13 +216,13 @@ class ParameterShard(CheckingPackets, TakingLate):
 
 
 def shard_likes(settings: JobSettings) -> list[Like]:
-    """What is put for the shards of gradients and of parameters."""
+    """Return shape and type of the values put for the shards of gradients and of parameters."""
     likes = [like_shard(settings, shard) for shard in range(settings.assignment.node_count)]
     return [like for like in (*likes, *likes) if like is not None]
 
 
 def shard_codecs(assignment: ISetting) -> tuple[list[type[Codec]], tuple[str, ...]]:
-    """The codecs of all gradient and parameter shards, and names for messages."""
+    """Return the codecs of all gradient and parameter shards, and names for messages."""
     count = assignment.node_count
     kinds: list[type[Codec]] = [GradientShard] * count
     kinds += [ParameterShard] * count

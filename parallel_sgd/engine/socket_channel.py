@@ -1,4 +1,4 @@
-"""The channel of a node over sockets, and the loop that runs a process while it moves packets."""
+"""Channel of a node over sockets, and the loop that runs a process while it moves packets."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from rpc.support.logs import get_logger
 from .channel import Key, Parameter_Server, Wait
 
 Result = TypeVar("Result")
-READ_BYTES = 1 << 19  # what is posted at a time without reading: it does not fill the buffers of a connection
+READ_BYTES = 1 << 19  # posted at a time without reading: as many do not fill the buffers of a connection
 _log = get_logger("parallel_sgd.engine.socket_channel")
 
 
 class SocketChannel:
-    """A `Channel` over the sessions of a controller. What is posted to a node that is gone goes nowhere, and is said once."""
+    """`Channel` over the sessions of a controller. A packet posted to a node that is gone goes nowhere, and this is logged
+    once.
+    """
 
     def __init__(self, controller: Controller, suspects: Callable[[], Collection[int]] = tuple) -> None:
         self._controller, self._suspects = controller, suspects
@@ -55,10 +57,10 @@ class SocketChannel:
         return sent
 
     def flush(self) -> None:
-        """Hand what is queued to the system, as far as it takes it at once.
+        """Hand queued packets to the system, as far as it takes them at once.
 
         Where a step moves more than the buffers of a connection hold, it also reads: the peers send at the same time, and while
-        nobody reads, neither side gets on.
+        no node reads, neither side gets on.
         """
         self._controller.push()
         if self._unread >= READ_BYTES:
@@ -66,13 +68,14 @@ class SocketChannel:
             self._controller.read()
 
     def poll(self) -> None:
-        """Move what can be moved at once, in both directions."""
+        """Move all bytes that can be moved at once, in both directions."""
         self._controller.pump(0.0)
 
     def flushed(self) -> bool:
-        """Whether the system has taken every byte.
+        """Tell if the system has taken every byte.
 
-        Raises: what the controller was interrupted with, so that a worker which waits for nobody can be stopped too.
+        Raises: the error with which the controller was interrupted, so that a worker which waits for no other can be stopped
+        too.
         """
         self._controller.check()
         if not self._controller.flushed():
@@ -89,13 +92,19 @@ def run_process(
 ) -> Result:
     """Run `process` to its end and return its value; it is closed in any case.
 
-    `can_go_on(lost)` decides whether the work can be completed without the nodes that are lost. One without which it can, and
-    which has not taken the bytes in line for it by the deadline of a wait, is given up.
-    Raises: PeerLost at once when it cannot; whatever the process raises.
+    Args:
+        process: yields its waits.
+        controller: moves the packets of the node.
+        clock: tells monotonic seconds.
+        can_go_on: `can_go_on(lost)` decides whether the work can be completed without the nodes that are lost. One without
+            which it can, and which has not taken the bytes in line for it by the deadline of a wait, is given up.
+
+    Raises: PeerLost at once when it cannot; each error of the process.
     """
     known: set[int] = set()
 
     def check_losses() -> None:
+        # asked at every turn of the loop, where mostly nothing has changed
         if controller.lost.keys() == known:
             return
         lost = set(controller.lost)
@@ -129,21 +138,22 @@ def run_process(
 
 
 def close_gracefully(controller: Controller, seconds: float) -> list[int]:
-    """Say BYE to everybody and take in what is still on its way here, so that the accounts are complete.
+    """Say BYE to all peers and take in the packets that are still on their way here, so that the accounts are complete.
 
-    Returns the nodes that have not said BYE within `seconds`, from which more may come that nobody reads.
+    Returns the nodes that have not said BYE within `seconds`, from which more may come that this node does not read.
     """
     for session in controller.sessions.values():
         session.leave()
     with contextlib.suppress(TimedOut):
         controller.wait_until(lambda: not controller.available_clients, seconds, lambda: "the BYE of the others")
-    controller.pump(0.0)  # who read a BYE while it sent has read what came before it, too, and not yet handed it over
+    # a session that read a BYE while it sent has read the packets before it, too, and not yet handed them over
+    controller.pump(0.0)
     _give_up(controller, [peer for peer, session in controller.sessions.items() if session.pending_bytes], seconds)
     return controller.available_clients
 
 
 def _give_up(controller: Controller, peers: Collection[int], seconds: float) -> None:
-    """Treat `peers` as lost; what is in line for them is dropped."""
+    """Treat `peers` as lost; bytes in line for them are dropped."""
     for peer in peers:
         session = controller.sessions[peer]
         session.close()
@@ -151,5 +161,5 @@ def _give_up(controller: Controller, peers: Collection[int], seconds: float) -> 
 
 
 def can_do_without(holders: Sequence[Collection[int]], lost: Collection[int]) -> bool:
-    """Whether a job can be completed without the nodes that are lost: somebody else is among the `holders` of each block."""
+    """Tell if a job can be completed without the nodes that are lost: another one is among the `holders` of each block."""
     return Parameter_Server not in lost and all(any(node not in lost for node in nodes) for nodes in holders)

@@ -1,4 +1,4 @@
-"""The loop of one worker, as a generator that yields what it waits for and never blocks, sleeps or touches a socket."""
+"""Training loop of one worker, as a generator that yields its waits and never blocks, sleeps or touches a socket."""
 
 from __future__ import annotations
 
@@ -42,11 +42,15 @@ GradientReady = Callable[[Variable], None]
 
 @dataclass(frozen=True)
 class Hooks:
-    """Whom the loop tells what happens, and who may spoil it.
+    """Receivers of the events of the loop, and the faults that may spoil its samples.
 
-    `progress` is told 0..100 after every epoch. `monitor` gets the signals of the failure detector. `faults` is called at the
-    beginning of every batch, whose samples it spoils by returning True. `folder` is where callbacks leave files. `remarks` gets
-    what went wrong behind the last batch.
+    Args:
+        report: the tables of the run, or None.
+        progress: called with 0..100 and a text after every epoch.
+        monitor: gets the signals of the failure detector.
+        faults: called at the beginning of every batch; it spoils the samples of the batch by returning True.
+        folder: folder in which callbacks leave files.
+        remarks: gets the failures behind the last batch.
     """
 
     report: TrainingReport | None = None
@@ -59,7 +63,13 @@ class Hooks:
 
 @dataclass(frozen=True)
 class Work:
-    """What a worker computes: its `blocks` of every batch of the samples."""
+    """Work of one worker: its `blocks` of every batch of the samples.
+
+    Args:
+        data: train_x, train_y, test_x, test_y.
+        batches: the batches of an epoch.
+        blocks: numbers of the blocks of this worker.
+    """
 
     data: Samples
     batches: Batches
@@ -68,7 +78,14 @@ class Work:
 
 @dataclass(frozen=True)
 class Continuity:
-    """Where training begins, who saves its state, who is told of every batch that was applied, and who of every epoch."""
+    """Begin of training, and the parts that carry a state from one attempt to the next.
+
+    Args:
+        start: the progress at which training begins.
+        checkpoints: saves the state of the worker, or None.
+        recorder: is told of every batch that was applied, or None.
+        callbacks: are told of every epoch, or None.
+    """
 
     start: Progress = field(default_factory=Progress)
     checkpoints: WorkerKeeper | None = None
@@ -82,7 +99,7 @@ def prepared(model: Model, transform: AbsTransformer | None, samples: Samples, s
     A plan of the model is never applied here: the data set has made numbers of its rows by it already.
 
     Args:
-        model: whose `inputs` get the statistics of the transforms.
+        model: its `inputs` get the statistics of the transforms.
         transform: that of the job, or None.
         samples: those of the data set.
         seed: that of the job.
@@ -93,7 +110,7 @@ def prepared(model: Model, transform: AbsTransformer | None, samples: Samples, s
     if not keeps_plan:
         made: Samples = transform(*samples, seed=seed)
         return made
-    from nn.dataset.plan.fitting import transformed  # noqa: PLC0415 - for a job whose data have a plan or a transform
+    from nn.dataset.plan.fitting import transformed  # noqa: PLC0415 - for a job with a plan or a transform
 
     made, plan = transformed(transform, samples, seed, model.inputs)
     if plan is None:
@@ -103,7 +120,7 @@ def prepared(model: Model, transform: AbsTransformer | None, samples: Samples, s
 
 
 class TrainingProcess:
-    """Trains `model` on this worker's blocks of every batch, together with the workers behind `exchange`.
+    """Training of `model` on this worker's blocks of every batch, together with the workers behind `exchange`.
 
     The job's seed keys every random draw by (seed, epoch, batch, block), and every epoch's order by (seed, epoch); so the bits
     depend on neither the number of workers nor a restart. `clock` returns monotonic seconds. Training goes on from
@@ -138,7 +155,7 @@ class TrainingProcess:
         self._seed = options.seed
         self._order = plan.order
         self._class_weight = options.class_weight
-        scaled = getattr(optimizer, "puts", "") == "gradients"  # what a worker makes of its own samples is its own mean
+        scaled = getattr(optimizer, "puts", "") == "gradients"  # an update of a worker's own samples is by its own mean
         self._tail_factors = batches.tail_factors(range(batches.block_count) if scaled else blocks)
         self._steps_of_epoch = batches.count * len(blocks) - batches.idle(blocks)
         self._clock = clock
@@ -166,12 +183,13 @@ class TrainingProcess:
 
         Under asynchronous sync types it is the worker's own best one, that with the lowest loss.
 
-        Raises: TimeoutError when peers do not answer in time, FloatingPointError for a loss that is not finite; whatever model,
-            codecs or data raise.
+        Raises: TimeoutError when peers do not answer in time, FloatingPointError for a loss that is not finite; each error of
+        model, codecs or data.
         """
         first, skipped = self._from.position
         result = dict(self._from.evaluation)
         try:
+            # so that the seconds of a training that goes on count on
             self._start = self._clock() - self._from.seconds
             self._prepare()
             if self._report is not None and first and not skipped:
@@ -201,6 +219,7 @@ class TrainingProcess:
                     result = evaluation
                 with self._guard(epoch, "The tables of the last epoch"):
                     self._write(epoch, evaluation)
+                # before the checkpoint, which holds the state of the callbacks after this epoch
                 with self._guard(epoch, "The callbacks of the last epoch"):
                     if self._callbacks is not None:
                         self._callbacks.epoch_end(epoch, evaluation)
@@ -233,7 +252,7 @@ class TrainingProcess:
         return result
 
     def _guard(self, epoch: int, what: str) -> AbstractContextManager[None]:
-        """What keeps an error behind the last epoch from the result; behind earlier ones it ends training."""
+        """Return a context that keeps an error behind the last epoch from the result; behind earlier ones it ends training."""
         return spared(what, self._remarks) if epoch + 1 == self._epochs or self._stopped else nullcontext()
 
     def _write(self, epoch: int, evaluation: dict[str, float]) -> None:
@@ -256,6 +275,7 @@ class TrainingProcess:
 
     def _alive(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         for batch in batches:
+            # an evaluation may take longer than a batch: the detector must not take it for a stuck worker
             self._monitor.alive()
             yield batch
 
@@ -289,11 +309,13 @@ class TrainingProcess:
             self._tell_epochs()
 
     def _leave(self, result: dict[str, float]) -> None:
-        """Save what has been reached: a batch is applied wholly or not at all, so nothing of it need be computed again."""
+        """Save the state that training has reached: a batch is applied wholly or not at all, so nothing of it need be computed
+        again.
+        """
         if self._checkpoints is not None and self._whole and self._applied > self._from.position:
             try:
                 self._checkpoints.leave(self._progress_at(self._applied, result))
-            except Exception:  # noqa: BLE001  a user's state_dict() may raise anything; what ended training is what counts
+            except Exception:  # noqa: BLE001  a user's state_dict() may raise anything, and the first error counts
                 _log.exception("The state after %s could not be saved", self._applied)
 
     def _progress_at(self, position: Position, result: dict[str, float]) -> Progress:
@@ -308,6 +330,7 @@ class TrainingProcess:
     def _batch(self, epoch: int, batch: int) -> Generator[Wait, None, None]:
         model, times = self._model, self._times
         times.begin()
+        # first, since a fault may end this process
         spoiled = self._faults is not None and self._faults(epoch, batch)
         self._exchange.begin(epoch, batch)
         self._optimizer.begin_batch()
@@ -328,6 +351,7 @@ class TrainingProcess:
                 put = None if block + 1 in pairs else ready  # the sum is, with the next one
                 adds = self._exchange.sums = block in pairs
                 loss, prediction = model.runner.step(samples, label, put, key, weight, on_loss=self._check, add=adds)
+                # buffers are put below, and they are no sums
                 self._exchange.sums = False
                 self._steps += 1
                 if self._rows is not None:
@@ -350,15 +374,16 @@ class TrainingProcess:
             self._report.batch(times.row(epoch, batch))
 
     def _pass_over(self, gradient_ready: GradientReady) -> None:
-        """What a block without samples gives: gradients of 0, which the others wait for, and no changes of buffers."""
+        """Put gradients of 0 for a block without samples, which the others wait for, and no changes of buffers."""
         store = self._model.store
         store.gradients[:] = 0
         store.buffer_changes[:] = 0
+        # in the order of backward, as for any other block
         for variable in reversed(store.variables):
             gradient_ready(variable)
 
     def _check(self, loss: float) -> None:
-        """See that the loss is finite before a gradient of it goes to others, whose parameters it would spoil."""
+        """Check that the loss is finite before a gradient of it goes to other workers and spoils their parameters."""
         if not math.isfinite(loss):
             epoch, batch, block, samples = self._current
             bad = first_bad_sample(samples, None, self._feeder.places(batch, block))

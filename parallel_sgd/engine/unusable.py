@@ -1,4 +1,4 @@
-"""What another node has sent and cannot be used: found where it is taken in, and told with the node that sent it."""
+"""Packets of another node that cannot be used: found where they are taken in, and told with the node that sent them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Unusable", "check_finite"]
 
 
 class Like(NamedTuple):
-    """The shape and type of what is put for a variable."""
+    """Shape and type of the values put for a variable."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -33,12 +33,13 @@ class Like(NamedTuple):
 
 
 class Unusable(ValueError):
-    """What was sent has another shape or type than it must, numbers that are not finite, or is not its sender's to send;
-    whoever knows the sender adds its name."""
+    """Error for a packet that has another shape or type than it must, numbers that are not finite, or is not its sender's to
+    send; the code that knows the sender adds its name.
+    """
 
 
 def check_finite(content: object) -> None:
-    """See that all floating-point arrays in `content`, within tuples, lists and dicts too, hold finite numbers.
+    """Check that all floating-point arrays in `content`, within tuples, lists and dicts too, hold finite numbers.
 
     Raises: Unusable saying how many are not.
     """
@@ -46,10 +47,10 @@ def check_finite(content: object) -> None:
 
 
 def check_arrays(content: object, like: Like | None, finite: bool = True, exact: bool = True) -> None:
-    """See that every array in `content`, within tuples, lists, dicts and objects too, has exactly the shape of `like`, its type
-    where `exact`, else any of real numbers, and finite numbers where `finite`.
+    """Check that every array in `content`, within tuples, lists, dicts and objects too, has exactly the shape of `like`, its
+    type where `exact`, else any of real numbers, and finite numbers where `finite`.
 
-    Raises: Unusable saying what came and what must come.
+    Raises: Unusable saying the form that came and the form that must come.
     """
     if isinstance(content, np.ndarray):
         parts: Iterable[Any] = (content,)
@@ -74,8 +75,8 @@ def check_arrays(content: object, like: Like | None, finite: bool = True, exact:
 
 
 def check_form(content: object, forms: tuple[Any, ...]) -> None:
-    """See that `content` has one of these forms: a type, a tuple or list of the types of its parts, or `(int, ...)` for a tuple
-    of any number of integers.
+    """Check that `content` has one of these forms: a type, a tuple or list of the types of its parts, or `(int, ...)` for a
+    tuple of any number of integers.
 
     Raises: Unusable telling the form that it has.
     """
@@ -95,11 +96,12 @@ _LEAVES = (int, float, str, bytes, bool, type(None), np.generic)
 
 
 def not_finite(array: NDArray[Any]) -> str:
+    """Say how many numbers of an array are not finite."""
     return f"{array.size - int(np.count_nonzero(np.isfinite(array)))} of {array.size} numbers are not finite"
 
 
 def is_finite(array: NDArray[Any]) -> bool:
-    """Whether all numbers of an array are finite; those of types that know no others are.
+    """Tell if all numbers of an array are finite; those of types that know no others are.
 
     Costs one pass that only reads, some one microsecond or a fraction of adding two such arrays.
     """

@@ -1,4 +1,4 @@
-"""Puts one worker of a job together, whatever carries its packets; and its variables, where several are sent as one vector."""
+"""Assembly of one worker of a job, over any channel; and its variables, where several are sent as one vector."""
 
 from __future__ import annotations
 
@@ -47,7 +47,14 @@ _log = get_logger("parallel_sgd.checkpoint")
 
 @dataclass(frozen=True)
 class Worker:
-    """A worker ready to run: drive `process`, hand what arrives to `exchange.deliver`, in one `contextvars` context."""
+    """Worker ready to run: drive `process`, hand arriving packets to `exchange.deliver`, in one `contextvars` context.
+
+    Args:
+        model: the model that it trains.
+        exchange: its exchange with the other nodes.
+        process: the generator of its training.
+        callbacks: those of the job, or None.
+    """
 
     model: Model
     exchange: BlockExchange
@@ -56,7 +63,7 @@ class Worker:
 
     @property
     def epochs(self) -> int | None:
-        """How many epochs there are in all where callbacks have a say in that."""
+        """Number of epochs in all where callbacks have a say in that; else None."""
         return None if self.callbacks is None else self.callbacks.epochs
 
 
@@ -71,10 +78,19 @@ def build_worker(
 ) -> Worker:
     """Build the worker `channel.node_id`; it trains `model`, which is set up, from its current weights or from a checkpoint.
 
-    Settings for the codecs are installed in the running context. `clock` returns monotonic seconds.
+    Settings for the codecs are installed in the running context.
+
+    Args:
+        plan: settings on which all nodes agree.
+        model: the model to be trained; it is changed.
+        data: train_x, train_y, test_x, test_y.
+        channel: connection of the worker with the other nodes.
+        clock: returns monotonic seconds.
+        hooks: receivers of its events; default none.
+        checkpointing: where the state is saved and from where training goes on; default neither.
 
     Raises: ValueError or TypeError when plan, model and data do not fit, CheckpointError (a ValueError) for a `resumption` of
-        something else; whatever a codec's constructor raises.
+    something else; each error of a codec's constructor.
     """
     hooks = hooks or Hooks()
     options, resumption, keeper = plan.options, checkpointing.resumption, checkpointing.keeper
@@ -104,6 +120,7 @@ def build_worker(
         names += (BUFFERS,)
     settings = plan.settings(values)
     bank = CodecBank(kinds, settings, channel, plan.attempt, joined=vectors)
+    # a packet of another worker may come before the first own block
     bank.expect(sharded_exchange.shard_likes(settings) if options.op_type.by_shard else likes_of(model.store, joined))
     spoken = [" to ".join(dict.fromkeys((names[each[0]], names[each[-1]]))) for each in joined]
     sync = options.sync_type(bank, plan.timeout, clock, (*spoken, *names[sum(map(len, joined)) :]))
@@ -120,6 +137,7 @@ def build_worker(
     callbacks = None
     if options.callbacks:
         remembered = {} if resumption is None else resumption.snapshot.part(CALLBACK)
+        # a copy, since workers inside one process have the same options
         callbacks = JobCallbacks(deepcopy(options.callbacks), model, optimizer, hooks.folder, remembered)
     checkpoints = None
     if keeper is not None and options.checkpoint_every is not None:
@@ -130,6 +148,7 @@ def build_worker(
         capture = partial(_capture, model, optimizer, bank, sync, callbacks)
         checkpoints = WorkerKeeper(keeper, schedule, capture, mark, Commits(options.commit_every))
     recorder = None
+    # where each worker trains a model of its own, no copy of a block is the one that counts
     if is_common(optimizer, bank, sync):
         table = None if hooks.report is None else hooks.report.ledger(blocks, start.history)
         recorder = Recorder(bank, plan.attempt, start.history, table)
@@ -156,6 +175,7 @@ def _capture(
 
 def _mark(channel: Channel, attempt: int, accounts: Accounts, position: Position, loss: float | None) -> None:
     """Tell the server that everything before this position has been sent to it."""
+    # a link keeps the order of packets, so the mark arrives behind all that it covers
     size = channel.post(Parameter_Server, (attempt, *position, MARK), loss)
     if size is not None:
         accounts.sent(MARK, Parameter_Server, size)
@@ -169,7 +189,7 @@ def join(
     sync_type: SyncChoice,
     has_server: bool = False,
 ) -> list[range]:
-    """The variables of each vector, in their order, all where none are joined.
+    """Return the variables of each vector, in their order, each alone where none are joined.
 
     Neighbours of one codec are joined as long as a vector holds fewer than `JOINED_BYTES`, from the last variable on, as
     backward computes them. Codec and optimizer must both say, each for itself, that they can do with vectors (`joins`). `sizes`

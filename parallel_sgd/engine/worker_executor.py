@@ -1,4 +1,4 @@
-"""The executor of a worker: asks for the parts of the job, prepares data and model, trains, leaves reports and the model."""
+"""Executor of a worker: asks for the parts of the job, prepares data and model, trains, leaves reports and the model."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from .worker import build_worker
 
 
 class WorkerExecutor(JobExecutor):
-    """Runs on every worker of a P-SGD job."""
+    """Executor on every worker of a P-SGD job."""
 
     first_requests: ClassVar[tuple[str, ...]] = (SETTING, MODEL, OPTIMIZER, DATA, MISC, EXTRA)
     signals: ClassVar[bool] = True
@@ -79,6 +79,7 @@ class WorkerExecutor(JobExecutor):
         """Keep the samples for next time, transform them, and rebuild the model."""
         if self._samples is None:
             arrays: Samples = tuple(self._parts[SAMPLES])
+            # before they are kept: later jobs believe the cache
             if checksum_of(arrays) != self._parts[DATA]["checksum"]:
                 raise ValueError(f"The samples of data set {self._parts[DATA]['name']} arrived with a wrong checksum.")
             try:
@@ -110,12 +111,14 @@ class WorkerExecutor(JobExecutor):
             Checkpointing(resumption, self._keeper(com, plan), self._server_keeps, com.job),
         )
         self._keep_record(com.output_directory)
+        # before training, so that a job that fails leaves its files, too
         self._files = [*self._record, *report.paths, self._model_path(com)]
         batches = Batches(len(self._samples[0]), plan.options.block_size, plan.assignment.block_count)
         self.logger.info("Computing with %s.", describe_blas())
         self.logger.info("Training begins: %s epochs, %s.", plan.options.epoch, self._describe(plan))
         result = self._run(com, plan, worker)
         self._result |= {"batches": batches.count, "epochs": None, "remark": ""}
+        # training has its result: from here on an error is a remark
         with spared(f"What node({self.node_id}) says of its exchange", self._remarks):
             self._result |= {"epochs": worker.epochs, "remark": worker.exchange.remark}
         with spared(f"The table of the accounts of node({self.node_id})", self._remarks):
@@ -132,7 +135,9 @@ class WorkerExecutor(JobExecutor):
         self._log_accounts(com)
 
     def _keep_record(self, folder: Path) -> None:
-        """Keep what the run is for whoever fetches it from elsewhere. Two workers do, so that one may be lost."""
+        """Keep model and options of the run for a submitter that fetches it from elsewhere. Two workers do, so that one may be
+        lost.
+        """
         record = self._parts[MISC][RECORD]
         if not record or self.node_id > 1:
             return
@@ -151,7 +156,7 @@ class WorkerExecutor(JobExecutor):
         return ModelFile(content, self.shipped["custom_objects"], path, self._model.inputs)
 
     def _undone(self, com: Communication) -> Earlier | None:
-        """The tables of earlier attempts, of which nothing stays but what the ledger says of them."""
+        """Return the tables of earlier attempts, of which nothing stays but their rows of the ledger."""
         return Earlier(com.output_directory, START) if com.attempt else None
 
     def _describe(self, plan: WorkerPlan) -> str:
@@ -163,7 +168,9 @@ class WorkerExecutor(JobExecutor):
         )
 
     def trace_files(self) -> Sequence[str]:
-        """The tables, the trained model, or that of the newest checkpoint, if there is one, and what callbacks have written."""
+        """Return the tables, the trained model, or that of the newest checkpoint, if there is one, and the files that callbacks
+        have written.
+        """
         *tables, model = self._files or [Path()]
         left = [] if self._folder is None else files_in(self._folder)
         return [path.name for path in [*tables, *([model] if model.is_file() else []), *left]]

@@ -1,4 +1,4 @@
-"""Whether the callbacks of a job can do on its workers what they are for: asked where there are some."""
+"""Check that the callbacks of a job can do their work on its workers; loaded only for a job with callbacks."""
 
 from __future__ import annotations
 
@@ -21,9 +21,15 @@ _BATCHES = ("on_batch_begin", "on_batch_end")
 
 
 def check_callbacks(options: JobOptions, model: Model, rule: IGradientDescent, kinds: Sequence[type[Codec]]) -> None:
-    """Check that the callbacks of a job can do on its workers what they are for.
+    """Check that the callbacks of a job can do their work on its workers.
 
-    Raises: ValueError or TypeError naming the callback and what is wrong with it.
+    Args:
+        options: the checked options of the job, with its callbacks.
+        model: the model to be trained.
+        rule: its gradient-descent rule.
+        kinds: codec classes of the variables.
+
+    Raises: ValueError or TypeError naming the callback and its fault.
     """
     alone = next((kind.__name__ for kind in kinds if not kind.traits.agrees), None)
     if options.sync_type.staleness:

@@ -27,10 +27,17 @@ if TYPE_CHECKING:
 
 
 def instance(kind: type[Any]) -> Callable[[str, Any], Any]:
+    """Make a check that a value is an instance of `kind`."""
     return lambda name, value: arguments.instance("parallel()", name, value, kind)
 
 
 def subclass(base: type[Any], setting: tuple[type[Any], ...] | type[Any] = ()) -> Callable[[str, Any], Any]:
+    """Make a check that a value is a class derived from `base` that is not abstract, or an instance of `setting`.
+
+    Args:
+        base: the class from which the value must be derived.
+        setting: type or types whose instances stand for a class with arguments, such as `SyncSetting`.
+    """
 
     def check(name: str, value: Any) -> Any:
         if isinstance(value, setting):
@@ -43,21 +50,37 @@ def subclass(base: type[Any], setting: tuple[type[Any], ...] | type[Any] = ()) -
 
 
 def number(low: float, high: float = float("inf"), *, open_low: bool = False) -> Callable[[str, Any], float]:
+    """Make a check that a value is a number from `low` to `high`; the check returns it as a float.
+
+    Args:
+        low: the smallest number that is taken.
+        high: the largest number that is taken; default no limit.
+        open_low: refuse `low` itself.
+    """
     return lambda name, value: arguments.number("parallel()", name, value, low, high, open_low=open_low)
 
 
 def positive(name: str, value: Any) -> int:
+    """Check that a value is an integer of 1 or more.
+
+    Args:
+        name: name of the option, for the message.
+        value: the value of the option.
+    """
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError(f"'{name}' must be a positive integer, got {value!r}")
     return value
 
 
 def optional(check: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
+    """Make a check that takes None, and gives any other value to `check`."""
     return lambda name, value: None if value is None else check(name, value)
 
 
 def title(name: str, value: Any) -> str:
-    """The title, if result files with it in their names can be fetched from a worker, and a run can have it in its name."""
+    """Check that result files with the title in their names can be fetched from a worker, and that a run can have it in its
+    name.
+    """
     if not isinstance(value, str):
         raise TypeError(f"'{name}' must be a text, got {value!r}")
     strange = any(
@@ -73,7 +96,7 @@ def title(name: str, value: Any) -> str:
 
 
 def parameters(name: str, value: Any) -> dict[Hashable, Any]:
-    """A dict of plain data by keys that may travel; None is an empty one."""
+    """Check that a value is a dict of plain data by keys that may travel, and return a copy; None stands for an empty one."""
     if value is None:
         return {}
     if not isinstance(value, Mapping):
@@ -87,42 +110,48 @@ def parameters(name: str, value: Any) -> dict[Hashable, Any]:
 
 
 def seed(name: str, value: Any) -> int:
+    """Check that a value is an integer from 0 to 2^63 - 1."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 63:
         raise ValueError(f"'{name}' must be an integer from 0 to 2^63 - 1, got {value!r}")
     return value
 
 
 def threads(name: str, value: Any) -> int | str:
+    """Check that a value is a positive integer or `auto`."""
     if value != "auto" and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
         raise ValueError(f"'{name}' must be a positive integer or 'auto', got {value!r}")
     return value  # type: ignore[no-any-return]
 
 
 def bits(name: str, value: Any) -> str | None:
+    """Check that a value is None or one of `rpc.job.BITS`."""
     if value is not None and (not isinstance(value, str) or value not in BITS):
         raise ValueError(f"'{name}' must be one of {', '.join(map(repr, BITS))}, or None, got {value!r}")
     return value
 
 
 def fault(_name: str, value: Any) -> str:
+    """Check a plan of faults, and return its text."""
     return str(value if isinstance(value, faults.FaultPlan) else faults.FaultPlan.parse(value))
 
 
 def switch(name: str, value: Any) -> bool:
+    """Check that a value is True or False."""
     if not isinstance(value, bool):
         raise TypeError(f"'{name}' must be True or False, got {value!r}")
     return value
 
 
 def page(name: str, value: Any) -> bool:
+    """Check a switch; True needs Starlette and uvicorn."""
     if switch(name, value) and not (find_spec("starlette") and find_spec("uvicorn")):
         raise ValueError(f"'{name}' needs Starlette and uvicorn, which are not installed: pip install parallel-sgd[page]")
     return bool(value)
 
 
 def signing_key(name: str, value: Any) -> SigningKey:
-    """The private key in a file."""
-    from ..record.keys import SigningKey  # noqa: PLC0415 - for who signs
+    """Read the private key in a file; a `SigningKey` stays as it is."""
+    from ..record.keys import SigningKey  # noqa: PLC0415 - for a job that is signed
 
     if not isinstance(value, (str, Path, SigningKey)):
         raise TypeError(f"'{name}' must be the path of a private key, got {value!r}")
@@ -130,12 +159,14 @@ def signing_key(name: str, value: Any) -> SigningKey:
 
 
 def directory(name: str, value: Any) -> Path:
+    """Check that a value is a path."""
     if not isinstance(value, (str, Path)):
         raise TypeError(f"'{name}' must be a path, got {value!r}")
     return Path(value)
 
 
 def callbacks(name: str, value: Any) -> tuple[Callback, ...]:
+    """Check that a value is a list of callbacks."""
     if isinstance(value, Callback):
         raise TypeError(f"'{name}' must be a list of callbacks, got {type(value).__name__}; write [...]")
     if not isinstance(value, Iterable) or isinstance(value, str):
@@ -144,14 +175,16 @@ def callbacks(name: str, value: Any) -> tuple[Callback, ...]:
 
 
 def writers(name: str, value: Any) -> tuple[Any, ...]:
+    """Check that a value is a list of writers, or of modules of the shape of `wandb`."""
     if not isinstance(value, str) and isinstance(value, Sized) and not len(value):
         return ()
-    from ..writers import interface  # noqa: PLC0415 - for who follows a job
+    from ..writers import interface  # noqa: PLC0415 - for a job with writers
 
     return interface.check_writers(name, value)
 
 
 def weights(name: str, value: Any) -> dict[int | str, float] | str | None:
+    """Check weights of classes: a mapping by class number or name to numbers from 0, `balanced`, or None."""
     if value is None or value == BALANCED:
         return None if value is None else BALANCED
     if not isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Which parts of a job go together, tried before anything is sent, so that a job that cannot work is refused in words.
+"""Checks of the parts of a job against each other, before anything is sent: a job that cannot work is refused in words.
 
 `check_parts`: optimizer, rule, codecs, sync type and assignment. `check_data`: model, data set and transform, on real samples.
 """
@@ -49,8 +49,13 @@ def check_parts(plan: WorkerPlan, model: Model, has_server: bool) -> None:
 
     Warns with CodecWarning of a codec that is known to train badly with the rule.
 
-    Raises: ValueError or TypeError naming both parts and what to take instead; MissingParameter where a codec needs one that
-        the job does not give; whatever else of these a codec's constructor raises.
+    Args:
+        plan: the plan of the workers.
+        model: the model to be trained.
+        has_server: whether a parameter server is among the nodes.
+
+    Raises: ValueError or TypeError naming both parts and a remedy; MissingParameter where a codec needs one that the job does
+    not give; each ValueError or TypeError of a codec's constructor.
     """
     op_type, sync_type, variables = plan.options.op_type, plan.options.sync_type, len(model.trainable_variables())
     kinds = choose_codecs(plan.codec, plan.default_codec, variables)
@@ -70,17 +75,19 @@ def check_parts(plan: WorkerPlan, model: Model, has_server: bool) -> None:
         sync_type.admit(kind, op_type)
         if hasattr(kind, "composition"):
             for text in compose.check(kind, plan.optimizer.rule(), op_type):
+                # the line of the user's program that calls parallel()
                 warnings.warn(text, compose.CodecWarning, stacklevel=5)
     check_copies(op_type, plan.assignment, kinds, bool(model.store.buffers))
     kind_of_sync = sync_type if isinstance(sync_type, type) else type(sync_type)
     check_parameters(plan.codec_parameters, [*kinds, *servers, kind_of_sync, op_type, plan.options.gd_type])
     if not op_type.by_shard:
+        # in a context of its own: the trial must not leave its settings behind
         copy_context().run(_try_codecs, plan, model, kinds, servers)
         copy_context().run(_try_sync_type, plan, model, kinds)
 
 
 def check_exchanges(op_type: type[IOptimizer]) -> None:
-    """Refuse an optimizer that makes nothing of what other workers compute.
+    """Refuse an optimizer that makes nothing of the results of other workers.
 
     Raises: ValueError.
     """
@@ -92,9 +99,11 @@ def check_exchanges(op_type: type[IOptimizer]) -> None:
 
 
 def check_meaning(op_type: type[IOptimizer], codec: type[Codec]) -> None:
-    """Check that the codec takes what the optimizer puts, and gives what that takes the results for.
+    """Check that the codec takes the values that the optimizer puts, and gives back results of the meaning that the optimizer
+    takes.
 
-    A codec outside this package that declares nothing is believed to know its optimizer.
+    The check trusts a codec outside this package that declares nothing to know its optimizer.
+
     Raises: ValueError naming both.
     """
     if not issubclass(op_type, ExchangingOptimizer) or not _is_known(codec):
@@ -122,7 +131,9 @@ def _is_known(codec: type[Codec]) -> bool:
 
 
 def _optimizers() -> Iterable[type[ExchangingOptimizer]]:
-    """What can be advised; nobody who descends is told to climb."""
+    """List the optimizers that a message can advise. `GAOptimizer` is not among them: it climbs, and a job that descends is not
+    told to climb.
+    """
     found = (getattr(nn.optimizer, name) for name in nn.optimizer.__all__ if name != nn.optimizer.GAOptimizer.__name__)
     return [kind for kind in found if isinstance(kind, type) and issubclass(kind, ExchangingOptimizer)]
 
@@ -150,7 +161,7 @@ def check_copies(op_type: type[IOptimizer], assignment: ISetting, codecs: Sequen
 def _try_codecs(plan: WorkerPlan, model: Model, kinds: Sequence[type[Codec]], servers: Sequence[type[Codec]]) -> None:
     """Make a codec of each class, as on the first worker and on the server, so that they can refuse the job.
 
-    What depends on the place (a file, a package) is left to the workers.
+    Errors that depend on the place (a file, a package) are left to the workers.
     """
     values = [variable.value for variable in model.store.variables]
     first = plan.assignment.nodes[0]
@@ -160,6 +171,7 @@ def _try_codecs(plan: WorkerPlan, model: Model, kinds: Sequence[type[Codec]], se
         for kind in dict.fromkeys(classes):
             settings.codec, settings.variable = kind.__name__, classes.index(kind)
             try:
+                # a codec may refuse the job only when it is made
                 kind(node).dispose()
             except (MissingParameter, ValueError, TypeError):
                 raise
@@ -168,10 +180,10 @@ def _try_codecs(plan: WorkerPlan, model: Model, kinds: Sequence[type[Codec]], se
 
 
 def _try_sync_type(plan: WorkerPlan, model: Model, kinds: Sequence[type[Codec]]) -> None:
-    """Make the sync type of the first worker, so that what cannot be made is refused here, with the words of its constructor:
-    a number that does not fit the job, a name of its own that hides one of the engine.
+    """Make the sync type of the first worker, so that one that cannot be made is refused here, with the words of its
+    constructor: a number that does not fit the job, a name of its own that hides one of the engine.
 
-    Raises: HiddenName or ValueError, as the constructor. Anything else may depend on the place, and is left to the workers.
+    Raises: HiddenName or ValueError, as the constructor. Any other error may depend on the place, and is left to the workers.
     """
     chosen = plan.options.sync_type
     if isinstance(chosen, type) and is_ours(chosen):
@@ -198,13 +210,20 @@ _PARTS = ("train_x", "train_y", "test_x", "test_y")
 def check_data(
     model: Model, arrays: Samples, transform: AbsTransformer | None, plan: WorkerPlan, data: AbsDataset | None = None
 ) -> None:
-    """Check that `model` takes what `transform` makes of the data set, and that it fills a batch of the plan.
+    """Check that `model` takes the samples that `transform` makes of the data set, and that they fill a batch of the plan.
 
-    Of a data set of more than 32 MiB a batch is tried, in which each class is; all of it only where that fails, so what is
-    refused would have failed on the workers. A transform that needs a file or a package which only they have is left to them.
-    Where `data`, of which the arrays are, drew them from samples that were given as one, messages tell rows of these.
+    Of a data set of more than 32 MiB a batch is tried, in which each class is; all of it only where that fails, so a data set
+    that is refused would have failed on the workers. A transform that needs a file or a package which only they have is left to
+    them.
 
-    Raises: ValueError or TypeError naming what does not fit; whatever a transform of one's own raises.
+    Args:
+        model: the model to be trained.
+        arrays: train_x, train_y, test_x and test_y, as the data set loads them.
+        transform: that of the job, or None.
+        plan: the plan of the workers: block size, number of blocks, seed, class weights.
+        data: the data set of the arrays. Where it drew them from samples that were given as one, messages tell rows of these.
+
+    Raises: ValueError or TypeError naming the part that does not fit; each error of a transform of the user's own.
     """
     block_size, block_count, seed = plan.options.block_size, plan.assignment.block_count, plan.options.seed
     given = _views(arrays)
@@ -235,7 +254,7 @@ def check_data(
 
 
 def _views(arrays: object) -> Samples:
-    """The four arrays, read-only: a transform leaves what it gets as it is."""
+    """Return the four arrays, read-only: a transform leaves its arguments as they are."""
     given = _four(arrays, "'data' must load")
     for name, array in zip(_PARTS, given, strict=True):
         if array.dtype.hasobject:
@@ -262,7 +281,7 @@ def _transformed(transform: AbsTransformer | None, arrays: Samples, seed: int) -
 
 
 def _some(arrays: Samples, count: int) -> Samples:
-    """A batch of each part, and beyond it a sample of each class that only others have."""
+    """Return a batch of each part, and beyond it a sample of each class that only other samples have."""
     parts = []
     for x, y in (arrays[:2], arrays[2:]):
         rows = [np.arange(min(count, len(x)))]
@@ -300,7 +319,7 @@ def _row(bad: str) -> str:
 
 
 def _advice(shape: tuple[int, ...], wanted: tuple[int, ...]) -> str:
-    """What makes samples of this shape fit, in a job."""
+    """Advise how to make samples of this shape fit, in a job; "" where their number of values differs from the wanted one."""
     if math.prod(shape) != math.prod(wanted):
         return ""
     if len(wanted) == 1:
@@ -313,7 +332,7 @@ def _advice(shape: tuple[int, ...], wanted: tuple[int, ...]) -> str:
 
 
 def _more(labels: NDArray[np.generic], model: Model) -> str:
-    """Of labels and outputs of a classifier: how many there are of each."""
+    """Tell the numbers of labels and of outputs of a classifier, where they differ; else ""."""
     outputs = model.graph.output.shape[-1]
     if labels.ndim == 2 and labels.shape[1] != outputs:
         return f"; the model has {outputs} outputs, the labels {labels.shape[1]} columns"
@@ -321,7 +340,7 @@ def _more(labels: NDArray[np.generic], model: Model) -> str:
 
 
 def _origin(data: AbsDataset | None, given: Samples, part: str, row: int) -> str:
-    """Behind a row of a part that was drawn: which row of the samples given it is."""
+    """Tell, for a row of a part that was drawn, its row among the samples as they were given; "" where nothing was drawn."""
     drawn = drawn_rows(data, len(given[0]), len(given[2]))
     if drawn is None:
         return ""
@@ -331,7 +350,9 @@ def _origin(data: AbsDataset | None, given: Samples, part: str, row: int) -> str
 def _bad_row(
     part: str, array: NDArray[np.generic], dtype: np.dtype[np.floating], origin: Callable[[int], str] = lambda row: ""
 ) -> str:
-    """The first number that is not finite, or too large for the model, and the `origin` of its row: "" where there is none."""
+    """Tell the first number that is not finite, or too large for the model, and the `origin` of its row; "" where there is
+    none.
+    """
     if array.dtype.kind != "f" or not array.size:
         return ""
     step = max(_CHUNK * len(array) // array.size, 1)

@@ -1,4 +1,4 @@
-"""What is known of an option of `parallel()` besides its type and default."""
+"""Metadata of the options of `parallel()`, besides the type and the default of each."""
 
 from __future__ import annotations
 
@@ -13,14 +13,20 @@ Given = TypeVar("Given", bound="Options")
 VALUE: Final = "value"
 CODE: Final = "code"
 HERE: Final = "here"
-"""How an option reaches the nodes: as a plain value, as an object with its code, or not at all."""
+"""Ways of an option to the nodes: as a plain value, as an object with its code, or not at all."""
 
 
 @dataclass(frozen=True)
 class Flag:
-    """An option on the command line: its names, the group that shows it, its form, and what `add_argument` takes besides.
+    """Flag of an option on the command line.
 
-    Without a `help` the text of the option is shown, and behind either the default, unless the help has one of its own.
+    Args:
+        names: its names, such as `--epochs`.
+        group: the group of the help that shows it.
+        help: text of the help; without one the text of the option is shown, and behind either the default, unless the help has
+            one of its own.
+        form: name of its form in `forms.FORMS`.
+        settings: further arguments of `add_argument`.
     """
 
     names: tuple[str, ...]
@@ -31,13 +37,20 @@ class Flag:
 
     @property
     def decides(self) -> bool:
-        """Whether it has a part in the bits of the result."""
+        """Whether the option has a part in the bits of the result."""
         return self.group in ("training", "data")
 
 
 @dataclass(frozen=True)
 class Option:
-    """What is known of an option besides its type and default. `check(name, value)` returns the value in its plain form."""
+    """Metadata of an option besides its type and default.
+
+    Args:
+        text: its meaning, as docs/options.md has it.
+        check: called as `check(name, value)`, it returns the value in its plain form.
+        flag: its flag on the command line, or None.
+        travels: how it reaches the nodes, one of VALUE, CODE, HERE.
+    """
 
     text: str
     check: Callable[[str, Any], Any]
@@ -46,7 +59,7 @@ class Option:
 
     @property
     def form(self) -> Form:
-        """That of its flag, by which it stands on the command line and in a job file."""
+        """Form of its flag, by which it stands on the command line and in a job file."""
         from .forms import FORMS  # noqa: PLC0415 - no worker loads it
 
         return FORMS["plain" if self.flag is None else self.flag.form]
@@ -54,40 +67,44 @@ class Option:
 
 @dataclass(frozen=True)
 class Options:
-    """The base of a data class whose fields are options."""
+    """Base of a data class whose fields are options."""
 
     def without_words(self: Given) -> Given:
-        """These options with the parts that words in them stand for.
+        """Replace words in these options by the parts that they stand for, and return the new options.
 
-        Raises: UnknownName (a ValueError) naming the option, and what is probably meant.
+        Raises: UnknownName (a ValueError) naming the option, and the word that is probably meant.
         """
         given = {name: about for name, about in known(type(self)) if isinstance(getattr(self, name), (str, Mapping))}
         return replace(self, **{name: about.form.meant(f"'{name}'", getattr(self, name)) for name, about in given.items()})
 
     def travelling(self, kind: str) -> dict[str, Any]:
-        """By name, the options that travel as `kind`, VALUE or CODE."""
+        """Return, by name, the options that travel as `kind`, VALUE or CODE."""
         return {name: getattr(self, name) for name, about in known(type(self)) if about.travels == kind}
 
 
 def known(kind: type[Options]) -> Iterator[tuple[str, Option]]:
+    """Yield name and metadata of each option of a class."""
     return ((each.name, each.metadata["option"]) for each in fields(kind))
 
 
 def about(
     text: str, check: Callable[[str, Any], Any] | None = None, flag: Flag | None = None, travels: str = VALUE
 ) -> Mapping[str, Option]:
-    """The metadata of a field: it means `text`; one without a `check` is checked with what it depends on, in `spec`."""
+    """Make the metadata of a field: it means `text`. A field without a `check` is checked together with the options on which it
+    depends, in `spec`.
+    """
     return {"option": Option(text, check or _any, flag, travels)}
 
 
 def option(
     default: Any, text: str, check: Callable[[str, Any], Any] | None = None, flag: Flag | None = None, travels: str = VALUE
 ) -> Any:
+    """Make a field with a default and the metadata of `about`."""
     return field(default=default, metadata=about(text, check, flag, travels))
 
 
 def flag(names: str, group: str, help: str = "", form: str = "plain", **settings: Any) -> Flag:
-    """The flag `names`, separated by blanks."""
+    """Make the flag `names`, separated by blanks."""
     return Flag(tuple(names.split()), group, help, form, settings)
 
 

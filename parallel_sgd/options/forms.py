@@ -25,48 +25,62 @@ from ..record.plain import NoText, decoded, encoded
 from .names import is_text, literal_text
 
 Unnamed = NoText
-"""Only a program can make it; the message says what it is."""
+"""Error for a value that only a program can make; the message describes it."""
 
 
 class Form:
-    """A value that stands there as it is, or as the text that `type` of its flag reads."""
+    """Form of a value that stands there as it is, or as the text that `type` of its flag reads."""
 
-    kinds: ClassVar[tuple[type, ...]] = ()  # of what may stand in the file; by default that of the flag
-    settings: Mapping[str, Any] = {}  # of the flag: what `add_argument` takes
+    kinds: ClassVar[tuple[type, ...]] = ()  # types of the entry in the file; by default that of the flag
+    settings: Mapping[str, Any] = {}  # arguments of `add_argument` for the flag
 
     def meant(self, option: str, given: Any) -> Any:
-        """What is meant by a word that `parallel()` is given; `option` is what messages call it."""
+        """Return the value that a word given to `parallel()` stands for.
+
+        Args:
+            option: name of the option in messages.
+            given: the word, or the value itself.
+        """
         return given
 
     def read(self, option: str, given: Any) -> Any:
-        """The value of what stands there."""
+        """Return the value that a text of the command line or an entry of the file stands for.
+
+        Args:
+            option: name of the option in messages.
+            given: the text or the entry.
+        """
         return given
 
     def write(self, value: Any, tell: Tell = os.path.abspath) -> Any:
-        """What stands in the file for a value, None for nothing; `tell` makes the text that stands for the path of a file.
+        """Return the entry of the file for a value, None for no entry.
 
-        Raises: Unnamed for one that has no text.
+        Args:
+            value: the value of the option.
+            tell: makes the text that stands for the path of a file; default its absolute path.
+
+        Raises: Unnamed for a value that has no text.
         """
         check_plain(value)
         return value
 
 
 class LeftOut(Form):
-    """What has another place in the file."""
+    """Form of an option that has another place in the file."""
 
     def write(self, value: Any, tell: Tell = os.path.abspath) -> None:
         pass
 
 
 class Text(Form):
-    """A text in any case."""
+    """Form of a value that is always written as a text."""
 
     def write(self, value: Any, tell: Tell = os.path.abspath) -> Any:
         return str(value)
 
 
 class Threads(Text):
-    """A number, or `auto`."""
+    """Form of a number, or `auto`."""
 
     def read(self, option: str, given: str) -> str | int:
         try:
@@ -79,7 +93,7 @@ _MOST_DIGITS: Final = 19  # of a number of batches
 
 
 class OnceEvery(Form):
-    """A number of batches, or a text; `off` for None."""
+    """Form of a number of batches, or a text; `off` for None."""
 
     def read(self, option: str, given: str) -> str | int:
         return int(given) if given.isdecimal() and len(given) < _MOST_DIGITS else given
@@ -89,7 +103,7 @@ class OnceEvery(Form):
 
 
 class PathOrText(Form):
-    """The path of a file, or a text."""
+    """Form of the path of a file, or of a text."""
 
     def write(self, value: Any, tell: Tell = os.path.abspath) -> Any:
         given = os.fspath(value) if isinstance(value, os.PathLike) else value
@@ -97,7 +111,7 @@ class PathOrText(Form):
 
 
 class Pairs(Form):
-    """KEY=VALUE, several times."""
+    """Form of KEY=VALUE, several times."""
 
     kinds = (list, dict)  # as a table, where the texts would not say all
     settings = {"action": "append", "default": [], "metavar": "KEY=VALUE"}
@@ -119,6 +133,7 @@ class Pairs(Form):
     def write(self, value: Mapping[Any, Any], tell: Tell = os.path.abspath) -> Any:
         texts = [f"{key}={item}" for key, item in value.items() if type(item) in (int, float, str)]
         try:
+            # by repr, which tells 1 from 1.0
             same = repr(self.read("", texts)) == repr(dict(value))
         except ValueError:
             same = False
@@ -126,7 +141,7 @@ class Pairs(Form):
 
 
 class Weights(Form):
-    """CLASS=WEIGHT with commas between them, or balanced.
+    """Form of CLASS=WEIGHT with commas between them, or balanced.
 
     A class is a number, or a name of the data, which stands in quotation marks where it has a comma or looks like a number.
     """
@@ -160,19 +175,21 @@ _WEIGHT = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^",\s](?:[^",]*[^",\s])?))\s*=\s
 
 
 def _class(text: str) -> int | str:
-    """A class number, or a name; 007 is a name, whose zeros a number would lose."""
+    """Return a class number, or a name; 007 is a name, because a number would lose its zeros."""
     return int(text) if text.lstrip("-").isdecimal() and text == str(int(text)) else text
 
 
 def _class_text(label: int | str) -> str:
-    """A class as `Weights` reads it."""
+    """Write a class as `Weights` reads it."""
     if isinstance(label, str) and (_class(label) != label or set(label) & set('",=') or label != label.strip()):
         return '"' + label.replace('"', '""') + '"'
     return str(label)
 
 
 class RuleParameters(Form):
-    """Numbers behind the learning rate with commas between them; in the file all parameters, the learning rate among them."""
+    """Form of numbers behind the learning rate with commas between them; the file has all parameters, the learning rate among
+    them.
+    """
 
     kinds = (list, dict)
     settings = {"default": "", "metavar": "A,B"}
@@ -192,7 +209,12 @@ class RuleParameters(Form):
 
 
 class Parts(Form):
-    """A class, or what is made of one: by a word of the `part`, `module.Class` or `file.py:Class`."""
+    """Form of a class, or of an object made of one: a word of the `part`, `module.Class` or `file.py:Class`.
+
+    Args:
+        part: the kind of part, a key of `named_parts.READERS`.
+        settings: further arguments of `add_argument`.
+    """
 
     def __init__(self, part: str, **settings: str) -> None:
         self.part, self.settings = part, settings
@@ -218,7 +240,7 @@ class Parts(Form):
         return None if value is None else self._named(value, tell)
 
     def _named(self, kind: Any, tell: Tell) -> str:
-        """The name of a class; of one of ours that no word stands for its module, too."""
+        """Return the name of a class; for a class of this project that has no word, with the module before it."""
         text = class_text(kind, tell)
         if ":" not in text:
             try:
@@ -231,7 +253,9 @@ class Parts(Form):
 
 
 class Codecs(Parts):
-    """A codec, or several by the number of a variable, or the name of one or of a layer; none where nothing is given."""
+    """Form of a codec, or of several by the number of a variable, or by the name of one or of a layer; an empty text means
+    None.
+    """
 
     kinds = (str, dict)
 
@@ -242,7 +266,9 @@ class Codecs(Parts):
 
 
 class Callbacks(Form):
-    """NAME:KEY=VALUE with commas between them, several times; `none` for nothing, in place of what a job file has."""
+    """Form of NAME:KEY=VALUE with commas between them, several times; `none` means no callback, in place of those of a job
+    file.
+    """
 
     part: ClassVar[str] = "callback"
     kinds = (list,)
@@ -255,15 +281,21 @@ class Callbacks(Form):
         return [self._text(made, tell) for made in value]
 
     def _text(self, made: Callback, tell: Tell) -> str:
-        """`get_config` must tell all arguments: no hash would show that one is another."""
+        """Write a callback; `get_config` must tell all arguments, since no hash would show that one of them has changed."""
         given, kind = made.get_config(), type(made)
         if untold := inspect.signature(kind).parameters.keys() - given.keys():
             raise Unnamed(f"{kind.__name__}, whose get_config() does not tell {', '.join(sorted(untold))}")
         return object_text(kind, given, tell, None)  # their files lie with the nodes
 
 
+# a user's own writer may have a password under any name
+_WRITERS: Final = f"{__name__.partition('.')[0]}.writers."
+
+
 class Writers(Callbacks):
-    """Likewise; those that have no text, or may have a password or a home in it, are left out: no result depends on writers."""
+    """Form of NAME:KEY=VALUE as for callbacks. A writer that has no text, or may have a password or a home in it, is left out:
+    no result depends on writers.
+    """
 
     part: ClassVar[str] = "writer"
 
@@ -272,7 +304,7 @@ class Writers(Callbacks):
 
     def _text(self, made: Any, tell: Tell) -> str:
         kind = type(made)
-        if not kind.__module__.startswith(f"{__package__}.writers.") or kind.__name__.startswith("_"):
+        if not kind.__module__.startswith(_WRITERS) or kind.__name__.startswith("_"):
             return ""
         values = ((name, getattr(made, name, None)) for name in inspect.signature(kind).parameters)
         given = {name: os.fspath(value) if isinstance(value, os.PathLike) else value for name, value in values}
@@ -281,13 +313,13 @@ class Writers(Callbacks):
 
 
 def _readers() -> Mapping[str, Callable[[str, str], Any]]:
-    from .named_parts import READERS  # noqa: PLC0415 - who gives classes does not load the tables of words
+    from .named_parts import READERS  # noqa: PLC0415 - a job given classes does not load the tables of words
 
     return READERS
 
 
 def _decoded(option: str, given: Any, kind: type) -> Any:
-    """The plain data that stands in a job file. Raises: ValueError naming the option."""
+    """Return the plain data that stands in a job file. Raises: ValueError naming the option."""
     try:
         found = decoded(given)
     except (ValueError, RecursionError) as error:
@@ -298,6 +330,7 @@ def _decoded(option: str, given: Any, kind: type) -> Any:
 
 
 def number(text: str) -> float | int:
+    """Return the integer that `text` holds, else the float. Raises: ValueError for a text that is neither."""
     try:
         return int(text)
     except ValueError:
@@ -305,7 +338,7 @@ def number(text: str) -> float | int:
 
 
 def check_plain(value: Any) -> None:
-    """Raises: Unnamed for what is no plain value, or holds one that is none."""
+    """Refuse a value that is not plain, or holds one that is not. Raises: Unnamed."""
     if isinstance(value, (list, tuple, dict)):
         for item in value.values() if isinstance(value, dict) else value:
             check_plain(item)
@@ -314,9 +347,13 @@ def check_plain(value: Any) -> None:
 
 
 def class_text(kind: Any, tell: Tell = os.path.abspath) -> str:
-    """By what name the command line finds a class; `tell` makes the text that stands for its file.
+    """Return the name by which the command line finds a class.
 
-    Raises: Unnamed for one that is not where its module says.
+    Args:
+        kind: the class.
+        tell: makes the text that stands for its file; default the absolute path.
+
+    Raises: Unnamed for a class that is not found under its name in its module.
     """
     module, name = kind.__module__, getattr(kind, "__qualname__", "")
     place = sys.modules.get(module)
@@ -341,9 +378,9 @@ def object_text(
 
     Args:
         kind: the class.
-        given: its arguments.
+        given: its arguments by name.
         tell: makes the texts that stand for files.
-        is_file: which arguments that are paths name files of this machine; None where no argument does.
+        is_file: tells for an argument that is a path whether it names a file of this machine; None where no argument does.
 
     Raises:
         Unnamed: There is no such text, also for an argument that would be taken for the path of a file, and is none.
@@ -384,4 +421,4 @@ FORMS: Final[Mapping[str, Form]] = {
     "weights": Weights(),
     "writers": Writers(),
 }
-"""As `flag()` names them."""
+"""Forms by the names that `flag()` takes."""

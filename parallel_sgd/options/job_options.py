@@ -1,16 +1,16 @@
-"""The options of `parallel()`, each stated once, as a field of `JobOptions`: type, default, meaning, check, and flag.
+"""Options of `parallel()`, each stated once, as a field of `JobOptions`: type, default, meaning, check, and flag.
 
-All else comes from the fields: the signature and the docstring of `parallel()`, the arguments of `psgd-submit`, what stands in
-`job.toml`, what travels to the nodes of a job, and the table in docs/options.md.
+All else comes from the fields: the signature and the docstring of `parallel()`, the arguments of `psgd-submit`, the entries of
+`job.toml`, the options that travel to the nodes of a job, and the table in docs/options.md.
 
 To add one, write a field. It is plain data that all nodes have, unless it says `CODE` (an object goes with its code) or `HERE`
-(it stays with the submitter). Checks are those of `option_checks`. The group of its flag says whether it has a part in the bits
-of the result: `training` and `data` do, others do not. A value that is no number, text or switch takes one of the forms of
-`option_forms`, which reads it from the command line, and writes and reads `job.toml`. What acts on the option has it as
-`plan.options.<name>`: in a worker `TrainingProcess`, or what `worker.build_worker` builds besides; at the submitter it is
+(it stays with the submitter). Checks are those of `checks`. The group of its flag says whether it has a part in the bits of the
+result: `training` and `data` do, others do not. A value that is no number, text or switch takes one of the forms of `forms`,
+which reads it from the command line, and writes and reads `job.toml`. Code that acts on the option reads `plan.options.<name>`:
+in a worker `TrainingProcess`, or the parts that `worker.build_worker` builds besides; at the submitter it is
 `spec.options.<name>`.
 
-Two tests want something: `NONSENSE` in tests/parallel_sgd/test_options.py a row of values to be refused, and docs/options.md
+Two tests need an addition: `NONSENSE` in tests/parallel_sgd/test_options.py a row of values to be refused, and docs/options.md
 to be written by `python -m tests.parallel_sgd.test_options`.
 """
 
@@ -49,7 +49,7 @@ AssignmentType = Callable[[int, int], ISetting]
 
 @dataclass(frozen=True)
 class JobOptions(Options):
-    """What `parallel()` is called with; its positional arguments come first.
+    """Arguments of `parallel()`; its positional arguments come first.
 
     On the nodes of a job those that stay with the submitter (`HERE`) have their defaults.
     """
@@ -405,19 +405,22 @@ class JobOptions(Options):
         return 0 if isinstance(self.blas_threads, str) else self.blas_threads
 
     def checked(self) -> JobOptions:
-        """These options, each in its plain form; what depends on others, or on the model, is left to `spec.make_spec`.
+        """Return these options, each in its plain form; checks that need other options, or the model, are left to
+        `spec.make_spec`.
 
-        Raises: ValueError or TypeError naming the option, the expectation and what came.
+        Raises: ValueError or TypeError naming the option, the expectation and the value.
         """
         title = self.mission_title if self.job_title is None else self.job_title
         epoch = self.epoch if self.epochs is None else self.epochs
+        # of two names of an option one stays, so that other code reads one field
         given = replace(self, job_title=None, mission_title=title, epochs=None, epoch=epoch)
         checked = {name: about.check(name, getattr(given, name)) for name, about in options()}
-        for name, value in checked.items():  # what a job file could not say again is not trained either
-            if isinstance(value, (int, float)) and value > 0:  # what is too small has a sentence of its own
+        for name, value in checked.items():  # a number that a job file could not say again is not trained either
+            if isinstance(value, (int, float)) and value > 0:  # a number that is too small has a sentence of its own
                 bounded(f"options.{name}", value, name)
         return replace(given, **checked)
 
 
 def options() -> Iterator[tuple[str, Option]]:
+    """Yield name and metadata of each option of `parallel()`, in the order of its signature."""
     return known(JobOptions)

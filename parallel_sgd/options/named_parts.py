@@ -1,6 +1,6 @@
 """Words for the parts of a job: `adam`, `topk`, `ssgd`, `stale:2`, as the command line and `parallel()` take them.
 
-Each function takes what the option is called in messages, and the word. In place of a word there may be `module.Class` or
+Each function takes the name of the option in messages, and the word. In place of a word there may be `module.Class` or
 `file.py:Class`.
 """
 
@@ -30,7 +30,7 @@ __all__ = ["AssignmentName", "CodecName", "OptimizerName", "RuleName", "SyncName
 # Words that `parallel()` takes for the parts of a job, so that editors complete them.
 # An option takes other texts as well: `module.Class`, `file.py:Class`, a number behind `stale:` or `fixed:`.
 
-MYPY: Final = False  # mypy takes it for true: it checks what reads the options when words have become parts
+MYPY: Final = False  # mypy takes it for true: it checks the code that reads the options when words have become parts
 if MYPY:
     AssignmentName: TypeAlias = Any
     CodecName: TypeAlias = Any
@@ -56,29 +56,43 @@ else:
 
 
 def optimizer(option: str, word: str) -> Any:
-    """What is exchanged: `psgd`, `localupdate`, ..."""
+    """Return the optimizer, which decides about the values that workers exchange: `psgd`, `localupdate`, ...
+
+    Args:
+        option: name of the option in messages.
+        word: the word, or `module.Class` or `file.py:Class`.
+
+    Raises: UnknownName.
+    """
     known = {name: kind for name, kind in known_classes(nn.optimizer, IOptimizer).items() if kind.exchanges}
     return find_class(_with_suffix(word, known), IOptimizer, known, option)
 
 
 def rule(option: str, word: str) -> Any:
-    """The gradient-descent rule: `adam`, `sgd`, ..."""
+    """Return the gradient-descent rule: `adam`, `sgd`, ..."""
     known = known_classes(nn.gradient_descent, IGradientDescent)
     return find_class(_with_suffix(word, known), IGradientDescent, known, option)
 
 
 def _with_suffix(text: str, known: Mapping[str, Any]) -> str:
-    """`adam` stands for ADAMOptimizer."""
+    """Complete a word: `adam` stands for ADAMOptimizer."""
     return f"{text}optimizer" if f"{text}optimizer".lower() in known else text
 
 
 def codec(option: str, word: str) -> Any:
-    """A codec: `plain`, `topk`, ..."""
+    """Return a codec class: `plain`, `topk`, ..."""
     return find_class(word, Codec, known_classes(codecs, Codec), option)
 
 
 def callback(option: str, text: str) -> list[Callback]:
-    """Callbacks with their arguments, and commas between several: `EarlyStopping:patience=3`."""
+    """Make callbacks with their arguments: `EarlyStopping:patience=3`.
+
+    Args:
+        option: name of the option in messages.
+        text: one callback, or several with commas between them.
+
+    Raises: UnknownName.
+    """
     known = {name: kind for name, kind in known_classes(nn.callback, Callback).items() if kind not in _NO_TEXT}
     return [make_object(part, Callback, known, option, several=True) for part in split_objects(text)]
 
@@ -87,41 +101,41 @@ _NO_TEXT: Final = (Callback, nn.callback.LearningRateScheduler)  # the one does 
 
 
 def writer(option: str, text: str) -> list[Any]:
-    """Writers, likewise: `tensorboard:directory=tb`."""
+    """Make writers with their arguments, one or several with commas between them: `tensorboard:directory=tb`."""
     kinds = {"tensorboard": writers.TensorBoardWriter, "mlflow": writers.MLflowWriter}
     known = kinds | {kind.__name__.lower(): kind for kind in kinds.values()}
     return [make_object(part, object, known, option, several=True) for part in split_objects(text)]
 
 
 def sync(option: str, word: str) -> Any:
-    """When a result counts as ready: `ssgd`, `asgd`, `stale:2`."""
+    """Return the sync type, which says when a result counts as ready: `ssgd`, `asgd`, `stale:2`."""
     return _read(option, word, batch_sync, ISyncType, sync_forms(None))
 
 
 def sync_forms(listed: int | None = 1) -> dict[str, Any]:
-    """By form, the sync type that it stands for; of each so many forms."""
+    """Return, by form, the sync type that it stands for; of each at most `listed` forms, all for None."""
     return _forms(batch_sync, listed, "ssgd")
 
 
 def assignment(option: str, word: str) -> Any:
-    """Who computes which blocks: `iid`, `fixed:8`, ..."""
+    """Return the assignment, which says which worker computes which blocks: `iid`, `fixed:8`, ..."""
     return _read(option, word, profiles, AbsBlockAssignment, assignment_forms(None))
 
 
 def assignment_forms(listed: int | None = 1) -> dict[str, Any]:
-    """By form, the assignment that it stands for; of each so many forms."""
+    """Return, by form, the assignment that it stands for; of each at most `listed` forms, all for None."""
     return _forms(profiles, listed, "iid")
 
 
 def _forms(package: ModuleType, listed: int | None, default: str) -> dict[str, Any]:
-    """The default first, those that take a number last."""
+    """Collect the forms of a package: the default first, those that take a number last."""
     kinds = [getattr(package, name) for name in package.__all__]
     found = {form: kind for kind in kinds for form in getattr(kind, "__dict__", {}).get("forms", ())[:listed]}
     return dict(sorted(found.items(), key=lambda item: (":" in item[0], item[0] != default)))
 
 
 def _read(option: str, text: str, package: ModuleType, base: Any, forms: Mapping[str, Any]) -> Any:
-    """What the text stands for.
+    """Return the class or setting that the text stands for.
 
     Raises: UnknownName.
     """
@@ -137,7 +151,9 @@ def _read(option: str, text: str, package: ModuleType, base: Any, forms: Mapping
 
 
 def integer(option: str, text: str, most: int) -> int:
-    """The integer up to `most` that a text holds; raise UnknownName naming the option where it is none."""
+    """Return the integer that a text holds; raise UnknownName naming the option where it holds none, or one above `most`,
+    positive or negative.
+    """
     try:
         number = int(text)
     except ValueError:
@@ -156,6 +172,6 @@ READERS: Final[Mapping[str, Callable[[str, str], Any]]] = {
     "sync": sync,
     "writer": writer,
 }
-"""By part, what reads its words."""
+"""Readers of the words of each part."""
 LISTED: Final[Mapping[str, Callable[[], Mapping[str, Any]]]] = {"assignment": assignment_forms, "sync": sync_forms}
-"""What a help that has `{forms}` in it lists."""
+"""Forms that a help with `{forms}` in it lists."""

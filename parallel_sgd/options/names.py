@@ -1,4 +1,6 @@
-"""From names on a command line to classes, and to objects with their arguments: `csv:path=houses.csv,label=price`."""
+"""Names on a command line, and the classes, or objects with their arguments, that they stand for:
+`csv:path=houses.csv,label=price`.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,16 @@ from rpc.user_code import raised_by
 
 
 class UnknownName(ValueError):
-    """A name stands for nothing; the message lists what is known or says what is wrong with the module."""
+    """Error for a name that stands for nothing; the message lists the known names or says what is wrong with the module."""
 
 
 class ShippedClasses(Mapping[str, Any]):
-    """The classes that a package tells to ship, by lower-case name; each is imported when it is looked up."""
+    """Classes that a package tells to ship, by lower-case name; each is imported when it is looked up.
+
+    Args:
+        package: the package, whose attributes the classes are.
+        names: names of the classes.
+    """
 
     def __init__(self, package: ModuleType, names: Sequence[str]) -> None:
         self._package = package
@@ -47,7 +54,7 @@ class ShippedClasses(Mapping[str, Any]):
 
 
 def known_classes(module: ModuleType, base: Any) -> Mapping[str, Any]:
-    """The concrete classes derived from `base` that `module` exports, by lower-case name."""
+    """Return the concrete classes derived from `base` that `module` exports, by lower-case name."""
     shipped = getattr(module, "SHIPPED", None)
     if shipped is not None:
         return ShippedClasses(module, shipped)
@@ -67,10 +74,16 @@ def find_class(
     forms: Sequence[str] = (),
     syntax: Callable[[str, Any, str], str] = _no_arguments,
 ) -> Any:
-    """The class that `text` names: a known one, `module.Class`, `module:Class` or `file.py:Class`.
+    """Return the class that `text` names: a known one, `module.Class`, `module:Class` or `file.py:Class`.
 
-    `forms` are what else the option takes, as people write it (`stale:N`). `syntax` says how arguments are written, of a known
-    name, its class and what stands behind the colon, where these lead nowhere.
+    Args:
+        text: the name.
+        base: class from which the found one must be derived.
+        known: classes by lower-case name.
+        option: name of the option in messages.
+        forms: other texts that the option takes, as people write them (`stale:N`).
+        syntax: called with a known name, its class and the text behind the colon, where these lead nowhere; it says how
+            arguments are written.
 
     Raises: UnknownName.
     """
@@ -108,7 +121,9 @@ def _is_kind(found: object, base: Any) -> bool:
 
 
 def _near(text: str, known: Mapping[str, Any], forms: Sequence[str]) -> str:
-    """What may be meant: a class by its name or what it begins with, or the word with which one of the forms begins."""
+    """Suggest the name that may be meant: a class by its name or by its beginning, or the word with which one of the forms
+    begins.
+    """
     spelt = _spelt(known)
     own = known.names if isinstance(known, ShippedClasses) else {word: kind.__name__ for word, kind in known.items()}
     meant = {each: name for word, name in spelt.items() for each in _words(own[word])}
@@ -118,7 +133,9 @@ def _near(text: str, known: Mapping[str, Any], forms: Sequence[str]) -> str:
 
 
 def _spelt(known: Mapping[str, Any]) -> Mapping[str, str]:
-    """How the class behind each word is asked for: by its shortest name, its own (`Digits`) or a word for it (`csv`)."""
+    """Return the word by which users name the class behind each word: its shortest name, its own (`Digits`) or a word for it
+    (`csv`).
+    """
     if isinstance(known, ShippedClasses):
         return known.names
     shortest = {kind: word for word, kind in sorted(known.items(), key=lambda item: -len(item[0]))}
@@ -127,17 +144,18 @@ def _spelt(known: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def _words(name: str) -> list[str]:
-    """`ADAMOptimizer` is asked for as `adam`, too."""
+    """List the words for a class: `ADAMOptimizer` is also named `adam`."""
     return [name, *(name.removesuffix(end) for end in ("Optimizer", "BlockAssignment", "Assignment") if name.endswith(end))]
 
 
 Guard = Callable[[str, str], None]
-"""Is told the module or file that a text names, and the option, before anything of it runs; raises where it may not."""
+"""Function that gets the module or file that a text names, and the option, before anything of it runs; it raises where it
+may not."""
 _guard: ContextVar[Guard | None] = ContextVar("guard of names", default=None)
 
 
 class CodeRefused(ValueError):
-    """A text names code that may not run here; the message says which, and what to do."""
+    """Error for a text that names code that may not run here; the message says which code, and what to do."""
 
 
 @contextmanager
@@ -158,7 +176,7 @@ def place_in(text: str) -> str:
 def files_of(place: str) -> list[Path]:
     """Return the files that run when a module, or a file, is imported, packages first; none where they cannot be found.
 
-    What these import in turn is not among them. Nothing is imported to find out.
+    Modules that these import in turn are not among them. Nothing is imported to find out.
     """
     if place.endswith(".py"):
         return [Path(place).absolute()]
@@ -187,13 +205,13 @@ def _module(place: str, option: str) -> ModuleType:
         return _file_module(Path(place), option)
     except UnknownName:
         raise
-    except Exception as error:  # a user's module may raise what it likes
+    except Exception as error:  # a user's module may raise anything
         told = raised_by(error) or f"{type(error).__name__}: {error}"
         raise UnknownName(f"{option}: {place} cannot be imported: {told}.") from error
 
 
 def _file_module(path: Path, option: str) -> ModuleType:
-    """The module in a file; what lies beside it can be imported too, as from a script."""
+    """Import the module in a file; modules beside it can be imported too, as from a script."""
     known = sys.modules.get(path.stem)
     if known is not None and Path(getattr(known, "__file__", None) or "").absolute() == path.absolute():
         return known
@@ -221,12 +239,19 @@ _PAIRS = {"[": "]", "(": ")", "{": "}"}
 
 
 def make_object(text: str, base: Any, known: Mapping[str, Any], option: str, *, several: bool = False) -> Any:
-    """The object that `NAME` or `NAME:KEY=VALUE,KEY=VALUE` stands for; NAME is what `find_class` takes.
+    """Make the object that `NAME` or `NAME:KEY=VALUE,KEY=VALUE` stands for; NAME is any text that `find_class` takes.
 
     Values are Python literals, of which nothing is computed; true, false and none in any case; else texts. Lists may hold texts
-    without quotation marks: `features=[area,rooms]`. `several`: whether the option takes more than one.
+    without quotation marks: `features=[area,rooms]`.
 
-    Raises: UnknownName naming the option, the argument, and what is probably meant.
+    Args:
+        text: the name with its arguments.
+        base: class from which the named one must be derived.
+        known: classes by lower-case name.
+        option: name of the option in messages.
+        several: whether the option takes more than one object.
+
+    Raises: UnknownName naming the option, the argument, and the word that is probably meant.
     """
     name, *rest = _ARGUMENTS.split(text.strip(), maxsplit=1)
 
@@ -249,7 +274,7 @@ def make_object(text: str, base: Any, known: Mapping[str, Any], option: str, *, 
 
 
 def split_objects(text: str) -> list[str]:
-    """The objects of a text in which commas stand between them and between their arguments."""
+    """Split a text into its objects; commas stand between them and between their arguments."""
     objects: list[str] = []
     for part in _split(text):
         if objects and _ARGUMENT.fullmatch(part) and _ARGUMENTS.search(objects[-1]):
@@ -280,12 +305,12 @@ def _arguments(text: str, found: Any, what: str) -> dict[str, Any]:
 
 
 def is_text(parameter: inspect.Parameter) -> bool:
-    """Whether it takes a text, so that 2020 may be the name of a column."""
+    """Tell if the parameter takes a text, so that 2020 may be the name of a column."""
     return parameter.annotation is str or str(parameter.annotation).startswith("str")
 
 
 def _takes(name: str, found: Any) -> str:
-    """How it is written: with the arguments that it needs, else with those that may be given, if there are any."""
+    """Tell how the object is written: with the arguments that it needs, else with those that may be given, if there are any."""
     parameters = inspect.signature(found).parameters.values()
     named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     needed = [p for p in named if p.default is p.empty]
@@ -296,13 +321,13 @@ def _takes(name: str, found: Any) -> str:
 
 
 def literal(text: str) -> Any:
-    """The value that a text stands for: a Python literal, true, false, none, a list of such, else the text."""
+    """Return the value that a text stands for: a Python literal, true, false, none, a list of such, else the text."""
     text = text.strip()
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)  # of what looks like a number and is a text
+            warnings.simplefilter("ignore", SyntaxWarning)  # of a text that looks like a number
             return ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         pass
@@ -322,7 +347,7 @@ def literal_text(value: Any) -> str:
     if type(value) is float and not math.isfinite(value):
         if math.isnan(value):
             raise ValueError("a number that is none, nan")
-        return "1e999" if value > 0 else "-1e999"  # which Python reads as what it overflows to
+        return "1e999" if value > 0 else "-1e999"  # Python reads it as infinity, to which it overflows
     if type(value) in (bool, int, float, str, type(None)):
         return repr(value)
     if type(value) is list:
@@ -336,7 +361,7 @@ def literal_text(value: Any) -> str:
 
 
 def _split(text: str) -> list[str]:
-    """The parts between commas that stand outside of brackets and quotation marks."""
+    """Split a text at the commas that stand outside of brackets and quotation marks."""
     parts, open_brackets, quote, escaped = [""], "", "", False
     for character in text:
         if quote:

@@ -1,4 +1,4 @@
-"""What a job is: the arguments of `parallel()`, checked before anything is sent, in the parts that travel."""
+"""Specification of a job: the arguments of `parallel()`, checked before anything is sent, in the parts that travel."""
 
 from __future__ import annotations
 
@@ -49,9 +49,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class JobSpec:
-    """A checked job; `plan` is what all workers agree on, `asked` the options before anything left open in them was decided,
-    `remark` what its user is told of that. `inputs` is the plan of columns of the data set, which the transform completes on
-    the workers; None where the model keeps its own.
+    """Specification of a checked job.
+
+    Args:
+        plan: settings on which all workers agree.
+        model: the model, with the weights at which the training starts.
+        data: the data set.
+        transform: applied on each worker after loading, or None.
+        policy: the reaction to a failure, one of `rpc.submit.POLICIES`.
+        min_workers: number of workers below which the job fails.
+        max_workers: number to which discovery may let the job grow; None without discovery.
+        discovery: the source of further workers, or None.
+        server_keeps: whether the parameter server has a state that its checkpoints must hold.
+        resume: the checkpoints at which the job goes on, or None.
+        is_local: whether the nodes are agents of this program, and their checkpoints outlive them.
+        asked: the options before anything left open in them was decided.
+        remark: sentence that tells the user of that decision, or "".
+        inputs: plan of columns of the data set, which the transform completes on the workers; None where the model keeps its
+            own.
     """
 
     plan: WorkerPlan
@@ -75,11 +90,16 @@ class JobSpec:
 
     @property
     def options(self) -> JobOptions:
-        """Those of the job; what was left open in them is decided."""
+        """Options of the job; those that were left open are decided."""
         return self.plan.options
 
     def grid(self, batches: int, epochs: int | None) -> Grid:
-        """What the job has to apply, with so many batches to an epoch; a transform decides on that, and callbacks end a job."""
+        """Return the grid of batches and blocks that the job has to apply.
+
+        Args:
+            batches: number of batches of an epoch; a transform decides on it.
+            epochs: number of epochs, where callbacks have ended the job; None for that of the options.
+        """
         assignment = self.plan.assignment
         return Grid(
             self.options.epoch if epochs is None else epochs,
@@ -90,7 +110,7 @@ class JobSpec:
         )
 
     def config(self) -> dict[str, bool | int | float | str]:
-        """The settings of the job as writers take them: plain values, and the names of all else."""
+        """Return the settings of the job as writers take them: plain values, and the names of all else."""
         options = self.options
         plain = {name: value for name, value in options.travelling(VALUE).items() if isinstance(value, (bool, int, float, str))}
         parts: dict[str, int | str] = {
@@ -107,13 +127,14 @@ class JobSpec:
         return {**plain, **parts}
 
     def codecs(self) -> list[type[Codec]]:
+        """List the codec classes of the job: the default one, then those of the workers and of the server."""
         chosen = [
             kinds.values() if isinstance(kinds, Mapping) else [kinds] for kinds in (self.plan.codec, self.plan.server_codec)
         ]
         return [self.plan.default_codec, *(kind for kinds in chosen for kind in kinds if kind is not None)]
 
     def shipped(self) -> dict[str, Any]:
-        """The objects that need code: built-in ones go by name and configuration, a user's own with their code."""
+        """Return the objects that need code: built-in ones go by name and configuration, a user's own with their code."""
         return {
             **self.options.travelling(CODE),
             "assignment": self.plan.assignment,
@@ -128,7 +149,9 @@ class JobSpec:
         }
 
     def _dataset_recipe(self) -> tuple[type[AbsDataset], dict[str, Any]] | None:
-        """How a worker can make the data set by itself; None where only the samples describe it."""
+        """Return class and configuration with which a worker can make the data set by itself; None where only the samples
+        describe it.
+        """
         kind = type(self.data)
         built_in = kind.__module__.startswith("nn.dataset.") and kind is not ArrayDataset
         return (kind, self.data.get_config()) if built_in else None
@@ -139,14 +162,14 @@ def plan_to_keep(model: Model, data: AbsDataset, transform: AbsTransformer | Non
 
     Args:
         model: that is to be trained.
-        data: whose plan it is, where it has one.
+        data: the data set, with its plan where it has one.
         transform: that of the job.
-        arrays: what the data set has loaded.
+        arrays: the arrays that the data set has loaded.
 
     Returns:
         None where there is nothing to be told, or the model has a plan of columns and the data are arrays that no transform
-        changes. A plan of columns that has transforms, and arrays that get further ones: a plan without columns, since nothing
-        tells which of the transforms the arrays have been through.
+            changes. A plan of columns that has transforms, and arrays that get further ones: a plan without columns, since
+            nothing tells which of the transforms the arrays have been through.
 
     Raises:
         ValueError: where the model was trained on other numbers of the columns.
@@ -172,7 +195,11 @@ def plan_to_keep(model: Model, data: AbsDataset, transform: AbsTransformer | Non
 
 
 def with_data(spec: JobSpec, arrays: Samples) -> JobSpec:
-    """Return the spec with what depends on the samples: the plan that is kept, and the weights of classes by number.
+    """Return the spec with the parts that depend on the samples: the plan that is kept, and the weights of classes by number.
+
+    Args:
+        spec: the spec of the job.
+        arrays: the four arrays that its data set has loaded.
 
     Raises:
         ValueError, TypeError: for a transform, classes or a plan that do not go with the data.
@@ -191,16 +218,22 @@ def with_data(spec: JobSpec, arrays: Samples) -> JobSpec:
 
 
 def make_spec(model: Model, data: AbsDataset, transform: AbsTransformer | None, given: JobOptions) -> JobSpec:
-    """What the options ask for with this model and data; all that can be wrong with them is found here.
+    """Make the specification that the options ask for with this model and data; all faults of the options are found here.
 
-    Raises: ValueError or TypeError naming the argument, the expectation and what came.
+    Args:
+        model: the model to be trained.
+        data: the data set.
+        transform: applied on each worker after loading, or None.
+        given: the options.
+
+    Raises: ValueError or TypeError naming the argument, the expectation and the value.
     """
     options, nodes = given.checked(), given.nodes
     if nodes.worker_ids != list(range(len(nodes.worker_ids) or 1)):
         raise ValueError(f"'nodes' must hold the workers 0..n-1, got {nodes.worker_ids}")
     _check_bits(options)
     worker_count, has_server = len(nodes.worker_ids), nodes.has_parameter_server
-    # those of this program whose checkpoints outlive them
+    # local workers of this program, with checkpoints that outlive them
     is_local = isinstance(nodes, LocalNodes) and nodes.agents is not None
     assignment = _assign(options.assignment_type, worker_count, options.redundancy)
     names = [variable.name for variable in model.trainable_variables()]
@@ -214,19 +247,21 @@ def make_spec(model: Model, data: AbsDataset, transform: AbsTransformer | None, 
         raise ValueError("'ps_codec' needs a parameter server among the nodes: parse_worker(n, ps=True)")
     rule = OpContainer(options.op_type, options.gd_type, options.gd_params).rule()
     if options.callbacks:
-        from .callback_checks import check_callbacks  # noqa: PLC0415 - with the callbacks of nn, for who has some
+        from .callback_checks import check_callbacks  # noqa: PLC0415 - it loads the callbacks of nn, for a job with some
 
         check_callbacks(options, model, rule, kinds)
     found = None
     if options.discovery is not None:
-        from rpc.elastic import discovery_of  # noqa: PLC0415 - for who has hosts discovered
+        from rpc.elastic import discovery_of  # noqa: PLC0415 - for a job with discovery
 
         found = discovery_of(options.discovery, options.nodes.key_file)
+    # where hosts come and go the number of workers must be free to change
     policy = _policy(SHRINK if options.on_failure is None and found is not None else options.on_failure, assignment, kinds)
     if found is not None and policy != SHRINK:
         raise ValueError(f"'discovery' finds other nodes, so 'on_failure' can only be 'shrink', got {policy!r}")
     fewest = _fewest(options.min_workers, worker_count, policy)
     every = _default_every(policy, is_local) if options.checkpoint_every == AUTO else options.checkpoint_every
+    # a checkpoint that stays must be saved first
     if every is None and options.keep_every is not None:
         every = EPOCH
     plan = WorkerPlan(
@@ -285,9 +320,10 @@ def _check_bits(options: JobOptions) -> None:
 
 
 def _default_codec(options: JobOptions, codec: CodecChoice, assignment: ISetting, size: int) -> Default:
-    """What exchanges variables of parameters of `size` bytes for which no codec is given.
+    """Choose the codec of variables for which none is given, with parameters of `size` bytes in all.
 
-    Where others hold the same blocks only `Plain` takes the first copy. What is refused anyway is refused as `Plain`.
+    Where other workers hold the same blocks only `Plain` takes the first copy. A job that is refused anyway is refused with
+    `Plain`.
     """
     if options.nodes.has_parameter_server:
         return Default(SyncPS)
@@ -309,24 +345,32 @@ _SHARD_OF_ONE_HOST: Final = 64 << 10  # numbers
 
 
 class Default(NamedTuple):
-    """A codec, and what is to be told of the choice; "" where it is `Plain`, which nobody need be told of."""
+    """Codec of variables without one, and the sentence that tells the user of the choice: "" for `Plain`, which needs no word.
+
+    Args:
+        codec: the codec class.
+        said: the sentence.
+    """
 
     codec: type[Codec]
     said: str = ""
 
 
 def exact_default(workers: int, size: int, hosts: int) -> Default:
-    """`Plain`, or past a number of workers `Ring`, which gives the same bits: by a fixed table, so nothing is measured, and
-    everybody who asks gets the same one.
+    """Choose `Plain`, or past a number of workers `Ring`, which gives the same bits: by a fixed table, so nothing is measured,
+    and all callers get the same codec.
 
-    `size` is that of the parameters in bytes, `hosts` how many the addresses of the workers name.
+    Args:
+        workers: number of workers.
+        size: that of the parameters in bytes.
+        hosts: number of hosts that the addresses of the workers name.
     """
     most = [count for least, count in (_ONE_HOST if hosts == 1 else _SEVERAL_HOSTS) if size >= least][-1]
     if workers <= most:
         return Default(Plain)
     ring, where = codecs.Ring, f"{hosts} hosts"
     if hosts == 1:
-        from ..codec.compose import Ring  # noqa: PLC0415 - for who has so many workers
+        from ..codec.compose import Ring  # noqa: PLC0415 - for a job of so many workers
 
         ring, where = Codec.of(Ring(smallest=_SHARD_OF_ONE_HOST), name="Ring"), "one host"
     return Default(
@@ -362,7 +406,7 @@ def _order(shuffle: bool, transform: AbsTransformer | None) -> str:
 
 
 def _policy(on_failure: str | None, assignment: ISetting, codecs: Sequence[type[Codec]]) -> Policy:
-    """The policy that is meant: by default what redundancy offers."""
+    """Return the policy that is meant: by default the one that redundancy offers."""
     offered = assignment.redundancy > 1 and all(codec.traits.takes_first_copy for codec in codecs)
     if on_failure is None:
         return REDUNDANT if offered else FAIL
@@ -372,7 +416,9 @@ def _policy(on_failure: str | None, assignment: ISetting, codecs: Sequence[type[
 
 
 def _default_every(policy: str, is_local: bool) -> Every:
-    """A job that is started again goes on from somewhere, and so does who tries something on this machine and breaks it off."""
+    """Return how often nodes save their state by default. A job that is started again goes on from a checkpoint, and so does
+    one that its user tries on this machine and breaks off.
+    """
     return EPOCH if policy in AGAIN or is_local else None
 
 
@@ -387,7 +433,7 @@ def _fewest(min_workers: int | None, workers: int, policy: str) -> int:
 
 
 def _most(max_workers: int | None, assignment: ISetting, discovery: Discovery | None) -> int | None:
-    """How many workers the job may have at most; each needs a block of its own."""
+    """Return the largest number of workers that the job may have; each needs a block of its own."""
     if discovery is None:
         if max_workers is not None:
             raise ValueError(f"'max_workers' needs 'discovery', which finds more workers, got {max_workers!r} without one")

@@ -1,4 +1,6 @@
-"""What remains of a job that failed, in one zip: who said what, when, and from which state it could go on."""
+"""Post-mortem of a job that failed, in one zip: the words of each node with their times, and the states from which the job
+could go on.
+"""
 
 from __future__ import annotations
 

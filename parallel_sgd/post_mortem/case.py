@@ -1,4 +1,4 @@
-"""What the agents have sent, read: nothing in it is trusted, and what cannot be read is left out."""
+"""Files that the agents have sent, read: nothing in them is trusted, and a part that cannot be read is left out."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LAST_SECOND: Final = 1 << 33  # a time beyond that may be none that the calenda
 
 @dataclass(frozen=True)
 class Event:
-    """One line of a node's timeline; `time` in seconds since 1970, by the clock of its host."""
+    """Line of a node's timeline; `time` in seconds since 1970, by the clock of its host."""
 
     time: float
     node: int
@@ -47,7 +47,7 @@ class Event:
 
 @dataclass
 class NodeCase:
-    """What is known of one node of the job at one agent. A node may be there twice: a later attempt numbers nodes anew.
+    """Findings on one node of the job at one agent. A node may be there twice: a later attempt numbers nodes anew.
 
     `left_out`: the files that would have become too much in memory, and were not read.
     """
@@ -81,13 +81,15 @@ class NodeCase:
 
     @property
     def verdicts(self) -> list[Verdict]:
-        """What the failure detector of its agent has said of it in all attempts, and what the driver of the job has told it."""
+        """Verdicts of the failure detector of its agent on the node in all attempts, and those that the driver of the job has
+        told it.
+        """
         return [verdict for event in self.events if (verdict := event.verdict) is not None]
 
 
 @dataclass
 class Case:
-    """A failed job: its nodes, and the agents that were not heard."""
+    """Case of a failed job: its nodes, and the agents that were not heard."""
 
     job: str
     nodes: list[NodeCase]
@@ -105,16 +107,17 @@ class Case:
 
     @property
     def verdicts(self) -> list[Verdict]:
-        """All of them, attempt after attempt, within each first causes before their consequences."""
+        """All verdicts, attempt after attempt, within each first causes before their consequences."""
         found: list[Verdict] = []
-        for node in self.nodes:  # what the driver has found, it has told to all
+        for node in self.nodes:  # the driver has told its findings to all nodes
             found += [verdict for verdict in node.verdicts if verdict not in found]
+        # a cause in one attempt has no consequences in another
         attempts = sorted({verdict.attempt for verdict in found})
         return [v for attempt in attempts for v in in_causal_order(v for v in found if v.attempt == attempt)]
 
     @property
     def batches(self) -> dict[int, Sequence[Batch]]:
-        """Those of each node whose table of them has come, by one clock."""
+        """Batches of each node of which the table has come, by one clock."""
         found: dict[int, list[Batch]] = {}
         for node in self.nodes:
             for path in node.found.files:
@@ -128,7 +131,7 @@ class Case:
 
 
 def events_in(path: Path | None, node: int) -> Iterator[Event]:
-    """Those in the event log of a node. Raises: OSError."""
+    """Yield the events in the event log of a node. Raises: OSError."""
     for line in _text(path).splitlines():
         try:
             content = json.loads(line)
@@ -154,7 +157,7 @@ def _json(path: Path | None) -> Any:
 
 
 def _is_small(path: Path) -> bool:
-    """Whether a text in JSON does not become too much: what comes from a node may be made to."""
+    """Tell if a text in JSON does not take too much memory: a file of a node may be made to."""
     return path.stat().st_size <= _MOST_BYTES and is_within(_text(path))
 
 
@@ -164,7 +167,7 @@ def _text(path: Path | None) -> str:
 
 @dataclass(frozen=True)
 class KeptState:
-    """A checkpoint file. `valid` is None where nobody has read it as a whole; `why` says what is wrong with it."""
+    """Checkpoint file. `valid` is None where no process has read it as a whole; `why` tells its fault."""
 
     name: str
     position: Position
@@ -185,7 +188,9 @@ class KeptState:
 
 
 def kept_states(listed: Any) -> list[KeptState]:
-    """Those in an agent's list of kept files, the most advanced first; what is no checkpoint, or no list, is left out."""
+    """Return the checkpoints in an agent's list of kept files, the most advanced first; entries that are no checkpoint, and a
+    text that is no list, are left out.
+    """
     found = []
     for entry in listed if isinstance(listed, list) else []:
         with contextlib.suppress(AttributeError, KeyError, OverflowError, TypeError, ValueError):
@@ -196,7 +201,7 @@ def kept_states(listed: Any) -> list[KeptState]:
 
 
 def _state(entry: dict[str, Any], position: Position) -> KeptState:
-    """Raises: KeyError, OverflowError, TypeError or ValueError for what no agent sends."""
+    """Make the state of an entry. Raises: KeyError, OverflowError, TypeError or ValueError for an entry that no agent sends."""
     valid, why, about = entry["whole"], str(entry["why"]), entry["about"]
     header: dict[str, Any] = {}
     if valid is not False and about.get("format") not in FORMATS:

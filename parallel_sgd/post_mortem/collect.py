@@ -1,4 +1,4 @@
-"""`psgd post-mortem JOB`: from agents to a zip, which appears whole or not at all."""
+"""Collection for `psgd post-mortem JOB`: from agents to a zip, which appears whole or not at all."""
 
 from __future__ import annotations
 
@@ -24,16 +24,21 @@ from .summary import checkpoints, summary, timeline, verdicts, versions_of
 
 
 def collect_post_mortem(nodes: NodeAssignment, job: str, directory: str | Path = ".") -> Path:
-    """Collect what the agents of `nodes` know of `job` into `directory/post-mortem-<job>.zip`; returns its path.
+    """Collect the files and words of the agents of `nodes` on `job` into `directory/post-mortem-<job>.zip`; return its path.
 
     Any agent may have had any node of the job, so `nodes` may be all that there are. Those that cannot be reached are named in
-    the zip. `summary.txt` in it says what failed first and what else there is. It can be collected as long as the agents keep
+    the zip. `summary.txt` in it tells the first failure and the other contents. It can be collected as long as the agents keep
     the job, also while that still runs.
+
+    Args:
+        nodes: the nodes to be asked.
+        job: id of the job, as `JobFailed.job_id` has it.
+        directory: folder of the zip; it is made where there is none.
 
     >>> path = parallel_sgd.collect_post_mortem(nodes, failure.job_id)  # doctest: +SKIP
 
     Raises: ValueError for a text that is no job id, UnknownJob (a ValueError, too) when no agent that was reached knows the
-        job, NetworkError when none was reached, OSError when the zip cannot be written.
+    job, NetworkError when none was reached, OSError when the zip cannot be written.
     """
     if not is_job_id(job):
         raise ValueError(f"'job' must be the id of a job, as in '20261120-173000-9f86d081', got {job!r}")
@@ -47,7 +52,7 @@ def collect_post_mortem(nodes: NodeAssignment, job: str, directory: str | Path =
 
 
 def _check(job: str, nodes: NodeAssignment, gathered: Diagnostics) -> None:
-    """Raises: UnknownJob, NetworkError."""
+    """Check that an agent knows the job. Raises: UnknownJob, NetworkError."""
     if gathered.found:
         return
     if len(gathered.unreached) == len(nodes):
@@ -59,13 +64,14 @@ def _check(job: str, nodes: NodeAssignment, gathered: Diagnostics) -> None:
 
 
 def write_archive(case: Case, target: Path, now: float) -> None:
-    """Write what `case` knows to `target`, in place of an earlier one; `now` in seconds since 1970.
+    """Write the contents of `case` to `target`, in place of an earlier one; `now` in seconds since 1970.
 
-    Raises: OSError when the disk refuses; what was there before is there still.
+    Raises: OSError when the disk refuses; an earlier archive is there still.
     """
     draft = target.with_name(f".{target.name}.{secrets.token_hex(6)}.partial")
     try:
         with open(draft, "xb", opener=_private) as file:
+            # not strict: a zip has no times before 1980, and a file may have any
             with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive:
                 for name, text in _texts(case, now).items():
                     archive.writestr(name, text)
@@ -74,6 +80,7 @@ def write_archive(case: Case, target: Path, now: float) -> None:
                         archive.write(path, f"{node.folder}/{path.name}")
             file.flush()
             os.fsync(file.fileno())
+        # only when it is whole, in place of an earlier one
         os.replace(draft, target)
     finally:
         draft.unlink(missing_ok=True)
@@ -120,5 +127,5 @@ def _json(content: object) -> str:
 
 
 def _private(path: str, flags: int) -> int:
-    """Logs are nobody else's business."""
+    """Open a file that other users cannot read, since it holds logs."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

@@ -1,4 +1,4 @@
-"""The story of a failure in words: what failed first, what followed, and where to look."""
+"""Summary of a failure in words: the first failure, its consequences, and where to look."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def checkpoints(case: Case) -> list[str]:
 
 
 def versions_of(case: Case) -> dict[str, Mapping[str, object]]:
-    """What ran on each node, as far as its process came to say."""
+    """Return the versions of the software on each node, as far as its process came to tell them."""
     told: dict[str, Mapping[str, object]] = {}
     for node in case.nodes:
         started = next((event.fields for event in node.events if event.event == "accepted"), {})
@@ -108,7 +108,7 @@ def _last_signals(node: NodeCase) -> list[str]:
 
 
 def _tail(events: list[Event]) -> list[str]:
-    """The last ones, without the signals, which the section before has."""
+    """Return the last lines, without the signals, which the section before has."""
     return [_line(event) for event in events if event.event != "signal"][-_SHOWN_EVENTS:]
 
 
@@ -118,7 +118,7 @@ def _line(event: Event) -> str:
 
 
 def _told(event: Event) -> str:
-    """What an event says, in words; only the last line of a traceback."""
+    """Write an event in words; only the last line of a traceback."""
     fields, verdict = event.fields, event.verdict
     if event.event == "signal":
         kind = clean(str(fields.get("kind")))

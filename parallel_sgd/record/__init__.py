@@ -1,1 +1,1 @@
-"""The record of a run: the identity of the processes that trained, and the comparison of a folder with a new computation."""
+"""Record of a run: the identity of the processes that trained, and the comparison of a folder with a new computation."""

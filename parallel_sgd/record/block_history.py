@@ -1,4 +1,6 @@
-"""What one worker keeps of the ledger: batch by batch, whose copy of each block it has merged, and the file of that."""
+"""Part of the ledger that one worker keeps: batch by batch, the node of the copy of each block that it has merged, and the file
+of that.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,10 @@ _MOST_ORDERS = 1024
 
 
 class Recorder:
-    """The history of one worker, from `begun` on; `attempt` is that of its job. `table` is told too.
+    """History of one worker, from `begun` on; `attempt` is that of its job. `table` is told too.
 
     It believes the codecs (`Tracking.copies`). Copies of a block are equal to the bit, and variables may take different ones:
-    the first variable whose codec keeps track names the node; a block that any of them lacks has nobody's.
+    the first variable with a codec that keeps track names the node; a block that any of them lacks has no node.
     """
 
     def __init__(self, bank: CodecBank, attempt: int, begun: History, table: LedgerTable | None = None) -> None:
@@ -37,7 +39,7 @@ class Recorder:
         return History(self._attempts, tuple(self._stretches))
 
     def applied(self, epoch: int, batch: int) -> None:
-        """The results of this batch, counted from 0, are in the weights."""
+        """Note that the results of this batch, counted from 0, are in the weights."""
         nodes = self._nodes()
         now = Stretch(self._attempt, epoch, batch, batch + 1, nodes)
         last = self._stretches[-1] if self._stretches else now
@@ -52,6 +54,7 @@ class Recorder:
         told: tuple[int, ...] | None = None
         for codec in self._bank.codecs:
             copies = copies_of(codec)
+            # a codec that does not keep track says nothing about the others
             if copies is not None:
                 nodes = self._known.get(copies) or self._resolve(copies)
                 if told is None:
@@ -69,7 +72,9 @@ class Recorder:
         return self._known.setdefault(copies, tuple(nodes))
 
     def _likely(self) -> tuple[int, ...]:
-        """Where the codecs do not say: the own copy, which is there first, or that of the first worker which is there."""
+        """Return the nodes of the copies where the codecs do not tell: the own copy, which is there first, or that of the first
+        worker which is there.
+        """
         here = {self._bank.node_id, *self._bank.peers()}
         own = self._bank.node_id
         return tuple(
@@ -78,11 +83,11 @@ class Recorder:
 
 
 class LedgerTable:
-    """Writes `LEDGER-<title>-N(i).csv`: a row per block of every batch that this worker has applied.
+    """Table `LEDGER-<title>-N(i).csv`: a row per block of every batch that this worker has applied.
 
     `committed` is 1 for the copy of a block that was merged, 0 for a copy of this worker's own, of `blocks`, that was not
-    needed, and for what a restart has undone. The file begins with the batches that the state is made of, `begun`, and with
-    what `earlier` rows have beyond them. Rows go out with `save`, or wait until the disk takes them.
+    needed, and for rows that a restart has undone. The file begins with the batches that the state is made of, `begun`, and
+    with the rows that `earlier` has beyond them. Rows go out with `save`, or wait until the disk takes them.
     """
 
     def __init__(
@@ -117,7 +122,7 @@ class LedgerTable:
 
 
 def _numbers(rows: Iterable[Sequence[str]]) -> Iterable[Row]:
-    """Rows that were written as a whole."""
+    """Yield the rows that were written as a whole, as numbers."""
     for row in rows:
         if len(row) == len(COLUMNS) and all(text.isdecimal() for text in row):
             epoch, batch, block, node, attempt, committed = map(int, row)

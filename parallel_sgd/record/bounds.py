@@ -35,8 +35,8 @@ def bounded(key: str, value: object, told: str = "") -> object:
 
     Args:
         key: table and name, such as `run.workers`.
-        value: anything; what is no number has no bounds here.
-        told: what the message calls it; by default the key.
+        value: any value; one that is no number has no bounds here.
+        told: name of the key in the message; by default the key.
 
     Raises:
         ValueError: The number is out of its bounds, or not finite; the message names key, bounds and number.

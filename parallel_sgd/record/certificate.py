@@ -1,4 +1,4 @@
-"""The certificate of a run: comparisons of the claims of its folder with each other, and with a new computation."""
+"""Certificate of a run: comparisons of the claims of its folder with each other, and with a new computation."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .weight_hashes import HASH_COLUMNS, Epochs, chain_of, hash_of
 
 _MOST_NAMED: Final = 4  # variables or nodes in a sentence
 _OF_THE_SETTINGS: Final = ("seed", "batch_size", "batches", "samples", "order", "optimizer", "rule")
-"""The fields of a checkpoint's header that the settings of a run decide on."""
+"""Fields of a checkpoint's header that the settings of a run decide on."""
 
 
 # ---- the folder by itself
@@ -169,7 +169,7 @@ def _other_weights(name: str, path: Path, rows: Mapping[str, Mapping[int, str]],
 
 @dataclass(frozen=True)
 class Computed:
-    """A new computation of epochs of a run.
+    """New computation of epochs of a run.
 
     Attributes:
         run: the folder of the run in question.
@@ -368,6 +368,7 @@ def _other_header(mine: Header, other: Header, name: str) -> Iterator[str]:
     for field in _OF_THE_SETTINGS:
         if getattr(mine, field) != getattr(other, field):
             yield field
+    # by repr, in which NaN equals itself
     if repr(sorted(mine.progress.evaluation.items())) != repr(sorted(other.progress.evaluation.items())):
         yield "evaluation"
 

@@ -1,8 +1,10 @@
-"""Which code the job of a folder may run here: what is named and ships always, all else by its hash or by the user's word.
+"""Judgement on the code that the job of a folder may run here: named parts that ship run always, all other code by its hash or
+by the user's word.
 
-A folder may come from anybody, and `psgd run` and `psgd verify` import what its `job.toml` names. Before the first line of a
-file runs, the file is told with its SHA-256. A file that lies in the folder, or whose hash the manifest lacks, runs only with
-`--allow-code`; with `--no-code` none does. Of a `job.toml` that nodes have told nothing but what ships is ever imported.
+A folder may come from a stranger, and `psgd run` and `psgd verify` import the code that its `job.toml` names. Before the first
+line of a file runs, the file is told with its SHA-256. A file that lies in the folder, or that the manifest does not list by
+its hash, runs only with `--allow-code`; with `--no-code` none does. Of a `job.toml` that nodes have told nothing but shipped
+parts is ever imported.
 """
 
 from __future__ import annotations
@@ -20,11 +22,11 @@ __all__ = ["CodeJudge"]
 
 
 class CodeJudge:
-    """Judges each module and file that the texts of a job file name, before it is imported (`names.guarded`).
+    """Judge of each module and file that the texts of a job file name, before it is imported (`names.guarded`).
 
     Args:
         file: the job file.
-        given: the options that the user has given in place of those of the file; what they name is the user's own.
+        given: the options that the user has given in place of those of the file; code that they name is the user's own.
         flags: the name of each option by its flag, such as `codec` by `--codec`.
         allow: whether the user allows all code (`--allow-code`).
         refuse: whether the user refuses all (`--no-code`).
@@ -39,7 +41,7 @@ class CodeJudge:
         self._told: set[str] = set()
 
     def __call__(self, place: str, option: str) -> None:
-        """See that a module or a file may be imported.
+        """Check that a module or a file may be imported.
 
         Args:
             place: the module or the file.
@@ -51,7 +53,13 @@ class CodeJudge:
         self.judge(place, option, lambda: files_of(place))
 
     def judge(self, place: str, option: str, files_at: Callable[[], list[Path]]) -> None:
-        """See that the files of a place may run; as calling does. Raises: CodeRefused."""
+        """Check that the files of a place may run, as calling the judge does. Raises: CodeRefused.
+
+        Args:
+            place: the module or the file.
+            option: the flag of the option that names it.
+            files_at: lists the files that would run.
+        """
         name = self._flags.get(option, option.strip("-").replace("-", "_"))
         if name in self._given:
             return
@@ -78,7 +86,7 @@ class CodeJudge:
             sys.stderr.write(f"{what}.\n")
 
     def _listed(self) -> set[str]:
-        """The hashes of the manifest of the run: of its files, and of the code that its job needed."""
+        """Return the hashes of the manifest of the run: of its files, and of the code that its job needed."""
         if self._known is None:
             try:
                 manifest = RunManifest.read(self._file.path.parent)

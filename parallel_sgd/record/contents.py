@@ -1,4 +1,4 @@
-"""The files of a run by their kinds: those that a run of its kind leaves, those of callbacks and writers, and strangers."""
+"""Files of a run by their kinds: those that a run of its kind leaves, those of callbacks and writers, and strangers."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from .run import RunManifest, files_of
 _OF_A_RUN: Final = (JOB_FILE, MODEL_FILE, "job.json", OUTCOME, TIMELINE)
 _FOLDER: Final = re.compile(r"Node-(-?[0-9]{1,9})-Retrieve")
 _LOG: Final = re.compile(r"(Fit|Worker)-[^/]*\.log|SOURCE-[^/]*\.py")
-"""The names of logs and of copies of code, which have a part in no figure."""
+"""Names of logs and of copies of code, which have a part in no figure."""
 _NO_INPUTS: Final = ("callbacks", "mission_title", "writers")
-"""Options whose words name files that a run writes, or none."""
+"""Options with words that name files that a run writes, or none."""
 _DRAFT: Final = re.compile(r"\.[0-9a-f]{16}" + re.escape(TEMPORARY_SUFFIX))
-"""The name of a checkpoint that a killed process was writing."""
+"""Name of a checkpoint that a killed process was writing."""
 
 
 def misplaced(run: Path, manifest: RunManifest) -> Iterator[str]:
@@ -78,7 +78,7 @@ def lost_nodes(outcome: Mapping[str, Any]) -> set[int]:
 
 
 def failures_of(run: Path) -> list[str]:
-    """Return the failures that the record of a run tells of, in short: nobody can compute these again."""
+    """Return the failures that the record of a run tells of, in short: no new computation shows these again."""
     outcome = read_outcome(Door(run))
     attempts = [f"attempt {incident['attempt'] + 1} failed" for incident in outcome.get("incidents", ())]
     return [*attempts, *(f"node {node} was {state}" for node, state, _ in outcome.get("failures", ()))]
@@ -91,7 +91,13 @@ def checkpoints_of(run: Path) -> list[Path]:
 
 
 def node_of(path: Path) -> int:
-    """Return the node in whose folder a file of a run lies."""
+    """Return the node of the folder `Node-<i>-Retrieve` in which a file of a run lies.
+
+    Args:
+        path: the file.
+
+    Raises: ValueError for one in no such folder.
+    """
     match = _FOLDER.fullmatch(path.parent.name) or _FOLDER.fullmatch(path.parent.parent.name)
     if match is None:
         raise ValueError(f"{path} lies in the folder of no node.")

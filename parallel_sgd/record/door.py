@@ -1,8 +1,8 @@
-"""The one door through which files of a run folder are read: a run may come from a stranger, or lie where others write.
+"""Door through which all files of a run folder are read: a run may come from a stranger, or lie where others write.
 
 A file is a regular one below the folder. The folder itself may be named by a link, such as `runs/latest`; a link below it, a
-pipe, a socket or a device is refused without waiting, a file that is larger than its kind may be before it is read. What JSON
-and TOML would become in memory is counted beforehand. Each refusal is one sentence with the name of the file.
+pipe, a socket or a device is refused without waiting, a file that is larger than its kind may be before it is read. The memory
+that JSON and TOML would take is counted beforehand. Each refusal is one sentence with the name of the file.
 """
 
 from __future__ import annotations
@@ -30,22 +30,24 @@ MOST_TOML: Final = 4 << 20
 MOST_TABLE: Final = 256 << 20
 """Bytes of a table: some three million batches."""
 MOST_HASHED: Final = 2 << 30
-"""Bytes of a file whose hash is taken: as many as a model file may have."""
+"""Bytes of a file to be hashed: as many as a model file may have."""
 MOST_NAMES: Final = 20_000
 """Entries of a folder that are looked at."""
 _TOML_GROWTH: Final = 512  # bytes of objects for each table or value of TOML
 
 
 class RecordError(ValueError):
-    """A file of a run is not what it must be; the message is one sentence with the file and the key."""
+    """Error for a file of a run that does not have the form of its kind; the message is one sentence with the file and the
+    key.
+    """
 
 
 class CutOff(RecordError):
-    """A file of JSON ends before its content does, or holds none: its writer was killed, perhaps."""
+    """Error for a file of JSON that ends before its content does, or holds none: its writer was killed, perhaps."""
 
 
 class Door:
-    """Reads files below the folder of a run.
+    """Reader of files below the folder of a run.
 
     Args:
         folder: that of the run, or one that holds files of a run; its name may be a link.
@@ -72,6 +74,7 @@ class Door:
             raise
         except (OSError, ValueError) as error:
             raise self.error(told, f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        # of the opened file, since the name may lead to another one by now
         size = os.fstat(file.fileno()).st_size
         if size > most:
             file.close()
@@ -79,7 +82,7 @@ class Door:
         return file
 
     def read(self, name: str | Path, most: int) -> bytes:
-        """Return the content of a file. Raises: as `open`; RecordError also where reading fails."""
+        """Return the content of a file of at most `most` bytes. Raises: as `open`; RecordError also where reading fails."""
         with self.open(name, most) as file:
             try:
                 return file.read(os.fstat(file.fileno()).st_size)  # which reserves no more, however much it may have
@@ -87,16 +90,18 @@ class Door:
                 raise self.error(name, f"cannot be read: {error.strerror}") from error
 
     def text(self, name: str | Path, most: int) -> str:
-        """Return the content of a file as text. Raises: as `read`; RecordError where it is not UTF-8."""
+        """Return the content of a file of at most `most` bytes as text. Raises: as `read`; RecordError where it is not
+        UTF-8.
+        """
         try:
             return self.read(name, most).decode("utf-8")
         except UnicodeDecodeError as error:
             raise self.error(name, "must be UTF-8") from error
 
     def json(self, name: str | Path, most: int = MOST_JSON) -> dict[str, Any]:
-        """Return the object in a JSON file.
+        """Return the object in a JSON file of at most `most` bytes.
 
-        Raises: as `text`; CutOff for what is no JSON; RecordError for no object, or too large a one.
+        Raises: as `text`; CutOff for a text that is no JSON; RecordError for no object, or too large a one.
         """
         text = self.text(name, most)
         if not is_within(text):
@@ -110,7 +115,9 @@ class Door:
         return content
 
     def toml(self, name: str | Path) -> dict[str, Any]:
-        """Return the content of a TOML file. Raises: as `text`; RecordError for what is none, or takes too much memory."""
+        """Return the content of a TOML file. Raises: as `text`; RecordError for a text that is none, or takes too much
+        memory.
+        """
         text = self.text(name, MOST_TOML)
         if not is_within(text) or _TOML_GROWTH * (text.count("\n[") + text.count("=") + text.count(".")) > 64 << 20:
             raise self.error(name, "would take more memory than a file of a run may")
@@ -128,7 +135,7 @@ class Door:
                 raise self.error(name, f"cannot be read: {error.strerror}") from error
 
     def tail(self, name: str | Path, most: int) -> bytes:
-        """Return the last bytes of a file of any size. Raises: as `read`."""
+        """Return the last bytes of a file of any size, at most `most`. Raises: as `read`."""
         with self.open(name, sys.maxsize) as file:
             try:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - most))
@@ -137,11 +144,15 @@ class Door:
                 raise self.error(name, f"cannot be read: {error.strerror}") from error
 
     def has(self, name: str | Path) -> bool:
-        """Whether there is anything of this name, be it a link to nothing."""
+        """Tell if there is anything of this name, be it a link to nothing."""
         return os.path.lexists(self.folder / self._told(name))
 
     def names(self, *way: str, folders: bool = False) -> list[str]:
-        """Return what is in a folder of the run, sorted: its files, or its folders; what is neither is among the files.
+        """Return the names in a folder of the run, sorted.
+
+        Args:
+            way: names of the folders that lead from the run to it.
+            folders: the names of its folders, in place of those of its files; an entry that is neither is among the files.
 
         A folder that is not there, or no folder, has none. Raises: RecordError for a folder of too many names.
         """
@@ -171,7 +182,7 @@ class Door:
         return RecordError(f"{self.folder / self._told(name)} {what}")
 
     def _told(self, name: str | Path) -> str:
-        """The path below the folder; one that is not below it stays what it is, and no file is at it."""
+        """Return the path below the folder; one that is not below it stays as it is, and no file is at it."""
         if isinstance(name, Path):
             with contextlib.suppress(ValueError):
                 return name.relative_to(self.folder).as_posix()
@@ -179,7 +190,7 @@ class Door:
 
 
 def is_plain(name: str) -> bool:
-    """Whether a name is a path that leads down from a folder, without a step up or to elsewhere."""
+    """Tell if a name is a path that leads down from a folder, without a step up or to elsewhere."""
     return all(part not in ("", ".", "..") for part in name.split("/")) and "\0" not in name
 
 

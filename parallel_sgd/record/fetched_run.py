@@ -1,4 +1,6 @@
-"""Makes the folder of a run that was fetched later that of one that was waited for: record, ledger, manifest, outcome, page."""
+"""Completion of the folder of a run that was fetched later, as that of one that was waited for: record, ledger, manifest,
+outcome, page.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +38,16 @@ _log = get_logger(SUBMIT_LOGGER)
 def complete(
     files: Files, states: Mapping[int, str], outcome: str = "", detail: str = "", ended: Mapping[str, str] | None = None
 ) -> None:
-    """Complete the runs whose `files` have come from nodes at which they stand as `states` say.
+    """Complete the runs of `files` that have come from nodes. Of a run that goes on its record alone is kept.
 
-    `outcome` is how the job has ended just now, where that was told, and `detail` why; `ended`, by job, how others had. Of a
-    run that goes on its record alone is kept.
-    What cannot be made is told in a warning: the files are here.
+    A part that cannot be made is told in a warning: the files are here.
+
+    Args:
+        files: by node, the files that have come.
+        states: state of the job at each node.
+        outcome: how the job has ended just now, where that was told.
+        detail: why it has.
+        ended: by job, how others had ended.
     """
     known = {node: state for node, state in states.items() if state != "unknown"}
     runs: dict[Path, dict[int, list[Path]]] = {}
@@ -95,7 +102,7 @@ def _complete(run: Path, files: Files, states: Mapping[int, str], outcome: str, 
 
 
 def _told(run: Path) -> dict[str, Any]:
-    """What the submitter has written of the run until it left it."""
+    """Return the outcome that the submitter has written of the run until it left it."""
     try:
         content = read_outcome(Door(run))
     except RecordError:
@@ -104,7 +111,7 @@ def _told(run: Path) -> dict[str, Any]:
 
 
 def _grid(file: JobFile, history: JobHistory) -> Grid:
-    """What was to be applied, as far as the record and the tables tell."""
+    """Return the batches and blocks that were to be applied, as far as the record and the tables tell."""
     epochs, redundancy = (int(file.options.get(name, 1)) for name in ("epoch", "redundancy"))
     if file.options.get("callbacks"):  # which may have ended it
         epochs = int(max((row["epoch"] for row in history.rows), default=epochs))
@@ -113,7 +120,7 @@ def _grid(file: JobFile, history: JobHistory) -> Grid:
 
 
 def _described(file: JobFile) -> dict[str, Any]:
-    """What the page tells of a run besides its tables."""
+    """Return the contents of the page of a run besides its tables."""
     settings = {"data": file.dataset or "", "transform": file.transform or "", "workers": file.workers, **file.options}
     content: dict[str, Any] = {
         "format": 1,

@@ -1,4 +1,4 @@
-"""Forms of plain data that a file of a run may hold: what is something else is refused by the file and the key.
+"""Forms of plain data that a file of a run may hold: data of another form is refused by the file and the key.
 
 A form is a function of a key and a value. It returns the value, and raises `Misfit` for one that it does not take.
 """
@@ -13,12 +13,14 @@ __all__ = ["Form", "Misfit", "any_of", "anything", "list_of", "map_of", "number"
 
 Form = Callable[[str, Any], Any]
 MOST_COUNT: Final = (1 << 53) - 1
-"""The largest whole number that every reader of JSON takes for itself."""
+"""Largest whole number that every reader of JSON takes for itself."""
 _SHOWN: Final = 60
 
 
 class Misfit(ValueError):
-    """A value does not have its form; the message is what follows the name of the file."""
+    """Error for a value that does not have its form; the message is the end of a sentence that begins with the name of the
+    file.
+    """
 
 
 def _refuse(key: str, expected: str, value: Any) -> Misfit:
@@ -27,14 +29,28 @@ def _refuse(key: str, expected: str, value: Any) -> Misfit:
 
 
 def text(key: str, value: Any) -> str:
-    """Take a text."""
+    """Take a text.
+
+    Args:
+        key: key of the value, for the message.
+        value: any value.
+
+    Raises: Misfit for another type.
+    """
     if type(value) is not str:
         raise _refuse(key, "a text", value)
     return value
 
 
 def number(key: str, value: Any) -> float | int:
-    """Take a number that is finite."""
+    """Take a number that is finite.
+
+    Args:
+        key: key of the value, for the message.
+        value: any value.
+
+    Raises: Misfit for another type, a number that is not finite, or an integer beyond 2^53 - 1.
+    """
     if type(value) not in (int, float) or (isinstance(value, int) and abs(value) > MOST_COUNT) or not math.isfinite(value):
         raise _refuse(key, "a finite number", value)
     return value  # type: ignore[no-any-return]
@@ -52,12 +68,12 @@ def whole(low: int = -MOST_COUNT, high: int = MOST_COUNT) -> Form:
 
 
 def anything(_key: str, value: Any) -> Any:
-    """Take all."""
+    """Take any `value`."""
     return value
 
 
 def any_of(*forms: Form) -> Form:
-    """Return the form of what one of the forms takes; a misfit is told as the last one tells it."""
+    """Return the form of values that one of the forms takes; a misfit is told as the last one tells it."""
 
     def form(key: str, value: Any) -> Any:
         for each in forms[:-1]:
@@ -77,7 +93,9 @@ def none(key: str, value: Any) -> None:
 
 
 def list_of(*forms: Form, rest: Form | None = None) -> Form:
-    """Return the form of lists whose first items have `forms`, and all further ones the form `rest`, if any are allowed."""
+    """Return the form of lists in which the first items have `forms`, and all further ones the form `rest`, if any are
+    allowed.
+    """
 
     def form(key: str, value: Any) -> list[Any]:
         if type(value) is not list or len(value) < len(forms) or (rest is None and len(value) > len(forms)):
@@ -89,7 +107,7 @@ def list_of(*forms: Form, rest: Form | None = None) -> Form:
 
 
 def map_of(values: Form) -> Form:
-    """Return the form of objects with any keys, whose values have one form."""
+    """Return the form of objects with any keys, and values of one form."""
 
     def form(key: str, value: Any) -> dict[str, Any]:
         if type(value) is not dict:

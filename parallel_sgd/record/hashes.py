@@ -1,4 +1,4 @@
-"""The SHA-256 of files."""
+"""SHA-256 of files."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ _CHUNK: Final = 1 << 20
 
 
 def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a regular file, 64 hexadecimal digits; a link in its place is not followed. Raises: OSError."""
+    """Return the SHA-256 of the regular file at `path`, 64 hexadecimal digits; a link in its place is not followed. Raises:
+    OSError.
+    """
     with open_unlinked(path) as file:
         return digest_of(file)
 
 
 def digest_of(file: BufferedReader) -> str:
-    """Return the SHA-256 of what an opened file holds from where it stands. Raises: OSError."""
+    """Return the SHA-256 of the bytes of an opened file from where it stands. Raises: OSError."""
     digest = hashlib.sha256()
     while part := file.read(_CHUNK):
         digest.update(part)

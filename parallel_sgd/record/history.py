@@ -1,4 +1,4 @@
-"""The history of a job: what its workers have written per step and epoch, and the mean over them."""
+"""History of a job: the figures that its workers have written per step and epoch, and the mean over them."""
 
 from __future__ import annotations
 
@@ -24,11 +24,18 @@ Table = Mapping[str, Column]
 
 
 class JobHistory(History):
-    """One row per epoch, as `Model.fit` gives it: `epoch` (from 1), `Loss` and the metrics in training, `val_...` on test data.
+    """History with one row per epoch, as `Model.fit` gives it: `epoch` (from 1), `Loss` and the metrics in training, `val_...`
+    on test data.
 
-    Each is the mean over the workers; in training over all block steps. Attributes: `rows`; `steps`, likewise one row per
-    batch, with `batch` (from 1) and `time`, the seconds since the first batch at which the last worker had computed it;
-    `workers`, for each worker the same of it alone.
+    Each is the mean over the workers; in training over all block steps.
+
+    Args:
+        steps: rows per step.
+        epochs: rows per epoch.
+        workers: for each worker the history of it alone.
+
+    Attributes: `rows`; `steps`, also one row per batch, with `batch` (from 1) and `time`, the seconds since the first batch at
+    which the last worker had computed it; `workers`, for each worker the same of it alone.
 
     >>> history = job.parallel(nodes, epoch=3).history  # doctest: +SKIP
     >>> history["val_accuracy"], history.workers[1]["Loss"]  # doctest: +SKIP
@@ -45,9 +52,13 @@ class JobHistory(History):
 
     @classmethod
     def read(cls, files: Mapping[int, Iterable[Path]]) -> JobHistory:
-        """The history in the tables that the workers of a job have left; one that is missing or cut off adds what it has.
+        """Read the history in the tables that the workers of a job have left; one that is missing or cut off adds the rows that
+        it has.
 
         Rows that are not whole or not finite are left out, with a warning that names the worker.
+
+        Args:
+            files: by node, the files that it has left.
         """
         found: dict[int, tuple[Table, Table]] = {}
         for node, paths in sorted(files.items()):
@@ -64,13 +75,13 @@ class JobHistory(History):
 
     @classmethod
     def of(cls, tables: Mapping[int, tuple[Table, Table]]) -> JobHistory:
-        """The history in the columns of the tables `TR` and `EV` of each worker."""
+        """Make the history in the columns of the `tables` `TR` and `EV` of each worker."""
         workers = {node: cls(*_rows([trained], [tested])) for node, (trained, tested) in tables.items()}
         every = list(tables.values())
         return cls(*_rows([trained for trained, _ in every], [tested for _, tested in every]), workers)
 
     def to_frame(self, per: Per = "epoch") -> Any:
-        """A pandas DataFrame with one row per `"epoch"` or per `"step"`, and these as its index.
+        """Return a pandas DataFrame with one row per `"epoch"` or per `"step"`, and these as its index.
 
         With several workers it has a level of columns above: `mean` and the numbers of the workers.
         """
@@ -78,18 +89,21 @@ class JobHistory(History):
 
         keys = [EPOCH, "batch"][: 1 + (self._per(per) == STEP)]
         frames = {name: pandas.DataFrame(history._table(per)) for name, history in self._named().items()}
+        # a worker that was lost early has no rows
         indexed = {name: frame.set_index(keys) for name, frame in frames.items() if len(frame)}
         if not indexed:
             return pandas.DataFrame(columns=keys).set_index(keys)
         return pandas.concat(indexed, axis=1) if self.workers else indexed["mean"]
 
     def plot(self, path: str | os.PathLike[str] | None = None, per: Per = "epoch") -> None:
-        """As `nn.model.history.History.plot`, per `"epoch"` or per `"step"`; the lines of the workers are thin."""
+        """Draw the history as `nn.model.history.History.plot` does, per `"epoch"` or per `"step"`; the lines of the workers are
+        thin.
+        """
         self._axis = "batch" if self._per(per) == STEP else EPOCH
         super().plot(path)
 
     def _lines(self, name: str) -> Iterator[tuple[str, list[float], list[float], float]]:
-        """The lines of a panel: label, places, values, width."""
+        """Yield the lines of a panel: label, places, values, width."""
         each = max((row["batch"] for row in self.steps), default=0)
         for who, history in self._named().items():
             rows = history._table(STEP if self._axis == "batch" else EPOCH)
@@ -120,7 +134,7 @@ class JobHistory(History):
 
 
 def _rows(trained: Sequence[Table], tested: Sequence[Table]) -> tuple[list[Figures], list[Figures]]:
-    """The rows per step and per epoch of some workers together."""
+    """Return the rows per step and per epoch of some workers together."""
     steps: defaultdict[tuple[int, int], list[Figures]] = defaultdict(list)
     for table in trained:
         names = [name for name in table if name not in _POSITION]

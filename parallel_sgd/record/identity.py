@@ -1,4 +1,4 @@
-"""The identity of a process that trains: everything besides the settings of a job on which its last bits depend."""
+"""Identity of a process that trains: everything besides the settings of a job on which its last bits depend."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from nn.threads import describe_blas
 IDENTITY_COLUMNS: Final = ("Epoch", "Computes with")
 ATTEMPT_COLUMNS: Final = ("Attempt", "Node", "Computes with")
 KERNELS: Final = "OpenBLAS kernels"
-"""The part of an identity that names the set of BLAS kernels."""
+"""Part of an identity that names the set of BLAS kernels."""
 _ELSEWHERE: Final = frozenset({KERNELS, "functions for", "thread(s)"})
-"""The parts that do not count where bits are portable."""
+"""Parts that do not count where bits are portable."""
 
 Identities = Mapping[int, list[str]]
-"""By node, the identities of its processes in the order in which they trained, each once."""
+"""Identities of the processes of each node, in the order in which they trained, each once."""
 
 
 def own_identity() -> str:
@@ -29,12 +29,13 @@ def own_identity() -> str:
     'Parallel-SGD 1.1.0, Python 3.11.7, scipy-openblas 0.3.31, NumPy 2.4.6, functions for AVX2, OpenBLAS kernels Haswell, ...'
     """
     blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+    # a comma separates the parts of an identity
     library = f"{blas.get('name', 'unknown')} {blas.get('version', 'unknown')}".replace(",", "")
     return f"Parallel-SGD {VERSION}, Python {platform.python_version()}, {library}, {describe_blas()}"
 
 
 class Told(NamedTuple):
-    """The identity that the process of a node told at the start of an attempt.
+    """Identity that the process of a node told at the start of an attempt.
 
     Args:
         attempt: its number, from 1.

@@ -1,8 +1,8 @@
-"""`job.toml`: what a run was, so that `psgd run` trains it again.
+"""Reader of `job.toml`, the settings of a run from which `psgd run` trains it again.
 
 Its `[options]` are the fields of `JobOptions` that have a flag, with the values that the flags take; so there is one schema,
-and what reads the command line reads the file. A part that only a program can make (a codec class of a notebook, arrays in
-memory) has no text: `[unnamed]` says so, and asks for another one.
+and the code that reads the command line reads the file. A part that only a program can make (a codec class of a notebook,
+arrays in memory) has no text: `[unnamed]` says so, and asks for another one.
 """
 
 from __future__ import annotations
@@ -49,13 +49,26 @@ _NEEDED: Final = {"model": ("file", "sha256"), "data": ("sha256",), "run": ("wor
 
 @dataclass(frozen=True)
 class JobFile:
-    """What a job file says; `options` by field name, `dataset` and `transform`, as flags take them, if they have a text.
+    """Contents of a job file.
 
-    `server`: whether there was a parameter server; `blocks` of a batch; `nodes` has the identities of the processes that
-    trained, by node (`record.identity`), once the run has ended. `unnamed` tells, by option, the parts that only a program can
-    make; `rows` has `row_checksums` of the data set, `kept` is the file of its samples beside the job file, if it has no text;
-    `code` has the SHA-256 of each file of code that the job needed. `fetched`: nodes have told it, so nothing that it names but
-    built-in parts may be imported (`record.code`).
+    Args:
+        path: the file.
+        model: the file of the model with which the run begins.
+        model_sha256: hash that the model must have.
+        data_sha256: checksum that the data set must have.
+        dataset: the data set, as its flag takes it, None where it has no text.
+        transform: the transform, as its flag takes it, None where it has no text.
+        workers: number of workers.
+        server: whether there was a parameter server.
+        blocks: number of blocks of a batch.
+        options: the options by field name.
+        nodes: the identities of the processes that trained, by node (`record.identity`), once the run has ended.
+        unnamed: by option, the parts that only a program can make.
+        job: id of the job.
+        rows: `row_checksums` of the data set.
+        kept: the file of its samples beside the job file, if it has no text.
+        code: the SHA-256 of each file of code that the job needed.
+        fetched: nodes have told it, so only built-in parts that it names may be imported (`record.code`).
     """
 
     path: Path
@@ -78,9 +91,9 @@ class JobFile:
 
     @classmethod
     def read(cls, path: Path) -> JobFile:
-        """The job in a file, or in the `job.toml` of a run's folder.
+        """Read the job in a file, or in the `job.toml` of a run's folder.
 
-        Raises: ValueError naming the file, the key, what it must be and what came; OSError.
+        Raises: ValueError naming the file, the key, the expectation and the value; OSError.
         """
         if os.path.isdir(path):
             path = path / JOB_FILE
@@ -198,7 +211,7 @@ def _found(form: str, value: Any, folder: Path) -> Any:
 
 
 def _is_there(folder: Path, name: str, most: int) -> bool:
-    """Whether there is a regular file of this name. Raises: RecordError for what is something else, or too large."""
+    """Tell if there is a regular file of this name. Raises: RecordError for an entry that is something else, or too large."""
     try:
         Door(folder).open(name, most).close()
     except FileNotFoundError:
@@ -214,14 +227,14 @@ def _refuse_unknown(table: str, values: Mapping[str, Any], known: Any) -> None:
 
 
 def types(flag: Flag) -> tuple[type, ...]:
-    """The types that an option may have in the file: that of its flag, or data in place of a text that stands for it."""
+    """Return the types that an option may have in the file: that of its flag, or data in place of a text that stands for it."""
     if flag.settings.get("action") in ("store_false", "store_true"):
         return (bool,)
     return FORMS[flag.form].kinds or {int: (int,), float: (float, int)}.get(flag.settings.get("type", str), (str,))
 
 
 def _check_type(name: str, value: Any, kinds: tuple[type, ...]) -> None:
-    """Raises: ValueError naming the key, for another type, and for a number beyond its bounds."""
+    """Check the type of a value. Raises: ValueError naming the key, for another type, and for a number beyond its bounds."""
     if type(value) not in kinds:
         words = {str: "a text", int: "an integer", float: "a number", bool: "true or false", list: "a list", dict: "a table"}
         shown = repr(value) if not isinstance(value, int) or abs(value) < 10**30 else "a long integer"

@@ -1,4 +1,6 @@
-"""Writes `job.toml`, what a run was, and beside it the model that it begins with; `job_file` tells more, and reads it."""
+"""Writer of `job.toml`, the settings of a run, and beside it the model that it begins with; `job_file` tells more, and reads
+it.
+"""
 
 from __future__ import annotations
 
@@ -40,10 +42,10 @@ from .tables import read_identities
 FORMAT: Final = "psgd.job/1"
 MODEL_FILE: Final = "start.model"
 CODE_TABLE: Final = "code"
-"""The table with the hashes of the files of code that the job needs."""
+"""Table with the hashes of the files of code that the job needs."""
 _log = get_logger(SUBMIT_LOGGER)
 FETCHED: Final = "fetched"
-"""The key of a file that nodes have told."""
+"""Key of a file that nodes have told."""
 
 
 def write_job_file(folder: Path, spec: JobSpec, job: str) -> None:
@@ -95,6 +97,7 @@ def job_text(spec: JobSpec, job: str, model: bytes, folder: Path | None = None) 
             unnamed[each.name] = "objects of a program"
         if about.flag is not None:
             try:
+                # a SizeAdaptive has no text, the codecs that it has chosen do; other defaults are decided anew
                 source = spec.options if isinstance(about.form, Codecs) else spec.asked
                 value = about.form.write(getattr(source, each.name), tell)
                 toml_of(value)  # a text may be none in TOML
@@ -151,13 +154,14 @@ def add_identities(folder: Path, nodes: Identities) -> None:
 
 
 def adopt(run: Path, files: Mapping[int, list[Path]]) -> None:
-    """Move what nodes have of the record of a run into its folder, out of their `files`; what is there stays as it is."""
+    """Move the record of a run that nodes have into its folder, out of their `files`; a record that is there stays as it is."""
     for paths in files.values():
         for path in [path for path in paths if path.name in RECORD_FILES]:
             paths.remove(path)
             target = run / (JOB_FILE, MODEL_FILE)[RECORD_FILES.index(path.name)]
             with contextlib.suppress(OSError, RecordError):  # it then stays where it is
                 if not target.exists():
+                    # marked, since a node could have named any code
                     head = f"{FETCHED} = true\n".encode() if target.name == JOB_FILE else b""
                     publish(path, head + Door(path.parent).read(path, MAX_FILE if not head else MOST_TOML), 0o644)
                     os.replace(path, target)
@@ -165,14 +169,14 @@ def adopt(run: Path, files: Mapping[int, list[Path]]) -> None:
 
 
 def _object(made: Any, tell: Tell) -> str:
-    """`JOB_FILE:KEY=VALUE,..` for a data set or a transform."""
+    """Return `JOB_FILE:KEY=VALUE,..` for a data set or a transform."""
     if isinstance(made, ArrayDataset):
         raise Unnamed("samples in the memory of a program")
     return object_text(type(made), made.get_config(), tell)
 
 
 def _code(tables: Mapping[str, Mapping[str, Any]], folder: Path) -> dict[str, str]:
-    """The SHA-256 of each file of code that the texts of a job name, by its path as the texts tell it."""
+    """Return the SHA-256 of each file of code that the texts of a job name, by its path as the texts tell it."""
     forms = {each.name: each.metadata["option"].form for each in fields(JobOptions)}
     values = [tables["data"].get(name, "") for name in ("dataset", "transform")]
     values += [value for name, value in tables["options"].items() if isinstance(forms[name], (Parts, Callbacks))]
@@ -186,7 +190,7 @@ def _code(tables: Mapping[str, Mapping[str, Any]], folder: Path) -> dict[str, st
 
 
 def texts_in(value: Any) -> Iterator[str]:
-    """The texts in the value of an option: itself, those of a list or a table."""
+    """Yield the texts in the value of an option: itself, those of a list or a table."""
     for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]:
         if isinstance(each, str):
             yield each

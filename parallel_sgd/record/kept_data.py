@@ -1,4 +1,4 @@
-"""The samples that a run keeps: arrays of a program, which no text stands for, as `data.npz` in its folder."""
+"""Samples that a run keeps: arrays of a program, which no text stands for, as `data.npz` in its folder."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _KINDS: Final = "biuf"
 
 @dataclass(frozen=True)
 class KeptData:
-    """A file of samples in the folder of a run.
+    """File of samples in the folder of a run.
 
     Args:
         file: its name.

@@ -1,4 +1,4 @@
-"""The keys that sign runs, and the library that signs with them, which is an optional extra."""
+"""Keys that sign runs, and the library that signs with them, which is an optional extra."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _REMEDY: Final = "pip install 'parallel-sgd[sign]'"
 
 @dataclass(frozen=True)
 class PublicKey:
-    """The public part of a key pair, in a file.
+    """Public part of a key pair, in a file.
 
     Args:
         path: the file.
@@ -40,7 +40,7 @@ class PublicKey:
 
         Args:
             path: the file.
-            name: what an error calls the key: an option or a file.
+            name: name of the key in an error: an option or a file.
 
         Raises:
             ValueError: The file cannot be read or holds no such key.
@@ -56,7 +56,7 @@ class PublicKey:
 
 @dataclass(frozen=True)
 class SigningKey:
-    """A private key in a file.
+    """Private key in a file.
 
     Args:
         path: the file.
@@ -70,7 +70,7 @@ class SigningKey:
 
     @property
     def fingerprint(self) -> str:
-        """That of the public part; see `PublicKey`."""
+        """Fingerprint of the public part; see `PublicKey`."""
         return hashlib.sha256(self.public).hexdigest()
 
     @classmethod
@@ -79,7 +79,7 @@ class SigningKey:
 
         Args:
             path: the file.
-            name: what an error calls the key.
+            name: name of the key in an error.
 
         Raises:
             ValueError: The library is not installed; the file cannot be read or holds no such key; a passphrase is wrong, or
@@ -107,7 +107,9 @@ class SigningKey:
 
 
 def library(name: str) -> Any:
-    """Return the module that calls the library. Raises: ValueError where that is not installed."""
+    """Return the module that calls the library; `name` is the option in the message. Raises: ValueError where that is not
+    installed.
+    """
     try:
         from . import openssf  # noqa: PLC0415 - an optional extra, with 400 modules
     except ImportError as error:

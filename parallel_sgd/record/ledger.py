@@ -1,6 +1,6 @@
-"""The ledger of a job, from the files that its workers have left: who computed what went into the weights.
+"""Ledger of a job, from the files that its workers have left: the node that computed each block that went into the weights.
 
-Its committed rows are every block of every batch exactly once, whatever happened on the way; `problems` tells where not.
+Its committed rows are every block of every batch exactly once, through all failures on the way; `problems` tells where not.
 """
 
 from __future__ import annotations
@@ -35,10 +35,15 @@ _MOST_LACKING = 1 << 12
 
 @dataclass(frozen=True)
 class Grid:
-    """What is to be applied: in every epoch so many batches of so many blocks.
+    """Batches and blocks that a job is to apply: in every epoch so many batches of so many blocks.
 
-    `redundancy`: how many workers compute each block. `resumed`: it began with another job, whose epochs may have had another
-    size; then an epoch need only be complete in itself, but for the last.
+    Args:
+        epochs: number of epochs.
+        batches: batches of an epoch.
+        blocks: blocks of a batch.
+        redundancy: how many workers compute each block.
+        resumed: it began with another job, in which epochs may have had another size; then an epoch need only be complete in
+            itself, but for the last.
     """
 
     epochs: int
@@ -50,14 +55,15 @@ class Grid:
 
 @dataclass(frozen=True)
 class Ledger:
-    """Which node's copy of each block went into the weights.
+    """Table of the node of the copy of each block that went into the weights.
 
-    `rows` has the columns epoch, batch, block, node, attempt, committed, sorted, as in the file at `path`: epochs, batches and
-    attempts count from 1, blocks and nodes from 0. `committed` is 1 for the copy that was merged into the state that training
-    ended with; 0 for a copy that was not needed, because another one of the same block had come first, and for what was
-    applied but undone by a restart. Under `on_failure="shrink"` nodes are those of the row's attempt.
-
-    `problems` says in words which blocks were not applied exactly once; it is empty where all were.
+    Args:
+        path: the file of the ledger.
+        rows: the columns epoch, batch, block, node, attempt, committed, sorted, as in the file: epochs, batches and attempts
+            count from 1, blocks and nodes from 0. `committed` is 1 for the copy that was merged into the state that training
+            ended with; 0 for a copy that was not needed, because another one of the same block had come first, and for one that
+            was applied but undone by a restart. Under `on_failure="shrink"` nodes are those of the row's attempt.
+        problems: says in words which blocks were not applied exactly once; it is empty where all were.
 
     >>> table = np.array([[1, 1, 0, 0, 1, 1], [1, 1, 1, 1, 1, 1]])
     >>> Ledger.of([table], Grid(epochs=1, batches=1, blocks=2)).problems
@@ -81,10 +87,15 @@ class Ledger:
 
     @classmethod
     def of(cls, tables: Sequence[Table], grid: Grid, path: Path = Path()) -> Ledger:
-        """The ledger of a job, out of those of its workers.
+        """Make the ledger of a job, out of those of its workers.
 
-        All workers apply the same batches, and each notes the copies that it has merged. Which copy of a redundant block
-        counts is what the first of `tables` says that has the batch; those that others took have `committed` 0.
+        All workers apply the same batches, and each notes the copies that it has merged. The copy of a redundant block that
+        counts is that of the first of `tables` that has the batch; those that others took have `committed` 0.
+
+        Args:
+            tables: the rows of each worker.
+            grid: the batches and blocks that were to be applied.
+            path: the file of the ledger.
         """
         source = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
         every = np.concatenate([np.empty((0, len(COLUMNS)), np.int64), *tables])
@@ -100,7 +111,9 @@ class Ledger:
 
 
 def _by_block(claims: Table, source: NDArray[np.int64]) -> tuple[Table, NDArray[np.int64], NDArray[np.int64]]:
-    """The (epoch, batch, block) there are; for each the first claim, by source; and for each claim the place of its block."""
+    """Return the (epoch, batch, block) there are; for each the first claim, by source; and for each claim the place of its
+    block.
+    """
     order = np.lexsort((claims[:, NODE], claims[:, ATTEMPT], source))
     keys, first, place = np.unique(claims[order, : BLOCK + 1], axis=0, return_index=True, return_inverse=True)
     back = np.empty(len(claims), np.int64)
@@ -111,7 +124,7 @@ def _by_block(claims: Table, source: NDArray[np.int64]) -> tuple[Table, NDArray[
 def _twice(
     claims: Table, source: NDArray[np.int64], first: NDArray[np.int64], place: NDArray[np.int64], redundancy: int
 ) -> NDArray[np.bool_]:
-    """The claims that are not those of their block's first one, and are no other copy of the same computation either.
+    """Mark the claims that are not those of their block's first one, and are no other copy of the same computation either.
 
     Within one worker's table there may be no other; between two, one of the same attempt where blocks are redundant.
     """
@@ -146,7 +159,7 @@ def _holes(keys: Table, grid: Grid) -> list[str]:
 
 
 def _doubles(claims: Table, place: NDArray[np.int64], twice: NDArray[np.bool_]) -> list[str]:
-    """The blocks that were applied more than once, and of whom."""
+    """List the blocks that were applied more than once, and the nodes of the copies."""
     said, blocks = [], sorted(set(place[twice].tolist()))  # `np.unique` would load numpy.ma
     for block in blocks:
         rows = claims[place == block].tolist()
@@ -170,7 +183,7 @@ def _shortened(said: list[str], count: int | None = None) -> list[str]:
 
 
 def _unique(rows: Table) -> Table:
-    """Sorted, every row once; of one that some call committed and others not, the committed one."""
+    """Return the rows sorted, every one once; of one that some call committed and others not, the committed one."""
     ordered: Table = rows[np.lexsort((-rows[:, COMMITTED], *(rows[:, column] for column in range(ATTEMPT, -1, -1))))]
     same = np.zeros(len(ordered), bool)
     same[1:] = (ordered[1:, :COMMITTED] == ordered[:-1, :COMMITTED]).all(axis=1)
@@ -182,9 +195,14 @@ _log = get_logger(SUBMIT_LOGGER)
 
 
 def collect(title: str, files: Mapping[int, list[Path]], grid: Grid) -> Ledger | None:
-    """Write `LEDGER-<title>.csv` beside the first worker's own, add it to that one's `files`, and warn of what it lacks.
+    """Write `LEDGER-<title>.csv` beside the first worker's own, add it to that one's `files`, and warn of its problems.
 
-    None where the workers keep no ledger, because each trains a model of its own.
+    Args:
+        title: title of the job.
+        files: by node, the files that it has left.
+        grid: the batches and blocks that were to be applied.
+
+    Returns: None where the workers keep no ledger, because each trains a model of its own.
     """
     found: dict[int, Path] = {}
     for node, paths in sorted(files.items()):
@@ -217,9 +235,9 @@ def collect(title: str, files: Mapping[int, list[Path]], grid: Grid) -> Ledger |
 
 
 def _table(content: bytes) -> Table:
-    """The rows of a file, without one that was not written to its end.
+    """Return the rows of a file, without one that was not written to its end.
 
-    Raises: ValueError for what is no ledger, or has a row that cannot be one.
+    Raises: ValueError for a file that is no ledger, or has a row that cannot be one.
     """
     end = content.rfind(b"\n") + 1
     file = BytesIO(content[:end])

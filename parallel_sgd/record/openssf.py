@@ -1,4 +1,4 @@
-"""The calls of the library `model-signing` (OpenSSF model signing), which takes a second to import.
+"""Calls of the library `model-signing` (OpenSSF model signing), which takes a second to import.
 
 The library of version 1.1 hashes every file of a folder, refuses links, and takes a passphrase as bytes, although it says text.
 """
@@ -67,7 +67,7 @@ def check(run: Path, signature: Path, key: Path) -> None:
 
 
 class _Listed(hashing.Config):  # type: ignore[misc]  # the checks are the same where the library is not installed
-    """The hashing of chosen files alone; `found` has their SHA-256 by path."""
+    """Hashing of chosen files alone; `found` has their SHA-256 by path."""
 
     def __init__(self, files: Sequence[Path]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""`outcome.json`, how a run has ended, as it is read: each value of the type that pages and commands take it for."""
+"""Reader of `outcome.json`, which tells how a run has ended: each value has the type that pages and commands take it for."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _FORM: Final[Form] = record(
 
 
 def read_outcome(door: Door) -> dict[str, Any]:
-    """Return what `outcome.json` says; nothing of a run that has none.
+    """Return the content of `outcome.json`, an empty dict for a run that has none.
 
     Args:
         door: of the folder of the run.

@@ -1,4 +1,6 @@
-"""How `job.toml` tells the files that a run needs: relative to the folder of the run, so that both may be moved together."""
+"""Paths of the files that a run needs, as `job.toml` tells them: relative to the folder of the run, so that both may be moved
+together.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from typing import Final
 __all__ = ["Tell", "found_path", "found_paths", "is_told", "missing_code", "told_path"]
 
 Tell = Callable[[str], str]
-"""From the path of a file to the text that stands for it."""
+"""Function from the path of a file to the text that stands for it."""
 _TOLD: Final = r"(?:\.{1,2}|~)/"
 # behind a comma without one, so that no text takes longer than its length says
 _CODE: Final = re.compile(rf"^{_TOLD}[^:]*\.py(?=:)|(?<=,){_TOLD}[^:,]*\.py(?=:)")
@@ -22,7 +24,7 @@ _ARGUMENT: Final = re.compile(r"(?<==)('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")")
 
 
 def told_path(path: str, folder: Path) -> str:
-    """Return what stands for a file in the record of a run.
+    """Return the text that stands for a file in the record of a run.
 
     Args:
         path: of a file, relative to the current directory.
@@ -33,6 +35,7 @@ def told_path(path: str, folder: Path) -> str:
         directory of the run one that begins with `~/`.
     """
     absolute, run, home = (os.path.abspath(each) for each in (path, folder, os.path.expanduser("~")))
+    # a run lies in `runs/` of the directory of its project
     project = os.path.dirname(os.path.dirname(run))
     if _is_within(absolute, home) and not _is_within(absolute, project):
         return f"~/{os.path.relpath(absolute, home)}"
@@ -41,7 +44,7 @@ def told_path(path: str, folder: Path) -> str:
 
 
 def is_told(text: str) -> bool:
-    """Whether a text would be taken for a path that `told_path` has made."""
+    """Tell if a text would be taken for a path that `told_path` has made."""
     return re.match(_TOLD, text) is not None
 
 
@@ -68,12 +71,17 @@ def found_paths(text: str, folder: Path, *, arguments: bool = True) -> str:
 
 
 def found_path(text: str, folder: Path) -> str:
-    """Return where a file is for which a text of a job file stands; a text that stands for none is returned as it is."""
+    """Return where a file is for which a text of a job file stands; a text that stands for none is returned as it is.
+
+    Args:
+        text: as it stands in the file.
+        folder: that of the job file.
+    """
     return _found(text, folder) if is_told(text) else text
 
 
 def missing_code(text: str, folder: Path) -> str:
-    """Return which class a text of a job file names whose file is not here, and where a copy of it lies; "" if there is none.
+    """Return the class of a text of a job file that has no file here, and where a copy of the file lies; "" if there is none.
 
     Args:
         text: as `found_paths` has left it.

@@ -1,7 +1,7 @@
-"""Plain data as TOML has it: what TOML lacks is a table with one key, which says what it stands for.
+"""Plain data as TOML has it: a value that TOML lacks is a table with one key, which says its kind.
 
-`{none = true}` is None, `{tuple = [..]}` a tuple, `{bytes = "00ff"}` bytes, and `{pairs = [[key, value], ..]}` a dict whose
-keys are no texts, or that would be taken for one of these.
+`{none = true}` is None, `{tuple = [..]}` a tuple, `{bytes = "00ff"}` bytes, and `{pairs = [[key, value], ..]}` a dict with keys
+that are no texts, or that would be taken for one of these.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ _TAGS: Final = (_NONE, _TUPLE, _BYTES, _PAIRS)
 
 
 class NoText(ValueError):
-    """A value has no text in TOML; the message says what it is."""
+    """Error for a value that has no text in TOML; the message describes the value."""
 
 
 def encoded(value: Any) -> Any:
-    """Return lists, tables, texts, numbers and switches that stand for plain data.
+    """Return lists, tables, texts, numbers and switches that stand for `value`, plain data.
 
     Raises: NoText for an object of another class.
     """
@@ -42,7 +42,7 @@ def encoded(value: Any) -> Any:
 
 
 def decoded(value: Any) -> Any:
-    """Return the plain data for which `encoded` values stand.
+    """Return the plain data for which `value`, a result of `encoded`, stands.
 
     Raises: ValueError for a table with one of the keys above that stands for nothing.
     """

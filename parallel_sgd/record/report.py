@@ -1,4 +1,4 @@
-"""The tables that a worker writes: a row per block step (TR); per epoch (EV, and its seconds, TI); per account (AC); per batch
+"""Tables that a worker writes: a row per block step (TR); per epoch (EV, and its seconds, TI); per account (AC); per batch
 (BA); per codec (CO); per variable and epoch (WH); per process that trained (ID); per block that was applied (LEDGER).
 """
 
@@ -20,7 +20,7 @@ from .weight_hashes import HASH_COLUMNS, Array, hash_of
 
 KINDS = ("TR", "EV", "TI", "AC", "BA", "CO", "WH", "ID")
 RECORD_FILES: Final = ("RUN-job.toml", "RUN-start.model")
-"""What a run is, and the model that it begins with: kept by its nodes for who fetches it from elsewhere."""
+"""Settings of a run, and the model that it begins with: kept by its nodes for a command that fetches it from elsewhere."""
 _COST_COLUMNS = ("Codec", "Variable", "Name", "Encode", "Merge")
 _AT_THE_END = ("AC", "CO")
 _ACCOUNT_COLUMNS = ("Codec", "Variable", "Name", "Peer", "Direction", "Transport", "Packets", "Raw", "Wire", "Overhead")
@@ -31,7 +31,7 @@ _SEPARATORS = frozenset('/\\:*?"<>|')
 
 
 def check_title(title: str) -> str:
-    """The title, which becomes part of file names.
+    """Return the title, which becomes part of file names.
 
     Raises: ValueError when it cannot.
     """
@@ -54,12 +54,12 @@ def model_name(title: str, node_id: int) -> str:
 
 
 class TrainingReport:
-    """Writes `TR-`, `EV-`, `TI-`, `AC-`, `BA-`, `CO-`, `WH-`, `ID-`, and if asked `LEDGER-<title>-N(i).csv` into `directory`.
+    """Tables `TR-`, `EV-`, `TI-`, `AC-`, `BA-`, `CO-`, `WH-`, `ID-`, and if asked `LEDGER-<title>-N(i).csv` in `directory`.
 
     Numbers read back equal; those of `TI`, `BA` and `CO` are in microseconds. Files of that name are replaced; with `earlier`
     they begin with the rows of the part that is over. Rows of block steps and batches go out once a second and with `save`, so
     that most steps cost no file access, and a worker that is killed takes no more than its last second with it; no file stays
-    open. What the disk refuses is kept until there is room; only `close` insists.
+    open. Rows that the disk refuses are kept until there is room; only `close` insists.
     """
 
     def __init__(
@@ -98,6 +98,7 @@ class TrainingReport:
         self._hashes, identities = others
         self._every = tables
         identities.add([(1 if earlier is None else earlier.position[0] + 1, own_identity())])
+        # at once, so that a process that dies before its first second is over has told it
         identities.save()
 
     def ledger(self, blocks: Iterable[int], begun: History) -> LedgerTable:
@@ -108,7 +109,7 @@ class TrainingReport:
         return self._ledger
 
     def step(self, row: tuple[float | int, ...]) -> None:
-        """One block step: seconds since the first batch, epoch and batch (from 1), block steps per epoch of this worker,
+        """Add one block step: seconds since the first batch, epoch and batch (from 1), block steps per epoch of this worker,
         block steps so far, loss, metrics.
         """
         self._rows.append(row)
@@ -117,52 +118,55 @@ class TrainingReport:
             self._saved = row[0]
 
     def batch(self, row: BatchRow) -> None:
-        """One batch: the row of `BatchWatch`, which goes out with the others."""
+        """Add one batch: the row of `BatchWatch`, which goes out with the others."""
         self._batch_rows.append(row)
 
     def evaluation(self, epoch: int, values: Sequence[float]) -> None:
-        """One epoch, from 1: loss and metrics on the test set."""
+        """Add one epoch, from 1: loss and metrics on the test set."""
         self._evaluated += 1
         self._evaluations.add([(*values, epoch)])
         self._evaluations.save()
 
     def goes_on_after(self, epoch: int, values: Sequence[float]) -> None:
-        """Training goes on after this epoch, with the state of another worker: the row of it, if this one was stopped before it
-        had evaluated the epoch itself."""
+        """Add the row of an epoch after which training goes on with the state of another worker, if this one was stopped before
+        it had evaluated the epoch itself.
+        """
         if self._evaluated == epoch - 1 and values:
             self.evaluation(epoch, values)
 
     def times(self, epoch: int, times: Times) -> None:
-        """One epoch, from 1: the seconds that it took, and what for. `times` are those until now, of all epochs together."""
+        """Add one epoch, from 1: the seconds that it took, by the kind of work. `times` are those until now, of all epochs
+        together.
+        """
         passed = Times(*(now - before for now, before in zip(times, self._times, strict=True)))
         self._times = times
         self._epochs.add([(epoch, round(passed.total, 6), *(round(seconds, 6) for seconds in passed))])
         self._epochs.save()
 
     def weights(self, epoch: int, values: Mapping[str, Array]) -> None:
-        """One epoch, from 1: the hash of each variable after it, by which the epoch can be verified."""
+        """Add one epoch, from 1: the hash of each variable after it, by which the epoch can be verified."""
         self._hashes.add([(epoch, name, hash_of(value)) for name, value in values.items()])
         self._hashes.save()
 
     def accounts(self, entries: Iterable[Entry], names: Sequence[str]) -> None:
-        """All packets, one row per `Entry`; sizes in bytes. `names` are those of the variables."""
+        """Add all packets, one row per `Entry`; sizes in bytes. `names` are those of the variables."""
         rows = [(e.codec, e.variable, names[e.variable] if e.variable < len(names) else "", *e[2:]) for e in entries]
         self._packets.add(rows)
         self._packets.save()
 
     def costs(self, costs: Iterable[tuple[str, int, float, float]], names: Sequence[str]) -> None:
-        """What the codecs of the variables cost (`Accounts.costs`), one row each."""
+        """Add the seconds of the codecs of the variables (`Accounts.costs`), one row each."""
         rows = [(c, v, names[v] if v < len(names) else "", round(e, 6), round(m, 6)) for c, v, e, m in costs]
         self._costs.add(rows)
         self._costs.save()
 
     def save(self) -> None:
-        """Bring the rows of block steps and of the ledger into their files, and what the disk has refused before."""
+        """Bring the rows of block steps and of the ledger into their files, and rows that the disk has refused before."""
         for table in self._tables():
             table.save()
 
     def close(self) -> None:
-        """The job is over: bring everything into the files.
+        """Bring everything into the files: the job is over.
 
         Raises: OSError when the disk refuses; it may be called again.
         """
@@ -172,17 +176,18 @@ class TrainingReport:
     def _tables(self) -> list[Table]:
         self._steps.add(self._rows)
         self._rows.clear()
+        # as text, which takes a fifth of the time of a general writer
         self._batches.add_text("".join([BATCH_LINE % row for row in self._batch_rows]))
         self._batch_rows.clear()
         return self._every if self._ledger is None else [*self._every, self._ledger.table()]
 
 
 class StepRows:
-    """The rows of block steps, whose metrics are computed for several at a time.
+    """Rows of block steps, with metrics that are computed for several at a time.
 
     While a model of some size is trained, each step finds the caches full of something else, and code that runs once in a step
-    takes several times as long as code that runs again and again. So what belongs to no one step waits for others of its kind,
-    for a second at most while steps follow each other; behind a slow step and for large predictions nothing waits.
+    takes several times as long as code that runs again and again. So work that belongs to no one step waits for others of its
+    kind, for a second at most while steps follow each other; behind a slow step and for large predictions nothing waits.
     """
 
     def __init__(self, report: TrainingReport, metrics: Sequence[Metric]) -> None:
@@ -191,7 +196,9 @@ class StepRows:
         self._last = -math.inf  # second of the step before
 
     def add(self, head: tuple[float | int, ...], label: Array, prediction: Array) -> None:
-        """One block step: its row up to the metrics, and what these are computed of, which may change afterwards."""
+        """Add one block step: its row up to the metrics, and the arrays of which these are computed, which may change
+        afterwards.
+        """
         slow, self._last = head[0] - self._last > SAVE_SECONDS / _MOST_WAITING, head[0]
         if slow or label.nbytes + prediction.nbytes > _WAITING_BYTES:
             self.flush()

@@ -1,8 +1,9 @@
-"""A run of a job at its submitter: its result, its folder, its manifest, and what is kept there of a job on local workers.
+"""Run of a job at its submitter: its result, its folder, its manifest, and the files that are kept there of a job on local
+workers.
 
 Such a job has the work directories of its nodes in the folder of its run, so that they outlive the agents. Of one that has
-ended well all files are at home; only the checkpoints that it takes to go on from its end stay. Nothing is deleted that is
-not known to be needless.
+ended well all files are at home; only the checkpoints that it takes to go on from its end stay. Nothing is deleted that is not
+known to be needless.
 
 The manifest stands beside `job.toml` when a run has ended, and `psgd verify` compares with it: the hash of each file that the
 run has left, its settings, the identities of the processes that trained, and the chain of its epochs.
@@ -58,15 +59,23 @@ _log = get_logger(SUBMIT_LOGGER)
 
 
 class JobResult(dict[str, float]):
-    """The mean of every figure over the workers, rounded once, as a dict of floats that prints as one.
+    """Mean of every figure over the workers, rounded once, as a dict of floats that prints as one.
 
-    Attributes: `models`, the trained model of each worker; `files`, the saved files of each node; `accounts`, for each node
-    that ended well, the parameter server too, a list of `accounts.Entry` rows with `times` and `staleness`
-    (`accounts.NodeAccounts`); `job_id`; `failures`, {node: (state, detail)} of nodes that were lost and could be done without;
-    `restarts`, how often the job was started again after a failure; `ledger`, whose copy of each block of each batch went into
-    the weights (`ledger.Ledger`), None where each worker trains a model of its own; `history`, per epoch and step, of each
-    worker and the mean (`history.JobHistory`), which is read from `files` when it is first asked for; `report`, the page of the
-    run (`run_page`), None where it could not be written; `signature`, that of the run, None where it is not signed.
+    Args:
+        figures: the figures of each worker.
+        models: the trained model of each worker.
+        files: the saved files of each node.
+        accounts: for each node that ended well, the parameter server too, a list of `accounts.Entry` rows with `times` and
+            `staleness` (`accounts.NodeAccounts`).
+        job_id: id of the job.
+        failures: {node: (state, detail)} of nodes that were lost and could be done without.
+        restarts: how often the job was started again after a failure.
+        ledger: the node of the copy of each block of each batch that went into the weights (`ledger.Ledger`), None where each
+            worker trains a model of its own.
+
+    Attributes: as the arguments after `figures`; `history`, per epoch and step, of each worker and the mean
+    (`history.JobHistory`), which is read from `files` when it is first asked for; `report`, the page of the run (`run_page`),
+    None where it could not be written; `signature`, that of the run, None where it is not signed.
     """
 
     def __init__(
@@ -93,17 +102,17 @@ class JobResult(dict[str, float]):
 
     @property
     def folder(self) -> Path | None:
-        """The folder of the run, None where it has left no files."""
+        """Folder of the run, None where it has left no files."""
         return next((path.parent.parent for paths in self.files.values() for path in paths), None)
 
     @cached_property
     def history(self) -> JobHistory:
-        """What training and evaluation gave, epoch by epoch and step by step."""
+        """Figures of training and evaluation, epoch by epoch and step by step."""
         return JobHistory.read(self.files)
 
     def _repr_html_(self) -> str:
-        """For notebooks: the figures, of each worker and the mean."""
-        from nn.html import table  # noqa: PLC0415 - for who looks
+        """Show the figures, of each worker and the mean, as an HTML table, for notebooks."""
+        from nn.html import table  # noqa: PLC0415 - for notebooks alone
 
         last = {node: history.rows[-1] for node, history in self.history.workers.items() if history.rows}
         rows = [[name, value, *(row.get(VALIDATION + name, math.nan) for row in last.values())] for name, value in self.items()]
@@ -112,7 +121,7 @@ class JobResult(dict[str, float]):
 
 
 def _means(figures: Mapping[int, Mapping[str, float]]) -> dict[str, float]:
-    """The mean of each figure over the workers; one that is no finite number is left out, and its worker named."""
+    """Return the mean of each figure over the workers; one that is no finite number is left out, and its worker named."""
     found: dict[str, list[float]] = {}
     for node, own in sorted(figures.items()):
         for name, value in own.items() if isinstance(own, Mapping) else ():
@@ -125,7 +134,7 @@ def _means(figures: Mapping[int, Mapping[str, float]]) -> dict[str, float]:
 
 
 def new_run(spec: JobSpec, job: str, nodes: str) -> RunFolder:
-    """The folder of a run that is about to be submitted to `nodes` (`checkpoint.given.ON_AGENTS`, ...).
+    """Make the folder of a run that is about to be submitted to `nodes` (`checkpoint.given.ON_AGENTS`, ...).
 
     Raises: ValueError where it cannot be made.
     """
@@ -134,7 +143,7 @@ def new_run(spec: JobSpec, job: str, nodes: str) -> RunFolder:
     try:
         write_job_file(run.make(), spec, job)
     except OSError as error:
-        run.close()  # what a full disk took of the files would fill it
+        run.close()  # the part of the files that a full disk took would fill it
         shown = str(spec.options.directory)[:200]
         raise ValueError(f"'directory' must be a folder that can be written to, got {shown!r}: {error.strerror}") from error
     return run
@@ -153,12 +162,18 @@ def place_work(run: RunFolder, job: str, agents: LocalAgents) -> None:
 def keep_checkpoints(
     path: Path, workers: Sequence[int], server: int | None, unsaved: Iterable[int] = (), every: int | None = None
 ) -> None:
-    """Of the work directories in the folder of a run that has ended well, keep what it takes to go on from its end, and the
-    checkpoints after each `every` epochs.
+    """Keep, of the work directories in the folder of a run that has ended well, the checkpoints from which it goes on after its
+    end, and those after each `every` epochs.
 
-    `workers` are those of the attempt that ended, which may be fewer than the first had. What it takes moves to the folders
-    of the nodes; of a state that all workers have alike the file of one is enough. All stays where some files did not come home
-    (of the nodes `unsaved`), and where there is no position at which every worker has what it needs.
+    These checkpoints move to the folders of the nodes; of a state that all workers have alike the file of one is enough. All
+    stays where some files did not come home, and where there is no position at which every worker has the state that it needs.
+
+    Args:
+        path: folder of the run.
+        workers: those of the attempt that ended, which may be fewer than the first had.
+        server: id of the parameter server if it has a state, or None.
+        unsaved: nodes of which files did not come home.
+        every: number of epochs, or None.
     """
     run = Run.read(path)
     if run is None:  # it was deleted meanwhile
@@ -205,10 +220,16 @@ def _move(file: Path | None, folder: Path) -> None:
 
 @dataclass(frozen=True)
 class RunManifest:
-    """The hashes of what a run has left.
+    """Hashes of the files that a run has left.
 
-    `files` by their path below the run's folder, `settings` as in `job.toml`, `chain_of` epochs, hashes of the `start`, and by
-    node the identities of the processes that trained (`record.identity`).
+    Args:
+        job: id of the job.
+        files: hashes by the path of the file below the run's folder.
+        settings: as in `job.toml`.
+        chain: `chain_of` epochs.
+        format: name and version of the format.
+        start: hashes of the variables at the start.
+        nodes: by node the identities of the processes that trained (`record.identity`).
     """
 
     job: str
@@ -221,9 +242,9 @@ class RunManifest:
 
     @classmethod
     def read(cls, run: Path) -> RunManifest:
-        """That of the run in a folder.
+        """Read the manifest of the run in a folder.
 
-        Raises: ValueError naming the file and what is wrong with it.
+        Raises: ValueError naming the file and its fault.
         """
         path = run / MANIFEST
         door = Door(run)
@@ -261,11 +282,12 @@ _FORM: Final = record(
 
 
 def write_run_manifest(run: Path, job: str) -> None:
-    """Write the manifest of a run whose files are at home.
+    """Write the manifest of a run that has its files at home.
 
     Raises: OSError, ModelFileError, RecordError; the run has its result, so callers make a warning of that.
     """
     nodes = read_identities(run)
+    # before the hashes are taken, since it changes job.toml
     add_identities(run, nodes)
     arrays, _ = parse(read_file(run / MODEL_FILE), sealed=False)
     manifest = RunManifest(

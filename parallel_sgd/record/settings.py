@@ -18,7 +18,11 @@ _MOST_TEXT: Final = 200
 
 
 def settings_of_run(door: Door) -> dict[str, str]:
-    """Return the settings in `job.toml` by name, as texts; none where there is none. Raises: RecordError."""
+    """Return the settings in `job.toml` by name, as texts; none where there is none. Raises: RecordError.
+
+    Args:
+        door: of the folder of the run.
+    """
     try:
         content = door.toml(JOB_FILE)
     except FileNotFoundError:
@@ -33,7 +37,7 @@ def settings_of_run(door: Door) -> dict[str, str]:
 
 
 def differing(settings: dict[str, str]) -> dict[str, str]:
-    """Return those settings whose value is not the default of `parallel()`, without the title; data and workers always are."""
+    """Return those settings that differ from the default of `parallel()`, without the title; data and workers always do."""
     defaults = _defaults()
     return {name: value for name, value in settings.items() if name != _TITLE and defaults.get(name, "") != value}
 

@@ -2,7 +2,7 @@
 
 The format is that of OpenSSF model signing, so the command `model_signing` verifies a signature of ours, and we one of its own.
 A signature by a key names the key by the SHA-256 of its public part. That part is kept beside it, as `model.pub`, and is signed
-too: with it alone anybody sees that both belong together, but only a key that comes from the signer shows whose it is.
+too: with it alone any reader sees that both belong together, but only a key that comes from the signer shows its owner.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ __all__ = ["PUBLIC_KEY", "SIGNATURE", "Signature", "sign_run", "signature_of"]
 SIGNATURE: Final = "model.sig"
 PUBLIC_KEY: Final = "model.pub"
 _LATER: Final = (SIGNATURE, "report.html")
-"""Files that may appear or change after signing; what the manifest names is signed all the same."""
+"""Files that may appear or change after signing; those that the manifest names are signed all the same."""
 _MOST: Final = 64 << 20  # bytes of a signature
 
 
 @dataclass(frozen=True)
 class Signature:
-    """What is known of the signature of a run.
+    """Findings on the signature of a run.
 
     Args:
         state: `good`; `bad`; `none`, where there is none; `unchecked`, where a key or the library is lacking.
@@ -53,20 +53,21 @@ class Signature:
 
 
 def sign_run(run: Path, key: SigningKey) -> Path:
-    """Sign the manifest of a run and all files that it names, in place of an earlier signature; returns that of the signature.
+    """Sign the manifest of a run and all files that it names, in place of an earlier signature; return that of the signature.
 
     Args:
         run: the folder of the run.
         key: the private key.
 
     Raises:
-        ValueError: The folder has no manifest, or a file is not what the manifest says.
+        ValueError: The folder has no manifest, or a file differs from its hash in the manifest.
         OSError: A file cannot be read or written.
     """
     manifest = RunManifest.read(run)
     hashes: dict[str, str | None] = {**manifest.files, MANIFEST: None, PUBLIC_KEY: None}
     for name in [*manifest.files, MANIFEST]:
         _regular_below(run, name)
+    # before it signs: the signature covers the key, too
     publish(run / PUBLIC_KEY, key.public.decode(), 0o644)
     try:
         text = library("'key'").sign(run, hashes, _unsigned(run, hashes), key.path, key.passphrase)
@@ -77,16 +78,17 @@ def sign_run(run: Path, key: SigningKey) -> Path:
 
 
 def signature_of(run: Path, manifest: RunManifest, signer: PublicKey | None) -> Signature:
-    """Return what there is to say of the signature of a run.
+    """Return the findings on the signature of a run.
 
     Args:
         run: the folder of the run.
-        manifest: that of the run, whose files a signature must cover.
+        manifest: that of the run, with the files that a signature must cover.
         signer: the key that must have signed; by default the one in the folder.
 
     Raises:
         ValueError: `signer` is given, and the library that checks is not installed.
     """
+    # a demanded signer that cannot be checked is an error, not a remark
     if signer is not None:
         library("--signer")
     if not os.path.lexists(run / SIGNATURE):
@@ -132,7 +134,7 @@ def _checked(run: Path, hint: str, uncovered: Collection[str], names: Collection
 
 
 def _contents(text: str) -> tuple[Mapping[str, Any], set[str]]:
-    """Return whom a signature names as signer, and the files that it says it covers; nothing of it is checked here."""
+    """Return the signer that a signature names, and the files that it says it covers; nothing of it is checked here."""
     bundle = parsed(json.loads, text)
     try:
         material = dict(bundle["verificationMaterial"])
@@ -146,7 +148,9 @@ def _contents(text: str) -> tuple[Mapping[str, Any], set[str]]:
 
 
 def _unsigned(run: Path, signed: Collection[str]) -> list[Path]:
-    """Return what a verifier passes over: what may come later, and what lies in the folder and is not signed."""
+    """Return the paths that a verifier passes over: files that may come later, and those that lie in the folder and are not
+    signed.
+    """
     found = {Path(name) for name in _LATER}
     found |= {Path(name).parent / FOLDER for name in signed if "/" in name}  # those of local workers come when these end
     for place, folders, files in os.walk(run):

@@ -1,4 +1,4 @@
-"""What follows the last batch and must not take the result away: an error in it is a warning."""
+"""Guard of the work that follows the last batch and must not take the result away: an error in it is a warning."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _log = get_logger(SUBMIT_LOGGER)
 
 @contextmanager
 def spared(what: str, remarks: list[str] | None = None) -> Iterator[None]:
-    """Have an error in the block be a warning, because training is over and has its result.
+    """Turn an error in the block into a warning, because training is over and has its result.
 
     Args:
-        what: what the block does, as the subject of a sentence, such as "The manifest of the run".
-        remarks: gets the sentence, too, for who is elsewhere.
+        what: the work of the block, as the subject of a sentence, such as "The manifest of the run".
+        remarks: gets the sentence, too, for a reader on another node.
     """
     try:
         yield
-    except Exception as error:  # noqa: BLE001  whatever it is, the result counts more
+    except Exception as error:  # noqa: BLE001  the result counts more than any error
         said = f"{what} failed ({type(error).__name__}: {str(error)[:_MOST_TEXT]}); training has its result."
         if remarks is not None:
             remarks.append(said)

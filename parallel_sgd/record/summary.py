@@ -1,4 +1,6 @@
-"""Summary of a run in a few lines: its best epoch, how its seconds were spent, and what one worker alone would have needed."""
+"""Summary of a run in a few lines: its best epoch, how its seconds were spent, and the time that one worker alone would have
+needed.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,13 @@ _DIGITS: Final = 4
 
 
 class Best(NamedTuple):
-    """The epoch, from 1, after which a figure was best, and its value."""
+    """Best value of a figure.
+
+    Args:
+        epoch: the epoch, from 1, after which the figure was best.
+        name: name of the figure.
+        value: its value.
+    """
 
     epoch: int
     name: str
@@ -29,12 +37,12 @@ class Best(NamedTuple):
 
 
 class Effort(NamedTuple):
-    """How workers have spent the seconds from the first batch to the end.
+    """Seconds of the workers from the first batch to the end, by the kind of work.
 
     Attributes:
         workers: how many there were.
         seconds: from the first batch to the end, of the slowest worker.
-        alone: the seconds in which all workers computed, added up: what one worker alone would have needed.
+        alone: the seconds in which all workers computed, added up: the time that one worker alone would have needed.
         computing: the share of their time in which the workers computed, 0 to 1.
         waiting: in which they waited for others.
     """
@@ -47,20 +55,20 @@ class Effort(NamedTuple):
 
     @property
     def speed_up(self) -> float:
-        """How many times faster the workers were than one would have been."""
+        """Ratio of the time of one worker alone to that of the workers."""
         return self.alone / self.seconds
 
     @property
     def shares(self) -> str:
-        """The shares as words: computing, exchanging, waiting."""
+        """Shares as words: computing, exchanging, waiting."""
         rest = max(0.0, 1 - self.computing - self.waiting)
         return f"computing {self.computing:.0%}, exchanging {rest:.0%}, waiting {self.waiting:.0%}".replace("%", " %")
 
     def told(self, crowded: bool = False) -> str:
-        """Return what one worker alone would have needed, as a sentence.
+        """Return the time that one worker alone would have needed, as a sentence.
 
         Args:
-            crowded: the workers shared cores, so that what they took to compute has their waits for a core in it.
+            crowded: the workers shared cores, so that their seconds of computing include their waits for a core.
         """
         alone, took = seconds(self.alone), seconds(self.seconds)
         if crowded:
@@ -69,7 +77,9 @@ class Effort(NamedTuple):
 
 
 def best_epoch(history: JobHistory) -> Best | None:
-    """Return the best epoch on test data: by the first metric whose name tells if large is good, else by the loss."""
+    """Return the best epoch of a `history` on test data: by the first metric with a name that tells if large is good, else by
+    the loss.
+    """
     names = [name for name in history.columns() if name.startswith(VALIDATION) and name != VALIDATION + _LOSS]
     for name in (*names, VALIDATION + _LOSS):
         try:
@@ -86,7 +96,11 @@ def best_epoch(history: JobHistory) -> Best | None:
 
 
 def effort_of(times: Iterable[Times]) -> Effort | None:
-    """Return how workers have spent their time; None where no worker has told it."""
+    """Return how workers have spent their time; None where no worker has told it.
+
+    Args:
+        times: seconds of each worker.
+    """
     told = [each for each in times if each.total > 0]
     if not told:
         return None
@@ -97,6 +111,10 @@ def effort_of(times: Iterable[Times]) -> Effort | None:
 
 def epoch_line(row: Figures, epochs: int) -> str:
     """Return an epoch as a line: its number of so many, its figures in training, and those on test data.
+
+    Args:
+        row: figures of the epoch, as a row of `JobHistory`.
+        epochs: number of epochs of the job.
 
     >>> epoch_line({"epoch": 3, "Loss": 0.25, "accuracy": 0.5, "val_Loss": 0.125, "val_accuracy": 0.75}, 10)
     'epoch  3/10   Loss 0.2500   accuracy 0.5000   test: Loss 0.1250   accuracy 0.7500'
@@ -110,7 +128,12 @@ def epoch_line(row: Figures, epochs: int) -> str:
 
 
 def crowd_sentence(workers: int, cores: int) -> str:
-    """Return what to say of workers that share the cores of one machine; "" where each can have one."""
+    """Return the sentence on workers that share the cores of one machine; "" where each can have one.
+
+    Args:
+        workers: number of workers on the machine.
+        cores: number of cores that they may use.
+    """
     if workers <= cores:
         return ""
     shared = f"{cores} core{'s' * (cores != 1)}"
@@ -118,7 +141,7 @@ def crowd_sentence(workers: int, cores: int) -> str:
 
 
 def seconds(number: float) -> str:
-    """Return a time for people.
+    """Return a `number` of seconds as a time for people.
 
     >>> seconds(0.0123), seconds(3.71), seconds(75.4), seconds(7384)
     ('0.01 s', '3.7 s', '1 min 15 s', '2 h 3 min')

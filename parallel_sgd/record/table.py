@@ -1,4 +1,4 @@
-"""Tables in files: one whose rows wait in memory while the disk refuses them, and those of a run that goes on."""
+"""Tables in files: one with rows that wait in memory while the disk refuses them, and those of a run that goes on."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pathlib import Path
 from rpc.support.files import append, open_below, publish
 from rpc.support.logs import get_logger
 
-_MODE = 0o666  # less what the user's mask takes away
+_MODE = 0o666  # less the bits of the user's mask
 _log = get_logger("parallel_sgd.record.report")
 
 
 class Table:
-    """Writes CSV into a new file at `path`, in place of one that is there; its first rows are `rows`.
+    """Writer of CSV into a new file at `path`, in place of one that is there; its first rows are `rows`.
 
     A disk that is full for a moment costs nothing: the file that is there stays until the first rows of this one are written,
     and rows that are refused are kept, with a warning, and go out with a later `save`. No file stays open.
@@ -35,7 +35,7 @@ class Table:
         self._rows.extend(rows)
 
     def add_text(self, lines: str) -> None:
-        """Add rows that are text already."""
+        """Add rows that are text already, `lines` with their ends."""
         self._take_rows()
         self._text += lines
 
@@ -74,13 +74,15 @@ class Table:
 
 @dataclass(frozen=True)
 class Earlier:
-    """The tables in `folder` of a run that goes on after `position`, (epochs, batches of the next one) completed."""
+    """Tables in `folder` of a run that goes on after `position`, (epochs, batches of the next one) completed."""
 
     folder: Path
     position: tuple[int, int]
 
     def rows(self, path: Path, node_id: int, head: Sequence[str]) -> list[list[str]]:
-        """The rows of the table that `path` continues, up to the position, of a ledger all; none where it has other columns."""
+        """Return the rows of the table that `path` continues, up to the position, of a ledger all; none where it has other
+        columns.
+        """
         kind = path.name.partition("-")[0]
         found = [self.folder / path.name, *sorted(self.folder.glob(f"{kind}-*-N({node_id}).csv"))]
         opened = next(filter(None, (_opened(self.folder, file.name) for file in found)), None)
@@ -94,7 +96,7 @@ class Earlier:
             return [row for _, row in kept]
 
     def _keeps(self, kind: str, number: int, row: list[str], columns: int) -> bool:
-        """False for the first row that is beyond the position, or was not written as a whole."""
+        """Tell if a row stays; False for the first row that is beyond the position, or was not written as a whole."""
         if len(row) != columns:
             return False
         if kind == "LEDGER":
@@ -111,7 +113,7 @@ class Earlier:
 
 
 def _opened(folder: Path, name: str) -> BufferedReader | None:
-    """A table of an earlier run, if it is a regular file."""
+    """Open a table of an earlier run, if it is a regular file."""
     try:
         return open_below(folder, [name])
     except OSError:

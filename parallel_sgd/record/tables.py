@@ -1,4 +1,4 @@
-"""The tables of a run as they are read: row by row, each value of the type that its column has.
+"""Reader of the tables of a run: row by row, each value of the type that its column has.
 
 A table comes from a node, and a node may be broken or hostile. A row that is not whole, or has a number that is not finite or
 out of its bounds, is left out, and a remark names the node, the column and the value; the other rows are read.
@@ -39,7 +39,7 @@ _log = get_logger(SUBMIT_LOGGER)
 
 
 class _Misfit(ValueError):
-    """A text is no value of its column; the message is what it must be."""
+    """Error for a text that is no value of its column; the message is the expectation."""
 
 
 def _number(text: str) -> float:
@@ -113,16 +113,19 @@ _KINDS: Final[Mapping[str, tuple[Mapping[str, Convert], Convert]]] = {
         str,
     ),
 }
-"""By kind: the columns that a table has at least, and what further ones hold."""
+"""Columns that a table has at least, and the type of further ones, by kind."""
 
 
 @dataclass
 class TableRows:
-    """Converts the rows of a table; what is left out is counted.
+    """Converted rows of a table; rows that are left out are counted.
 
     Args:
-        kind: with which the names of such tables begin.
+        kind: the text with which the names of such tables begin.
         head: the names of its columns.
+
+    Attributes: `columns`, the values by column; `left_out`, the number of rows that are left out; `why`, the reason of the
+    first one.
 
     Raises:
         RecordError: The head is not that of such a table.
@@ -151,6 +154,7 @@ class TableRows:
         try:
             if not all(len(row) == width for row in rows):
                 raise _Misfit
+            # column by column, which is faster; row by row only where one does not fit
             made: list[Column] = [
                 list(map(convert, texts)) for convert, texts in zip(self._converts, zip(*rows, strict=True), strict=False)
             ]
@@ -162,7 +166,7 @@ class TableRows:
             self.columns[name] += values
 
     def fits(self, row: Sequence[str]) -> bool:
-        """Whether a row fits; one that does not is counted."""
+        """Tell if a row fits; one that does not is counted."""
         self._read += 1
         return self._row(self._read, row) is not None
 
@@ -180,19 +184,19 @@ class TableRows:
         return values
 
     def leave_out(self, why: str) -> None:
-        """Count a row that is left out; the first one is told."""
+        """Count a row that is left out; of the first one `why` is kept, the reason."""
         self.left_out += 1
         self.why = self.why or why
 
 
 def node_of(name: str) -> int | None:
-    """Return which node a table is of, by its name; None for one that is of all."""
+    """Return the node of a table, by the name of the file; None for one that is of all."""
     match = _NODE.search(name)
     return int(match[1]) if match else None
 
 
 def read_table(door: Door, name: str | Path) -> tuple[Columns, str]:
-    """Return the columns of a table by name, numbers as floats, and what is to be said of what was left out, "" if nothing was.
+    """Return the columns of a table by name, numbers as floats, and a remark on the rows that were left out, "" if none were.
 
     Args:
         door: of the run, or of the folder of a node.
@@ -225,7 +229,7 @@ def read_table(door: Door, name: str | Path) -> tuple[Columns, str]:
                     if len(rows) == _CHUNK:
                         table.add(rows)
                         rows = []
-            finally:  # what came before a row that has no end is read
+            finally:  # rows before one that has no end are read
                 table.add(rows)
         except OSError as error:
             raise door.error(name, f"cannot be read: {error.strerror}") from error
@@ -242,7 +246,7 @@ def read_table(door: Door, name: str | Path) -> tuple[Columns, str]:
 
 
 def read_columns(path: Path) -> Columns:
-    """Return the columns of a table in any folder, as `read_table`; none where it cannot be read."""
+    """Return the columns of the table at `path`, in any folder, as `read_table`; none where it cannot be read."""
     try:
         return read_table(Door(path.parent), path)[0]
     except RecordError:
@@ -250,9 +254,10 @@ def read_columns(path: Path) -> Columns:
 
 
 def read_hashes(run: Path) -> dict[int, dict[str, dict[int, str]]]:
-    """Return those in the tables of a run's workers; rows that are not whole are left out, and a warning names the worker.
+    """Return the hashes in the tables of a run's workers, by epoch, variable and node; rows that are not whole are left out,
+    and a warning names the worker.
 
-    Raises: RecordError for what is no table of a run, such as a link in its place.
+    Raises: RecordError for an entry that is no table of a run, such as a link in its place.
     """
     found: dict[int, dict[str, dict[int, str]]] = {}
     door = Door(run)
@@ -271,7 +276,7 @@ def read_identities(run: Path) -> dict[int, list[str]]:
     """Return the identities that the nodes of a run told its submitter, and those in their tables `ID-<title>-N(i).csv`, which
     are all that a run has that was fetched.
 
-    Raises: RecordError for what is no table of a run, such as a link in its place.
+    Raises: RecordError for an entry that is no table of a run, such as a link in its place.
     """
     door = Door(run)
     columns, remark = read_table(door, IDENTITIES)
@@ -290,13 +295,13 @@ def read_identities(run: Path) -> dict[int, list[str]]:
 
 
 def warn(remarks: Iterable[str]) -> None:
-    """Warn of what was left out of tables."""
+    """Warn of the rows that were left out of tables; each of the `remarks` once."""
     for remark in dict.fromkeys(filter(None, remarks)):
         _log.warning("%s", remark)
 
 
 class _Lines:
-    """The whole lines of a file, as text; what follows the last one is half a row.
+    """Whole lines of a file, as text; bytes behind the last one are half a row.
 
     Raises: csv.Error for a row without an end.
     """
@@ -314,7 +319,7 @@ class _Lines:
             raise csv.Error(f"a line must have at most {_MOST_LINE} bytes")
 
     def whole(self, rows: Iterable[list[str]]) -> Iterator[list[str]]:
-        """The rows that a reader makes of the lines; each may have so many lines."""
+        """Yield the rows that a reader makes of the lines; each may have so many lines."""
         for row in rows:
             self._room = _MOST_LINE
             yield row

@@ -1,6 +1,5 @@
-"""What `psgd verify` finds: what of a run is not as its manifest says, by file, of a model by epoch and variable, of the
-settings by option, of the data set by array and rows; and from which checkpoint that the run has kept an epoch can be computed
-again.
+"""Comparisons of `psgd verify` between a run and its manifest, by file, of a model by epoch and variable, of the settings by
+option, of the data set by array and rows; and the checkpoint that the run has kept from which an epoch can be computed again.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _log = get_logger(SUBMIT_LOGGER)
 
 
 def damages(run: Path, manifest: RunManifest) -> Iterator[str]:
-    """What is not as the manifest says, by file, and where it can be told by setting, epoch and variable."""
+    """Yield the differences from the manifest, by file, and where it can be told by setting, epoch and variable."""
     epochs, door = read_hashes(run), Door(run)
     for name, expected in manifest.files.items():
         path = run / name
@@ -74,8 +73,8 @@ def _where(path: Path, manifest: RunManifest, epochs: Epochs) -> str:
 
 
 def damaged_checkpoints(run: Path, epochs: Epochs) -> Iterator[str]:
-    """Which of the checkpoints that the run has kept are not what they were, by file, epoch and variable; the manifest has none
-    of them, for they may be deleted.
+    """Yield the checkpoints that the run has kept and that have changed since, by file, epoch and variable; the manifest has
+    none of them, for they may be deleted.
     """
     for path in sorted(run.glob(f"Node-[0-9]*-Retrieve/{FOLDER}/*")):
         position = position_of(path.name)
@@ -100,7 +99,7 @@ def damaged_checkpoints(run: Path, epochs: Epochs) -> Iterator[str]:
 
 
 def changed_data(file: JobFile, data: AbsDataset) -> str:
-    """What of a data set is not as the run had it, by array, rows, file and epoch; "" if nothing is."""
+    """Return the differences of a data set from that of the run, by array, rows, file and epoch; "" if there are none."""
     if file.data_sha256 == data.checksum():
         return ""
     found = differing_rows(file.rows, data)
@@ -127,7 +126,7 @@ def differing_rows(rows: Mapping[str, str], data: AbsDataset) -> list[str]:
 
 
 def rows_that_differ(was: str, now: str) -> str:
-    """Which rows differ between two texts of `row_checksums_of`, or that the arrays are not alike; "" if none do.
+    """Return the rows that differ between two texts of `row_checksums_of`, or that the arrays are not alike; "" if none do.
 
     >>> rows_that_differ("uint8 2x3 0854897f 6dda9c91", "uint8 2x3 0854897f 00000000")
     'row 1'
@@ -154,7 +153,7 @@ def rows_that_differ(was: str, now: str) -> str:
 
 
 def changed_settings(path: Path, manifest: RunManifest) -> list[str]:
-    """What a job file says otherwise than the one of the run did."""
+    """Return the settings of a job file that differ from those that the run had."""
     try:
         now = Door(path.parent).toml(path.name)
     except (OSError, ValueError) as error:
@@ -171,7 +170,7 @@ def _flat(tables: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Nearest:
-    """What all workers go on from."""
+    """Checkpoints from which all workers go on."""
 
     held: HeldCheckpoints
     choice: Choice
@@ -181,7 +180,7 @@ class Nearest:
         return self.choice.position.epoch
 
     def copy(self, place: Path) -> Path:
-        """Make a folder with these files, and no others, for `resume`; returns it."""
+        """Make a folder with these files, and no others, for `resume`; return it."""
         for owner in {source.owner for source in self.choice.sources.values()}:
             file = self.held.file(owner, self.choice.position)
             if file is not None:
@@ -192,9 +191,9 @@ class Nearest:
 
 
 def nearest(folder: Path, epochs: Epochs, before: int, workers: int, server_keeps: bool) -> Nearest | None:
-    """The newest checkpoint of a run after an earlier epoch than `before`, from which so many workers get the same bits.
+    """Return the newest checkpoint of a run after an earlier epoch than `before`, from which so many workers get the same bits.
 
-    One that is damaged, or whose weights are not those in the tables of the run, is told of, and an earlier one is taken; None
+    One that is damaged, or that has other weights than the tables of the run, is told of, and an earlier one is taken; None
     where there is none.
     """
     run = Run.read(folder)
@@ -214,7 +213,7 @@ def nearest(folder: Path, epochs: Epochs, before: int, workers: int, server_keep
 
 
 def _differs(found: Nearest, epochs: Epochs) -> str:
-    """What is wrong with the weights of a checkpoint, "" if nothing is."""
+    """Return the fault of the weights of a checkpoint, "" if there is none."""
     known = epochs.get(found.epoch, {})
     for owner in sorted({source.owner for source in found.choice.sources.values() if source.owner >= 0}):
         try:

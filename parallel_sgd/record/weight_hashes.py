@@ -1,7 +1,7 @@
-"""What the weights were after each epoch, by their hashes: workers write them down, and whoever trains again compares.
+"""Hashes of the weights after each epoch: workers write them down, and a node that trains again compares them with its own.
 
 A row of the table `WH-<title>-N(i).csv` is the hash of one variable after one epoch. The *chain* has a link for each epoch: the
-hash of the link before and of all rows of the epoch, so that one number tells what all epochs were.
+hash of the link before and of all rows of the epoch, so that one number stands for all epochs.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 HASH_COLUMNS: Final = ("Epoch", "Variable", "SHA256")
 Epochs = Mapping[int, Mapping[str, Mapping[int, str]]]
-"""By epoch, from 1, and variable, its hash on each worker."""
+"""Hashes on each worker, by epoch, from 1, and variable."""
 
 
 def hash_of(value: Array) -> str:
-    """SHA-256 over type, shape and bytes of an array."""
+    """Return the SHA-256 over type, shape and bytes of an array."""
+    # little-endian everywhere, so that machines of either order agree
     plain = np.ascontiguousarray(value, value.dtype.newbyteorder("<"))
     digest = hashlib.sha256(f"{plain.dtype.str}{value.shape}\n".encode())
     digest.update(plain.reshape(-1).view(np.uint8).data)
@@ -28,7 +29,7 @@ def hash_of(value: Array) -> str:
 
 
 def chain_of(epochs: Epochs) -> list[list[Any]]:
-    """A link for each epoch, (epoch, hash): the same for any number of workers where all have the same weights."""
+    """Return a link for each epoch, (epoch, hash): the same for any number of workers where all have the same weights."""
     links: list[list[Any]] = []
     last = ""
     for epoch, variables in sorted(epochs.items()):
@@ -39,7 +40,7 @@ def chain_of(epochs: Epochs) -> list[list[Any]]:
 
 
 def first_difference(one: Epochs, other: Epochs) -> tuple[int, str, int] | None:
-    """Where two runs part: epoch, variable, and the first worker of the second that has another value; None: nowhere.
+    """Return where two runs part: epoch, variable, and the first worker of the second that has another value; None: nowhere.
 
     Epochs that one of them does not have do not count. A worker that one does not have is compared with the others.
     """

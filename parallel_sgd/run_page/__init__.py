@@ -1,4 +1,4 @@
-"""What a run has recorded, shown: `report.html` and the timeline in its folder, who is to blame for its seconds."""
+"""Pages of a run from its records: `report.html` and the timeline in its folder, and the causes of its seconds."""
 
 from __future__ import annotations
 

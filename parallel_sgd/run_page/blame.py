@@ -1,9 +1,9 @@
-"""Whose fault it is: what a run spent its seconds on, along the chain of work that nobody could have begun sooner.
+"""Blame for the seconds of a run, along the chain of work that no node could have begun sooner.
 
-The *critical path* goes back from the end of the run. Who computed at its end is followed back to where it waited; the time
-from when the packet that ended the wait had left its sender is the link's; from there on the sender is followed. So every
-second of the run is entered once, for somebody who did something in it. What a worker needed beyond the others in the same
-batch is its own fault, and so are seconds of links and codecs; what all needed alike is ordinary work.
+The *critical path* goes back from the end of the run. The worker that computed at its end is followed back to where it waited;
+the time from when the packet that ended the wait had left its sender is the link's; from there on the sender is followed. So
+every second of the run is entered once, for a node that did something in it. The time that a worker needed beyond the others in
+the same batch is its own fault, and so are seconds of links and codecs; time that all needed alike is ordinary work.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from .records import Batch, Key, Runs
 
 SERVER: Final = -2
-_LEAST = 20e-6  # seconds; nobody waited who waited less
+_LEAST = 20e-6  # seconds; a shorter wait is none
 _SHARE = 0.001  # of the run; less is not told
 Costs = Mapping[int, Sequence[tuple[str, float, float]]]
 
@@ -40,7 +40,15 @@ TOLD: Final = {
 
 
 class Step(NamedTuple):
-    """A piece of the critical path: what `node` did in the batch `key`; of a link, from `sender`."""
+    """Piece of the critical path.
+
+    Args:
+        what: the kind of work, such as `compute`, or `link`.
+        node: the node that did it.
+        key: the batch in which it did it, (epoch, batch).
+        seconds: how long it took.
+        sender: of a link, the node that had sent.
+    """
 
     what: str
     node: int
@@ -50,7 +58,13 @@ class Step(NamedTuple):
 
 
 class Cause(NamedTuple):
-    """Seconds that the run would have been shorter without it; `kind` is one of `TOLD`."""
+    """Cause without which the run would have been shorter.
+
+    Args:
+        kind: one of `TOLD`.
+        place: the worker, link or codec.
+        seconds: by how much it would have been shorter.
+    """
 
     kind: str
     place: str
@@ -62,9 +76,13 @@ class Cause(NamedTuple):
 
 @dataclass(frozen=True)
 class Blame:
-    """`seconds` from the first batch to the end of the last one: `ordinary`, by phase, and `causes`, the worst first.
+    """Seconds of a run by their causes.
 
-    `waits` are seconds by (who waited, for whom), all of them, on the critical path or not.
+    Args:
+        seconds: from the first batch to the end of the last one.
+        ordinary: seconds of ordinary work, by phase.
+        causes: the worst first.
+        waits: seconds by (node that waited, node that it waited for), all of them, on the critical path or not.
     """
 
     seconds: float
@@ -74,9 +92,12 @@ class Blame:
 
 
 def blame(runs: Runs, costs: Costs | None = None, failures: Sequence[float] = ()) -> Blame:
-    """Who is to blame, by the batches of all workers and, where they are known, what their codecs cost.
+    """Find the causes of the seconds of a run.
 
-    `failures` are the moments at which attempts had failed after which all were started again.
+    Args:
+        runs: the batches of all workers, by node.
+        costs: the seconds of their codecs, by node, where they are known.
+        failures: the moments at which attempts had failed after which all were started again.
 
     >>> fast = Batch(1, 1, 0.0, 0, 1.0, 0, 0, 2.0, 0, 0, 1.0, 1.0, 3.0, 1)
     >>> slow = Batch(1, 1, 0.0, 0, 3.0, 0, 0, 0.0, 0, 0, 3.0, 3.0, 3.0, None)
@@ -94,7 +115,7 @@ def blame(runs: Runs, costs: Costs | None = None, failures: Sequence[float] = ()
     shares = {node: _shares(own) for node, own in (costs or {}).items()}
     ordinary: Counter[str] = Counter()
     faults: defaultdict[tuple[str, str], float] = defaultdict(float)
-    alone: defaultdict[tuple[str, str], Counter[int]] = defaultdict(Counter)  # what a codec took one worker beyond the others
+    alone: defaultdict[tuple[str, str], Counter[int]] = defaultdict(Counter)  # seconds of a codec of one worker beyond others
     for step in path:
         beyond = 1 - min(1.0, normal.get((step.what, step.key), 0.0) / step.seconds) if step.seconds else 0.0
         for kind, place, seconds in _entries(step, normal, shares):
@@ -116,7 +137,7 @@ def blame(runs: Runs, costs: Costs | None = None, failures: Sequence[float] = ()
 
 
 def critical_path(runs: Runs, failures: Sequence[float] = ()) -> Iterator[Step]:
-    """The pieces of the critical path, from the end of the run to its beginning; `failures` as in `blame`."""
+    """Yield the pieces of the critical path, from the end of the run to its beginning; `failures` as in `blame`."""
     if not any(runs.values()):
         return
     places = {node: {row.key: place for place, row in enumerate(rows)} for node, rows in runs.items()}
@@ -161,13 +182,15 @@ def critical_path(runs: Runs, failures: Sequence[float] = ()) -> Iterator[Step]:
 
 
 def _ended_before(moment: float, runs: Runs) -> tuple[int, int] | None:
-    """The worker that was the last to end a batch by then, and the place of the batch."""
+    """Return the worker that was the last to end a batch by then, and the place of the batch."""
     ended = [(row.end, node, place) for node, rows in runs.items() for place, row in enumerate(rows) if row.end <= moment]
     return max(ended)[1:] if ended else None
 
 
 def _sender(row: Batch, node: int, runs: Runs, places: Mapping[int, Mapping[Key, int]]) -> tuple[int, float]:
-    """Whose packets ended the wait of `node`, and when they had left: behind a server that is who was the last to send."""
+    """Return the node with the packets that ended the wait of `node`, and when they had left: behind a server that is the last
+    node that sent.
+    """
     ended = row.begin + row.put + row.wait
     peers = [other for other in runs if other != node] if row.peer == SERVER else [row.peer]
     moments = [
@@ -182,7 +205,7 @@ def _sender(row: Batch, node: int, runs: Runs, places: Mapping[int, Mapping[Key,
 
 
 def _own(row: Batch, node: int, until: float) -> Iterator[Step]:
-    """What a worker did by itself from the begin of a batch until then."""
+    """Yield the work that a worker did by itself from the begin of a batch until then."""
     scale = (until - row.begin) / row.put if row.put > 0 else 0.0
     encode = min(row.encode, max(0.0, row.put - row.data - row.compute))
     rest = max(0.0, row.put - row.data - row.compute - encode)
@@ -191,7 +214,7 @@ def _own(row: Batch, node: int, until: float) -> Iterator[Step]:
 
 
 def _normal(runs: Runs, keys: set[Key]) -> dict[tuple[str, Key], float]:
-    """What the work of a batch took the worker in the middle; of two, the faster one."""
+    """Return the seconds that the work of a batch took the worker in the middle; of two, the faster one."""
     found: defaultdict[tuple[str, Key], list[float]] = defaultdict(list)
     for rows in runs.values():
         end: float | None = None
@@ -209,7 +232,7 @@ Shares = tuple[Mapping[str, float], Mapping[str, float]]
 
 
 def _shares(costs: Sequence[tuple[str, float, float]]) -> Shares:
-    """By codec its share of the seconds in which codecs encoded, and in which they merged."""
+    """Return, by codec, its share of the seconds in which codecs encoded, and in which they merged."""
     encode, merge = sum(row[1] for row in costs) or 1.0, sum(row[2] for row in costs) or 1.0
     return {row[0]: row[1] / encode for row in costs}, {row[0]: row[2] / merge for row in costs}
 
@@ -217,7 +240,7 @@ def _shares(costs: Sequence[tuple[str, float, float]]) -> Shares:
 def _entries(
     step: Step, normal: Mapping[tuple[str, Key], float], shares: Mapping[int, Shares]
 ) -> Iterator[tuple[str, str, float]]:
-    """What a step is entered for: kind, place and seconds; without a place it is ordinary."""
+    """Yield the entries of a step: kind, place and seconds; without a place it is ordinary."""
     what, seconds = step.what, step.seconds
     if what in ("compute", "rule", "data", "between"):
         usual = min(seconds, normal.get((what, step.key), 0.0))
@@ -243,6 +266,7 @@ def _entries(
 
 
 def worker(node: int) -> str:
+    """Return the name of a `node` on a page: its number, or parameter server."""
     return "parameter server" if node == SERVER else f"worker {node}"
 
 

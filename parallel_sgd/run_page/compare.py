@@ -1,4 +1,4 @@
-"""Page that compares runs: what settings differ, their figures, and the curves of all over epochs and seconds."""
+"""Page that compares runs: the settings that differ, their figures, and the curves of all over epochs and seconds."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def differences(runs: Sequence[RunRecords]) -> dict[str, list[str]]:
 
 
 def figures_of(run: RunRecords) -> dict[str, str]:
-    """Return what a run has come to, as texts by name: its state, figures, best epoch and seconds."""
+    """Return the results of a run, as texts by name: its state, figures, best epoch and seconds."""
     outcome = run.outcome
     found = {"state": str(outcome.get("state", "not ended"))}
     found |= {name: f"{value:.4f}" for name, value in (outcome.get("figures") or {}).items()}
@@ -45,7 +45,7 @@ def figures_of(run: RunRecords) -> dict[str, str]:
 
 
 def compare_page(runs: Sequence[RunRecords]) -> str:
-    """Return a page of one file, which needs no network. Raises: RecordError."""
+    """Return a page of one file on the `runs`, which needs no network. Raises: RecordError."""
     names = [run.folder.name for run in runs]
     differing = differences(runs)
     figures = [figures_of(run) for run in runs]

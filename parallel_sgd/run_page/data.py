@@ -1,4 +1,4 @@
-"""What the charts of a page show, as plain data: small enough for a page of a long run, and nothing made up."""
+"""Data of the charts of a page, as plain data: small enough for a page of a long run, and nothing made up."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Cell = list[float]
 
 
 def page_data(records: RunRecords, shown: int | None = None) -> dict[str, Any]:
-    """The content of a page. Times are in seconds, in `batches` in microseconds since the first batch.
+    """Return the content of a page. Times are in seconds, in `batches` in microseconds since the first batch.
 
     `shown`: of each worker only so many batches, the last ones, and blame by the last `_RECENT`.
     """
@@ -64,7 +64,7 @@ def crowd_of(records: RunRecords) -> tuple[int, int] | None:
 
 
 def _in_turns(causes: Sequence[Cause], workers: int) -> list[Cause]:
-    """Return causes in which no link of the one machine is accused of what the turns on its cores took."""
+    """Return causes in which no link of the one machine is accused of the seconds that the turns on its cores took."""
     turns = sum(cause.seconds for cause in causes if cause.kind == LINK)
     kept = [cause for cause in causes if cause.kind != LINK]
     kept += [Cause(CORES, f"{workers} workers", turns)] if turns else []
@@ -82,14 +82,14 @@ def _placed(kind: str, place: str) -> str:
 
 
 def history_of(records: RunRecords) -> JobHistory:
-    """The history in the tables of a run."""
+    """Return the history in the tables of a run."""
     return JobHistory.of(
         {node: (tables.get("TR", {}), tables.get("EV", {})) for node, tables in records.tables.items() if "TR" in tables}
     )
 
 
 def curves(history: JobHistory) -> dict[str, Any]:
-    """Lines by epoch and by step: training and test, the mean and each worker."""
+    """Return lines by epoch and by step: training and test, the mean and each worker."""
     names = [name for name in history.columns() if name != EPOCH and not name.startswith("val_")]
     steps = [name for row in history.steps[:1] for name in row if name not in (EPOCH, "batch", "time")]
     names = list(dict.fromkeys([*names, *steps, *(name[4:] for name in history.columns() if name.startswith("val_"))]))
@@ -112,7 +112,9 @@ def _lines(history: JobHistory, names: Sequence[str], per: str) -> Iterator[dict
 def _line(
     metric: str, column: str, label: str, rows: Sequence[Mapping[str, float]], each: float, of_all: bool = True
 ) -> Iterator[dict[str, Any]]:
-    """By epoch, or with `each` batches in an epoch by batch, counted from the first one on: rows may be missing."""
+    """Yield a line by epoch, or with `each` batches in an epoch by batch, counted from the first one on: rows may be
+    missing.
+    """
     found = [((row[EPOCH] - 1) * each + row["batch"] if each else row[EPOCH], row[column]) for row in rows if column in row]
     found = [point for point in found if isfinite(point[1])]
     if found:
@@ -122,7 +124,7 @@ def _line(
 
 
 def _phases(runs: Runs) -> dict[str, Any]:
-    """What each worker spent its seconds on in all."""
+    """Return the seconds of each worker by the phase of its work, over all batches."""
     workers = sorted(runs)
     seconds = {name: [round(sum(getattr(row, name) for row in runs[node]), 6) for node in workers] for name in ORDER}
     gaps = [runs[node][-1].end - runs[node][0].begin - sum(row.total for row in runs[node]) for node in workers]
@@ -144,7 +146,7 @@ _OF_ACCOUNTS: Final = ("Codec", "Name", "Peer", "Direction", "Transport", "Wire"
 
 
 def _bytes(records: RunRecords) -> dict[str, Any]:
-    """Bytes on the wire, by sender and receiver, also by transport, and by variable and sender."""
+    """Return bytes on the wire, by sender and receiver, also by transport, and by variable and sender."""
     ways: Counter[tuple[int, int, str]] = Counter()
     variables: defaultdict[str, Counter[int]] = defaultdict(Counter)
     for node, tables in records.tables.items():
@@ -176,7 +178,9 @@ def _bytes(records: RunRecords) -> dict[str, Any]:
 
 
 def _batches(runs: Runs) -> dict[str, Any]:
-    """Rows of node, begin, the phases in order, epoch, batch, how many batches, for whom it waited, when that one had sent."""
+    """Return rows of node, begin, the phases in order, epoch, batch, how many batches, the node that it waited for, when that
+    one had sent.
+    """
     zero = min((rows[0].begin for rows in runs.values()), default=0.0)
     sent = {(node, row.key): row.begin + row.sent for node, rows in runs.items() for row in rows}
     group = -(-sum(map(len, runs.values())) // _MOST_BATCHES) or 1
@@ -202,7 +206,7 @@ def _batches(runs: Runs) -> dict[str, Any]:
 
 
 def slowest(runs: Runs, count: int) -> list[tuple[int, Batch]]:
-    """The batches that took longest, and whose they are."""
+    """Return the batches that took longest, each with its node."""
     every = [(node, row) for node, rows in runs.items() for row in rows]
     return sorted(every, key=lambda pair: -pair[1].total)[:count]
 

@@ -1,9 +1,9 @@
-"""The page of a run while it goes on: read-only, on this machine alone, for viewers who have its address with the token in it.
+"""Page of a run while it goes on: read-only, on this machine alone, for viewers that have its address with the token in it.
 
-The page asks for nothing that training would have to do: it reads what the workers write anyway, only while there are viewers,
-and for all of them together. Its threads stand back where the machine is busy, and the time between two states is `_REST` times
-what one has taken of a core, within limits; where all viewers are tabs that nobody looks at, the longest. A viewer that reads
-slowly gets fewer states, and keeps nobody waiting.
+The page gives training no work: it reads the tables that the workers write anyway, only while there are viewers, and for all of
+them together. Its threads stand back where the machine is busy, and the time between two states is `_REST` times the seconds of
+a core that one has taken, within limits; where all viewers are tabs in the background, the longest. A viewer that reads slowly
+gets fewer states, and keeps no other waiting.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ _IS_VIEWER: Final = "parallel_sgd.is_viewer"
 
 
 class LivePage:
-    """Serves the page of the job at which `source` looks, as long as the context lasts.
+    """Server of the page of the job at which `source` looks, as long as the context lasts.
 
     Args:
         source: where to look.
         port: on this machine; 0 for a free one.
-        about: what is known before the first batch: `title`, `settings` (rows of a table), `model` (its summary).
+        about: facts that are known before the first batch: `title`, `settings` (rows of a table), `model` (its summary).
 
     Attributes: `address`, with the token; `end`, how the job has ended, which the last state tells (`state`, `message`, ...).
 
@@ -81,7 +81,7 @@ class LivePage:
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self._socket.bind((HERE, port))
-            self._socket.listen(128)  # from now on who comes waits until the thread is there
+            self._socket.listen(128)  # from now on viewers that come wait until the thread is there
         except OSError:
             self._socket.close()
             raise
@@ -92,7 +92,7 @@ class LivePage:
         less: dict[str, Any] = {"lifespan": "off", "ws": "none", "timeout_graceful_shutdown": int(_CLOSE_SECONDS)}
         self._html = _html()
         config = uvicorn.Config(self._application(), http=_few(self._token), **quiet, **less)
-        config.load()  # now, before there is anybody whom it could hold up
+        config.load()  # now, before there is a viewer that it could hold up
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._serve, name="live page", daemon=True)
 
@@ -110,7 +110,7 @@ class LivePage:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Viewers get the last state, and keep what they see."""
+        """Give viewers the last state; they keep the page as they see it."""
         get_logger(SUBMIT_LOGGER).removeHandler(self._feed.lines)
         self._feed.close()
         self._server.should_exit = True
@@ -141,7 +141,7 @@ class LivePage:
             return StreamingResponse(states, media_type="text/event-stream", headers=_HEADERS)
 
         routes = [Route("/", page, methods=["GET"]), Route("/events", events, methods=["GET"])]
-        # a name that somebody else's server gives for this machine is no way round the token
+        # a name that a stranger's server gives for this machine is no way round the token
         hosts = Middleware(TrustedHostMiddleware, allowed_hosts=[HERE, "localhost"], www_redirect=False)
         return Starlette(routes=routes, middleware=[hosts])
 
@@ -223,7 +223,7 @@ def _holds(query: bytes, token: str) -> bool:
 
 
 class _Feed:
-    """Makes a state for all viewers, while there are any, and gives each the newest when it can take one."""
+    """Feed that makes a state for all viewers, while there are any, and gives each the newest when it can take one."""
 
     def __init__(self, source: Source, about: Mapping[str, Any]) -> None:
         self._about = about
@@ -241,7 +241,7 @@ class _Feed:
         self._making: asyncio.Task[None] | None = None
 
     def close(self) -> None:
-        """Called by another thread: make the last state at once."""
+        """Make the last state at once; called by another thread."""
         self._closing = True
         loop = self._loop
         if loop is not None:
@@ -262,7 +262,7 @@ class _Feed:
                 seen = self._number  # which is old
                 self._making = asyncio.create_task(self._make())
             elif not (looked_at or is_hidden):
-                self._wake.set()  # nobody who looks has waited for the next one
+                self._wake.set()  # no viewer that looks has waited for the next one
             while True:
                 async with self._news:
                     while self._number <= seen:
@@ -285,7 +285,7 @@ class _Feed:
             async with self._news:
                 self._number, self._text, self._is_over = self._number + 1, text, is_last
                 self._news.notify_all()
-            before, used = used, time.thread_time()  # what all viewers together have taken of this thread
+            before, used = used, time.thread_time()  # bytes that all viewers together have taken of this thread
             if not is_last:
                 rest = _REST * (cost + used - before) if self._viewers > self._hidden else _MOST_SECONDS
                 with contextlib.suppress(asyncio.TimeoutError):  # not the built-in one under Python 3.10
@@ -293,7 +293,7 @@ class _Feed:
                 self._wake.clear()
 
     def _state(self) -> tuple[str, float]:
-        """The text of the newest state, and the seconds of a core that it took."""
+        """Return the text of the newest state, and the seconds of a core that it took."""
         used = time.thread_time()
         try:
             seen = self._source.look()
@@ -329,7 +329,7 @@ def _told(seen: Seen, opened: float, just_ended: bool, about: Mapping[str, Any] 
 
 
 def _story(records: RunRecords) -> str:
-    """What happened, if it has not ended well."""
+    """Return the story of a run that has not ended well, else ""."""
     if not records.outcome.get("message"):
         return ""
     from .story import lines  # noqa: PLC0415 - most runs end well
@@ -368,7 +368,7 @@ def _html() -> str:
 
 
 class _Lines(logging.Handler):
-    """Keeps the last lines of the log."""
+    """Handler that keeps the last lines of the log."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)

@@ -1,4 +1,4 @@
-"""How a run ended, kept beside its tables (`outcome.json`) when it ends, and its page, which never makes a job fail."""
+"""Outcome of a run, kept beside its tables (`outcome.json`) when it ends, and its page, which never makes a job fail."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ _log = get_logger(SUBMIT_LOGGER)
 
 
 class Outcome:
-    """What a run becomes: whoever runs it enters the end of each attempt that failed, and the result.
+    """Outcome of a run: the driver of the run enters the end of each attempt that failed, and the result.
 
-    `page` is where its report is, once it is written; `goes_on`: who waited for the job leaves it to its nodes.
+    `page` is where its report is, once it is written; `goes_on`: the submitter that waited for the job leaves it to its nodes.
     """
 
     def __init__(self, spec: JobSpec, samples: Sequence[int], folder: Path) -> None:
@@ -61,22 +61,22 @@ class Outcome:
 
     @property
     def about_model(self) -> str:
-        """The model as a table of its layers."""
+        """Model as a table of its layers."""
         return str(self._about["model"]["summary"])
 
     @property
     def end(self) -> dict[str, str]:
-        """Its state, and what is to be said of it."""
+        """State of the run, and the sentence on it."""
         return {"state": str(self._end["state"]), "message": self._story or str(self._end.get("message", ""))}
 
     def attempt_failed(self, attempt: int, failed: JobFailed) -> None:
-        """The job goes on with another attempt, counted from 0."""
+        """Enter a failed attempt, counted from 0; the job goes on with another one."""
         from .story import said_of  # noqa: PLC0415 - most runs end well
 
         self.incidents.append({"time": time.time(), "attempt": attempt, **said_of(failed)})
 
     def done(self, figures: Mapping[str, float], failures: Mapping[int, tuple[str, str]], problems: Sequence[str] = ()) -> None:
-        """The job ended well; `failures` are those of nodes that could be done without, `problems` those of its ledger."""
+        """Enter a good end; `failures` are those of nodes that could be done without, `problems` those of its ledger."""
         self._end = {
             "state": "done",
             "figures": dict(figures),
@@ -85,13 +85,13 @@ class Outcome:
         }
 
     def ended_by(self, error: BaseException) -> None:
-        """The job did not end well."""
+        """Enter the error with which the job ended."""
         from .story import end_of  # noqa: PLC0415 - most runs end well
 
         self._end = end_of(error, self.goes_on)
 
     def write(self, folder: Path) -> None:
-        """Keep it in the folder of the run, with its page and its timeline. Raises: OSError."""
+        """Write the outcome into the folder of the run, with its page and its timeline. Raises: OSError."""
         environment = _of_nodes(self._about["environment"], folder)
         content = {
             **self._about,
@@ -113,7 +113,7 @@ class Outcome:
 def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) -> Iterator[Outcome]:
     """Keep how the run ends, well or not; `samples` are the numbers of training and test samples.
 
-    A page that cannot be made is a warning: what the job did and how it ended does not hang on it.
+    A page that cannot be made is a warning: neither the job nor its end depends on it.
     """
     outcome = Outcome(spec, samples, run.path)
     at_end = contextlib.ExitStack()
@@ -141,7 +141,7 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) ->
 
 
 def _live(run: RunFolder, spec: JobSpec, job: str, at_end: contextlib.ExitStack, model: str) -> LivePage:
-    from .live import LivePage  # noqa: PLC0415 - for who asks for the page
+    from .live import LivePage  # noqa: PLC0415 - for a job with `page`
     from .sources import source_of  # noqa: PLC0415
 
     source = source_of(spec.options.nodes, lambda: run.path if run.has_begun else None, job, spec.options.epoch)
@@ -179,7 +179,7 @@ def _described(spec: JobSpec, samples: Sequence[int], folder: Path) -> dict[str,
 
 
 def _of_nodes(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """Return an environment that tells with what the nodes of a run computed, in place of what the submitter has."""
+    """Return an environment with the software with which the nodes of a run computed, in place of that of the submitter."""
     told = read_identities(folder)
     if not told:
         return dict(environment)

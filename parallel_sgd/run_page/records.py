@@ -1,4 +1,6 @@
-"""The records of a run, read from its folder: what is missing or cut off is left out, so that a failed job has a page, too."""
+"""Records of a run, read from its folder: a file that is missing or cut off is left out, so that a failed job has a page,
+too.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ _TABLE = re.compile(r"(TR|EV|TI|AC|BA|CO)-.*-N\((-?[0-9]+)\)\.csv")
 _FOLDER = re.compile(r"Node-(-?[0-9]+)-Retrieve")
 _OUT: Final = "out"
 _AGENT: Final = "agent-"
-"""With which the folders begin in which local workers write while they run: `agent-<k>/<job>.<node>/out`."""
+"""Begin of the name of a folder in which local workers write while they run: `agent-<k>/<job>.<node>/out`."""
 _RECORD: Final = "job.json"  # of a run, and of an agent, beside `out`
 _LOG_LINES: Final = 60
 _MOST_LOG_BYTES: Final = 1 << 16
@@ -28,7 +30,24 @@ Key = tuple[int, int]  # epoch and batch, from 1
 
 
 class Batch(NamedTuple):
-    """What one worker did in one batch; `begin` in seconds by a clock that all workers share, the others as in table `BA`."""
+    """Times of one worker in one batch, in seconds, as table `BA` has them.
+
+    Args:
+        epoch: number of the epoch, from 1.
+        batch: number of the batch, from 1.
+        begin: moment of its begin, by a clock that all workers share.
+        data: seconds for the samples of the own blocks.
+        compute: forward and backward.
+        encode: codecs with the own blocks.
+        send: handing packets to the system.
+        wait: for packets of others.
+        merge: codecs with received packets.
+        rule: applying the results.
+        put: from the begin until all own blocks were with their codecs.
+        sent: from the begin until the last packets were handed to the system.
+        total: from the begin to the end.
+        peer: the node with the packet that ended the longest wait, None without a wait.
+    """
 
     epoch: int
     batch: int
@@ -51,7 +70,7 @@ class Batch(NamedTuple):
 
     @property
     def phases(self) -> tuple[float, ...]:
-        """The seconds that add up to `total`, in the order of the fields."""
+        """Seconds that add up to `total`, in the order of the fields."""
         return self.data, self.compute, self.encode, self.send, self.wait, self.merge, self.rule
 
     @property
@@ -66,7 +85,7 @@ _NAMES: Final = ("Epochs", "Batches", "Time", *(name.capitalize() for name in Ba
 
 
 def batches_of(table: Mapping[str, Column]) -> list[Batch]:
-    """The rows of a table `BA` that make sense, in order of time."""
+    """Return the rows of a table `BA` that make sense, in order of time."""
     if not table.keys() >= set(_NAMES):
         return []
     found = []
@@ -82,9 +101,10 @@ def batches_of(table: Mapping[str, Column]) -> list[Batch]:
 
 
 def aligned(runs: Runs) -> dict[int, Sequence[Batch]]:
-    """The same by the clock of the first worker, where packets seem to have come before they were sent.
+    """Return the same batches by the clock of the first worker, where packets seem to have come before they were sent.
 
-    As NTP does it: of two nodes that have waited for each other, half of what the fastest packets of both directions differ by.
+    As NTP does it: of two nodes that have waited for each other, half of the difference between the fastest packets of both
+    directions.
     """
     fastest: dict[tuple[int, int | None], float] = {}
     for node, row, seconds in _flights(runs):
@@ -101,7 +121,7 @@ def aligned(runs: Runs) -> dict[int, Sequence[Batch]]:
 
 
 def _flights(runs: Runs) -> Iterator[tuple[int, Batch, float]]:
-    """For each batch that waited for a packet: seconds from when its sender had sent all until the wait was over."""
+    """Yield, for each batch that waited for a packet, the seconds from when its sender had sent all until the wait was over."""
     sent = {(node, row.key): row.begin + row.sent for node, rows in runs.items() for row in rows}
     for node, rows in runs.items():
         for row in rows:
@@ -117,10 +137,17 @@ _RUN: Final = record(
 
 @dataclass(frozen=True)
 class RunRecords:
-    """What there is of a run: its record, its outcome, the tables of each worker by kind, the last lines of logs.
+    """Records of a run, as far as they are there.
 
-    `problems` are the files that are not what they must be, such as a link in the place of a table, a sentence each; `cut_off`
-    those of JSON that were not written to their end.
+    Args:
+        folder: the folder of the run.
+        run: its record, None where there is none.
+        outcome: content of `outcome.json`.
+        tables: the tables of each worker by kind.
+        ledger: columns of the ledger of the job.
+        logs: the last lines of each log.
+        problems: the files that do not have the form of their kind, such as a link in the place of a table, a sentence each.
+        cut_off: files of JSON that were not written to their end, a sentence each.
     """
 
     folder: Path
@@ -134,7 +161,7 @@ class RunRecords:
 
     @classmethod
     def read(cls, folder: Path, read: TableReader | None = None, current: bool = False) -> RunRecords:
-        """Read the folder of a run, or of the files of its nodes, tables by `read`; what cannot be read is left out.
+        """Read the folder of a run, or of the files of its nodes, tables by `read`; a file that cannot be read is left out.
 
         Without `read` rows of tables that make no sense are told in warnings. Where local workers still write, a later attempt
         may have numbered them anew: the newest table of a number counts, and with `current` there are none but those of the
@@ -187,18 +214,18 @@ class RunRecords:
 
     @cached_property
     def batches(self) -> dict[int, Sequence[Batch]]:
-        """The batches of each worker that has left any, by one clock."""
+        """Batches of each worker that has left any, by one clock."""
         found = {node: batches_of(tables.get("BA", {})) for node, tables in self.tables.items()}
         return aligned({node: rows for node, rows in found.items() if rows})
 
     @property
     def went_well(self) -> bool:
-        """Whether it has ended with its result, and nobody failed on the way."""
+        """Whether the run has ended with its result, and no node failed on the way."""
         outcome = self.outcome
         return outcome.get("state") == "done" and not (outcome.get("incidents") or outcome.get("failures"))
 
     def costs(self) -> dict[int, list[tuple[str, float, float]]]:
-        """For each worker the codecs of its variables, with the seconds that they encoded and merged."""
+        """Return, for each worker, the codecs of its variables, with the seconds that they encoded and merged."""
         found = {}
         for node, tables in self.tables.items():
             table = tables.get("CO", {})
@@ -211,7 +238,7 @@ class RunRecords:
 
 
 def _places(door: Door, current: bool) -> list[tuple[str, ...]]:
-    """Where files of nodes are: those that came home, then those of local workers, of the newest attempt first."""
+    """List where files of nodes are: those that came home, then those of local workers, of the newest attempt first."""
     folders = door.names(folders=True)
     retrieved = [(name,) for name in folders if _FOLDER.fullmatch(name)]
     works = {
@@ -242,7 +269,7 @@ def read_run(door: Door) -> Run | None:
 
 
 def _attempt(door: Door, *job: str) -> int:
-    """Which attempt at its job writes into this folder of an agent, from 0."""
+    """Return the attempt at its job that writes into this folder of an agent, from 0."""
     try:
         attempt = door.json("/".join((*job, _RECORD))).get("attempt")
     except (OSError, RecordError):
@@ -251,7 +278,7 @@ def _attempt(door: Door, *job: str) -> int:
 
 
 def _tail(door: Door, name: str) -> list[str]:
-    """The last lines of a log, none where it has gone. Raises: RecordError."""
+    """Return the last lines of a log, none where it has gone. Raises: RecordError."""
     try:
         return door.tail(name, _MOST_LOG_BYTES).decode("utf-8", "replace").splitlines()[-_LOG_LINES:]
     except FileNotFoundError:

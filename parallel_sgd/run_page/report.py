@@ -41,7 +41,7 @@ _SECTIONS: Final = (
 
 
 def write_report(folder: Path) -> Path:
-    """Write `report.html` and the timeline into the folder of a run, from what lies there; returns the path of the page.
+    """Write `report.html` and the timeline into the folder of a run, from the files in it; return the path of the page.
 
     Raises: OSError.
     """
@@ -49,7 +49,7 @@ def write_report(folder: Path) -> Path:
 
 
 def write_page(records: RunRecords) -> Path:
-    """The same, of what was read. Raises: OSError."""
+    """Write the page and the timeline of `records` that were read already; return the path of the page. Raises: OSError."""
     page = without_places(render(records, page_data(records)), records.folder)
     if not (records.folder / MANIFEST).exists():  # which names the timeline: a file that it names is written once
         write_timeline(records.batches, records.folder)
@@ -59,18 +59,18 @@ def write_page(records: RunRecords) -> Path:
 
 
 def script(name: str) -> str:
-    """A file of the page as it stands in it."""
+    """Return a file of the page as it stands in it."""
     return (_HERE / name).read_text("utf-8")
 
 
 def embedded(content: object) -> str:
-    """JSON that ends no script."""
+    """Return JSON that ends no script."""
     text = json.dumps(content, separators=(",", ":"), allow_nan=False, default=str)
     return text.replace("<", "\\u003c").replace("\N{LINE SEPARATOR}", "\\u2028").replace("\N{PARAGRAPH SEPARATOR}", "\\u2029")
 
 
 def render(records: RunRecords, data: Mapping[str, Any]) -> str:
-    """The whole page."""
+    """Return the whole page."""
     title = records.run.title if records.run else records.folder.name
     contents = {
         "story": _story(records),
@@ -92,7 +92,7 @@ def render(records: RunRecords, data: Mapping[str, Any]) -> str:
 
 
 def document(title: str, head: str, main: str, data: str, policy: str = _POLICY, further: str = "") -> str:
-    """A page with its styles, scripts and data."""
+    """Return a page with its styles, scripts and data."""
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{policy}">
@@ -125,7 +125,7 @@ def _story(records: RunRecords) -> str:
 
 
 def chart(name: str, caption: str, text: str, rows: str, drawn: str = "", title: str = "As a table") -> str:
-    """A chart, what it means, how it is `drawn`, and its numbers."""
+    """Return a chart, its meaning, how it is `drawn`, and its numbers."""
     label = escape(" ".join(filter(None, (f"{caption}.", text, drawn))), quote=True)
     told = escape(text) + (drawn and f' <span class="drawn">{escape(drawn)}</span>')
     return (
@@ -155,7 +155,7 @@ def _result(records: RunRecords) -> str:
 
 
 def _settings(records: RunRecords) -> str:
-    """What differs from the defaults, and below it all settings."""
+    """Return the settings that differ from the defaults, and below them all settings."""
     found = ""
     try:
         differs = differing(settings_of_run(Door(records.folder)))

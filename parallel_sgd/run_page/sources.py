@@ -1,4 +1,4 @@
-"""Where a page of a run that goes on has it from: the folder of the run, or the agents that run it."""
+"""Sources of a page of a run that goes on: the folder of the run, or the agents that run it."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ Row = Mapping[str, str]
 
 @dataclass
 class Seen:
-    """What there is to see of a job at one moment: its records, how much of it is done, 0 to 1, since when it runs, and the
-    agents, jobs and nodes of the cluster, as rows of tables.
+    """State of a job at one moment: its records, how much of it is done, 0 to 1, since when it runs, and the agents, jobs and
+    nodes of the cluster, as rows of tables.
     """
 
     records: RunRecords
@@ -55,17 +55,17 @@ class Seen:
 
 
 class Source(Protocol):
-    """Looks at a job; one thread at a time does."""
+    """Source of the states of a job; one thread at a time looks."""
 
     def look(self) -> Seen:
-        """How it stands now."""
+        """Return the present state."""
 
     def close(self) -> None:
-        """Nobody looks any more."""
+        """End the source: there are no more looks."""
 
 
 def samples_of(workers: int) -> dict[str, tuple[int, int]]:
-    """How much a page reads of the tables of each worker, by kind: bytes, and the parts that they come in.
+    """Return how much a page reads of the tables of each worker, by kind: bytes, and the parts that they come in.
 
     Batches in one part, because blame goes from each to the one before; curves in many, from the whole run.
     """
@@ -77,21 +77,21 @@ def samples_of(workers: int) -> dict[str, tuple[int, int]]:
 
 
 class SampledTables:
-    """Reads, of tables that go on being written, as much as a page shows, and each only when it has grown."""
+    """Reader, of tables that go on being written, of as much as a page shows, and of each only when it has grown."""
 
     def __init__(self) -> None:
         self._known: dict[Path, tuple[tuple[int, ...], Columns]] = {}
         self._workers: set[str] = set()
 
     def read(self, door: Door, name: str) -> Columns:
-        """The columns of a sample of the table; none where it cannot be read, or no page shows it."""
+        """Return the columns of a sample of the table; none where it cannot be read, or no page shows it."""
         file = name.rpartition("/")[2]
         self._workers.add(file.rpartition("-")[2])
         most, parts = samples_of(len(self._workers)).get(file.partition("-")[0], (0, 0))
         return self._columns(door, name, most, parts) if parts else {}
 
     def read_sample(self, door: Door, name: str) -> Columns:
-        """The same of a table that is a sample already."""
+        """Return the columns of a table that is a sample already."""
         return self._columns(door, name, _MOST_SAMPLE, 1)
 
     def _columns(self, door: Door, name: str, most: int, parts: int) -> Columns:
@@ -104,7 +104,7 @@ class SampledTables:
                     text = sample(file.fileno(), status.st_size, most, parts).decode("utf-8", "replace")
                     head, *rows = csv.reader(text.splitlines())
                     table = TableRows(path.name.partition("-")[0], head)
-                    table.add(rows)  # what makes no sense is left out here, and told when the run has ended
+                    table.add(rows)  # rows that make no sense are left out here, and told when the run has ended
                     self._known[path] = state, table.columns
                 return self._known[path][1]
         except (OSError, ValueError, csv.Error):  # RecordError among them
@@ -112,7 +112,7 @@ class SampledTables:
 
 
 class RunSource:
-    """The folder of a run, `folder()`; None there: it has not begun. `epochs`: by default those told there."""
+    """Source in the folder of a run, `folder()`; None there: it has not begun. `epochs`: by default those told there."""
 
     def __init__(self, folder: Callable[[], Path | None], epochs: int = 0) -> None:
         self._folder, self._epochs = folder, epochs
@@ -130,11 +130,13 @@ class RunSource:
         return Seen(records, far, run.began / 1e9, run.title, run.job, log=log)
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: there is nothing to close."""
 
 
 class ClusterSource:
-    """What the agents of `nodes` run: `job`, or the newest one. Without its `epochs` its nodes say how far they are."""
+    """Source of the jobs that the agents of `nodes` run: `job`, or the newest one. Without its `epochs` its nodes say how far
+    they are.
+    """
 
     def __init__(self, nodes: NodeAssignment, job: str = "", epochs: int = 0) -> None:
         self._epochs = epochs
@@ -168,13 +170,13 @@ class ClusterSource:
         self._kept.cleanup()
 
     def _with_story(self, records: RunRecords, entries: Sequence[Mapping[str, Any]]) -> RunRecords:
-        """The same with what happened, as far as the agents of its nodes have noted it."""
+        """Return the records with the story of the failure, as far as the agents of its nodes have noted it."""
         from parallel_sgd.post_mortem.case import events_in  # noqa: PLC0415 - most jobs end well
 
         from .story import end_of  # noqa: PLC0415
 
         failures: dict[int, tuple[str, str]] = {}
-        gone: dict[int, tuple[str, str]] = {}  # of whose agents nobody hears
+        gone: dict[int, tuple[str, str]] = {}  # nodes with agents that are silent
         verdicts: list[Verdict] = []
         for entry in entries:
             path = self.folder / node_folder(entry["node"]) / EVENT_LOG
@@ -231,12 +233,12 @@ class ClusterSource:
 
 
 def source_of(nodes: NodeAssignment, folder: Callable[[], Path | None], job: str, epochs: int) -> Source:
-    """Where to look at a job that this program runs: on nodes without addresses it has all there is in its folder."""
+    """Return where to look at a job that this program runs: on nodes without addresses its folder has all records."""
     return RunSource(folder, epochs) if isinstance(nodes, InProcessNodes) else ClusterSource(nodes, job, epochs)
 
 
 def done(records: RunRecords, epochs: int) -> float:
-    """How much of the job is done, by what the slowest worker has written: 0 to 1."""
+    """Return how much of the job is done, by the table of the slowest worker: 0 to 1."""
     shares = []
     for tables in records.tables.values():
         steps = tables.get("TR", {})
@@ -248,7 +250,7 @@ def done(records: RunRecords, epochs: int) -> float:
 
 
 def _state_of(states: Sequence[str]) -> str:
-    """Of a job, by what its nodes are: it runs while one of them does."""
+    """Return the state of a job, by those of its nodes: it runs while one of them does."""
     for state in ("running", "starting", "failed", "stopped", "lost"):
         if state in states:
             return "running" if state == "starting" else "failed" if state == "lost" else state
@@ -264,7 +266,7 @@ def _epochs_in(folder: Path) -> int:
 
 
 def _tails(records: RunRecords) -> list[str]:
-    """The last lines of all logs, each behind its name where there are several."""
+    """Return the last lines of all logs, each behind its name where there are several."""
     each = max(5, _LOG_LINES // max(1, len(records.logs)))
     parts = [[f"--- {name.partition('/')[2]}", *lines[-each:]] for name, lines in records.logs.items() if lines]
     return list(chain.from_iterable(parts))

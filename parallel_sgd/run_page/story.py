@@ -1,4 +1,4 @@
-"""What happened to a run, in plain words: who failed, how that was noticed, what was done, and what is lost."""
+"""Story of the failures of a run, in plain words: the nodes that failed, how that was noticed, the reaction, and the loss."""
 
 from __future__ import annotations
 
@@ -26,12 +26,20 @@ _CAUSE: Final = (
     *("node", "kind", "host", "pid", "attempt", "phase", "epoch", "batch", "seconds", "detail", "exit_code", "signal"),
     *("rank", "reason"),
 )
-_FOLLOWS: Final = 2  # `rpc.Verdict.rank` of what follows from a loss
+_FOLLOWS: Final = 2  # `rpc.Verdict.rank` of a consequence of a loss
 Cause = Mapping[str, Any]
 
 
 class Event(NamedTuple):
-    """Something that went wrong: a heading, what there is to say of it, question by question, and what its nodes have said."""
+    """Failure, or another end that is not good.
+
+    Args:
+        heading: its heading.
+        answers: the sentences on it, question by question.
+        message: the text of the error.
+        verdicts: the words of its nodes.
+        is_failure: whether it is a failure.
+    """
 
     heading: str
     answers: list[tuple[str, str]]
@@ -41,7 +49,7 @@ class Event(NamedTuple):
 
 
 def events(records: RunRecords) -> list[Event]:
-    """All that went wrong, in order of time; nothing of a run of which nobody failed."""
+    """List all failures, in order of time; nothing of a run in which no node failed."""
     outcome = records.outcome
     found = [_incident(records, incident) for incident in outcome.get("incidents", ())]
     if not outcome:
@@ -57,24 +65,28 @@ def events(records: RunRecords) -> list[Event]:
 
 
 def lines(records: RunRecords) -> str:
-    """The last event as text, a line for each question."""
+    """Return the last event as text, a line for each question."""
     return "\n".join(f"{question}: {answer}" for event in events(records)[-1:] for question, answer in event.answers)
 
 
 def section(records: RunRecords) -> str:
-    """The same as a part of the page, with what the nodes have said below it."""
+    """Return the events as a part of the page, with the words of the nodes below them."""
     return "".join(map(_shown, events(records))) + _failures(records.outcome)
 
 
 def said_of(failed: JobFailed) -> dict[str, Any]:
-    """What is kept of an attempt that failed, the first causes first: in its words, and for who makes others of them."""
+    """Return the record of an attempt that failed, the first causes first: in its words, and as fields for code that makes
+    other words of them.
+    """
     verdicts = failed.verdicts[:_MOST_CAUSES]
     causes = [{name: getattr(verdict, name) for name in _CAUSE} for verdict in verdicts]
     return {"message": str(failed), "verdicts": [verdict.describe() for verdict in verdicts], "causes": causes}
 
 
 def end_of(error: BaseException, goes_on: bool) -> dict[str, Any]:
-    """What is kept of the end of a job that ended with `error`, or that `goes_on` without who waited for it."""
+    """Return the record of the end of a job that ended with `error`, or that `goes_on` without the submitter that waited for
+    it.
+    """
     end: dict[str, Any] = {"message": f"{type(error).__name__}: {error}".rstrip(": ")}
     stopped = isinstance(error, KeyboardInterrupt)
     if isinstance(error, JobFailed):
@@ -108,7 +120,7 @@ def _failures(outcome: Mapping[str, Any]) -> str:
 
 
 def _incident(records: RunRecords, incident: Mapping[str, Any]) -> Event:
-    """An attempt after which the job went on."""
+    """Return an attempt after which the job went on."""
     number, moment = int(incident["attempt"]) + 1, float(incident["time"])
     answers = _culprits(incident.get("causes") or (), incident["message"])
     later = [(row.begin, row, node) for node, rows in records.batches.items() for row in rows if row.begin > moment]
@@ -151,12 +163,12 @@ def _end(records: RunRecords) -> Event:
 
 
 def _culprits(causes: Sequence[Cause], message: str, notes: Sequence[str] = ()) -> list[tuple[str, str]]:
-    """Who failed first, and how that was noticed."""
+    """Name the nodes that failed first, and how that was noticed."""
     if not causes:
         said = message if message.endswith((".", "!", "?")) else f"{message}."
         return [("Who failed", " ".join([said, *notes]))]
     first = [cause for cause in causes if cause["rank"] == causes[0]["rank"]]
-    if causes[0]["rank"] == _FOLLOWS:  # who then says that it lost the first one says nothing new
+    if causes[0]["rank"] == _FOLLOWS:  # a further node that says that it lost the first one says nothing new
         first = first[:1]
     alike: dict[tuple[str, str], list[Cause]] = {}
     for cause in first:
@@ -170,7 +182,7 @@ def _culprits(causes: Sequence[Cause], message: str, notes: Sequence[str] = ()) 
 
 
 def _what(cause: Cause) -> tuple[str, str]:
-    """What it did, and what it said."""
+    """Describe the failure of a node, and its error."""
     kind, detail = cause["kind"], str(cause["detail"]).rstrip(".")
     lost = _LOST.search(detail)
     if kind == "crashed" and cause["signal"]:
@@ -216,20 +228,20 @@ def _noticed(cause: Cause) -> str:
 
 
 def _done(outcome: Mapping[str, Any], causes: Sequence[Cause]) -> str:
-    """What became of the others, and why nothing more was tried."""
+    """Tell the end of the other nodes, and why nothing more was tried."""
     culprits = {cause["node"] for cause in causes if cause["rank"] == causes[0]["rank"] != _FOLLOWS}
     others = [int(node) for node, *_ in outcome.get("failures") or () if int(node) not in culprits]
     parts = [f"{_begin(people(others))} ended{', too: nobody can go on alone' * bool(culprits)}."] if others else []
     again, policy = len(outcome.get("incidents") or ()), (outcome.get("settings") or {}).get("on_failure")
     if again:
         parts.append(f"The job had been started again {_count(again, 'time')} before.")
-    if outcome.get("reason") or policy:  # elsewhere nobody knows what was asked for
+    if outcome.get("reason") or policy:  # elsewhere the policy is unknown
         parts.append(str(outcome.get("reason") or f"It was not started again: on_failure is {policy!r}."))
     return " ".join(parts)
 
 
 def _lost(records: RunRecords) -> str:
-    """How far training had come, and from where it can go on."""
+    """Tell how far training had come, and from where it can go on."""
     settings = records.outcome.get("settings") or {}
     asked = str(settings.get("epoch", ""))
     parts = ["The result."]
@@ -258,7 +270,7 @@ def _lost(records: RunRecords) -> str:
 
 
 def _far(records: RunRecords) -> tuple[int, int] | None:
-    """How many batches the worker that is behind all others has trained, and how many make an epoch."""
+    """Return how many batches the worker that is behind all others has trained, and how many make an epoch."""
     found = []
     for tables in records.tables.values():
         last = [column[-1] for name in ("Total", "in") if (column := tables.get("TR", {}).get(name))]
@@ -274,7 +286,7 @@ def _undone(records: RunRecords, attempt: int) -> int:
 
 
 def _nodes_of(records: RunRecords, attempt: int) -> list[int]:
-    """Whose blocks the ledger has of an attempt."""
+    """Return the nodes of the blocks that the ledger has of an attempt."""
     columns = [records.ledger.get(name, []) for name in ("node", "attempt")]
     return sorted({int(float(node)) for node, number in zip(*columns, strict=False) if number == attempt})
 
@@ -284,7 +296,7 @@ def _count(number: int, what: str) -> str:
 
 
 def people(nodes: Collection[int]) -> str:
-    """Some nodes as a sentence names them.
+    """Name some nodes as a sentence does.
 
     >>> people([2, 0, 1])
     'workers 0, 1 and 2'

@@ -1,4 +1,4 @@
-"""The parts of a page that need no script: figures, tables, what happened; all text is escaped."""
+"""Parts of a page that need no script: figures, tables, events; all text is escaped."""
 
 from __future__ import annotations
 
@@ -18,7 +18,13 @@ from .timeline import ORDER
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]], caption: str) -> str:
-    """A table that can be scrolled; numbers stand to the right."""
+    """Return a table that can be scrolled; numbers stand to the right.
+
+    Args:
+        head: names of the columns.
+        rows: the cells of each row.
+        caption: label of the table.
+    """
     kinds = [""] * len(head)
     body = []
     for row in rows:
@@ -35,11 +41,11 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], caption: str) -
 
 
 class Seconds(float):
-    """A number in a table that stands there with its unit."""
+    """Number in a table that stands there with its unit."""
 
 
 def shown(value: object) -> str:
-    """A number as people read it."""
+    """Return a number as people read it."""
     if isinstance(value, Seconds):
         return seconds(value) if value else "0"
     if isinstance(value, float):
@@ -48,13 +54,14 @@ def shown(value: object) -> str:
 
 
 def seconds(value: float) -> str:
+    """Return a time of `value` seconds with its unit: s, ms or µs."""
     if value >= 1:
         return f"{value:.2f} s"
     return f"{value * 1e3:.1f} ms" if value >= 1e-3 else f"{value * 1e6:.0f} µs"
 
 
 def numbers(content: str, title: str = "As a table") -> str:
-    """The table of a chart: unfolded where no script draws the chart, and folds it."""
+    """Return the table of a chart: unfolded where no script draws the chart, and folds it."""
     return f'<details open class="numbers"><summary>{escape(title)}</summary>{content}</details>'
 
 
@@ -70,7 +77,7 @@ def epochs_table(history: History) -> str:
 
 
 def causes_list(data: Mapping[str, Any]) -> str:
-    """The worst causes in words, with their seconds and their share of the run."""
+    """Return the worst causes in words, with their seconds and their share of the run."""
     total = data["seconds"]
     if not total:
         return "<p>No worker has left a table of its batches.</p>"
@@ -106,7 +113,9 @@ def phases_table(data: Mapping[str, Any]) -> str:
 
 
 def cells_table(rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence[Any]], head: Sequence[str]) -> str:
-    """The cells of a picture, the largest first; what a cell has between its place and its number gets a column, too."""
+    """Return the cells of a picture, the largest first; a value that a cell has between its place and its number gets a column,
+    too.
+    """
     found = [(rows[x], columns[y], *rest) for y, x, *rest in sorted(cells, key=lambda cell: -cell[-1])[:200]]
     return table(head, found, " ".join(head))
 
@@ -131,7 +140,7 @@ def _peer(peer: int | None) -> str:
 
 
 def ledger(records: RunRecords) -> str:
-    """Whose copies of blocks went into the weights."""
+    """Count the copies of blocks that went into the weights, by their nodes."""
     columns = [records.ledger.get(name, []) for name in ("node", "attempt", "committed")]
     counts = Counter(zip(*columns, strict=False))
     if not counts:
@@ -158,7 +167,9 @@ def pairs(content: Mapping[str, object], caption: str) -> str:
 
 
 def picture(svg: str, text: str) -> str:
-    """The picture as an image of its own, so that its styles stay with it, and the summary for who does not see it."""
+    """Return the picture as an image of its own, so that its styles stay with it, and the summary for readers that do not see
+    it.
+    """
     shown_as = base64.b64encode(svg.encode()).decode()
     drawn = f'<img class="model" alt="The layers of the model" src="data:image/svg+xml;base64,{shown_as}">' if svg else ""
     return drawn + (folded("Layers as a table", f"<pre>{escape(text)}</pre>", is_open=not svg) if text else "")

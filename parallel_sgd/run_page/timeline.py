@@ -1,4 +1,4 @@
-"""The batches of a run as Chrome trace JSON, which ui.perfetto.dev and chrome://tracing open."""
+"""Timeline of the batches of a run as Chrome trace JSON, which ui.perfetto.dev and chrome://tracing open."""
 
 from __future__ import annotations
 
@@ -17,21 +17,25 @@ from .records import Runs
 
 _MODE: Final = 0o644
 ORDER: Final = ("data", "compute", "encode", "send", "wait", "merge", "rule")
-"""The phases of a batch in the order in which they are drawn; in truth packets are encoded and merged in between."""
-_WITHIN: Final = 0.2  # microseconds before its end an arrow enters the wait that it ends, else it would enter what follows
+"""Phases of a batch in the order in which they are drawn; in truth packets are encoded and merged in between."""
+_WITHIN: Final = 0.2  # microseconds before its end an arrow enters the wait that it ends, else it would enter the next phase
 
 
 def trace(runs: Runs) -> str:
-    """A thread of phases for each worker, and an arrow from whoever was waited for to who waited."""
+    """Return a thread of phases for each worker, and an arrow from the node that was waited for to the one that waited.
+
+    Args:
+        runs: the batches of each worker.
+    """
     events = ",\n".join(_events(runs))
     return f'{{"displayTimeUnit":"ms","traceEvents":[\n{events}\n]}}\n'
 
 
 def _events(runs: Runs) -> Iterator[str]:
-    """Each as JSON, made by hand: there are many; times in microseconds."""
+    """Yield each event as JSON, made by hand: there are many; times in microseconds."""
     zero = min((rows[0].begin for rows in runs.values() if rows), default=0.0)
     sent = {(node, row.epoch, row.batch): row.begin + row.sent for node, rows in runs.items() for row in rows}
-    numbers = count(1)  # Perfetto leaves out arrows whose id is no number
+    numbers = count(1)  # Perfetto leaves out arrows with an id that is no number
     for node, rows in sorted(runs.items()):
         yield json.dumps({"ph": "M", "name": "process_name", "pid": node, "args": {"name": worker(node)}})
         yield json.dumps({"ph": "M", "name": "thread_name", "pid": node, "tid": node, "args": {"name": "batches"}})

@@ -1,4 +1,5 @@
-"""Writers: a job or a `Model.fit` in TensorBoard, MLflow, Weights & Biases, Trackio, or whatever follows experiments.
+"""Writers: a job or a `Model.fit` in TensorBoard, MLflow, Weights & Biases, Trackio, or any other tool that follows
+experiments.
 
 `parallel(nodes, writers=[TensorBoardWriter("tb")])`, and in `fit` the callback `WriterCallback(TensorBoardWriter("tb"))`. A
 writer has three methods, see `Writer`; a module such as `wandb`, with `init`, serves as it is. One that fails is told once, and

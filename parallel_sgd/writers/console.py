@@ -1,4 +1,6 @@
-"""Console of a job: what is trained where, a line per epoch, and at the end the time, the best epoch and the files."""
+"""Console of a job: model, data and place of the training, a line per epoch, and at the end the time, the best epoch and the
+files.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ _KEYS = (EPOCH, "batch", "time")
 
 
 class JobConsole:
-    """Tells of a job, in lines of the log that a short console shows; one of the whole story has only the last ones.
+    """Console that tells of a job, in lines of the log that a short console shows; one of the whole story has only the last
+    ones.
 
     Args:
         spec: the job.
@@ -49,9 +52,15 @@ class JobConsole:
         self._crowded = bool(crowd) or isinstance(nodes, InProcessNodes)
 
     def begin(self, folder: Path, job: str) -> None:
-        """Tell what is trained where, before the first batch of the first attempt."""
+        """Tell workers, place, samples and epochs of the training, before the first batch of the first attempt.
+
+        Args:
+            folder: folder of the run.
+            job: id of the job.
+        """
         if self._head:
             return
+        # an attempt that starts again begins again, and the head is told once
         self._head = True
         given, (train, test) = self._spec.options, self._samples
         nodes = given.nodes
@@ -92,8 +101,10 @@ class JobConsole:
         _log.info("%s", epoch_line(row, max(self._spec.options.epoch, self._told)), extra=BRIEF)
 
     def done(self, result: JobResult) -> None:
-        """Tell the end: seconds and their shares, one worker's time, the best epoch, where the report and the model are."""
-        # of the tables, as in the report: what follows the last epoch is no part of training
+        """Tell the end: seconds and their shares, one worker's time, the best epoch, where the report and the model of the
+        `result` are.
+        """
+        # of the tables, as in the report: the seconds behind the last epoch are no part of training
         tables = [path for paths in result.files.values() for path in paths if path.name.startswith("TI-")]
         effort, best = effort_of(times_of(read_columns(path)) for path in tables), best_epoch(result.history)
         restarts = f", {result.restarts} restart{'s' * (result.restarts != 1)}" if result.restarts else ""

@@ -1,8 +1,8 @@
-"""What a writer is, those of a job together, and the one of a `Model.fit`.
+"""Interface of a writer, the writers of a job together, and the one of a `Model.fit`.
 
 To add one: a module of this package with a class that has the methods of `Writer`, its name in the `__init__.py` here, and its
-word in `writer` of the module that reads the words of parts (`named_parts`). A test that reads what it left by the tool for
-which it writes stands in tests/equivalence/test_writers.py, and `make extras` installs that tool.
+word in `writer` of the module that reads the words of parts (`named_parts`). A test that reads its files by the tool for which
+it writes stands in tests/equivalence/test_writers.py, and `make extras` installs that tool.
 """
 
 from __future__ import annotations
@@ -22,25 +22,28 @@ Config: TypeAlias = Mapping[str, bool | int | float | str]
 
 
 class Writer(Protocol):
-    """Follows one run: `start` once, `log` as often as there is something, `finish` once, however the run ends."""
+    """Follower of one run: `start` once, `log` as often as there are figures, `finish` once, however the run ends."""
 
     def start(self, config: Config) -> None:
-        """A run begins; `config` are its settings, by name, of a job with `run`, the path of its folder, and `job`, its id."""
+        """Begin a run; `config` are its settings, by name, of a job with `run`, the path of its folder, and `job`, its id."""
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """These figures belong to this step; steps only grow, and each comes once, however often a job starts again. Of a job
-        a step is a batch, counted from 1, which comes a second or two after all workers have done it; in `fit` it is an epoch.
+        """Take the figures of a step; steps only grow, and each comes once, however often a job starts again. Of a job a step
+        is a batch, counted from 1, which comes a second or two after all workers have done it; in `fit` it is an epoch.
 
-        Of a job `Loss` and the metrics are those in training, the mean over all blocks of the batch, and `time` the seconds
-        since training began; with the last batch of an epoch come `epoch` and the results on test data, `val_...`.
+        Args:
+            step: number of the step, from 1.
+            values: figures by name. Of a job `Loss` and the metrics are those in training, the mean over all blocks of the
+                batch, and `time` the seconds since training began; with the last batch of an epoch come `epoch` and the results
+                on test data, `val_...`.
         """
 
     def finish(self, status: str) -> None:
-        """The run has ended: "done", or "failed"."""
+        """End the run; `status` is "done", or "failed"."""
 
 
 class _Tracker:
-    """A writer out of a module, or an object, of the shape of `wandb` and `trackio`: `init(config=)`, `log(values, step=)`,
+    """Writer out of a module, or an object, of the shape of `wandb` and `trackio`: `init(config=)`, `log(values, step=)`,
     `finish()`.
     """
 
@@ -58,9 +61,9 @@ class _Tracker:
 
 
 def as_writer(owner: str, given: Any) -> Writer:
-    """The writer that was given, or one out of what has the shape of `wandb`.
+    """Return the writer that was given, or one out of an object of the shape of `wandb`.
 
-    Raises: TypeError for anything else, naming what it lacks or what does not take what the engine passes.
+    Raises: TypeError for anything else, naming the methods that it lacks or that do not take the arguments of the engine.
     """
     if isinstance(given, type):
         raise TypeError(f"{owner} must be writers, got the class {given.__name__}; write {given.__name__}(...)")
@@ -76,7 +79,7 @@ def as_writer(owner: str, given: Any) -> Writer:
 
 
 def check_writers(name: str, writers: Any) -> tuple[Writer, ...]:
-    """The option `writers` of a job."""
+    """Check the option `writers` of a job, and return the writers."""
     if isinstance(writers, (str, Mapping)) or not isinstance(writers, Iterable):
         raise TypeError(f"'{name}' must be a list of writers, got {type(writers).__name__}; write [...]")
     return tuple(as_writer(f"'{name}'", writer) for writer in writers)
@@ -98,17 +101,21 @@ class Writers:
         self._each(lambda writer: writer.finish(status))
 
     def _each(self, call: Callable[[Writer], None]) -> None:
+        # a copy, since a writer that fails is removed meanwhile
         for writer in list(self._writers):
             try:
                 call(writer)
-            except Exception as error:  # noqa: BLE001  whatever somebody else's library raises, the run goes on
+            except Exception as error:  # noqa: BLE001  another's library may raise anything, the run goes on
                 self._writers.remove(writer)
                 told = raised_by(error) or f"{type(error).__name__}: {error}"
                 _log.warning("%s fails and is left out: %s", type(writer).__name__, told)
 
 
 class WriterCallback(Callback):
-    """Gives a writer the epochs of a `Model.fit`, as they end: step n is epoch n.
+    """Callback that gives a writer the epochs of a `Model.fit`, as they end: step n is epoch n.
+
+    Args:
+        writer: a `Writer`, or a module of the shape of `wandb`.
 
     >>> class Printed:
     ...     def start(self, config):

@@ -1,4 +1,4 @@
-"""What writers get of a job while it runs: every batch once, in order, as soon as all workers have written it down."""
+"""Live figures of a job for writers: every batch once, in order, as soon as all workers have written it down."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ORDER = {"TR": (["Time", "Epochs", "Batches", "in", "Total"], list[str]()), "EV
 
 
 class _Lines:
-    """A table that grows: its rows that make sense, behind those that are not needed any more."""
+    """Table that grows: its rows that make sense, behind those that are not needed any more."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
@@ -40,7 +40,7 @@ class _Lines:
         self.rows: list[list[str]] = []
 
     def add(self, data: bytes) -> None:
-        """Take what the table has gained. Raises: ValueError, csv.Error for what is no such table."""
+        """Take the bytes that the table has gained. Raises: ValueError, csv.Error for bytes that are no such table."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > _MOST_ROW:
             raise ValueError(f"a row has more than {_MOST_ROW} bytes")
@@ -55,7 +55,7 @@ class _Lines:
             self.rows += filter(self._table.fits, rows)
 
     def columns(self, rows: Iterable[list[str]]) -> Columns:
-        """The columns of some of the rows."""
+        """Return the columns of some of the rows."""
         if self._table is None:
             return {}
         table = TableRows(self._kind, self._table.head)
@@ -64,19 +64,20 @@ class _Lines:
 
 
 class _Worker:
-    """The tables `TR` and `EV` of a worker, as far as they are there."""
+    """Tables `TR` and `EV` of a worker, as far as they are there."""
 
     def __init__(self) -> None:
         self._tables = {kind: _Lines(kind) for kind in ("TR", "EV")}
 
     def add(self, kind: str, at: int, data: bytes) -> None:
+        # a later attempt begins the file anew
         if at == 0:
             self._tables[kind] = _Lines(kind)
         self._tables[kind].add(data)
 
     @property
     def next(self) -> Place:
-        """All before this place is complete: the rows of its batches, and with the last one of an epoch the evaluation."""
+        """Place before which all is complete: the rows of its batches, and with the last one of an epoch the evaluation."""
         steps = self._tables["TR"].rows
         if not steps:
             return _START
@@ -88,7 +89,7 @@ class _Worker:
         return untested[-1] if untested else (epoch, batch)
 
     def between(self, begin: Place, end: Place) -> tuple[Columns, Columns]:
-        """The columns of both tables from one place up to before another; what is before the first is forgotten."""
+        """Return the columns of both tables from one place up to before another; rows before the first place are forgotten."""
         steps, tests = self._tables.values()
         steps.rows = [row for row in steps.rows if _place(row) >= begin]
         return (
@@ -102,7 +103,12 @@ def _place(row: list[str]) -> Place:
 
 
 class LiveFigures:
-    """A `rpc.submit.TableReader` that gives `log` the history of a job piece by piece."""
+    """Reader of tables (`rpc.submit.TableReader`) that gives `log` the history of a job piece by piece.
+
+    Args:
+        begin: called when an attempt begins.
+        log: called with each piece of the history.
+    """
 
     def __init__(self, begin: Callable[[], None], log: Callable[[JobHistory], None]) -> None:
         self._begin, self._log = begin, log
@@ -111,11 +117,17 @@ class LiveFigures:
         self._read: dict[Path, int] = {}
 
     def begin(self, workers: Iterable[int]) -> None:
+        """Begin an attempt with these `workers`, of which no table is there yet."""
         self._workers = {worker: _Worker() for worker in workers}
         self._begin()
 
     def read(self, worker: int, files: Iterable[Path]) -> None:
-        """Take what the files of a worker of this process have gained."""
+        """Take the bytes that the files of a worker of this process have gained.
+
+        Args:
+            worker: id of the worker.
+            files: paths of its tables.
+        """
         for file in files:
             with file.open("rb") as opened:
                 at = opened.seek(self._read.get(file, 0))
@@ -124,26 +136,36 @@ class LiveFigures:
             self.take(worker, file.name, at, data)
 
     def take(self, worker: int, name: str, at: int, data: bytes) -> None:
+        """Take bytes of a table of a worker.
+
+        Args:
+            worker: id of the worker.
+            name: name of the file.
+            at: place of the bytes in the file; 0 begins the table anew.
+            data: the bytes.
+        """
         kind = name.partition("-")[0]
         if kind in ("TR", "EV") and worker in self._workers:
             try:
                 self._workers[worker].add(kind, at, data)
-            except Exception as error:  # noqa: BLE001  what a worker sends may be anything
+            except Exception as error:  # noqa: BLE001  a worker may send anything
                 self._give_up(error)
             self._tell()
 
     def lose(self, worker: int) -> None:
+        """Do without `worker` from here on."""
         self._workers.pop(worker, None)
         self._tell()
 
     def _tell(self) -> None:
         try:
+            # the slowest worker decides: a figure is the mean over all
             end = min((worker.next for worker in self._workers.values()), default=_START)
             if end > self._next:
                 found = {node: worker.between(self._next, end) for node, worker in self._workers.items()}
                 self._log(JobHistory.of(found))
                 self._next = end
-        except Exception as error:  # noqa: BLE001  likewise
+        except Exception as error:  # noqa: BLE001  a worker may send anything
             self._give_up(error)
 
     def _give_up(self, error: Exception) -> None:
@@ -152,11 +174,11 @@ class LiveFigures:
 
 
 class Followers:
-    """What follows a job: its console, and its writers, which are told in a thread of their own, so that none holds it up.
+    """Followers of a job: its console, and its writers, which are told in a thread of their own, so that none holds it up.
 
     Args:
         writers: they begin when the job does; None where there are none.
-        config: makes what they are told at the begin.
+        config: makes the settings that they get at the begin.
         console: shows the epochs; None where nothing is shown.
     """
 
@@ -168,7 +190,12 @@ class Followers:
         self._last = _START
 
     def tables(self, run: RunFolder, job: str) -> LiveFigures:
-        """What reads the tables of the job that is to begin, in this folder and with this id."""
+        """Make the reader for the tables of the job that is to begin.
+
+        Args:
+            run: folder of the run.
+            job: id of the job.
+        """
 
         def begin() -> None:
             if self._console is not None:
@@ -190,14 +217,18 @@ class Followers:
             self._log_steps(history)
 
     def done(self, read: Callable[[], JobHistory]) -> None:
-        """The job has ended well, with this history: tell what was not told yet, and wait for the writers."""
+        """Tell the figures that were not told yet of a job that has ended well, and wait for the writers; `read` reads its
+        history.
+        """
         if self._console is not None:
             with spared("The console of the job"):
                 self._console.take_all(read())
         self._end(DONE, read)
 
     def failed(self, read: Callable[[], JobHistory] | None) -> None:
-        """It has not; nothing if it had not begun."""
+        """Tell the end of a job that has failed; nothing if it had not begun. `read` reads the history that came home, None
+        where there is none.
+        """
         self._end(FAILED, read)
 
     def _end(self, status: str, read: Callable[[], JobHistory] | None) -> None:
@@ -212,7 +243,7 @@ class Followers:
             self.close(status)
 
     def close(self, status: str) -> None:
-        """Give the writers the end of the job and wait for them, if they have begun and have not ended."""
+        """Give the writers the end of the job, `status`, and wait for them, if they have begun and have not ended."""
         thread, self._thread = self._thread, None
         if thread is not None and self._writers is not None:
             self._calls.put(partial(self._writers.finish, status))
@@ -224,7 +255,9 @@ class Followers:
             call()
 
     def _log_steps(self, history: JobHistory) -> None:
-        """The steps of a history that were not told before; with the last one of an epoch its results on test data."""
+        """Give the writers the steps of a history that were not told before; with the last one of an epoch its results on test
+        data.
+        """
         tests = {row["epoch"]: {name: row[name] for name in row if name.startswith(VALIDATION)} for row in history.rows}
         last = {row["epoch"]: row["batch"] for row in history.steps}
         for row in history.steps:
@@ -242,7 +275,14 @@ class Followers:
 def following(
     writers: Sequence[Writer], config: Callable[[], Config], console: JobConsole | None = None
 ) -> Iterator[Followers]:
-    """Have writers and the console follow a job and end with the block; of a job that fails the writers get what came home."""
+    """Have writers and the console follow a job and end with the block; of a job that fails the writers get the figures that
+    came home.
+
+    Args:
+        writers: the writers of the job.
+        config: makes the settings that they get at the begin.
+        console: shows the epochs; None where nothing is shown.
+    """
     followers = Followers(Writers(writers) if writers else None, config, console)
     try:
         yield followers
@@ -252,4 +292,4 @@ def following(
         raise
     finally:
         with spared("The end of the writers"):
-            followers.close(DONE)  # the job has its result, but what the writers get at the end could not be told
+            followers.close(DONE)  # the job has its result, but the last figures could not be told to the writers

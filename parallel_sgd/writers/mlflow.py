@@ -1,4 +1,4 @@
-"""Runs of MLflow."""
+"""Writer of runs of MLflow."""
 
 from __future__ import annotations
 
@@ -11,17 +11,21 @@ from .interface import DONE, Config
 
 __all__ = ["MLflowWriter"]
 _MOST = 500
-"""Figures of one call to the store, half of what it takes."""
+"""Figures of one call to the store, half of its limit."""
 _SECONDS = 2.0
-"""After which those that wait are sent, even if they are fewer."""
+"""Seconds after which waiting figures are sent, even if they are fewer."""
 
 
 class MLflowWriter:
-    """Writes a run into a store of MLflow: the settings as its parameters, every figure with its step.
+    """Writer of a run into a store of MLflow: the settings as its parameters, every figure with its step.
 
-    `tracking_uri` is the address of a server or a database, or a folder, by default where MLflow looks: `$MLFLOW_TRACKING_URI`,
-    else its own choice. Newer releases take a folder with `MLFLOW_ALLOW_FILE_STORE=true` only. `run_name` is by default that of
-    the folder of the run. Needs MLflow, the extra `mlflow`; raises ImportError where it is missing.
+    Args:
+        experiment: name of the experiment of MLflow to which the run belongs; it is made where there is none.
+        tracking_uri: the address of a server or a database, or a folder, by default where MLflow looks: `$MLFLOW_TRACKING_URI`,
+            else its own choice. Newer releases take a folder with `MLFLOW_ALLOW_FILE_STORE=true` only.
+        run_name: by default the name of the folder of the run.
+
+    Needs MLflow, the extra `mlflow`; raises ImportError where it is missing.
 
     >>> job.parallel(nodes, writers=[MLflowWriter("digits", tracking_uri="sqlite:///runs.db")])  # doctest: +SKIP
     """
@@ -36,17 +40,24 @@ class MLflowWriter:
         _library()
 
     def start(self, config: Config) -> None:
+        """Make a run of MLflow with the settings in `config` as its parameters."""
         self._began = time.time()
         self._client = _library().MlflowClient(tracking_uri=self.tracking_uri)
         found = self._client.get_experiment_by_name(self.experiment)
         experiment = self._client.create_experiment(self.experiment) if found is None else found.experiment_id
         name = self.run_name or Path(str(config.get("run", ""))).name or None
+        # by the client, since the global run of MLflow may be the user's
         self._run = self._client.create_run(experiment, run_name=name).info.run_id
         for name, value in config.items():
             self._client.log_param(self._run, name, value)
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Keep the figures, and send some together."""
+        """Keep the figures, and send some together.
+
+        Args:
+            step: number of the step, from 1.
+            values: figures by name; `time`, in seconds since the start, is their moment.
+        """
         moment = round(1000 * (self._began + values["time"] if "time" in values else time.time()))
         metric = _library().entities.Metric
         self._waiting += [metric(name, value, moment, step) for name, value in values.items() if name != "time"]
@@ -54,6 +65,7 @@ class MLflowWriter:
             self._send()
 
     def finish(self, status: str) -> None:
+        """Send the figures that wait and end the run; `status` is "done", or "failed"."""
         self._send()
         self._client.set_terminated(self._run, "FINISHED" if status == DONE else "FAILED")
 

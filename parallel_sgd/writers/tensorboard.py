@@ -1,4 +1,4 @@
-"""Event files of TensorBoard."""
+"""Writer of event files of TensorBoard."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ _FLUSH_SECONDS: Final = 2
 
 
 class TensorBoardWriter:
-    """Writes what `tensorboard --logdir <directory>` shows: a curve for each figure, and the settings as a text.
+    """Writer of the files that `tensorboard --logdir <directory>` shows: a curve for each figure, and the settings as a text.
 
-    Every run goes into a folder of its own: of a job the folder `tensorboard` in that of its run, so that
-    `tensorboard --logdir runs` shows all runs of a project by their names, or `<name>` in `directory`, by default with the name
-    of the run. Where that is taken the time is added, so that no run is drawn over another; a `name` that is given again begins
-    again. Curves are there a few seconds after their batches. Event files are written by tensorboardX, the extra
-    `tensorboard`; raises ImportError where it is missing.
+    Every run goes into a folder of its own: of a job the folder `tensorboard` in that of its run, so that `tensorboard --logdir
+    runs` shows all runs of a project by their names, or `<name>` in `directory`. Where that is taken the time is added, so that
+    no run is drawn over another; a `name` that is given again begins again. Curves are there a few seconds after their batches.
+    Event files are written by tensorboardX, the extra `tensorboard`; raises ImportError where it is missing.
+
+    Args:
+        directory: folder with a folder for each run; by default the folder of the run itself has it.
+        name: name of the folder of the run in `directory`, by default the name of the run.
 
     >>> job.parallel(nodes, writers=[TensorBoardWriter()])  # doctest: +SKIP
     """
@@ -35,8 +38,10 @@ class TensorBoardWriter:
         _library()
 
     def start(self, config: Config) -> None:
+        """Open the event file, and write the settings in `config` into it."""
         self._began = time.time()
         folder = self._folder(str(config.get("run", "")))
+        # purge_step: curves of an earlier run of the same name begin again
         self._events = _library().SummaryWriter(str(folder), purge_step=0, flush_secs=_FLUSH_SECONDS)
         lines = [f"| {key} | {json.dumps(value)} |" for key, value in config.items()]
         self._events.add_text("settings", "\n".join(["| setting | value |", "| --- | --- |", *lines]), 0)
@@ -52,7 +57,12 @@ class TensorBoardWriter:
         return folder.with_name(f"{folder.name}-{began}") if folder.exists() else folder
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Each figure at the moment that `time` tells, where it is given."""
+        """Write each figure at the moment that `time` tells, where it is given.
+
+        Args:
+            step: number of the step, from 1.
+            values: figures by name.
+        """
         moment = self._began + values["time"] if "time" in values else time.time()
         for name, value in values.items():
             if name != "time":
@@ -60,6 +70,7 @@ class TensorBoardWriter:
                 self._events.add_scalar(f"{own}/{kind}" if name != "epoch" else name, value, step, moment)
 
     def finish(self, status: str) -> None:
+        """Write the `status`, "done" or "failed", and close the event file."""
         self._events.add_text("status", status, 0)
         self._events.close()
 

@@ -44,10 +44,12 @@ from parallel_sgd.codec.async_ps import AsyncPS
 from parallel_sgd.codec.compose import CodecWarning
 from parallel_sgd.commands.options import make_parser, settings_of
 from parallel_sgd.options.compatibility import check_copies, check_meaning
+from parallel_sgd.options.forms import FORMS
 from parallel_sgd.options.job_options import JobOptions
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment, ISetting
 from parallel_sgd.profiles.blockassignment.abstract import AbsBlockAssignment
 from parallel_sgd.record.job_file import types
+from parallel_sgd.writers import TensorBoardWriter
 from tests.parallel_sgd.networks import mlp
 from tests.processes.training.jobs import digits_job
 from tests.sources import ROOT
@@ -580,6 +582,12 @@ def test_copies_that_are_equal(op_type: type[IOptimizer], assignment: ISetting, 
     check_copies(op_type, assignment, [codec], has_buffers=has_buffers)
     with pytest.raises(ValueError, match="ParameterAveragingOptimizer puts what depends on all blocks"):
         check_copies(ParameterAveragingOptimizer, IIDBlockAssignment(3, 2), [DummyCodec], has_buffers=True)
+
+
+def test_a_writer_of_this_project_has_a_text() -> None:
+    made = object.__new__(TensorBoardWriter)  # its constructor asks for the library of an extra
+    made.directory, made.name = Path("curves"), None
+    assert FORMS["writers"].write([made]) == ["TensorBoardWriter:directory='curves',name=None"]
 
 
 if __name__ == "__main__":
