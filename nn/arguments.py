@@ -12,6 +12,8 @@ from numbers import Integral, Real
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
+import numpy as np
+
 from nn.arrays import BATCH, Shape
 from nn.extension import Extension, is_ours
 from nn.extension import also as also
@@ -52,6 +54,13 @@ def instance(owner: object, name: str, value: Any, kind: type[Any]) -> Any:
         hint = f"; write 'with .. as {name}:'" if inspect.isgenerator(getattr(value, "gen", None)) else ""
         raise TypeError(f"{expected}, got {type(value).__name__} {short(value)}{hint}")
     return value
+
+
+def flag(owner: object, name: str, value: Any) -> bool:
+    """Return `value` if it is True or False; all else has a truth value, too, but seldom the one that was meant."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{_name(owner)} '{name}' must be True or False, got {short(value)}")
+    return bool(value)
 
 
 def one_of(owner: object, name: str, value: Any, known: Collection[Word]) -> Word:

@@ -15,6 +15,7 @@ from typing import IO, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from nn import arguments
 from nn.dataset.interface import AbsDataset, Arrays
 from nn.tensor_files import write_file
 
@@ -81,6 +82,7 @@ class PublishedDataset(AbsDataset, configured=True):
 
     def files(self, download: bool = True) -> list[Path]:
         """Return where the files are, in the order of `checksums`. Raises FileNotFoundError as `load`."""
+        arguments.flag(self, "download", download)
         return self._chosen_files() or self._cached_files(download)
 
     def _chosen_files(self) -> list[Path] | None:

@@ -51,6 +51,8 @@ class Planned(ScoredNetwork, fixed=("_inputs",), internal=("rows_as_samples",), 
         Raises:
             ValueError: as `Plan.encode`; for dicts where there is no plan.
         """
+        if unknown is not None and (self._inputs is None or not self._inputs.columns):
+            raise ValueError(f"{owner} may go with 'unknown' where the model has a plan of columns; this one has none")
         if isinstance(x, np.ndarray):
             return x if self._inputs is None else self._inputs.samples(x)
         if not is_rows(x):

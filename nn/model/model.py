@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -61,7 +61,7 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes")):
         batch_size: int = 64,
         validation_data: tuple[Any, ...] | DataFeeder | Iterable[Any] | None = None,
         callbacks: Iterable[Callback] | None = None,
-        verbose: int = 1,
+        verbose: int | Literal["auto"] = 1,
         *,
         epochs: int | None = None,
         until_epoch: int | None = None,
@@ -98,6 +98,9 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes")):
         if seed is None:
             seed = self.seed if self._history.seed is None else self._history.seed
         arguments.integer("fit()", "seed", seed, minimum=0)
+        arguments.flag("fit()", "shuffle", shuffle)
+        arguments.flag("fit()", "stop_on_nan", stop_on_nan)
+        silent = _is_silent(verbose)
         callbacks = _callbacks(callbacks)
         self.check_structure()
         names = x
@@ -109,7 +112,7 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes")):
         weights = None if class_weight is None else weights_by_number(class_weight, label, classes)
         data: tuple[Any, Any, Any] = (x, label, sample_weight)
         kept = 0
-        if validation_split:
+        if arguments.number("fit()", "validation_split", validation_split, 0, 1):
             if validation_data is not None:
                 raise ValueError("fit() takes 'validation_data' or 'validation_split', got both")
             data, validation_data = split_validation(*data, validation_split)
@@ -126,7 +129,7 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes")):
         for callback in callbacks:
             callback.model = self
             callback.params = {"epoch": epochs, "batch_size": batch_size, "steps": source.steps, "seed": seed}
-        training = Training(self, callbacks, seed, stop_on_nan=stop_on_nan, silent=not verbose)
+        training = Training(self, callbacks, seed, stop_on_nan=stop_on_nan, silent=silent)
         self._history.seed, self.stop_training = seed, False
         with self.callback_states.attached(callbacks):
             training.run(epochs, source, validation)
@@ -243,6 +246,13 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes")):
             return Model.from_bytes(data, custom_objects)
         except ModelFileError as error:
             raise ModelFileError(f"The model file {os.fspath(path)!s} cannot be used: {error}") from error
+
+
+def _is_silent(verbose: object) -> bool:
+    """Tell whether `fit` shows nothing: 0 and False; 1, 2, True and "auto", as in Keras, show a line per epoch."""
+    if isinstance(verbose, (int, str)) and verbose in (0, 1, 2, "auto"):
+        return verbose == 0
+    raise ValueError(f"fit() 'verbose' must be 0, 1, 2 or 'auto', got {arguments.short(verbose)}")
 
 
 def _callbacks(given: Iterable[Callback] | None) -> list[Callback]:

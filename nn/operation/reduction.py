@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from nn import arguments
 from nn.arrays import Array, Shape
 from nn.operation.broadcasting import Summation
 from nn.operation.operation import Operation, batch_leads
@@ -22,7 +23,7 @@ class Reduction(Operation):
 
     def __init__(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> None:
         self.axis = axis if axis is None else tuple(axis) if isinstance(axis, Sequence) else (axis,)
-        self.keepdims = keepdims
+        self.keepdims = arguments.flag(self, "keepdims", keepdims)
         for single in self.axis or ():
             if isinstance(single, bool) or not isinstance(single, (int, np.integer)):
                 raise TypeError(f"{type(self).__name__} 'axis' must be an integer, a tuple of integers or None, got {axis!r}")

@@ -1,6 +1,6 @@
 """What constructors, layers and expressions refuse: the message names who refuses, what is expected and what came."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -306,3 +306,44 @@ def test_wrong_types_are_named(message: str, make: Made) -> None:
 def test_a_variable_has_positive_lengths(shape: Any) -> None:
     with pytest.raises((TypeError, ValueError), match="Variable 'shape' must be a list of positive integers, got"):
         Variable(shape)
+
+
+METHODS: dict[str, tuple[Callable[[Any], Any], Sequence[Any]]] = {
+    "fit() 'verbose' must be 0, 1, 2 or 'auto'": (lambda given: _fit(verbose=given), ("yes", 3, -1, None, 1.5, [], np.ones(2))),
+    "fit() 'shuffle' must be True or False": (lambda given: _fit(shuffle=given), ("batch", None, 1, np.ones(2))),
+    "fit() 'stop_on_nan' must be True or False": (lambda given: _fit(stop_on_nan=given), ("no", 0, None)),
+    "fit() 'validation_split' must be a number": (
+        lambda given: _fit(validation_split=given),
+        ([], "", None, False, np.ones(2)),
+    ),
+    "predict() 'x' may go with 'unknown' where": (lambda given: _model().predict(X, unknown=given), ("none", "error", 3)),
+    "Sum 'keepdims' must be True or False": (lambda given: nn.value.Placeholder([-1, 4]).sum(1, given), ("yes", 1)),
+    "MNIST 'download' must be True or False": (lambda given: nn.dataset.MNIST().files(given), ("no", None, 0)),
+}
+X, Y = np.eye(4), [0, 1, 2, 0]
+
+
+def _model() -> nn.model.SequentialModel:
+    model = nn.model.SequentialModel([-1, 4], [nn.layer.Dense(3)])
+    model.compile("sgd", "crossentropy_with_softmax")
+    return model
+
+
+def _fit(**given: Any) -> None:
+    _model().fit(X, Y, epochs=1, **{"verbose": 0, **given})
+
+
+@pytest.mark.parametrize("begin", METHODS)
+def test_what_a_method_would_take_for_true_or_false_is_refused(begin: str) -> None:
+    """Text such as "no" and "batch" counts as true; nothing was said of it."""
+    call, values = METHODS[begin]
+    for value in values:
+        with pytest.raises((TypeError, ValueError)) as caught:
+            call(value)
+        assert str(caught.value).startswith(begin), caught.value
+
+
+@pytest.mark.parametrize("verbose", [0, False, 1, True, 2, "auto"])
+def test_words_of_verbose(verbose: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    _fit(verbose=verbose)
+    assert bool(capsys.readouterr().err + capsys.readouterr().out) == (verbose not in (0, False))

@@ -146,7 +146,11 @@ class Plan:
 
     def raw(self, owner: str, cells: Sequence[Cells], unknown: Unknown | None = None) -> NDArray[np.float64]:
         """Return the numbers of cells with NaN for missing ones; raises as `encode`."""
-        unknown = self.unknown if unknown is None else unknown
+        unknown = (
+            self.unknown
+            if unknown is None
+            else arguments.one_of(owner.partition(" '")[0], "unknown", unknown, get_args(Unknown))
+        )
         if cells and len(cells[0]) <= _FEW:
             return self._few(owner, cells, unknown)
         parts = []
