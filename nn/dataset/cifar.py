@@ -30,7 +30,7 @@ class CIFAR10(PublishedDataset):
     """50,000 images of 32x32 pixels to train on and 10,000 to evaluate on, 10 classes.
 
     Images are uint8 ``(n, 32, 32, 3)`` (red, green, blue), labels uint8 ``(n,)``. The archive ``cifar-10-binary.tar.gz``, or
-    what it contains (also in its folder ``cifar-10-batches-bin``), is taken from `directory`; without one from
+    its files (also in its folder ``cifar-10-batches-bin``), is taken from `directory`; without one from
     ``$PSGD_DATA/cifar10``, else from ``$PSGD_DATA`` itself, else from the cache (``~/.cache/psgd/cifar10``), which a download
     of 162 MiB from `mirrors` fills. This is the binary version, which is data only; the Python version would have to be
     unpickled. Files of your own may hold any number of samples.
@@ -215,7 +215,7 @@ class _Reader:
         return name.rpartition("/")[2], size, header[156:157] in _REGULAR
 
     def _exactly(self, size: int) -> Iterator[bytes]:
-        """Yield the next `size` bytes in parts, so that memory grows with what is really there."""
+        """Yield the next `size` bytes in parts, so that memory grows with the bytes that are really there."""
         while size:
             chunk = self._read(min(_CHUNK, size))
             if not chunk:

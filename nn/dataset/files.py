@@ -68,7 +68,7 @@ class PublishedDataset(AbsDataset, configured=True):
         return path if path.is_file() else None
 
     def published_name(self, name: str) -> str:
-        """Return what the file `name` is called on the mirrors, and therefore in the cache."""
+        """Return the name that the file `name` has on the mirrors, and therefore in the cache."""
         return name
 
     def load(self, download: bool = True) -> Arrays:
@@ -163,7 +163,7 @@ def find_file(directory: Path, name: str) -> Path | None:
 
 @contextmanager
 def unpacked(file: IO[bytes], shown: str) -> Iterator[gzip.GzipFile]:
-    """Open what gzip packed into a file; raise ValueError naming it, as `shown`, where it is damaged."""
+    """Open the content that gzip packed into a file; raise ValueError naming it, as `shown`, where it is damaged."""
     try:
         with gzip.GzipFile(fileobj=file) as content:
             yield content
@@ -174,8 +174,15 @@ def unpacked(file: IO[bytes], shown: str) -> Iterator[gzip.GzipFile]:
 def read_values(file: IO[bytes] | gzip.GzipFile, where: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     """Return the rest of a file as an array (values,) in the byte order of this machine.
 
-    In chunks: memory grows with what the file really holds, not with what its header claims. Raises ValueError where it
-    holds fewer values than its shape has, or more.
+    The file is read in chunks: memory grows with the bytes that it really holds, not with the shape that its header claims.
+
+    Args:
+        file: opened file, at its first value.
+        where: name of the file, for errors.
+        shape: shape by which the values are counted.
+        dtype: type of the values, with the byte order of the file.
+
+    Raises ValueError where it holds fewer values than its shape has, or more.
     """
     size = math.prod(shape) * dtype.itemsize
     values = bytearray()

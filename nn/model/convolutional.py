@@ -17,7 +17,8 @@ from nn.layer.convolution import AveragePool, Conv2D, GlobalAveragePool, MaxPool
 from nn.layer.core import Dense, Flatten
 from nn.layer.layer import chosen
 from nn.layer.merging import Add
-from nn.layer.regularization import BatchNorm, Dropout
+from nn.layer.normalization import BatchNorm
+from nn.layer.regularization import Dropout
 from nn.model.model import Model
 from nn.names import ActivationName
 from nn.value.value import Value

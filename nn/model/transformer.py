@@ -11,7 +11,8 @@ from nn.initializer import Initializer, Uniform
 from nn.layer.attention import MultiHeadAttention
 from nn.layer.core import Dense, Embedding
 from nn.layer.merging import Add
-from nn.layer.regularization import Dropout, LayerNorm
+from nn.layer.normalization import LayerNorm
+from nn.layer.regularization import Dropout
 from nn.model.model import Model
 from nn.value.value import Value, Variable
 
