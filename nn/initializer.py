@@ -128,7 +128,7 @@ class _ScaledNormal(Initializer):
 
     @abstractmethod
     def fan(self, fan_in: int, fan_out: int) -> float:
-        """Return the inverse of the variance."""
+        """Return the inverse of the variance, of `fan_in` inputs of an element of the output and `fan_out` uses of an input."""
 
 
 class GlorotNormal(_ScaledNormal):

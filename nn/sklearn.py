@@ -1,4 +1,4 @@
-"""Networks as estimators of scikit-learn: for `Pipeline`, `cross_val_score`, `GridSearchCV` and whatever else takes one.
+"""Networks as estimators of scikit-learn: for `Pipeline`, `cross_val_score`, `GridSearchCV` and all else that takes one.
 
 Nothing else imports this module; it needs scikit-learn, the extra `sklearn`.
 """
@@ -58,7 +58,7 @@ class _SparseBatches:
     Args:
         data: the samples, a CSR matrix or array of shape (samples, features), labels, and weights or None.
         size: samples of a batch.
-        model: whose seed and epoch give the order; None keeps that of the rows.
+        model: the model with the seed and epoch that give the order; None keeps that of the rows.
     """
 
     def __init__(self, data: tuple[Any, Array, Array | None], size: int, model: Model | None = None) -> None:
@@ -97,11 +97,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     After `fit` there is `plan_`; ``pipeline[-1].model_.save(path, inputs=pipeline[0].plan_)`` keeps it in the model file.
 
     Args:
-        missing: what becomes of a missing cell: "error", "nan" or "fill".
-        unknown: what becomes of a category that `fit` has not seen: "error", or "none" of the categories.
-        categories: columns that are texts, whatever they look like.
+        missing: treatment of a missing cell: "error", "nan" or "fill".
+        unknown: treatment of a category that `fit` has not seen: "error", or "none" of the categories.
+        categories: columns to take as texts, even if all cells look like numbers or dates.
         dates: columns of dates, a dict of their forms or a list of names.
-        numbers: columns that are numbers, whatever they look like; what is none is missing.
+        numbers: columns to take as numbers; a cell that is none is missing.
         normalize: whether mean 0 and standard deviation 1 are made of each number.
         plan: a plan to go by, in place of one that `fit` makes.
 
@@ -130,7 +130,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.plan = plan
 
     def fit(self, X: Any, y: Any = None) -> TableEncoder:
-        """Make the plan of these rows; raise ValueError naming row and column of what it does not take."""
+        """Make the plan of these rows.
+
+        Args:
+            X: a DataFrame ``(rows, columns)``.
+            y: labels ``(rows,)``, which do not change the plan of x.
+
+        Raises ValueError naming row and column of a cell that it does not take.
+        """
         if not hasattr(X, "iloc") or getattr(X, "ndim", 0) != 2:
             raise TypeError(f"TableEncoder 'X' must be a DataFrame, got {type(X).__name__}")
         if self.plan is None:
@@ -151,19 +158,19 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Array:
-        """Return the numbers ``(rows, numbers)``; raise ValueError naming row and column of what the plan does not take."""
+        """Return the numbers ``(rows, numbers)`` of X, a DataFrame; raise ValueError naming row and column of a cell that does not fit."""
         check_is_fitted(self)
         encoded: Array = self.plan_.apply(X)
         return encoded
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """Return the names of the numbers."""
+        """Return the names of the numbers; `input_features` is there for scikit-learn and does not count."""
         check_is_fitted(self)
         return np.array(self.plan_.names, object)
 
 
 class NeuralEstimator(BaseEstimator):
-    """What both estimators have in common. Arguments are stored as they come; `fit` checks them, as scikit-learn asks."""
+    """Common part of both estimators. Arguments are stored as they come; `fit` checks them, as scikit-learn asks."""
 
     def __init__(
         self,
@@ -284,7 +291,7 @@ class NeuralEstimator(BaseEstimator):
         return made
 
     def _take(self, model: Model) -> None:
-        """Know what the estimator needs beside the model."""
+        """Take over the facts that the estimator needs beside the model."""
 
     def _rows(self, x: Any) -> bool:
         """Whether these are rows of a table that a plan makes numbers of."""

@@ -31,7 +31,7 @@ class ADAMOptimizer(IGradientDescent, configured=True):
         beta1: b1, share of the mean of gradients that stays at each step, from 0 to below 1.
         beta2: b2, that of the mean of squares.
         epsilon: above 0, so that a parameter without gradients is not divided by 0.
-        weight_decay: as the clips told in `IGradientDescent`.
+        weight_decay: told in `IGradientDescent`, as are the three arguments that clip gradients.
 
     >>> rule, w = nn.gradient_descent.ADAMOptimizer(0.1), np.array([1.0, 2.0])
     >>> rule.update(w, np.array([0.5, -1.0]))

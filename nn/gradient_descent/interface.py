@@ -246,7 +246,7 @@ class IGradientDescent(
             self._increment(part, parameters[part], gradients[part], out[part])
 
     def begin_step(self) -> None:
-        """Compute the numbers that all chunks of this step share; `self.step` counts from 1, `self.rate` is the learning rate."""
+        """Compute the numbers that all chunks of this step share; `self.step` counts from 1, `self.rate` is the learn rate."""
 
     @abstractmethod
     def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:

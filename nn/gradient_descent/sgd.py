@@ -118,7 +118,7 @@ class MomentumOptimizer(IGradientDescent, configured=True):
 
 
 class NesterovOptimizer(MomentumOptimizer):
-    """Accelerated gradient (Nesterov, 1983), in the variables of Sutskever et al. (2013), where the gradient is that at w itself:
+    """Accelerated gradient (Nesterov, 1983), in the variables of Sutskever et al. (2013), with the gradient at w itself:
 
     v <- momentum * v + g,  w <- w - learn_rate * (g + momentum * v).
 

@@ -149,7 +149,7 @@ class PoolingLayer(Layer, ABC, configured=True):
 
     @abstractmethod
     def pool(self, size: Sequence[int], strides: Sequence[int]) -> Pool:
-        """Return the operation for windows of this size along each axis."""
+        """Return the operation for windows of this size along each axis, `strides` apart."""
 
 
 def _lengths(owner: object, name: str, value: int | Sequence[int]) -> int | list[int]:

@@ -29,7 +29,7 @@ class Accuracy(Metric):
 
     @abstractmethod
     def right(self, true: Array, prediction: Array) -> int:
-        """Return how many rows of predictions (batch, ..., classes) are right, given their classes (batch, ...)."""
+        """Return how many rows of predictions (batch, ..., classes) are right, given their classes, `true` (batch, ...)."""
 
     def result(self) -> float:
         return self._right / self._samples if self._samples else math.nan

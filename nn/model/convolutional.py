@@ -37,7 +37,17 @@ class LeNet5(Model, configured=True):
 
     Shapes: x (batch, height, width, channels), by default (batch, 28, 28, 1); images smaller than 32x32 are framed with zeros
     up to that, as the paper does with MNIST. Output (batch, classes). With one channel and 10 classes it has 61,706
-    parameters. Raises ValueError for larger images.
+    parameters.
+
+    Args:
+        classes: number of outputs.
+        activation: of all layers but the last, an object or its word.
+        max_pool: whether pooling takes the greatest number of a window in place of the average.
+        input_shape: shape of x, with -1 or None for the batch; None: that of the first samples.
+        seed: seed of the first weights.
+        dtype: "float32" or "float64".
+
+    Raises ValueError for larger images.
 
     >>> model = nn.model.LeNet5(activation=nn.activation.ReLU(), max_pool=True)
     >>> model.call(nn.Placeholder([-1, 28, 28, 1])).shape

@@ -14,7 +14,7 @@ from nn.operation.operation import Operation, batch_leads
 
 
 class Reshape(Operation):
-    """The elements of a in row-major order, in another shape; one axis may be -1 and takes what is left.
+    """The elements of a in row-major order, in another shape; one axis may be -1 and takes the rest.
 
     Raises ValueError where the elements do not fit. While the batch is unknown that is so where neither a sample is cut into
     whole rows of the new shape nor a row takes whole samples; else it shows when data arrive.

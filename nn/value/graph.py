@@ -35,7 +35,7 @@ class Graph:
 
 
 def _topological(output: Value) -> list[Value]:
-    """Depth first without recursion, so that very deep graphs work: inputs before what uses them."""
+    """Return the values depth first, without recursion, so that very deep graphs work: inputs before their users."""
     order: list[Value] = []
     done: set[int] = set()
     pending: list[tuple[Value, bool]] = [(output, False)]

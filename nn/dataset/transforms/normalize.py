@@ -108,7 +108,7 @@ class Normalize(Standardization, configured=True):
 
     @classmethod
     def of(cls, data: AbsDataset, per: Per = "channel") -> Normalize:
-        """Return the transform with the statistics of a data set's training part, of equal bits as one that takes them itself."""
+        """Return the transform with the statistics of a data set's training part; of equal bits as one that takes them."""
         mean, std = statistics("Normalize", "training samples", data.load()[0], cls(per=per).per)
         return cls(mean, std, per)
 

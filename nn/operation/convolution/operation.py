@@ -54,7 +54,7 @@ class Convolution(Operation):
         return (x[0], *(window.positions for window in self._place(x, kernel)), kernel[-1])
 
     def splits(self, shapes: Sequence[Shape]) -> bool:
-        """Each image is convolved alone."""
+        """Return whether the batch leads x and is no axis of a variable: each image is convolved alone."""
         return batch_leads(shapes[0]) and all(BATCH not in shape for shape in shapes[1:])
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
