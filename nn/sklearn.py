@@ -158,7 +158,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Array:
-        """Return the numbers ``(rows, numbers)`` of X, a DataFrame; raise ValueError naming row and column of a cell that does not fit."""
+        """Return the numbers ``(rows, numbers)`` of X, a DataFrame.
+
+        Raises ValueError naming row and column of a cell that does not fit the plan.
+        """
         check_is_fitted(self)
         encoded: Array = self.plan_.apply(X)
         return encoded
@@ -170,7 +173,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
 
 class NeuralEstimator(BaseEstimator):
-    """Common part of both estimators. Arguments are stored as they come; `fit` checks them, as scikit-learn asks."""
+    """Common part of both estimators. Arguments are stored as they come; `fit` checks them, as scikit-learn asks.
+
+    The arguments are those of `NeuralRegressor`: `activation`, `optimizer`, `epochs`, `batch_size`, `callbacks`, `verbose` and
+    the others.
+    """
 
     def __init__(
         self,
@@ -357,14 +364,25 @@ class NeuralRegressor(RegressorMixin, NeuralEstimator):
     """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NeuralRegressor:
-        """Train a new model; raise ValueError for data and arguments that do not fit."""
+        """Train a new model.
+
+        Args:
+            X: samples ``(samples, features)``, an array, a sparse matrix or a DataFrame.
+            y: numbers to predict ``(samples,)`` or ``(samples, outputs)``.
+            sample_weight: weights of the samples ``(samples,)``, which multiply their losses; None: all 1.
+
+        Raises ValueError for data and arguments that do not fit.
+        """
         x, labels = self._labelled(X, y, reset=True)
         self._begin(x, labels)
         self._train(x, labels.reshape(x.shape[0], -1), self._weights(sample_weight, x), None)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> NeuralRegressor:
-        """Train for one epoch on these samples, with the model so far; the first call makes it."""
+        """Train for one epoch on these samples, with the model so far; the first call makes it.
+
+        The arguments X, y and sample_weight are those of `fit`.
+        """
         new = not hasattr(self, "model_")
         x, labels = self._labelled(X, y, reset=new)
         if new:
@@ -446,7 +464,15 @@ class NeuralClassifier(ClassifierMixin, NeuralEstimator):
         self.class_weight = class_weight
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NeuralClassifier:
-        """Train a new model; raise ValueError for data and arguments that do not fit, and for a single class."""
+        """Train a new model.
+
+        Args:
+            X: samples ``(samples, features)``, an array, a sparse matrix or a DataFrame.
+            y: classes ``(samples,)``, numbers or texts.
+            sample_weight: weights of the samples ``(samples,)``, which multiply their losses; None: all 1.
+
+        Raises ValueError for data and arguments that do not fit, and for a single class.
+        """
         x, labels = self._samples(X, y, reset=True)
         check_classification_targets(labels)
         self._begin(x, np.unique(labels))
@@ -455,7 +481,10 @@ class NeuralClassifier(ClassifierMixin, NeuralEstimator):
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> NeuralClassifier:
-        """Train for one epoch on these samples, with the model so far; the first call makes it, for all of `classes`."""
+        """Train for one epoch on these samples, with the model so far; the first call makes it, for all of `classes`.
+
+        The arguments X, y and sample_weight are those of `fit`.
+        """
         new = not hasattr(self, "model_")
         if self.class_weight == "balanced":
             raise ValueError("NeuralClassifier.partial_fit() 'class_weight' cannot be 'balanced': not all samples are known")

@@ -49,9 +49,8 @@ class CSVDataset(DrawingDataset, configured=True):
     too.
 
     `columns` names the numbers of x then, and `encode` makes x of other rows; both, and `classes`, need no file once it was
-    read. A
-    file that has changed since is an error of `load`; ``CSVDataset(path, label, plan=data.plan)`` reads the new one by the
-    same plan.
+    read. A file that has changed since is an error of `load`; ``CSVDataset(path, label, plan=data.plan)`` reads the new one by
+    the same plan.
 
     A list of names as `label` gives float32 ``(n, labels)``. One name gives labels ``(n,)`` of the type that `label_kind` says:
 

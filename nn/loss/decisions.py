@@ -33,11 +33,11 @@ class Binary_Cross_Entropy(BinaryLoss):
     length 1.
 
     The logistic function belongs to the loss. A model may end in the scores (a `Dense(1)` without activation), and its
-    predictions are scores; or in `Sigmoid`, and its predictions are probabilities: it is not computed twice, the loss takes
-    the scores before it, also where a `Reshape` or `Flatten` follows. In both cases its gradient for the scores is
-    (s(z) - y) / (number of elements). A model that makes probabilities in another way, such as `1 / (1 + nn.function.exp(-z))`,
-    takes `Binary_Cross_Entropy_Of_Probabilities`. Its word is "binary_crossentropy_with_sigmoid".
-    Raises ValueError for labels that are out of range or of another shape.
+    predictions are scores; or in `Sigmoid`, and its predictions are probabilities: it is not computed twice, the loss takes the
+    scores before it, also where a `Reshape` or `Flatten` follows. In both cases its gradient for the scores is (s(z) - y) /
+    (number of elements). A model that makes probabilities in another way, such as `1 / (1 + nn.function.exp(-z))`, takes
+    `Binary_Cross_Entropy_Of_Probabilities`. Its word is "binary_crossentropy_with_sigmoid". Raises ValueError for labels that
+    are out of range or of another shape.
 
     >>> loss, output = nn.loss.Binary_Cross_Entropy(), np.array([[0.0], [0.0]])
     >>> loss.allocate(output.shape, output.dtype)

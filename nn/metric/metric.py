@@ -138,8 +138,8 @@ def class_numbers(owner: object, label: Array, prediction: Array) -> Array:
             counts.
         prediction: the rows.
 
-    Raises ValueError for predictions that are no rows of at least two classes, for labels of any other
-    shape, and for class numbers that are not whole or not in 0..classes - 1.
+    Raises ValueError for predictions that are no rows of at least two classes, for labels of any other shape, and for class
+    numbers that are not whole or not in 0..classes - 1.
     """
     shape = prediction.shape
     if len(shape) < 2 or shape[-1] < 2 or prediction.dtype.kind not in "fiub":

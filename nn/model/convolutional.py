@@ -100,6 +100,13 @@ class AlexNet(Model, configured=True):
     Shapes: x (batch, height, width, channels), by default (batch, 32, 32, 3), output (batch, classes). With three channels and
     10 classes it has 2,472,266 parameters.
 
+    Args:
+        classes: number of outputs.
+        dropout: share of the features that training sets to 0 in front of the scores.
+        input_shape: shape of x, with -1 or None for the batch; None: that of the first samples.
+        seed: seed of the first weights and of dropout.
+        dtype: "float32" or "float64".
+
     >>> nn.model.AlexNet(classes=100).call(nn.Placeholder([-1, 32, 32, 3])).shape
     (-1, 100)
     """
@@ -149,6 +156,13 @@ class ResNet20(Model, configured=True):
     Shapes: x (batch, height, width, channels), by default (batch, 32, 32, 3), output (batch, classes), probabilities. With
     three channels and 10 classes it has 269,722 trained parameters with 'A' and 272,474 with 'B', besides 1,376 and 1,568
     moving statistics.
+
+    Args:
+        classes: number of outputs.
+        shortcut: 'A' or 'B', as above.
+        input_shape: shape of x, with -1 or None for the batch; None: that of the first samples.
+        seed: seed of the first weights.
+        dtype: "float32" or "float64".
 
     >>> nn.model.ResNet20(shortcut="B").call(nn.Placeholder([-1, 32, 32, 3])).shape
     (-1, 10)

@@ -285,8 +285,8 @@ class Fragment(Model, configured=True):
     Args:
         whole: the structure it was cut from.
         whole_shape: shape of the input of the whole, -1 or None for the batch.
-        begin: layer whose result goes in; None: the input of the whole.
-        end: layer whose result comes out; None: the output of the whole.
+        begin: layer with the result that goes in; None: the input of the whole.
+        end: layer with the result that comes out; None: the output of the whole.
     """
 
     def __init__(

@@ -164,7 +164,7 @@ class Network(
         tensor_files.write_file(path, draw(type(self).__name__, Diagram(self.graph)).encode())
 
     def _repr_html_(self) -> str | None:
-        """Return the table of `summary` for a notebook, beside it the picture of `plot`; None, so `repr`, before it is built."""
+        """Return the table of `summary` for a notebook, and the picture of `plot`; None, so `repr`, before it is built."""
         if not self.built:
             return None
         from html import escape  # noqa: PLC0415 - for who looks: workers do not

@@ -127,8 +127,8 @@ class TrainedNetwork(
 
         Args:
             whole_shape: shape of the input of this model, with -1 for the batch.
-            begin: layer whose result goes in; None: the input of this model.
-            end: layer whose result comes out; None: the output of this model.
+            begin: layer with the result that goes in; None: the input of this model.
+            end: layer with the result that comes out; None: the output of this model.
         """
 
     @abstractmethod

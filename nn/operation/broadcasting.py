@@ -94,7 +94,7 @@ _PART = 4096
 
 
 class LongColumns:
-    """Sum of the rows of matrices of more than `LONG` rows, in parts of `_PART` rows; the sums of the parts are added up then."""
+    """Sum of the rows of matrices of more than `LONG` rows, in parts of `_PART` rows, then over the parts."""
 
     def __init__(self, stack: int, rows: int, columns: int, dtype: np.dtype[Any], scratch: Scratch) -> None:
         self._ones = np.ones(_PART, dtype)

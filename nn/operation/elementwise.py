@@ -14,7 +14,7 @@ from nn.random import keyed
 
 
 class Elementwise(Operation):
-    """y_i = f(x_i); a subclass gives f and its derivative, and says by `reads_inputs` and `reads_output` which arrays that reads."""
+    """y_i = f(x_i); a subclass gives f and its derivative, and says by `reads_inputs` and `reads_output` the arrays read."""
 
     in_place: ClassVar[bool] = True
 

@@ -35,8 +35,8 @@ class Operation(ABC):
     """A differentiable function of arrays.
 
     An instance in a graph holds its configuration only. A plan works with a copy of it, tells that copy the shapes once
-    (`allocate`) and then calls `forward` and `backward` many times; what these need beside their arguments is allocated
-    there. Neither keeps an argument.
+    (`allocate`) and then calls `forward` and `backward` many times; the memory that these need beside their arguments is
+    allocated there. Neither keeps an argument.
     """
 
     in_place: ClassVar[bool] = False
@@ -63,7 +63,7 @@ class Operation(ABC):
 
     scratch: Scratch = OwnMemory()
     """Where `allocate` gets memory that is needed during one call of forward or backward only. A plan sets it: operations that
-    run one after the other share it, so what is in it at the beginning of a call means nothing."""
+    run one after the other share it, so its content at the beginning of a call means nothing."""
 
     frozen: bool = False
     """Whether variables that it takes were made to be trained, and none of them is. A plan sets it before `allocate`."""

@@ -45,7 +45,7 @@ class Reshape(Operation):
         return tuple(size // known if axis == BATCH else axis for axis in self.shape)
 
     def splits(self, shapes: Sequence[Shape]) -> bool:
-        """Whether the batch stays the first axis and every sample keeps its elements."""
+        """Return whether the batch stays the first axis and every sample keeps its elements."""
         shape = shapes[0]
         return batch_leads(shape) and batch_leads(self.shape) and math.prod(shape[1:]) == math.prod(self.shape[1:])
 

@@ -96,9 +96,9 @@ class IOptimizer(
         """Take note, during backward, that the gradient of a variable for the block `block_id` is complete."""
 
     def buffers_ready(self, block_id: int) -> None:
-        """Take note, after backward, that `store.buffer_changes` of a block, `block_id`, are complete; called where the model has buffers.
+        """Take note, after backward, that `store.buffer_changes` of the block `block_id` are complete.
 
-        An optimizer that makes nothing of it applies the changes of the last block.
+        Called where the model has buffers. An optimizer that makes nothing of it applies the changes of the last block.
         """
         return
 
@@ -135,7 +135,7 @@ class IOptimizer(
 
 
 class Exchange(Protocol):
-    """Exchange of vectors: it sends those that this worker puts and gives back merged ones. One batch at a time; it never blocks.
+    """Exchange: it sends vectors that this worker puts and gives back merged ones. One batch at a time; it never blocks.
 
     In a batch a variable is put for each of the worker's blocks and then got, or neither: an optimizer need not exchange in
     every batch, but all workers do in the same ones. The buffers, if the model has any, are one more vector under the id after

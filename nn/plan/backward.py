@@ -203,7 +203,7 @@ class Backward:
         return _Pass(lanes, [self._shared(node, index) for node, index in sharing], joins, [])
 
     def _sharing(self, stage: Stage) -> list[tuple[Node, int]]:
-        """Return nodes with an input, a variable, that has a gradient the lanes can share out, as no other node writes to it."""
+        """Return nodes with an input, a variable, that has a gradient for lanes to share out: no other node writes to it."""
         layout, found = self._layout, []
         for node in reversed(stage.nodes):
             if node in self._takers:

@@ -44,7 +44,7 @@ class VariableStore:
         return [*self.variables, *self._others]
 
     def apply_changes(self) -> None:
-        """Add the changes of the last block to the buffers, or those written to `buffer_changes` instead. Once for each batch."""
+        """Add the changes of the last block, or those written to `buffer_changes` since, to the buffers. Once per batch."""
         if self.buffers:
             np.add(self.buffer_values, self.buffer_changes, out=self.buffer_values)
 

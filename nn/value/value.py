@@ -177,7 +177,7 @@ class Constant(Value):
 
 
 class Node(Value):
-    """The result of an operation on other values."""
+    """The result of an operation on other values, `inputs`."""
 
     def __init__(self, operation: Operation, inputs: Sequence[Value]) -> None:
         super().__init__(operation.infer(*(value.shape for value in inputs)))

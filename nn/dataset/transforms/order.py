@@ -222,8 +222,8 @@ class Dirichlet(AbsTransformer, configured=True):
 
     p are the shares of the classes in the training set. With ``alpha`` towards 0 each block sees a single class, with a large
     one all blocks see p. Each block gets as many samples as any other, drawn without replacement with the shares q; where a
-    class is used up, the shares of the others grow in proportion (the last blocks get the rest). See T.-M. H. Hsu,
-    H. Qi, M. Brown, *Measuring the effects of non-identical data distribution for federated visual classification*, 2019,
+    class is used up, the shares of the others grow in proportion (the last blocks get the rest). See T.-M. H. Hsu, H. Qi, M.
+    Brown, *Measuring the effects of non-identical data distribution for federated visual classification*, 2019,
     arXiv:1909.06335, section 3. Here alpha counts all classes together: where a paper draws from Dirichlet(a, ..., a) over C
     equal classes, alpha is ``C * a``.
 
