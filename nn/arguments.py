@@ -48,6 +48,7 @@ def number(owner: object, name: str, value: Any, low: float, high: float = math.
         ValueError: for one outside the range, infinity and NaN.
     """
     bound = f"{'>' if open_low else '>='} {low:g}" + ("" if math.isinf(high) else f" and < {high:g}")
+    # bool is a kind of int, but True in place of a rate or a share is a mistake
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{_name(owner)} '{name}' must be a number {bound}, got {value!r}")
     result = float(value)

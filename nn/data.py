@@ -124,7 +124,7 @@ def _prune(folder: Path, keep: Path, limit: int) -> None:
             elif path.suffix == TEMPORARY_SUFFIX and time.time() - status.st_mtime > _ABANDONED:
                 path.unlink()
     total = sum(size for _, size, _ in files)
-    for _, size, path in sorted(files):
+    for _, size, path in sorted(files):  # `load_arrays` sets the time of a file, so this is the order of last use
         if total > limit and path != keep:
             path.unlink(missing_ok=True)
             total -= size

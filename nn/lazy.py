@@ -26,7 +26,7 @@ def lazily(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], An
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(import_module(f"{package}.{homes[name]}"), name)
-        setattr(sys.modules[package], name, value)
+        setattr(sys.modules[package], name, value)  # Python calls this function for names that the module lacks only
         return value
 
     def names() -> list[str]:

@@ -144,6 +144,7 @@ def build(
     made = [] if made is None else made
     if isinstance(description, dict) and description.keys() == {_SAME}:
         number = description[_SAME]
+        # bool is a kind of int: `true` in a file would be part 1
         if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < len(made):
             raise ValueError(f"'{_SAME}' must be the number of one of the {len(made)} parts before it, got {str(number)[:80]}")
         return made[number]

@@ -45,13 +45,13 @@ class Team:
         if len(tasks) == 1:
             tasks[0]()
             return
-        if self._pool is None or self._process != os.getpid():
+        if self._pool is None or self._process != os.getpid():  # threads do not live on in the child of a fork
             self._pool, self._process = ThreadPoolExecutor(self.size - 1, "nn"), os.getpid()
         # each with the settings of this thread, such as numpy.errstate
         others = [self._pool.submit(copy_context().run, task) for task in tasks[1:]]
         try:
             tasks[0]()
-        finally:
+        finally:  # also where the first task fails: the others still write to the arrays of the caller
             _wait(others)
         for other in others:
             other.result()

@@ -19,7 +19,7 @@ import sys
 def _end_quietly(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
     """Exit with 130 on Ctrl-C; any other exception that the program did not catch is shown as ever."""
     if issubclass(kind, KeyboardInterrupt):
-        sys.exit(130)
+        sys.exit(130)  # 128 + SIGINT, by which shells know that it was Ctrl-C
     sys.__excepthook__(kind, error, traceback)
 
 

@@ -81,7 +81,7 @@ def _told_apart(parser: argparse.ArgumentParser) -> dict[str, Any]:
     for action in parser._actions:
         if action.default is not argparse.SUPPRESS:
             found[action.dest] = parser.get_default(action.dest)
-            action.default = argparse.SUPPRESS
+            action.default = argparse.SUPPRESS  # a default that argparse fills in looks like a given value
     return found | parser._defaults
 
 

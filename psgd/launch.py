@@ -56,7 +56,7 @@ def _settings() -> list[tuple[inspect.Parameter, str]]:
     found = []
     for each in keywords:
         text = re.search(rf"^    {each.name}: (.*?)(?=^    \w+: |^\S|\Z)", told, re.MULTILINE | re.DOTALL)
-        if each.name not in _NO_FLAGS and text is not None:
+        if each.name not in _NO_FLAGS and text is not None:  # argparse formats its help by %, so a percent sign is doubled
             found.append((each, " ".join(text[1].split()).replace("%", "%%").replace("`", "")))
     return found
 

@@ -183,7 +183,7 @@ def _source(given: argparse.Namespace) -> Source:
             raise NetworkError(f"None of the workers can be reached: {' '.join(problems)}")
         if given.job and not seen.nodes:
             raise ValueError(f"None of the workers knows the job {given.job}.")
-    except BaseException:
+    except BaseException:  # the caller gets no source that it could close
         source.close()
         raise
     for problem in problems:

@@ -82,7 +82,7 @@ def _continue(url: str, content: bytearray, bar: _Bar, timeout: float) -> bool:
         headers["Range"] = f"bytes={len(content)}-"
     request = urllib.request.Request(url, headers=headers)  # noqa: S310  # fetch has checked the scheme
     with urllib.request.urlopen(request, timeout=timeout) as response:  # noqa: S310
-        if response.status != HTTPStatus.PARTIAL_CONTENT:
+        if response.status != HTTPStatus.PARTIAL_CONTENT:  # the server knows no ranges and sends all from the start
             content.clear()
         elif not response.headers.get("Content-Range", "").startswith(f"bytes {len(content)}-"):
             raise DownloadError(f"the server sent another range than {headers.get('Range', 'none')}")

@@ -188,7 +188,7 @@ def read_values(file: IO[bytes] | gzip.GzipFile, where: str, shape: tuple[int, .
     values = bytearray()
     while len(values) < size and (chunk := file.read(min(_CHUNK, size - len(values)))):
         values += chunk
-    if len(values) != size or file.read(1):
+    if len(values) != size or file.read(1):  # one byte more shows that the file is longer than its shape
         relation = "more" if len(values) == size else f"only {len(values)}"
         raise ValueError(f"{where} must hold {size} bytes of values for its shape {shape}, it has {relation}")
     return np.frombuffer(values, dtype).astype(dtype.newbyteorder("="), copy=False)

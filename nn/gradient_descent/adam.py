@@ -27,7 +27,7 @@ class ADAMOptimizer(IGradientDescent, configured=True):
         e = epsilon * c.
 
     Args:
-        learn_rate: number above 0, or a schedule.
+        learn_rate: number from 0 on, or a schedule.
         beta1: b1, share of the mean of gradients that stays at each step, from 0 to below 1.
         beta2: b2, that of the mean of squares.
         epsilon: above 0, so that a parameter without gradients is not divided by 0.

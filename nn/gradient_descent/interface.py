@@ -211,6 +211,7 @@ class IGradientDescent(
         """Update `parameters` as `update` does, for gradients that are no array; some are computed a stretch at a time."""
         self._begin(parameters, gradients)
         length, team = len(gradients), self.team
+        # `concurrent` of the class itself: a subclass may keep something between chunks, so it has to state it again
         if team is None or length < LEAST_SHARED or not vars(type(self)).get("concurrent") or type(gradients) is not np.ndarray:
             self._update(parameters, gradients, slice(0, length), CHUNK)
             return

@@ -173,7 +173,7 @@ class MaxPool(PoolingLayer):
 
 
 class AveragePool(PoolingLayer):
-    """Mean of those cells of each window that lie in the input: padding does not count, neither 'same' nor a number of cells.
+    """Mean of those cells of each window that lie in the input: padding, 'same' or a number of cells, does not count.
 
     Shapes: (batch, height, width, channels) to (batch, height', width', channels), or (batch, time, channels) to (batch, time',
     channels). `AveragePool(size, stride=size, padding='valid')`; see `PoolingLayer` for the arguments.

@@ -56,6 +56,7 @@ class BatchNorm(Layer, configured=True):
         self.gamma = self.add_variable("gamma", features, Constant(1.0))
         self.beta = self.add_variable("beta", features, Zeros())
         self.moving_mean = self.add_buffer("moving_mean", features)
+        # 1 and not 0, or an untrained layer would predict x / sqrt(epsilon)
         self.moving_variance = self.add_buffer("moving_variance", features, Constant(1.0))
 
     def call(self, x: Value) -> Value:

@@ -132,6 +132,7 @@ class History:
 
 def in_notebook() -> bool:
     """Return whether this process is the kernel of a notebook."""
+    # not imported: a process that has not loaded IPython is no notebook
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return getattr(shell, "kernel", None) is not None
 

@@ -188,7 +188,7 @@ class TrainedNetwork(
     def clear(self) -> None:
         """Go back to the untrained model: first weights drawn anew from the seed, no history, fresh rule state.
 
-        The learning rate becomes the one given to `compile`, whichever callbacks have set since.
+        The learning rate becomes the one given to `compile`, also where callbacks have set another since.
         """
         self.store.initialize(self.seed)
         if self.rule is not None:

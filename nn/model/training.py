@@ -72,6 +72,7 @@ class Training:
             model.fit_history().add(model.epochs_trained, results)
             for callback in self._callbacks:
                 callback.on_epoch_end(number, results)
+            # a round of its own, so that a file holds the state of callbacks that stand behind the one that writes it
             for callback in self._callbacks:
                 callback.on_epoch_settled(number, results)
         for callback in self._callbacks:

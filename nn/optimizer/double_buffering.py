@@ -68,6 +68,7 @@ class DoubleBufferingOptimizer(ExchangingOptimizer):
             self.begin_batch()
         if block_id not in self._fresh:
             self._fresh[block_id] = self._spare.pop() if self._spare else _Kept.like(self.store)
+        # a copy, because the next block overwrites the gradients in the store before these are sent
         np.copyto(self._fresh[block_id].gradients.parts[variable.id], variable.gradient)
 
     def buffers_ready(self, block_id: int) -> None:

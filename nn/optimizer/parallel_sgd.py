@@ -88,6 +88,7 @@ class PSGDOptimizer(ExchangingOptimizer):
 
     def __init__(self, rule: IGradientDescent, store: VariableStore, exchange: Exchange | None = None) -> None:
         super().__init__(rule, store, exchange)
+        # `Exchange` does not ask for `joined`: through an exchange without it each variable travels alone
         joined: Sequence[range] = getattr(exchange, "joined", ()) or [range(n, n + 1) for n in range(len(store.variables))]
         self._gradients = [_vector(store, variables) for variables in joined]
         self._places = [place for place, variables in enumerate(joined) for _ in variables]
@@ -112,7 +113,7 @@ class PSGDOptimizer(ExchangingOptimizer):
     def finish_batch(self) -> Iterator[int]:
         """Wait for every merged gradient in the order in which they were put, then apply the rule to all.
 
-        It takes them from the memory of the exchange, if `shows_gradients` does not ask for them in the store.
+        A rule that reads stretches takes them where they lie, unless `shows_gradients` asks for them in the store.
         """
         yield from self.wait()
         values, dtype = self.store.values, self.store.dtype

@@ -188,7 +188,10 @@ class _Measured(Column, ABC):
 
     @abstractmethod
     def values(self, cells: Cells, spelling: Spelling) -> NDArray[np.float64]:
-        """Return the numbers ``(rows,)`` of cells, NaN for missing ones; `cells` and `spelling` are those of `encode`."""
+        """Return the values ``(rows,)`` before the offset, NaN for missing cells.
+
+        `cells` and `spelling` are those of `encode`, as are the errors.
+        """
 
     def filled(self, numbers: NDArray[np.float64]) -> None:
         if self.fill is not None:

@@ -75,7 +75,7 @@ def label_of(
         name: name of the column.
         kind: 'class', 'number' or 'auto', as in `CSVDataset`.
         wishes: arguments of the data set about its columns.
-        orders: by column name, the texts of a column in an order other than the sorted one.
+        orders: the categories of a column's type in pandas, by name.
     """
     try:
         return decide_label(name, joined(parts, name), kind, wishes, (orders or {}).get(name))
