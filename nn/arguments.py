@@ -110,7 +110,7 @@ class Settled(metaclass=Extension):
 
     _settables: ClassVar[frozenset[str]] = frozenset()
     _remedies: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """What to do in place of setting an attribute, by its name."""
+    """The remedy in place of setting an attribute, by its name."""
 
     _configured: ClassVar[type[Any] | None] = None
 

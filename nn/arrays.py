@@ -15,12 +15,12 @@ __all__ = ["BATCH", "Array", "DType", "OwnMemory", "Scratch", "Shape", "as_array
 Array: TypeAlias = NDArray[Any]
 """An array of NumPy, of any type."""
 DType: TypeAlias = Literal["float32", "float64"] | str
-"""What a model computes in."""
+"""The types that a model computes in."""
 Shape: TypeAlias = tuple[int, ...]
 """Lengths of axes; the batch is `BATCH`."""
 
 BATCH = -1
-"""Stands in a shape for the axis whose length is known only when data arrives."""
+"""Stands in a shape for the axis of a length that is known only when data arrives."""
 
 CACHE_LINE = 64
 """Bytes that a CPU fetches at once."""

@@ -51,7 +51,7 @@ class DataFeeder(ABC):
 # A bounded cache of data sets on disk, so that a worker which has seen a data set need not be sent it again.
 #
 # Every data set is one file ``<checksum>.tensors`` (see `nn.tensor_files`). Files appear in one step and are verified when
-# they are read, so any number of processes may use one directory without locks: whoever writes a checksum writes the same
+# they are read, so any number of processes may use one directory without locks: all that write a checksum write the same
 # content.
 
 DEFAULT_LIMIT = 4 << 30

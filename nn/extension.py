@@ -23,7 +23,7 @@ P = ParamSpec("P")
 Owner = TypeVar("Owner")
 Made = TypeVar("Made")
 _OURS: Final = frozenset({"nn", "network", "rpc", "parallel_sgd", "executor", "psgd"})
-"""Packages whose classes claim names and hide none; every other class is a user's."""
+"""Packages of classes that claim names and hide none; every other class is a user's."""
 
 _MOST_EXTRA: Final = 8
 """Arguments that may stand for a `*name` of a base."""

@@ -31,7 +31,7 @@ _KINDS: Mapping[str, tuple[str, str]] = types.MappingProxyType(
         "schedule": ("nn.gradient_descent.schedule", "Schedule"),
     }
 )
-"""Where the classes of each kind are, and what they derive from. They are imported when a file names them."""
+"""Modules of the classes of each kind, and their base classes. They are imported when a file names them."""
 
 _MODEL = ("nn.model", "Model")
 

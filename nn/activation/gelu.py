@@ -16,7 +16,7 @@ _DENSITY = 1 / math.sqrt(2 * math.pi)
 _RATE = math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
 _FAR, _FAR_TANH = 40.0, 8.0
-"""From here on the tail of the normal distribution is 0, and the tanh of its approximation 1, in every digit: what is beyond
+"""From here on the tail of the normal distribution is 0, and the tanh of its approximation 1, in every digit: larger numbers
 may stand here, so that nothing overflows and no infinity meets a 0."""
 
 

@@ -14,7 +14,7 @@ from nn.arrays import Array
 from nn.callback.callback import Callback
 
 Result: TypeAlias = Literal["Loss", "val_Loss", "accuracy", "val_accuracy"] | str
-"""What an epoch results in: those of most models, or another metric's."""
+"""Names of results of an epoch: those of most models, or another metric's."""
 Mode: TypeAlias = Literal["auto", "min", "max"]
 _SMALL = ("loss", "error", "mse", "eer", "false")
 _LARGE = ("accuracy", "auc", "precision", "recall", "f1", "true")

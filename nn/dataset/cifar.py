@@ -51,7 +51,7 @@ class CIFAR10(PublishedDataset):
     train_files: ClassVar[Sequence[str]] = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
     test_file: ClassVar[str] = "test_batch.bin"
     label_bytes: ClassVar[Mapping[str, int]] = {"labels": 10}
-    """What the bytes before the pixels of a record are, in their order, and how many classes each numbers."""
+    """Names of the bytes before the pixels of a record, in their order, and the number of classes of each."""
 
     def __init__(self, directory: str | os.PathLike[str] | None = None, mirrors: Sequence[str] = MIRRORS) -> None:
         super().__init__(directory, mirrors)
@@ -147,7 +147,7 @@ def _read_file(path: Path) -> bytes:
 # Reading chosen files out of a ``.tar.gz`` archive, into memory and within limits.
 #
 # The archive is read from front to back, once. Nothing is written to disk and no name in it is ever used as a path. The
-# standard library's ``tarfile`` is not used: it reads extended headers into memory at whatever length they claim.
+# standard library's ``tarfile`` is not used: it reads extended headers into memory at any length that they claim.
 #
 # Layout: blocks of 512 bytes; a file is one header block and its content, filled up with zeros; a zero block ends it all.
 # Source: POSIX.1-2017, ``pax``, section "ustar Interchange Format".

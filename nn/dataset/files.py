@@ -46,10 +46,10 @@ class PublishedDataset(AbsDataset, configured=True):
     """MD5 of each file as it is published, by the name under which it is looked for."""
 
     needs: ClassVar[str]
-    """What a directory must hold, for error messages."""
+    """The files that a directory must hold, for error messages."""
 
     way_out: ClassVar[str] = ""
-    """What to do with a directory that holds only some of the files, for error messages."""
+    """The remedy for a directory that holds only some of the files, for error messages."""
 
     def __init__(self, directory: str | os.PathLike[str] | None = None, mirrors: Sequence[str] = ()) -> None:
         self.directory = None if directory is None else os.fspath(directory)

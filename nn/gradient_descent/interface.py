@@ -23,13 +23,13 @@ CHUNK = 64 * 1024
 Where they do not, fewer calls into NumPy still gain more than the way through L3 costs."""
 
 SHARED_CHUNK = 2 * CHUNK
-"""Likewise in each of several threads, which meet at the interpreter's lock after every call into NumPy."""
+"""The same in each of several threads, which meet at the interpreter's lock after every call into NumPy."""
 
 LEAST_SHARED = 4 * SHARED_CHUNK
 """Shorter vectors are done before another thread has woken up."""
 
 NORM_CHUNK = 32 * 1024
-"""Likewise for norms, whose last bits depend on it."""
+"""The same for norms; their last bits depend on it."""
 
 
 class Stretches(Protocol):
@@ -115,8 +115,8 @@ class IGradientDescent(
     """Whether `increment` itself applies `weight_decay`, so that nothing is added to the gradient."""
 
     concurrent: ClassVar[bool] = False
-    """Whether chunks may be computed at the same time, as `increment` changes nothing but its arguments. What a class says does
-    not count for subclasses."""
+    """Whether chunks may be computed at the same time, as `increment` changes nothing but its arguments. The statement of
+    a class does not count for its subclasses."""
 
     step: int = 0
     """The number of the step that is computed, from 1; how many there were, between two."""

@@ -33,7 +33,7 @@ class Loss(Configurable, fixed=("_share",), passes={"value": (3,), "gradient": (
     """
 
     absorbs: ClassVar[type[Operation] | None] = None
-    """An operation that the loss contains. A model that ends in it hands the loss what stands before it, and takes its value
+    """An operation that the loss contains. A model that ends in it hands the loss the values before it, and takes its value
     for the metrics from `prediction`, which such a loss has to define."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

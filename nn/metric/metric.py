@@ -198,7 +198,7 @@ class TwoClassMetric(Metric):
     """
 
     _boundary: float = 0.5
-    """What a score must exceed to be taken for positive, where no threshold is given."""
+    """The number that a score must exceed to be taken for positive, where no threshold is given."""
     _each: bool = False
     """Whether each output is a decision of its own, also where there are two."""
 

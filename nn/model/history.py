@@ -21,7 +21,7 @@ MOST_SHOWN = 20
 """Epochs that a notebook shows, if there are not more."""
 
 VALIDATION = "val_"
-"""What the names of results on validation data begin with."""
+"""Begin of the names of results on validation data."""
 
 
 _KERAS = MappingProxyType({"Loss": "loss", "val_Loss": "val_loss"})
@@ -107,7 +107,7 @@ class History:
 
     def _repr_html_(self) -> str:
         """Return the table for a notebook: a row per epoch, of many the first and the last."""
-        from nn.html import table  # noqa: PLC0415 - for who looks: workers do not
+        from nn.html import table  # noqa: PLC0415 - for people who look: workers do not
 
         names, shown = self.columns(), self.rows if len(self.rows) <= MOST_SHOWN else [*self.rows[:5], *self.rows[-5:]]
         title = f"{type(self).__name__}: {len(self.rows)} epochs" + ("" if shown is self.rows else ", 10 of them")

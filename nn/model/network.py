@@ -42,7 +42,7 @@ class Network(
     """The shape of the samples, -1 for the batch; None until it is known. May be set before `setup`."""
 
     seed: int
-    """What first weights and masks are drawn from. May be set: `clear` draws anew by it."""
+    """Seed of first weights and masks. May be set: `clear` draws anew by it."""
 
     dtype: np.dtype[Any]
     """The type of variables and results, float32 or float64. May be set before `setup`."""
@@ -141,7 +141,7 @@ class Network(
 
     def summary(self) -> Summary:
         """Print a table of layers, output shapes, numbers of parameters, sources of each layer, and memory; return its text."""
-        from nn.model.diagram import Summary, summarize  # noqa: PLC0415 - for who looks: workers do not
+        from nn.model.diagram import Summary, summarize  # noqa: PLC0415 - for people who look: workers do not
 
         text = Summary(summarize(type(self).__name__, self.graph, self.store))
         sys.stdout.write(f"{text}\n")
@@ -152,7 +152,7 @@ class Network(
 
         Without `path` it is shown below the cell of a notebook; ValueError where there is none.
         """
-        from nn.model.diagram import Diagram  # noqa: PLC0415 - for who looks: workers do not
+        from nn.model.diagram import Diagram  # noqa: PLC0415 - for people who look: workers do not
         from nn.model.picture import draw  # noqa: PLC0415
 
         if path is None:
@@ -167,7 +167,7 @@ class Network(
         """Return the table of `summary` for a notebook, and the picture of `plot`; None, so `repr`, before it is built."""
         if not self.built:
             return None
-        from html import escape  # noqa: PLC0415 - for who looks: workers do not
+        from html import escape  # noqa: PLC0415 - for people who look: workers do not
 
         from nn.model.diagram import Diagram, summarize  # noqa: PLC0415
         from nn.model.picture import draw  # noqa: PLC0415

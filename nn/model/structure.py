@@ -77,4 +77,4 @@ def _parts(owner: Configurable) -> Mapping[str, tuple[object, ...]]:
 
 
 _OWN = frozenset({"_used", "variables", "_graph", "_store", "_section", "_structure", "_runner", "_optimizer"})
-"""What the package keeps for itself."""
+"""Attributes that the package keeps for itself."""

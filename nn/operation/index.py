@@ -11,7 +11,7 @@ from nn.arrays import BATCH, Array, Shape
 from nn.operation.operation import Operation, batch_leads
 
 Entry: TypeAlias = int | slice | EllipsisType | Sequence[int] | Array | None
-"""What may stand for one axis between the brackets of `a[...]`."""
+"""Entry for one axis between the brackets of `a[...]`."""
 
 
 class Index(Operation):

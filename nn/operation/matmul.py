@@ -20,7 +20,7 @@ SMALL: Final = 1 << 12
 """Products of fewer numbers are added as fast by NumPy, and too few to tell by them whether the bits are the same."""
 
 MOST_SQUARES = 1 << 24
-"""Of fewer numbers, rounding takes less than two thirds from a sum of squares in float32, whatever the order."""
+"""Of fewer numbers, rounding takes less than two thirds from a sum of squares in float32, in any order."""
 
 UNREAD = 1 << 18
 """So many numbers must stay unread for squares of others to be worth the calls."""

@@ -42,7 +42,7 @@ class IOptimizer(
     """
 
     exchanges: ClassVar[bool] = True
-    """Whether it works on what an exchange merges; an optimizer that does not cannot train on several workers."""
+    """Whether it works on the vectors that an exchange merges; an optimizer that does not cannot train on several workers."""
 
     by_shard: ClassVar[bool] = False
     """Whether it exchanges shards of the parameter vector in place of variables, which only some exchanges do."""
@@ -80,7 +80,7 @@ class IOptimizer(
         return
 
     shows_gradients: bool = True
-    """Whether the gradients of the store must be those that were applied when a batch is over, as somebody looks at them."""
+    """Whether the gradients of the store must be those that were applied when a batch is over, as a reader looks at them."""
 
     @classmethod
     def joins(cls) -> bool:

@@ -20,10 +20,10 @@ class ExchangingOptimizer(IOptimizer):
     """An optimizer that puts something for every variable and block, and gets the merged results."""
 
     puts: ClassVar[str] = "gradients"
-    """What it puts: "gradients", "updates" or "parameters"."""
+    """Kind of the vectors it puts: "gradients", "updates" or "parameters"."""
 
     gets: ClassVar[str] = "gradients"
-    """What it takes the results for. Where this differs from `puts`, the codec (a server) must turn one into the other."""
+    """Kind it takes the results for. Where this differs from `puts`, the codec (a server) must turn one into the other."""
 
     by_block: ClassVar[bool] = True
     """Whether the content of a block depends on that block alone. If not, it depends on all blocks of the worker, and
@@ -93,7 +93,7 @@ class PSGDOptimizer(ExchangingOptimizer):
         self._gradients = [_vector(store, variables) for variables in joined]
         self._places = [place for place, variables in enumerate(joined) for _ in variables]
         self._counts = [len(variables) for variables in joined]
-        self._missing = list(self._counts)  # variables whose gradients a vector of the running block still lacks
+        self._missing = list(self._counts)  # variables with gradients that a vector of the running block still lacks
 
     @classmethod
     def joins(cls) -> bool:

@@ -66,7 +66,7 @@ class ShardedPSGDOptimizer(ExchangingOptimizer):
             start, end = end, end + variable.value.size
             self._shards_of.append([s for s, cut in enumerate(self._cuts) if max(start, cut.start) < min(end, cut.stop)])
         self._parts = [sum(s in shards for shards in self._shards_of) for s in range(self._count)]
-        self._missing = list(self._parts)  # variables whose gradients the shard of the running block still lacks
+        self._missing = list(self._parts)  # variables with gradients that the shard of the running block still lacks
         self._block = -1
         self._gathered: dict[str, Array] = {}
         self._gathered_step = -1

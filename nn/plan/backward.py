@@ -78,7 +78,7 @@ class _Targets:
         self._begun = frozenset(begun)
         self._marks: set[tuple[Value, int]] = set()
         self.sums: dict[tuple[Value, int], Array] = {}
-        """For values without a batch axis, what a lane but the first adds up by itself."""
+        """For values without a batch axis, the sums that a lane but the first makes by itself."""
 
     @property
     def written(self) -> set[Value]:

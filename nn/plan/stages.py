@@ -14,7 +14,7 @@ from nn.value.graph import Graph
 from nn.value.value import Node, Value
 
 PART_BYTES = 1 << 20
-"""What a result may take in one part of a stage: it stays in the cache from one operation to the next."""
+"""Bytes that a result may take in one part of a stage: it stays in the cache from one operation to the next."""
 
 LANE_PARTS = 4
 """How many times larger parts are where lanes run at once: after each call into NumPy they meet at the interpreter's lock, so

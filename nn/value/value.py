@@ -24,7 +24,7 @@ from nn.operation.reduction import Max, Mean, Min, Sum
 from nn.operation.shape import Reshape, Transpose
 
 Operand: TypeAlias = Union["Value", float, Array, Sequence[Any]]
-"""What operators and functions take: a value, or what becomes a constant."""
+"""Operand of operators and functions: a value, or a number or array that becomes a constant."""
 Axes: TypeAlias = int | Sequence[int] | None
 Operator: TypeAlias = Callable[["Value", Operand], "Node"]
 
@@ -184,7 +184,7 @@ class Node(Value):
         self.operation = operation
         self.inputs = tuple(inputs)
         self.layers: tuple[Owner, ...] = ()
-        """The layers whose result this is, innermost first."""
+        """The layers that have this as their result, innermost first."""
 
 
 def as_value(operand: Operand) -> Value:

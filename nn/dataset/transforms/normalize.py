@@ -23,7 +23,7 @@ class Standardization(AbsTransformer, configured=True):
     """``(x - mean) / std`` of samples or of labels, with given statistics or those of the training part by `per`."""
 
     what: ClassVar[str]
-    """What it works on, for messages."""
+    """Name of the numbers it works on, for messages."""
 
     per: Per = "channel"
 

@@ -27,7 +27,7 @@ WORTH = 0.7
 """The share of the direct sum's multiplications that may be left: tiles that reach far beyond the output waste theirs."""
 
 BLOCK_BYTES = 5 << 19
-"""What the tiles of a block of images and their products may take together: they stay in the cache, and a part of the batch
+"""Bytes of the tiles of a block of images and their products together: they stay in the cache, and a part of the batch
 that is multiplied at once is large enough for the BLAS."""
 
 
