@@ -1,5 +1,5 @@
-"""Arguments of constructors: checks, whose errors name the class, the argument, what is expected and what came; and
-`Configurable`, whose arguments a model file holds.
+"""Arguments of constructors: checks, with errors that name the class, the argument, the expectation and the value that came;
+and `Configurable`, the base of classes with arguments that a model file holds.
 """
 
 from __future__ import annotations
@@ -35,8 +35,22 @@ def integer(owner: object, name: str, value: Any, minimum: int) -> int:
 
 
 def number(owner: object, name: str, value: Any, low: float, high: float = math.inf, *, open_low: bool = False) -> float:
-    """Return `value` as a finite float with low <= value < high (low < value if `open_low`)."""
+    """Return `value` as a finite float with low <= value < high (low < value if `open_low`).
+
+    Args:
+        owner: object or class with the argument, which errors name.
+        name: name of the argument, for errors.
+        value: the number; a bool is none.
+        low: least value that is allowed.
+        high: first value above the range; default: no upper bound.
+        open_low: whether `low` itself is refused.
+
+    Raises:
+        TypeError: for a value that is no number.
+        ValueError: for one outside the range, infinity and NaN.
+    """
     bound = f"{'>' if open_low else '>='} {low:g}" + ("" if math.isinf(high) else f" and < {high:g}")
+    # bool is a kind of int, but True in place of a rate or a share is a mistake
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{_name(owner)} '{name}' must be a number {bound}, got {value!r}")
     result = float(value)
@@ -73,7 +87,7 @@ def one_of(owner: object, name: str, value: Any, known: Collection[Word]) -> Wor
 
 
 def short(value: object) -> str:
-    """Return what stands for a value in a message: one line of at most 80 characters."""
+    """Return the text of a value for a message: one line of at most 80 characters."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 80 else f"{text[:77]}..."
 
@@ -97,15 +111,15 @@ def _name(owner: object) -> str:
 
 
 class Settled(metaclass=Extension):
-    """Something whose public attributes are fixed once the constructor has returned, but for those that may be set.
+    """Object with public attributes that are fixed once the constructor has returned, but for those that may be set.
 
-    These are properties with a setter and what `class Callback(Settled, settable=("folder",))` names. A class of a user may
-    have any others besides, and set them at any time, but for arguments of constructors and for what the graph is made of.
+    These are properties with a setter and the names in `class Callback(Settled, settable=("folder",))`. A class of a user may
+    have any others besides, and set them at any time, but for arguments of constructors and for the parts of a graph.
     """
 
     _settables: ClassVar[frozenset[str]] = frozenset()
     _remedies: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """What to do in place of setting an attribute, by its name."""
+    """The remedy in place of setting an attribute, by its name."""
 
     _configured: ClassVar[type[Any] | None] = None
 
@@ -120,7 +134,7 @@ class Settled(metaclass=Extension):
         cls._remedies = MappingProxyType({**cls._remedies, **remedies})
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute; refuse one whose change would have no effect.
+        """Set an attribute; refuse a change that would have no effect.
 
         Raises: AttributeError for an argument of the constructor, unless a property of its name takes it, for a part of a
             graph that is built, and, on an object of a class of this package, for a name that it does not say can be set.
@@ -138,7 +152,7 @@ class Settled(metaclass=Extension):
         object.__delattr__(self, name)
 
     def _keep(self, **values: Any) -> None:
-        """Set attributes that the object shows and nobody else sets."""
+        """Set attributes that the object shows and sets itself."""
         vars(self).update(values)
 
     def _take(self, name: str, value: Any) -> bool:
@@ -185,7 +199,7 @@ class Configurable(Settled):
         """Return the constructor's keyword arguments that build an equal object.
 
         Values are None, bool, int, float, str, lists of them, or other configurable objects. Without `configured` there are
-        none, which suits classes whose constructor takes no arguments.
+        none, which suits classes with a constructor that takes no arguments.
         """
         if self._configured is None:
             return {}

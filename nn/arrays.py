@@ -15,19 +15,19 @@ __all__ = ["BATCH", "Array", "DType", "OwnMemory", "Scratch", "Shape", "as_array
 Array: TypeAlias = NDArray[Any]
 """An array of NumPy, of any type."""
 DType: TypeAlias = Literal["float32", "float64"] | str
-"""What a model computes in."""
+"""The types that a model computes in."""
 Shape: TypeAlias = tuple[int, ...]
 """Lengths of axes; the batch is `BATCH`."""
 
 BATCH = -1
-"""Stands in a shape for the axis whose length is known only when data arrives."""
+"""Stands in a shape for the axis of a length that is known only when data arrives."""
 
 CACHE_LINE = 64
 """Bytes that a CPU fetches at once."""
 
 
 def is_rows(value: object) -> bool:
-    """Return whether these are rows of a table by column name: a DataFrame, a dict, a list of dicts, or a Series of one row."""
+    """Return whether `value` is rows of a table by column name: a DataFrame, dict, list of dicts, or a Series of one row."""
     if isinstance(value, (list, tuple)):
         return bool(value) and all(isinstance(each, Mapping) for each in value)
     if isinstance(value, Mapping):
@@ -37,12 +37,17 @@ def is_rows(value: object) -> bool:
 
 
 def empty(shape: Shape, dtype: np.dtype[Any]) -> Array:
-    """Return an array that begins at a cache line, which makes vector instructions a tenth faster; not initialised."""
+    """Return an array that begins at a cache line, which makes vector instructions a tenth faster; not initialised.
+
+    Args:
+        shape: numbers of elements along the axes.
+        dtype: type of the elements.
+    """
     return _aligned(np.empty, shape, dtype)
 
 
 def zeros(shape: Shape, dtype: np.dtype[Any]) -> Array:
-    """Return an array of zeros that begins at a cache line."""
+    """Return an array of zeros that begins at a cache line; the arguments are those of `empty`: `shape` and `dtype`."""
     return _aligned(np.zeros, shape, dtype)
 
 
@@ -74,7 +79,10 @@ def refuse_masked(what: str, *values: Any) -> None:
 
 
 def as_dtype(dtype: str | type[Any] | np.dtype[Any]) -> np.dtype[Any]:
-    """Return the floating type a model computes in; raise ValueError for anything but float32 and float64."""
+    """Return the floating type a model computes in.
+
+    Raises ValueError for any `dtype`, in each form that NumPy takes, but float32 and float64.
+    """
     found = np.dtype(dtype)
     if found not in (np.dtype(np.float32), np.dtype(np.float64)):
         raise ValueError(f"'dtype' must be float32 or float64, got {found}")
@@ -85,14 +93,19 @@ class Scratch(Protocol):
     """Gives memory that is used during one call of an operation."""
 
     def empty(self, shape: Shape, dtype: np.dtype[Any]) -> Array:
-        """Return an array that begins at a cache line; its content means nothing at the beginning of a call."""
+        """Return an array that begins at a cache line; its content means nothing at the beginning of a call.
+
+        Args:
+            shape: numbers of elements along the axes.
+            dtype: type of the elements.
+        """
 
 
 class OwnMemory:
     """Shares nothing: each array has memory of its own."""
 
     def empty(self, shape: Shape, dtype: np.dtype[Any]) -> Array:
-        """Return a new array."""
+        """Return a new array of this `shape` and `dtype`."""
         return empty(shape, dtype)
 
 
@@ -108,7 +121,7 @@ class Measure:
         self._used = 0
 
     def empty(self, shape: Shape, dtype: np.dtype[Any]) -> Array:
-        """Return an array that nobody will write to, which therefore takes no memory."""
+        """Return an array that only counts towards `size`: the caller does not write to it, so it takes no memory."""
         self._used += _rounded(shape, dtype)
         self.size = max(self.size, self._used)
         return np.empty(shape, dtype)
@@ -126,7 +139,7 @@ class Arena:
         self._used = 0
 
     def empty(self, shape: Shape, dtype: np.dtype[Any]) -> Array:
-        """Return a part of the arena; raise MemoryError where it is used up, for whoever measured was wrong."""
+        """Return a part of the arena; raise MemoryError where it is used up, because `Measure` counted too few bytes."""
         start = self._used
         self._used += _rounded(shape, dtype)
         if self._used > self._memory.size:

@@ -1,4 +1,4 @@
-"""Where samples come from: feeders of batches, and a bounded cache of data sets by checksum on a worker's disk."""
+"""Sources of samples: feeders of batches, and a bounded cache of data sets by checksum on a worker's disk."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ FedBatch: TypeAlias = tuple[Any, Any] | tuple[Any, Any, Array | None]
 class DataFeeder(ABC):
     """Deals the batches of an epoch, for `fit` and `evaluate`: from files, from a generator, from anything.
 
-    Batches may differ in length; every sample weighs the same. What is drawn at random should be keyed by (seed, epoch),
-    see `nn.random.keyed`, so that a run can be repeated and continued bit for bit. `len(feeder)`, where a subclass
-    defines it, is the number of batches of an epoch.
+    Batches may differ in length; every sample weighs the same. Random draws should be keyed by (seed, epoch), see
+    `nn.random.keyed`, so that a run can be repeated and continued bit for bit. `len(feeder)`, where a subclass defines it, is
+    the number of batches of an epoch.
 
     >>> class Rows(DataFeeder):
     ...     def deal(self, epoch, seed):
@@ -51,7 +51,7 @@ class DataFeeder(ABC):
 # A bounded cache of data sets on disk, so that a worker which has seen a data set need not be sent it again.
 #
 # Every data set is one file ``<checksum>.tensors`` (see `nn.tensor_files`). Files appear in one step and are verified when
-# they are read, so any number of processes may use one directory without locks: whoever writes a checksum writes the same
+# they are read, so any number of processes may use one directory without locks: all that write a checksum write the same
 # content.
 
 DEFAULT_LIMIT = 4 << 30
@@ -67,6 +67,11 @@ def save_arrays(directory: str | os.PathLike[str], arrays: Arrays, limit: int = 
     """Keep a data set in `directory` and return its file; one that is there already is left alone.
 
     Afterwards the files least recently used are dropped until all together take at most `limit` bytes.
+
+    Args:
+        directory: the folder of the cache, which is made, readable by its owner alone, where there is none.
+        arrays: train_x, train_y, test_x and test_y.
+        limit: most bytes that the files of the folder may take.
 
     Raises ValueError for a data set that alone exceeds `limit`, TypeError for a dtype that `nn.tensor_files` cannot
     store, OSError (and nothing has changed) where it cannot be written.
@@ -87,7 +92,7 @@ def save_arrays(directory: str | os.PathLike[str], arrays: Arrays, limit: int = 
 def load_arrays(directory: str | os.PathLike[str], checksum: str) -> Arrays | None:
     """Return the data set with this checksum as read-only arrays, or None where `directory` does not hold it.
 
-    A file whose content is not what its name says counts as absent; the next `save_arrays` replaces it. Raises
+    A file with a content of another checksum than its name counts as absent; the next `save_arrays` replaces it. Raises
     ValueError when `checksum` is not 64 hexadecimal digits.
     """
     path = _path(Path(directory), checksum)
@@ -109,7 +114,7 @@ def _path(folder: Path, checksum: str) -> Path:
 
 
 def _prune(folder: Path, keep: Path, limit: int) -> None:
-    """Drop what was used longest ago, but never `keep`, and what writers that died have left."""
+    """Drop the files used longest ago, but never `keep`, and those that writers which died have left."""
     files: list[tuple[int, int, Path]] = []
     for path in folder.iterdir():
         with suppress(FileNotFoundError):  # other processes prune, too
@@ -119,7 +124,7 @@ def _prune(folder: Path, keep: Path, limit: int) -> None:
             elif path.suffix == TEMPORARY_SUFFIX and time.time() - status.st_mtime > _ABANDONED:
                 path.unlink()
     total = sum(size for _, size, _ in files)
-    for _, size, path in sorted(files):
+    for _, size, path in sorted(files):  # `load_arrays` sets the time of a file, so this is the order of last use
         if total > limit and path != keep:
             path.unlink(missing_ok=True)
             total -= size

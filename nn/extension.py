@@ -1,8 +1,8 @@
-"""Names that a base class claims: `Extension`, the metaclass of every class that users derive from, refuses what hides one.
+"""Names that a base class claims: `Extension`, the metaclass of every class that users derive from, refuses hiding one.
 
-A subclass may use any name that its base does not claim. A method that the engine calls may be overridden by what the same
-call fits, an attribute that it reads by a value of the same type; anything else is refused when the class or the object is
-made, since an error of the engine itself would come later, on another machine, and name neither class nor attribute.
+A subclass may use any name that its base does not claim. A method that the engine calls may be overridden by a method that
+the same call fits, an attribute that it reads by a value of the same type; anything else is refused when the class or the
+object is made, since an error of the engine itself would come later, on another machine, and name neither class nor attribute.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ P = ParamSpec("P")
 Owner = TypeVar("Owner")
 Made = TypeVar("Made")
 _OURS: Final = frozenset({"nn", "network", "rpc", "parallel_sgd", "executor", "psgd"})
-"""Packages whose classes claim names and hide none; every other class is a user's."""
+"""Packages of classes that claim names and hide none; every other class is a user's."""
 
 _MOST_EXTRA: Final = 8
 """Arguments that may stand for a `*name` of a base."""
 
 
 class HiddenName(TypeError):
-    """A user's class hides a name that its base claims; the message says which, and what to do."""
+    """A user's class hides a name that its base claims; the message gives the name and the remedy."""
 
 
 class OverrideWarning(UserWarning):
@@ -38,7 +38,7 @@ class OverrideWarning(UserWarning):
 
 
 class _Claims(NamedTuple):
-    """What a base class says of its names, see `Extension`."""
+    """Statements of a base class about its names, see `Extension`."""
 
     free: frozenset[str] = frozenset()
     fixed: frozenset[str] = frozenset()
@@ -82,9 +82,9 @@ class Extension(ABCMeta):
         internal: methods that no guide offers for overriding: one that replaces it without `super()` is warned of.
         mistakable: methods that are offered under a word that authors use otherwise: one that replaces it is warned of unless
             it calls `super()` or names an argument as the base does.
-        passes: of methods with optional parameters, what the engine passes: the number of arguments, then keywords. Without
+        passes: of methods with optional parameters, the arguments that the engine passes: their number, then keywords. Without
             a row it passes the required ones.
-        former: classes whose names the base had before, and still reads: claimed as if it defined them.
+        former: classes with names that the base had before, and still reads: claimed as if it defined them.
     """
 
     def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **keywords: Any) -> Extension:
@@ -153,7 +153,7 @@ def also(
 
 
 def misfit(cls: type, args: Sequence[Any], keywords: Mapping[str, Any]) -> str | None:
-    """Return what is wrong with a call of a class: a keyword it does not know, one too many, one missing; None if it fits.
+    """Return the fault of a call of a class: a keyword it does not know, one too many, one missing; None if it fits.
 
     Args:
         cls: with a constructor in Python.
@@ -195,7 +195,7 @@ def did_you_mean(text: object, known: Iterable[str]) -> str:
 
 
 def check_class(cls: type) -> None:
-    """Refuse a user's class whose body hides a name that one of its base classes claims.
+    """Refuse a user's class if its body hides a name that one of its base classes claims.
 
     One that lacks abstract methods cannot be used, and is told of them where it is given; its subclasses are looked at.
     Raises: HiddenName naming class, name and remedy.
@@ -211,7 +211,7 @@ def check_class(cls: type) -> None:
 
 
 def check_object(item: object) -> None:
-    """Refuse an object of a user's class whose attributes hide a name that one of its base classes claims.
+    """Refuse an object of a user's class if its attributes hide a name that one of its base classes claims.
 
     Raises: HiddenName naming class, name and remedy.
     """
@@ -240,7 +240,7 @@ def check_like(item: object, interface: type) -> None:
 
 
 def claimed_names(cls: type) -> Mapping[str, _Name]:
-    """Return what the base classes of `cls` that are ours claim, by name."""
+    """Return the claims, by name, of the base classes of `cls` that are ours."""
     return _names_of(tuple(base for base in cls.__mro__ if is_ours(base)))
 
 
@@ -287,12 +287,12 @@ _NO_CLAIM: Final = frozenset(
 
 
 def is_ours(cls: type) -> bool:
-    """Tell whether a class is of this project, so that what it defines is claimed and not refused."""
+    """Tell whether a class is of this project, so that its definitions are claimed and not refused."""
     return cls.__module__.partition(".")[0] in _OURS
 
 
 def _own_names(cls: type, claimed: Mapping[str, _Name]) -> Iterator[tuple[str, Any]]:
-    """Yield what stands in the bodies of the user's classes under a claimed name, where it comes before the claim."""
+    """Yield the definitions in the bodies of the user's classes under a claimed name, where they come before the claim."""
     met: set[str] = set()
     for base in cls.__mro__:
         if base.__module__ in ("builtins", "abc", "typing"):
@@ -319,7 +319,7 @@ def _kind(owner: type, told: str, value: Any) -> Any:
 
 
 def _fits(kind: Any, value: Any) -> bool:
-    """Tell whether a value is of the type that an annotation means; True for what cannot be told."""
+    """Tell whether a value is of the type that an annotation means; True where the annotation does not tell."""
     origin = get_origin(kind)
     if kind is None or kind is type(None):
         return value is None
@@ -449,7 +449,7 @@ def takes(called: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str
 
 
 def _look_at(cls: type, claim: _Name, mine: Any) -> None:
-    """Warn of a method that replaces one of the engine's by what looks like an accident."""
+    """Warn of a method that seems to replace one of the engine's by accident."""
     claims = claim.claims
     if claim.name not in claims.internal | claims.mistakable:
         return
@@ -459,7 +459,7 @@ def _look_at(cls: type, claim: _Name, mine: Any) -> None:
 
 
 def mistakable(cls: type, base: type, name: str, mine: Any) -> str:
-    """Return what to say of a method that may stand under a claimed name by accident, "" where it is meant to."""
+    """Return the warning for a method that may stand under a claimed name by accident, "" where it is meant to."""
     return _mistaken(cls, claimed_names(base)[name], mine, by_name=True)
 
 

@@ -1,7 +1,8 @@
 """Functions on the values of a graph, named as in NumPy.
 
-Everything that takes one value is also a method or an operator of it (`x.exp()`, `x.sum(axis=1)`, `x[:, 1:]`, `x > 0`); what
-joins several, and convolution, pooling and lookup, are here only. Numbers, arrays and lists of numbers may stand for values.
+Everything that takes one value is also a method or an operator of it (`x.exp()`, `x.sum(axis=1)`, `x[:, 1:]`, `x > 0`);
+functions of several values, and convolution, pooling and lookup, are here only. Numbers, arrays and lists of numbers may
+stand for values.
 
 >>> x = nn.Placeholder([-1, 3])
 >>> nn.function.where(x > 0, x, nn.function.exp(x) - 1).shape
@@ -43,7 +44,7 @@ def log(x: Operand) -> Node:
 
 
 def sqrt(x: Operand) -> Node:
-    """Return the square root."""
+    """Return the square root of each element of x."""
     return as_value(x).sqrt()
 
 
@@ -58,62 +59,84 @@ def absolute(x: Operand) -> Node:
 
 
 def maximum(a: Operand, b: Operand) -> Node:
-    """Return the greater of two elements in every place; where they are equal each gets half of the gradient."""
+    """Return the greater element of a and b in every place.
+
+    Args:
+        a: value, array or number, of a shape that broadcasts to that of b.
+        b: the other; in places where both are equal, each gets half of the gradient.
+    """
     return as_value(a).apply(Maximum(), as_value(b))
 
 
 def minimum(a: Operand, b: Operand) -> Node:
-    """Return the lesser of two elements in every place; where they are equal each gets half of the gradient."""
+    """Return the lesser element of a and b in every place.
+
+    Args:
+        a: value, array or number, of a shape that broadcasts to that of b.
+        b: the other; in places where both are equal, each gets half of the gradient.
+    """
     return as_value(a).apply(Minimum(), as_value(b))
 
 
 def where(condition: Operand, a: Operand, b: Operand) -> Node:
-    """Return a where the condition is not 0, else b. What is not chosen may be infinite or NaN."""
+    """Return a where the condition is not 0, else b. Elements that are not chosen may be infinite or NaN."""
     return as_value(a).apply(Where(), as_value(b), as_value(condition))
 
 
 def equal(a: Operand, b: Operand) -> Node:
-    """Return the mask of equal elements: 1 or 0, without gradient."""
+    """Return the mask of the places in which a and b are equal: 1 or 0, without gradient."""
     return as_value(a).apply(Compare("=="), as_value(b))
 
 
 def not_equal(a: Operand, b: Operand) -> Node:
-    """Return the mask of different elements: 1 or 0, without gradient."""
+    """Return the mask of the places in which a and b differ: 1 or 0, without gradient."""
     return as_value(a).apply(Compare("!="), as_value(b))
 
 
 def sum(x: Operand, axis: Axes = None, keepdims: bool = False) -> Node:
-    """Return the sum over one, several or all axes."""
+    """Return the sum over one, several or all axes.
+
+    Args:
+        x: value, array or number.
+        axis: an axis or several, counted from the end where negative; None: all.
+        keepdims: whether the axes stay, with length 1.
+    """
     return as_value(x).sum(axis, keepdims)
 
 
 def mean(x: Operand, axis: Axes = None, keepdims: bool = False) -> Node:
-    """Return the mean over one, several or all axes."""
+    """Return the mean over one, several or all axes; the arguments x, axis and keepdims are those of `sum`."""
     return as_value(x).mean(axis, keepdims)
 
 
 def max(x: Operand, axis: Axes = None, keepdims: bool = False) -> Node:
-    """Return the greatest element over one, several or all axes; equal ones share its gradient."""
+    """Return the greatest element over one, several or all axes; equal ones share its gradient.
+
+    The arguments x, axis and keepdims are those of `sum`.
+    """
     return as_value(x).max(axis, keepdims)
 
 
 def min(x: Operand, axis: Axes = None, keepdims: bool = False) -> Node:
-    """Return the least element over one, several or all axes; equal ones share its gradient."""
+    """Return the least element over one, several or all axes; equal ones share its gradient.
+
+    The arguments x, axis and keepdims are those of `sum`.
+    """
     return as_value(x).min(axis, keepdims)
 
 
 def reshape(x: Operand, shape: Sequence[int]) -> Node:
-    """Return the same elements in another shape; one axis may be -1."""
+    """Return the elements of x in another shape, of as many elements; one axis may be -1 and takes the rest."""
     return as_value(x).reshape(*shape)
 
 
 def transpose(x: Operand, axes: Sequence[int] = ()) -> Node:
-    """Return the same elements with the axes in this order; without axes, in the reverse order."""
+    """Return the elements of x with the axes in this order; without axes, in the reverse order."""
     return as_value(x).transpose(*axes)
 
 
 def swapaxes(x: Operand, first: int, second: int) -> Node:
-    """Return the same elements with two axes exchanged."""
+    """Return the elements of x with two axes, `first` and `second`, exchanged."""
     return as_value(x).swapaxes(first, second)
 
 
@@ -147,7 +170,7 @@ def tensordot(a: Operand, b: Operand, axes: int | Sequence[int | Sequence[int]] 
     """Return the sum of products over some axes of a and b; b has no batch axis, and that of a stays.
 
     `axes` is a number n, for the last n axes of a and the first n of b, or a pair: the axes of a, and those of b in the same
-    order, each a list or one number. What is left of a stands before what is left of b. Raises TypeError or ValueError for
+    order, each a list or one number. The axes left of a stand before those left of b. Raises TypeError or ValueError for
     axes that do not exist, are named twice or differ in number, and for lengths that differ.
     """
     first, second = as_value(a), as_value(b)
@@ -224,9 +247,14 @@ def max_pool(
 ) -> Node:
     """Return the greatest number of each window of images or sequences, as `MaxPool` does; its first place gets the gradient.
 
-    Shapes: (batch, height, width, channels) to (batch, height', width', channels), or (batch, time, channels) to (batch, time',
-    channels). `stride` is that of the windows, by default their size; cells of the padding do not count. Raises TypeError or
-    ValueError for arguments and shapes that do not fit.
+    Args:
+        x: (batch, height, width, channels), which becomes (batch, height', width', channels), or (batch, time, channels), which
+            becomes (batch, time', channels).
+        size: cells of a window, a number for all axes or one for each.
+        stride: step from window to window; by default their size.
+        padding: 'valid', 'same', or a number of cells on every side, which do not count.
+
+    Raises TypeError or ValueError for arguments and shapes that do not fit.
 
     >>> nn.function.max_pool(nn.Placeholder([-1, 28, 28, 8])).shape
     (-1, 14, 14, 8)
@@ -237,7 +265,9 @@ def max_pool(
 def average_pool(
     x: Operand, size: int | Sequence[int] = 2, stride: int | Sequence[int] | None = None, padding: Padding = "valid"
 ) -> Node:
-    """Return the mean of each window of images or sequences, as `AveragePool` does; arguments and shapes as in `max_pool`.
+    """Return the mean of each window of images or sequences, as `AveragePool` does.
+
+    The arguments x, size, stride and padding and the shapes are those of `max_pool`.
 
     >>> nn.function.average_pool(nn.Placeholder([-1, 100, 8]), 5, stride=2).shape
     (-1, 48, 8)

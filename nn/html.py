@@ -9,7 +9,13 @@ __all__ = ["table"]
 
 
 def table(title: str, heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a table as HTML: texts stand as they are, numbers to the right, floats with six digits."""
+    """Return a table as HTML: texts stand as they are, numbers to the right, floats with six digits.
+
+    Args:
+        title: caption of the table.
+        heads: texts above the columns.
+        rows: cells of each row, as many as there are heads.
+    """
     head = "".join(f"<th>{escape(name)}</th>" for name in heads)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
     return f"<table><caption>{escape(title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -120,7 +120,7 @@ class TruncatedNormal(Initializer, configured=True):
 
 
 class _ScaledNormal(Initializer):
-    """Truncated normal whose elements have, after the truncation, the spread sqrt(1 / fan)."""
+    """Truncated normal with elements that have, after the truncation, the spread sqrt(1 / fan)."""
 
     def __call__(self, shape: Shape, generator: np.random.Generator) -> Array:
         # a standard normal that is cut off at 2 has a smaller spread than 1
@@ -128,7 +128,7 @@ class _ScaledNormal(Initializer):
 
     @abstractmethod
     def fan(self, fan_in: int, fan_out: int) -> float:
-        """Return the inverse of the variance."""
+        """Return the inverse of the variance, of `fan_in` inputs of an element of the output and `fan_out` uses of an input."""
 
 
 class GlorotNormal(_ScaledNormal):
@@ -156,7 +156,7 @@ class HeNormal(_ScaledNormal):
 
 
 class LecunNormal(_ScaledNormal):
-    """Truncated normal with variance 1 / fan in (LeCun et al., 1998): for layers whose activation keeps mean and variance.
+    """Truncated normal with variance 1 / fan in (LeCun et al., 1998), if the activation of the layer keeps mean and variance.
 
     >>> drawn = nn.initializer.LecunNormal()((200, 200), nn.random.keyed(0, "example"))
     >>> round(float(drawn.std() * 200**0.5), 1)
@@ -204,7 +204,7 @@ class Orthogonal(Initializer, configured=True):
 
 
 def fans(shape: Shape) -> tuple[int, int]:
-    """Return (fan in, fan out) of a kernel; a vector has its length as both, a scalar 1."""
+    """Return (fan in, fan out) of a kernel of this shape; a vector has its length as both, a scalar 1."""
     if len(shape) < 2:
         size = math.prod(shape)
         return size, size

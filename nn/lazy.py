@@ -1,4 +1,4 @@
-"""Packages whose public names are imported when they are first asked for: a job loads the layers that it uses, and no others.
+"""Packages with public names that are imported at their first use: a job loads the layers that it uses, and no others.
 
 `network.names` does it for the other packages; `nn` imports none of them.
 """
@@ -15,7 +15,7 @@ def lazily(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], An
     """`__getattr__` and `__dir__` (PEP 562) of `package`: {module: names that come from it, with blanks between them}.
 
     Those modules are attributes of the package, as if it had imported them; one that is shown stands among its own names.
-    Completion and `help()` go by `__dir__`: they show those names, and of what is loaded only modules of the package. Type
+    Completion and `help()` go by `__dir__`: they show those names, and of loaded objects only modules of the package. Type
     checkers do not see it: the package imports the same names under `TYPE_CHECKING`.
     """
     homes = {name: module for module, names in modules.items() for name in names.split()}
@@ -26,7 +26,7 @@ def lazily(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], An
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(import_module(f"{package}.{homes[name]}"), name)
-        setattr(sys.modules[package], name, value)
+        setattr(sys.modules[package], name, value)  # Python calls this function for names that the module lacks only
         return value
 
     def names() -> list[str]:

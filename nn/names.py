@@ -1,6 +1,6 @@
 """Words for built-in parts, those of Keras: 'relu' for `ReLU()`, 'adam' for `ADAMOptimizer()`, 'mse' for `MSELoss()`.
 
-Whatever takes such a part takes its word as well, and makes the part with the defaults of its class. The words are types, too,
+An argument for such a part takes its word as well, and makes the part with the defaults of its class. The words are types, too,
 so that an editor completes them.
 """
 
@@ -71,7 +71,7 @@ _WORDS: Mapping[str, Mapping[str, str]] = MappingProxyType(
 
 
 def class_of(owner: object, argument: str, word: str, package: str) -> type[Any]:
-    """Return the class that a word stands for, or the name of a class of the package, whatever their case.
+    """Return the class that a word stands for, or the class of the package with that name; upper and lower case are alike.
 
     Raises ValueError that names owner and argument, lists the words and suggests the one that is meant.
     """
@@ -86,6 +86,13 @@ def class_of(owner: object, argument: str, word: str, package: str) -> type[Any]
 
 def part(owner: object, argument: str, given: Any, kind: type[Any], package: str) -> Any:
     """Return the part that was given, an instance of `kind`, or the one that a word stands for.
+
+    Args:
+        owner: object with the argument, named by its class in errors.
+        argument: name of the argument, for errors.
+        given: the part or its word.
+        kind: base class of such parts.
+        package: package of `nn` that exports them, such as "nn.loss".
 
     Raises TypeError for anything else, ValueError for an unknown word.
     """

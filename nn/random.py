@@ -1,4 +1,4 @@
-"""Counter-based random numbers: what is drawn depends on a key alone, never on what was drawn before."""
+"""Counter-based random numbers: a draw depends on a key alone, never on earlier draws."""
 
 import hashlib
 from numbers import Integral

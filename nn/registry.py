@@ -1,4 +1,4 @@
-"""Names for the parts of a model, so that a file can say what to build without being able to say how.
+"""Names for the parts of a model, so that a file can name the parts to build without being able to say how.
 
 A built-in class is written as `<kind>.<class>`, a user's own as `custom:<class>`; the latter is found only among the classes
 that the caller of `load` passes. Arguments are checked against the constructor's signature before it is called.
@@ -31,7 +31,7 @@ _KINDS: Mapping[str, tuple[str, str]] = types.MappingProxyType(
         "schedule": ("nn.gradient_descent.schedule", "Schedule"),
     }
 )
-"""Where the classes of each kind are, and what they derive from. They are imported when a file names them."""
+"""Modules of the classes of each kind, and their base classes. They are imported when a file names them."""
 
 _MODEL = ("nn.model", "Model")
 
@@ -121,7 +121,7 @@ def describe_arguments(value: Configurable, seen: dict[int, int] | None = None) 
     """Return the description of the constructor's arguments; raise ValueError where they do not fit the constructor.
 
     Args:
-        value: whose arguments they are.
+        value: the object with the arguments.
         seen: as in `describe`.
     """
     seen = {} if seen is None else seen
@@ -133,7 +133,7 @@ def describe_arguments(value: Configurable, seen: dict[int, int] | None = None) 
 def build(
     description: object, base: type[Any], custom_objects: Mapping[str, type[Any]], made: list[Configurable] | None = None
 ) -> Any:
-    """Return the object of a description, which must be an instance of `base`; raise ValueError naming what is wrong.
+    """Return the object of a description, which must be an instance of `base`; raise ValueError naming the fault.
 
     Args:
         description: as `describe` gives it.
@@ -144,6 +144,7 @@ def build(
     made = [] if made is None else made
     if isinstance(description, dict) and description.keys() == {_SAME}:
         number = description[_SAME]
+        # bool is a kind of int: `true` in a file would be part 1
         if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < len(made):
             raise ValueError(f"'{_SAME}' must be the number of one of the {len(made)} parts before it, got {str(number)[:80]}")
         return made[number]
@@ -157,9 +158,9 @@ def build(
 
 
 def custom_classes(*parts: object) -> dict[str, type[Any]]:
-    """Return the classes of `parts` and of their arguments that are no part of nn, by name: what `load` must be given.
+    """Return the classes of `parts` and of their arguments that are no part of nn, by name: `load` must be given these.
 
-    A part may be an object or, for what is configured by class, a class.
+    A part may be an object or, for a part that is configured by class, a class.
     """
     found: dict[str, type[Any]] = {}
     todo = list(parts)
@@ -179,7 +180,7 @@ def custom_classes(*parts: object) -> dict[str, type[Any]]:
 def construct(
     found: type[Any], config: object, custom_objects: Mapping[str, type[Any]], made: list[Configurable] | None = None
 ) -> Any:
-    """Return an instance of a class for a description of its arguments; raise ValueError naming what does not fit.
+    """Return an instance of a class for a description of its arguments; raise ValueError naming those that do not fit.
 
     Args:
         found: the class.
@@ -222,7 +223,10 @@ def _check_arguments(found: type[Any], config: Mapping[str, object], what: str) 
 
 
 def _parameters(found: type[Any]) -> Sequence[inspect.Parameter]:
-    """Those of the constructor. That of a class which defines none is written in C, and takes milliseconds to be read."""
+    """Return the parameters of the constructor.
+
+    That of a class which defines none is written in C, and takes milliseconds to be read.
+    """
     if type(found) in (type, ABCMeta) and not any({"__new__", "__init__"} & vars(kind).keys() for kind in found.__mro__[:-1]):
         return ()
     return tuple(inspect.signature(found).parameters.values())

@@ -1,4 +1,4 @@
-"""Networks as estimators of scikit-learn: for `Pipeline`, `cross_val_score`, `GridSearchCV` and whatever else takes one.
+"""Networks as estimators of scikit-learn: for `Pipeline`, `cross_val_score`, `GridSearchCV` and all else that takes one.
 
 Nothing else imports this module; it needs scikit-learn, the extra `sklearn`.
 """
@@ -58,7 +58,7 @@ class _SparseBatches:
     Args:
         data: the samples, a CSR matrix or array of shape (samples, features), labels, and weights or None.
         size: samples of a batch.
-        model: whose seed and epoch give the order; None keeps that of the rows.
+        model: the model with the seed and epoch that give the order; None keeps that of the rows.
     """
 
     def __init__(self, data: tuple[Any, Array, Array | None], size: int, model: Model | None = None) -> None:
@@ -97,11 +97,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     After `fit` there is `plan_`; ``pipeline[-1].model_.save(path, inputs=pipeline[0].plan_)`` keeps it in the model file.
 
     Args:
-        missing: what becomes of a missing cell: "error", "nan" or "fill".
-        unknown: what becomes of a category that `fit` has not seen: "error", or "none" of the categories.
-        categories: columns that are texts, whatever they look like.
+        missing: treatment of a missing cell: "error", "nan" or "fill".
+        unknown: treatment of a category that `fit` has not seen: "error", or "none" of the categories.
+        categories: columns to take as texts, even if all cells look like numbers or dates.
         dates: columns of dates, a dict of their forms or a list of names.
-        numbers: columns that are numbers, whatever they look like; what is none is missing.
+        numbers: columns to take as numbers; a cell that is none is missing.
         normalize: whether mean 0 and standard deviation 1 are made of each number.
         plan: a plan to go by, in place of one that `fit` makes.
 
@@ -130,7 +130,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.plan = plan
 
     def fit(self, X: Any, y: Any = None) -> TableEncoder:
-        """Make the plan of these rows; raise ValueError naming row and column of what it does not take."""
+        """Make the plan of these rows.
+
+        Args:
+            X: a DataFrame ``(rows, columns)``.
+            y: labels ``(rows,)``, which do not change the plan of x.
+
+        Raises ValueError naming row and column of a cell that it does not take.
+        """
         if not hasattr(X, "iloc") or getattr(X, "ndim", 0) != 2:
             raise TypeError(f"TableEncoder 'X' must be a DataFrame, got {type(X).__name__}")
         if self.plan is None:
@@ -151,19 +158,26 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Array:
-        """Return the numbers ``(rows, numbers)``; raise ValueError naming row and column of what the plan does not take."""
+        """Return the numbers ``(rows, numbers)`` of X, a DataFrame.
+
+        Raises ValueError naming row and column of a cell that does not fit the plan.
+        """
         check_is_fitted(self)
         encoded: Array = self.plan_.apply(X)
         return encoded
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """Return the names of the numbers."""
+        """Return the names of the numbers; `input_features` is there for scikit-learn and does not count."""
         check_is_fitted(self)
         return np.array(self.plan_.names, object)
 
 
 class NeuralEstimator(BaseEstimator):
-    """What both estimators have in common. Arguments are stored as they come; `fit` checks them, as scikit-learn asks."""
+    """Common part of both estimators. Arguments are stored as they come; `fit` checks them, as scikit-learn asks.
+
+    The arguments are those of `NeuralRegressor`: `activation`, `optimizer`, `epochs`, `batch_size`, `callbacks`, `verbose` and
+    the others.
+    """
 
     def __init__(
         self,
@@ -284,7 +298,7 @@ class NeuralEstimator(BaseEstimator):
         return made
 
     def _take(self, model: Model) -> None:
-        """Know what the estimator needs beside the model."""
+        """Take over the facts that the estimator needs beside the model."""
 
     def _rows(self, x: Any) -> bool:
         """Whether these are rows of a table that a plan makes numbers of."""
@@ -350,14 +364,25 @@ class NeuralRegressor(RegressorMixin, NeuralEstimator):
     """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NeuralRegressor:
-        """Train a new model; raise ValueError for data and arguments that do not fit."""
+        """Train a new model.
+
+        Args:
+            X: samples ``(samples, features)``, an array, a sparse matrix or a DataFrame.
+            y: numbers to predict ``(samples,)`` or ``(samples, outputs)``.
+            sample_weight: weights of the samples ``(samples,)``, which multiply their losses; None: all 1.
+
+        Raises ValueError for data and arguments that do not fit.
+        """
         x, labels = self._labelled(X, y, reset=True)
         self._begin(x, labels)
         self._train(x, labels.reshape(x.shape[0], -1), self._weights(sample_weight, x), None)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> NeuralRegressor:
-        """Train for one epoch on these samples, with the model so far; the first call makes it."""
+        """Train for one epoch on these samples, with the model so far; the first call makes it.
+
+        The arguments X, y and sample_weight are those of `fit`.
+        """
         new = not hasattr(self, "model_")
         x, labels = self._labelled(X, y, reset=new)
         if new:
@@ -439,7 +464,15 @@ class NeuralClassifier(ClassifierMixin, NeuralEstimator):
         self.class_weight = class_weight
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NeuralClassifier:
-        """Train a new model; raise ValueError for data and arguments that do not fit, and for a single class."""
+        """Train a new model.
+
+        Args:
+            X: samples ``(samples, features)``, an array, a sparse matrix or a DataFrame.
+            y: classes ``(samples,)``, numbers or texts.
+            sample_weight: weights of the samples ``(samples,)``, which multiply their losses; None: all 1.
+
+        Raises ValueError for data and arguments that do not fit, and for a single class.
+        """
         x, labels = self._samples(X, y, reset=True)
         check_classification_targets(labels)
         self._begin(x, np.unique(labels))
@@ -448,7 +481,10 @@ class NeuralClassifier(ClassifierMixin, NeuralEstimator):
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> NeuralClassifier:
-        """Train for one epoch on these samples, with the model so far; the first call makes it, for all of `classes`."""
+        """Train for one epoch on these samples, with the model so far; the first call makes it, for all of `classes`.
+
+        The arguments X, y and sample_weight are those of `fit`.
+        """
         new = not hasattr(self, "model_")
         if self.class_weight == "balanced":
             raise ValueError("NeuralClassifier.partial_fit() 'class_weight' cannot be 'balanced': not all samples are known")

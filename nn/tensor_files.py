@@ -4,7 +4,7 @@ Layout: ``u64 little-endian header length | JSON header, padded with spaces | ar
 ``name: {"dtype", "shape", "data_offsets": [begin, end]}`` with offsets relative to the end of the header; the entry
 ``__metadata__`` maps strings to strings. Source: https://github.com/huggingface/safetensors (section "Format").
 
-What this module writes also carries ``sha256``, the hash of the whole file taken with that field as 64 zeros. The field
+A file of this module also carries ``sha256``, the hash of the whole file taken with that field as 64 zeros. The field
 stands at a fixed place, the very first of the header, so it is found without trusting the JSON around it. Nothing in a
 file can run: it is parsed as numbers and text only.
 """
@@ -76,11 +76,11 @@ _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 
 
 class ModelFileError(ValueError):
-    """A file of arrays is damaged, forged, or not of this format; the message says what is wrong with it."""
+    """A file of arrays is damaged, forged, or not of this format; the message names the fault."""
 
 
 class _Entry(NamedTuple):
-    """Where one array lies: offsets count from the end of the header."""
+    """Place of one array: offsets count from the end of the header."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -101,7 +101,12 @@ def dump(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> by
 
 
 def seal(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> list[bytes | memoryview]:
-    """Return what `dump` does in parts, one after the other; those of the arrays are views wherever that is possible."""
+    """Return the content that `dump` gives, in parts one after the other; those of the arrays are views wherever possible.
+
+    Args:
+        tensors: the arrays by name.
+        metadata: texts by name, for the header.
+    """
     if "sha256" in metadata:
         raise ValueError("metadata key 'sha256' is written by dump itself, leave it out")
     if "__metadata__" in tensors:
@@ -142,7 +147,7 @@ def parse(data: bytes | bytearray | memoryview, *, sealed: bool = True) -> tuple
     """Return the arrays and the metadata of a file's content.
 
     The arrays are read-only views of `data` (nothing is copied). A ``sha256`` in the metadata must match; only files of
-    other programs, whose ``format`` does not start with ``psgd.``, may lack it. Not `sealed`, it is not compared: to tell
+    other programs, with a ``format`` that does not start with ``psgd.``, may lack it. Not `sealed`, it is not compared: to tell
     which array of a damaged file is damaged.
 
     Raises ModelFileError for anything that is not exactly such a file: sizes that disagree with the file, holes,
@@ -214,7 +219,7 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 def read_file(path: str | os.PathLike[str], limit: int = MAX_FILE) -> bytes:
-    """Return the content of a regular file of at most `limit` bytes.
+    """Return the content of a regular file at `path`, of at most `limit` bytes.
 
     Raises ModelFileError for a pipe, a device and the like, and for a longer file, before it reads any of it; OSError
     where there is no file that can be opened.
@@ -224,7 +229,13 @@ def read_file(path: str | os.PathLike[str], limit: int = MAX_FILE) -> bytes:
 
 
 def read_opened(file: BufferedReader, name: str, limit: int = MAX_FILE) -> bytes:
-    """Return the content of an opened file, at whose begin it stands, as `read_file` does; `name` is for messages."""
+    """Return the content of a file as `read_file` does.
+
+    Args:
+        file: the opened file, at its begin.
+        name: its name, for messages.
+        limit: most bytes that it may have.
+    """
     status = os.fstat(file.fileno())
     if not stat.S_ISREG(status.st_mode):
         raise ModelFileError(f"{name!r} is not a regular file")
@@ -238,7 +249,7 @@ def read_opened(file: BufferedReader, name: str, limit: int = MAX_FILE) -> bytes
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    """Open without waiting: a named pipe would hold the caller until somebody writes to it."""
+    """Open without waiting: a named pipe would hold the caller until another process writes to it."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 

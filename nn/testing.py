@@ -30,7 +30,7 @@ Draw = Callable[[np.random.Generator, Shape], Array]
 
 
 class GradientError(AssertionError):
-    """A gradient is wrong; the message says of what, for which batch, and both numbers."""
+    """A gradient is wrong; the message names its function, the batch, and both numbers."""
 
 
 def normal(generator: np.random.Generator, shape: Shape) -> Array:
@@ -47,10 +47,19 @@ def check_gradients(
     seed: int = 0,
     tolerance: float = TOLERANCE,
 ) -> None:
-    """Check the gradients of what `build` makes of an input (batch, *sample_shape), for the input and every variable.
+    """Check the gradients of the value that `build` makes of an input (batch, *sample_shape), for the input and every variable.
 
     For each, one random directional derivative of a random weighting of the outputs is compared with the central difference
-    quotient, relative to their size, for contiguous and for strided inputs, in training mode. `draw` draws the inputs.
+    quotient, relative to their size, for contiguous and for strided inputs, in training mode.
+
+    Args:
+        build: function from the input to a result, such as a layer.
+        sample_shape: shape of one sample.
+        batches: numbers of samples to check with.
+        draw: draws the inputs.
+        seed: seed of variables, inputs and directions.
+        tolerance: greatest relative difference.
+
     Raises GradientError where they differ.
     """
     placeholder = Placeholder((BATCH, *sample_shape))
@@ -97,6 +106,14 @@ def check_loss_gradient(
     tolerance: float = TOLERANCE,
 ) -> None:
     """Check the gradient of a loss for these labels and outputs, and weights of the samples where given.
+
+    Args:
+        loss: the loss.
+        label: labels, as the loss takes them.
+        output: outputs of a model ``(batch, ...)``.
+        weight: weights of the samples ``(batch,)``; None: all 1.
+        seed: seed of the direction.
+        tolerance: greatest relative difference.
 
     Raises GradientError where it is wrong.
     """

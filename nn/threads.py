@@ -29,10 +29,10 @@ __all__ = [
 
 
 class Team:
-    """Runs several tasks at once. They may use the BLAS where that is limited to one thread.
+    """Team of threads for several tasks at once. They may use the BLAS where that is limited to one thread.
 
-    Its threads start with the first use and end when nobody holds the team any more. A copy of a team, also one in the child
-    of a fork, has threads of its own.
+    Its threads start with the first use and end with the last reference to the team. A copy of a team, also one in the child
+    of a fork, has threads of its own. `size` is the number of threads, that of the caller among them.
     """
 
     def __init__(self, size: int) -> None:
@@ -41,17 +41,17 @@ class Team:
         self._process = 0
 
     def run(self, tasks: Sequence[Callable[[], None]]) -> None:
-        """Run all tasks, the first in this thread, and return when all have ended; raise what the first that failed raised."""
+        """Run all tasks, the first in this thread, and return when all have ended; raise the error of the first that failed."""
         if len(tasks) == 1:
             tasks[0]()
             return
-        if self._pool is None or self._process != os.getpid():
+        if self._pool is None or self._process != os.getpid():  # threads do not live on in the child of a fork
             self._pool, self._process = ThreadPoolExecutor(self.size - 1, "nn"), os.getpid()
         # each with the settings of this thread, such as numpy.errstate
         others = [self._pool.submit(copy_context().run, task) for task in tasks[1:]]
         try:
             tasks[0]()
-        finally:
+        finally:  # also where the first task fails: the others still write to the arrays of the caller
             _wait(others)
         for other in others:
             other.result()
@@ -61,7 +61,7 @@ class Team:
 
 
 def _wait(futures: Sequence[Future[None]]) -> None:
-    """Return when all have ended, also after Ctrl-C: nobody may go on while a thread still writes."""
+    """Return when all have ended, also after Ctrl-C: no caller may go on while a thread still writes."""
     interrupt: KeyboardInterrupt | None = None
     while True:
         try:
@@ -74,11 +74,11 @@ def _wait(futures: Sequence[Future[None]]) -> None:
 
 
 class _OpenBLAS:
-    """What tells and sets how NumPy's OpenBLAS works.
+    """Settings of NumPy's OpenBLAS.
 
     Its number of threads is one for the whole process: `openblas_set_num_threads_local` of NumPy's wheels sets that as well.
-    So who wants one thread is counted, and the last to leave restores what the first found; who asks meanwhile how many there
-    are is told what holds for it.
+    So callers that want one thread are counted, and the last to leave restores the number that the first found; a caller that
+    asks meanwhile how many there are is told the number that holds for it.
     """
 
     def __init__(self, products: dict[str, Any], size: type, core_name: Any, get_threads: Any, set_threads: Any) -> None:
@@ -96,7 +96,7 @@ class _OpenBLAS:
 
     @property
     def threads(self) -> int:
-        """How many threads it has where nobody limits it."""
+        """Number of threads that it has where no caller limits it."""
         with self._lock:
             return self._outside if self._inside else int(self._get_threads())
 
@@ -139,8 +139,8 @@ def _openblas() -> _OpenBLAS | None:
 
 
 def sum_of_products(dtype: np.dtype[Any]) -> Callable[[Array, Array, Array], None] | None:
-    """Return what adds a.T @ b to `out`, for three matrices of this type that lie row by row; None where NumPy has another BLAS
-    than that of its wheel."""
+    """Return a function that adds a.T @ b to `out`, for three matrices of this `dtype` that lie row by row; None where NumPy
+    has another BLAS than that of its wheel."""
     blas = _openblas()
     product = None if blas is None else blas.products.get(dtype.char)
     if blas is None or product is None:
@@ -167,7 +167,7 @@ def describe_blas() -> str:
 
 
 def describe_kernels() -> str:
-    """Return for what instructions NumPy's functions are, which kernels OpenBLAS has, and on how many threads.
+    """Return the instructions of NumPy's functions, the kernels of OpenBLAS, and its number of threads, as a text.
 
     The libraries take both by the CPU, or as the variables OPENBLAS_CORETYPE and NPY_DISABLE_CPU_FEATURES said when the process
     began.
@@ -203,7 +203,7 @@ def _features() -> list[str]:
 def blas_threads() -> int:
     """Return how many threads the BLAS has, as `OMP_NUM_THREADS` or the number of cores decided; 1 where it cannot be told.
 
-    It is 1 for who is in `limited_to_one_thread`, whatever other threads do meanwhile.
+    It is 1 for a caller in `limited_to_one_thread`, whichever limits other threads have meanwhile.
     """
     blas = _openblas()
     return 1 if blas is None or _LIMITED.get() else blas.threads

@@ -1,4 +1,4 @@
-"""What programs at a terminal share: a quiet end on Ctrl-C, options that say what they expect, the nodes that options name.
+"""Parts that programs at a terminal share: a quiet end on Ctrl-C, options that say which values they expect, and their nodes.
 
     import psgd  # first, because Ctrl-C shall be quiet while the others are imported, too
 
@@ -17,9 +17,9 @@ import sys
 
 
 def _end_quietly(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-    """Whatever else nobody caught is shown as ever."""
+    """Exit with 130 on Ctrl-C; any other exception that the program did not catch is shown as ever."""
     if issubclass(kind, KeyboardInterrupt):
-        sys.exit(130)
+        sys.exit(130)  # 128 + SIGINT, by which shells know that it was Ctrl-C
     sys.__excepthook__(kind, error, traceback)
 
 
@@ -77,7 +77,7 @@ def _run(module: str) -> int:
 
 
 def positive(text: str) -> int:
-    """The `type` of an option that takes an integer from 1 on."""
+    """Parse the `text` of an option, an integer from 1 on; the `type` of such an option, as those below."""
     with contextlib.suppress(ValueError):
         if (value := int(text)) > 0:
             return value
@@ -85,7 +85,7 @@ def positive(text: str) -> int:
 
 
 def above_0(text: str) -> float:
-    """The `type` of an option that takes a number above 0."""
+    """Parse the `text` of an option, a number above 0."""
     value = number(text)
     if value <= 0:
         raise argparse.ArgumentTypeError(f"must be a number > 0, got {text!r}")
@@ -93,7 +93,7 @@ def above_0(text: str) -> float:
 
 
 def number(text: str) -> float:
-    """The `type` of an option that takes any number but infinity and NaN."""
+    """Parse the `text` of an option, any number but infinity and NaN."""
     with contextlib.suppress(ValueError):
         if math.isfinite(value := float(text)):
             return value
@@ -101,14 +101,17 @@ def number(text: str) -> float:
 
 
 def existing(text: str) -> Path:
-    """The `type` of an option that takes a file or directory to read."""
+    """Parse the `text` of an option, the path of a file or directory to read."""
     if not os.path.exists(text):  # Path.exists raises for a name that is too long
         raise argparse.ArgumentTypeError(f"must be a file or directory that exists, got {text!r}")
     return Path(text)
 
 
 def new_file(text: str) -> Path:
-    """The `type` of an option that takes a file to write; that it cannot be is better known before the work is done."""
+    """Parse the `text` of an option, the path of a file to write.
+
+    The directory must exist: that the file cannot be written is better known before the work is done.
+    """
     path = Path(text)
     if os.path.isdir(path) or not os.path.isdir(path.parent):
         raise argparse.ArgumentTypeError(f"must be a file in a directory that exists, got {text!r}")
@@ -116,7 +119,7 @@ def new_file(text: str) -> Path:
 
 
 def folder(text: str) -> Path:
-    """The `type` of an option that takes a directory to write into, which is made if need be."""
+    """Parse the `text` of an option, the path of a directory to write into, which the program makes if need be."""
     path = Path(text)
     if any(os.path.exists(each) and not os.path.isdir(each) for each in (path, *path.parents)):
         raise argparse.ArgumentTypeError(f"must be a directory, there or not yet there, got {text!r}")
@@ -129,17 +132,27 @@ def no_options(text: str | None) -> None:
 
 
 def add_nodes(parser: argparse.ArgumentParser, count: int = 1) -> None:
-    """The options -n, by default `count`, and --local, for `nodes_of`."""
+    """Add the options -n and --local, which `nodes_of` reads.
+
+    Args:
+        parser: takes the options.
+        count: number of workers where -n is not given.
+    """
     parser.add_argument("-n", type=positive, default=count, help=f"number of workers, from worker.json (default {count})")
     parser.add_argument("--local", type=positive, metavar="N", help="start N workers on this machine instead")
 
 
 @contextlib.contextmanager
 def nodes_of(parser: argparse.ArgumentParser, options: argparse.Namespace, ps: bool = False) -> Iterator[NodeAssignment]:
-    """The nodes that the options of `add_nodes` name, with `ps` a parameter server too.
+    """Yield the nodes that the options of `add_nodes` name.
 
     Where worker.json names none, or an agent does not start, the program ends with a sentence and 2; with 1 where one cannot be
-    reached (nobody there, another key, busy) or the connection to it ends.
+    reached (no agent there, another key, busy) or the connection to it ends.
+
+    Args:
+        parser: ends the program by its `error` and `exit`.
+        options: the parsed options, with `n` and `local`.
+        ps: whether the nodes need a parameter server too.
     """
     import parallel_sgd  # noqa: PLC0415 - this module is the first that a program imports, and must not take long
     from network import NetworkError  # noqa: PLC0415

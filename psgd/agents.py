@@ -10,6 +10,7 @@ from .cli import Task
 
 
 def worker(parser: argparse.ArgumentParser) -> Task:
+    """Configure `psgd worker`: add its options to `parser`."""
     parser.description, parser.epilog = cli.DESCRIPTION, cli.EPILOG
     cli.add_options(parser)
     return cli.serve

@@ -1,6 +1,6 @@
 """`psgd`: one command for all of it, with a subcommand for each task.
 
-A subcommand is a row of `COMMANDS`, which names a function that takes a parser, adds its options, and returns what is to be
+A subcommand is a row of `COMMANDS`, which names a function that takes a parser, adds its options, and returns the task to be
 done with them: a function of the options that returns the exit code. Its module is loaded when the subcommand is called.
 
 To add one: the function in a module of this package, its row in `COMMANDS`, and a row in the table of docs/command.md, which a
@@ -24,7 +24,7 @@ Configure = Callable[[argparse.ArgumentParser], Task]
 
 
 class Command(NamedTuple):
-    """A subcommand: where its `Configure` is, and what it does, in one line."""
+    """Subcommand: the module and the function that is its `Configure`, and its purpose in one line."""
 
     module: str
     function: str
@@ -77,7 +77,13 @@ complete -o default -F _psgd psgd
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what the arguments say; returns the exit code, which each subcommand tells in its help."""
+    """Run the subcommand that the arguments name.
+
+    Args:
+        arguments: words after the name of the program; default: those of the command line.
+
+    Returns: the exit code, which each subcommand tells in its help.
+    """
     given = list(sys.argv[1:] if arguments is None else arguments)
     parser, tasks = make_parser(given[0] if given and given[0] in COMMANDS else "")
     if given and given[0] in tasks:
@@ -98,7 +104,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def make_parser(chosen: str | None) -> tuple[argparse.ArgumentParser, dict[str, tuple[argparse.ArgumentParser, Task]]]:
-    """The parser of all subcommands, and those of the `chosen` one, or with None of all, with what is to be done."""
+    """Return the parser of all subcommands, and by name the parser and task of those that are configured.
+
+    Args:
+        chosen: subcommand to configure, whose module alone is loaded; None: all of them.
+    """
     parser = _Parser(
         prog=program_name("psgd", "psgd"),
         description="Train neural networks in parallel on ordinary CPUs, and look after the jobs.",
@@ -122,14 +132,14 @@ def make_parser(chosen: str | None) -> tuple[argparse.ArgumentParser, dict[str, 
 
 
 class _Parser(OptionParser):
-    """Says what is wrong in one line, as the commands do."""
+    """Parser that says in one line which argument is wrong, as the commands do."""
 
     def complain(self, message: str) -> None:
         self.exit(2, f"{self.prog}: {message} ('{self.prog} --help' tells what there is)\n")
 
 
 def _completion(shell: str, parsers: Mapping[str, argparse.ArgumentParser]) -> str:
-    """What completes commands and options in one of SHELLS: options of the `parsers`, elsewhere the names of files."""
+    """Return the script that completes in one of SHELLS: options of the `parsers` after commands, else the names of files."""
     cases = "\n".join(f'            {name}) words="{" ".join(_options(parser))}" ;;' for name, parser in parsers.items())
     start = "autoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n" if shell == "zsh" else ""
     return start + _COMPLETION.format(commands=" ".join(parsers), cases=cases)

@@ -1,4 +1,4 @@
-"""`psgd submit`, and what looks after jobs that were submitted: `jobs`, `attach`, `stop`, `fetch`, `post-mortem`."""
+"""`psgd submit`, and commands that look after submitted jobs: `jobs`, `attach`, `stop`, `fetch`, `post-mortem`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from .cli import Task
 
 
 def run(parser: argparse.ArgumentParser) -> Task:
+    """Configure `psgd run`: add its options to `parser`."""
     parser.usage = "%(prog)s JOB.TOML [options]"
     parser.epilog = (
         "Without --local, -n or --launch it runs on as many workers of this machine as the run had. Another number of workers "
@@ -62,7 +63,7 @@ def _add_code(parser: argparse.ArgumentParser) -> None:
 
 
 def sign(parser: argparse.ArgumentParser) -> Task:
-    """Configure `psgd sign`."""
+    """Configure `psgd sign`: add its options to `parser`."""
     parser.epilog = (
         "Signs the manifest of the run and all files that it names, as model.sig in its folder, in the format of OpenSSF model "
         "signing. A key pair: openssl ecparam -name prime256v1 -genkey -noout -out my.key; openssl ec -in my.key -pubout -out "
@@ -75,12 +76,12 @@ def sign(parser: argparse.ArgumentParser) -> Task:
 
 
 def _told_apart(parser: argparse.ArgumentParser) -> dict[str, Any]:
-    """The defaults of the parser, which from now on tells only what is given."""
+    """Return the defaults of the parser, which from now on tells given options only."""
     found = {}
     for action in parser._actions:
         if action.default is not argparse.SUPPRESS:
             found[action.dest] = parser.get_default(action.dest)
-            action.default = argparse.SUPPRESS
+            action.default = argparse.SUPPRESS  # a default that argparse fills in looks like a given value
     return found | parser._defaults
 
 
@@ -91,6 +92,7 @@ def _with_all(
 
 
 def submit(parser: argparse.ArgumentParser) -> Task:
+    """Configure `psgd submit`: add its options to `parser`."""
     parser.epilog = f"{options.EXIT_CODES} Example: %(prog)s -m dnn.model --local 2 --dataset digits --epochs 5"
     output = options.add_job(parser)
     output.add_argument(
@@ -120,6 +122,7 @@ def stop(parser: argparse.ArgumentParser) -> Task:
 
 
 def fetch(parser: argparse.ArgumentParser) -> Task:
+    """Configure `psgd fetch`: add its options to `parser`."""
     parser.add_argument("retrieve", nargs="?", default="", metavar="JOB", help="its id (default: the newest)")
     return _looking_after(parser, known.retrieve)
 

@@ -30,6 +30,7 @@ _NO_FLAGS: Final = ("cool_down", "on_print")
 
 
 def launch(parser: argparse.ArgumentParser) -> Task:
+    """Configure `psgd launch`: add its options to `parser`."""
     parser.usage = "%(prog)s [-n N] [options] SCRIPT [ARGUMENT ..]"
     parser.epilog = (
         "In the script parallel_sgd.elastic.rank() and size(), allreduce, broadcast and barrier work on the group of all "
@@ -49,13 +50,13 @@ def launch(parser: argparse.ArgumentParser) -> Task:
 
 
 def _settings() -> list[tuple[inspect.Parameter, str]]:
-    """The keywords of `elastic.launch` that a flag can give, each with what its docstring says."""
+    """List the keywords of `elastic.launch` that a flag can give, each with the text of its docstring."""
     told = inspect.getdoc(run_everywhere) or ""
     keywords = [each for each in inspect.signature(run_everywhere).parameters.values() if each.kind is each.KEYWORD_ONLY]
     found = []
     for each in keywords:
         text = re.search(rf"^    {each.name}: (.*?)(?=^    \w+: |^\S|\Z)", told, re.MULTILINE | re.DOTALL)
-        if each.name not in _NO_FLAGS and text is not None:
+        if each.name not in _NO_FLAGS and text is not None:  # argparse formats its help by %, so a percent sign is doubled
             found.append((each, " ".join(text[1].split()).replace("%", "%%").replace("`", "")))
     return found
 

@@ -69,7 +69,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 
 
 def _problem_of(run: Path) -> tuple[str, Sequence[str]]:
-    """Why that is no folder of a run that this release can show, "" if it is; and which of its files are cut off."""
+    """Return why `run` is no folder of a run that this release can show, "" if it is, and the files of it that are cut off."""
     from parallel_sgd.run_page import RunRecords  # noqa: PLC0415 - with all that it imports, once it is needed
 
     try:
@@ -102,7 +102,7 @@ def _unread(door: Door, name: str) -> Columns:
 
 
 def _folder_of(run: Path) -> Path:
-    """The folder of the run that is meant: a directory with runs stands for the newest of them, as in `resume=`."""
+    """Return the folder of the run that is meant: a directory with runs stands for the newest of them, as in `resume=`."""
     from parallel_sgd.checkpoint.resume import run_at  # noqa: PLC0415 - as above
 
     found = run_at(run)
@@ -110,7 +110,10 @@ def _folder_of(run: Path) -> Path:
 
 
 def _check(run: Path) -> Sequence[str]:
-    """Which files of the run are cut off. Raises: ValueError saying why that is no folder of a run."""
+    """List the files of the run that are cut off.
+
+    Raises: ValueError saying why that is no folder of a run.
+    """
     problem, half = _problem_of(_folder_of(run))
     if problem:
         raise ValueError(f"'run' must be the folder of a run, as {RUN}, got {str(run)!r}: {problem}")
@@ -163,9 +166,9 @@ def _page(given: argparse.Namespace) -> int:
 
 
 def _source(given: argparse.Namespace) -> Source:
-    """Where to look.
+    """Return the place where the page looks: the folder of a run, or the agents of a cluster.
 
-    Raises: ValueError for what is no run, or a node file or key that cannot be used, NetworkError, OSError.
+    Raises: ValueError for a folder without a run, or a node file or key that cannot be used, NetworkError, OSError.
     """
     from parallel_sgd.run_page.sources import ClusterSource, RunSource  # noqa: PLC0415 - as above
 
@@ -180,7 +183,7 @@ def _source(given: argparse.Namespace) -> Source:
             raise NetworkError(f"None of the workers can be reached: {' '.join(problems)}")
         if given.job and not seen.nodes:
             raise ValueError(f"None of the workers knows the job {given.job}.")
-    except BaseException:
+    except BaseException:  # the caller gets no source that it could close
         source.close()
         raise
     for problem in problems:

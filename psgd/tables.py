@@ -15,7 +15,7 @@ _EXIT_CODES = "Exit codes: 0 done, 2 a wrong argument or file, or a row that the
 
 
 def predict(parser: argparse.ArgumentParser) -> Task:
-    """Add the options of `psgd predict`; return what it does."""
+    """Configure `psgd predict`: add its options to `parser`."""
     parser.epilog = (
         f"{_EXIT_CODES} "
         "The rows need the columns that the model was trained on, by name, in any order; others do not count. The result has a "
@@ -28,7 +28,7 @@ def predict(parser: argparse.ArgumentParser) -> Task:
 
 
 def evaluate(parser: argparse.ArgumentParser) -> Task:
-    """Add the options of `psgd evaluate`; return what it does."""
+    """Configure `psgd evaluate`: add its options to `parser`."""
     parser.epilog = (
         f"{_EXIT_CODES} "
         "The rows need the columns that the model was trained on and the column that it predicts. "

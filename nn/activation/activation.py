@@ -1,4 +1,4 @@
-"""What an activation is, and the identity."""
+"""Base class of activations, and the identity."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from nn.operation.elementwise import Elementwise
 class Activation(Configurable, Elementwise, ABC):
     """A function that keeps the shape of its input, given to a layer (`Dense(10, activation=Tanh())`) or called on a value.
 
-    To add one: give `forward` and `derive`, and say by `reads_inputs` and `reads_output` what `derive` looks at. One that
-    computes its gradient from its output alone works in place.
+    To add one: give `forward` and `derive`, and say by `reads_inputs` and `reads_output` which arrays `derive` looks at. One
+    that computes its gradient from its output alone works in place.
 
     >>> class Cube(nn.activation.Activation):
     ...     reads_inputs = True
@@ -32,7 +32,7 @@ class Activation(Configurable, Elementwise, ABC):
     reads_output: ClassVar[bool] = True
 
     def splits(self, shapes: Sequence[Shape]) -> bool:
-        """Whether the batch axis leads: an activation looks at one element at a time, or at the last axis of a sample."""
+        """Return whether the batch axis leads: an activation looks at one element alone, or at the last axis of a sample."""
         return shapes[0][0] == BATCH and len(shapes[0]) > 1
 
 

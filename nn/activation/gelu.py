@@ -16,7 +16,7 @@ _DENSITY = 1 / math.sqrt(2 * math.pi)
 _RATE = math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
 _FAR, _FAR_TANH = 40.0, 8.0
-"""From here on the tail of the normal distribution is 0, and the tanh of its approximation 1, in every digit: what is beyond
+"""From here on the tail of the normal distribution is 0, and the tanh of its approximation 1, in every digit: larger numbers
 may stand here, so that nothing overflows and no infinity meets a 0."""
 
 
@@ -24,7 +24,7 @@ class GELU(Activation, configured=True):
     """f(x) = x P(X <= x) for standard normal X; f'(x) = P(X <= x) + x exp(-x^2 / 2) / sqrt(2 pi).
 
     With `approximate`, f(x) = x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, which differs by at most 5e-4 and takes half
-    the time; it is what GPT-2 uses. Hendrycks and Gimpel, Gaussian error linear units, arXiv:1606.08415. Raises TypeError
+    the time; GPT-2 uses this form. Hendrycks and Gimpel, Gaussian error linear units, arXiv:1606.08415. Raises TypeError
     where `approximate` is no bool.
 
     >>> nn.layer.Dense(10, activation=nn.activation.GELU(approximate=True)).activation
@@ -71,7 +71,7 @@ class GELU(Activation, configured=True):
 
 
 def _size(x: Array, out: Array) -> None:
-    """Write |x|, or what is as far as it."""
+    """Write |x|, with `_FAR` in place of larger numbers."""
     np.abs(x, out=out)
     np.clip(out, 0, _FAR, out=out)
 

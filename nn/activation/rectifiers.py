@@ -1,4 +1,4 @@
-"""Rectifiers: activations that pass on what is positive, and what is negative not or weakly."""
+"""Rectifiers: activations that pass on positive numbers, and negative ones not or weakly."""
 
 from __future__ import annotations
 

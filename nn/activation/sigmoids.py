@@ -58,7 +58,7 @@ def bounded_logistic(x: Array, work: Array, out: Array) -> None:
 
 
 _FAR = 1000.0
-"""From here on s(-x) is 0 in every digit: what is beyond may stand here, so that no infinity meets a 0."""
+"""From here on s(-x) is 0 in every digit: larger numbers may stand here, so that no infinity meets a 0."""
 
 
 class SiLU(Activation):

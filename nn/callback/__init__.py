@@ -1,4 +1,4 @@
-"""Callbacks: what `Model.fit` tells while it trains."""
+"""Callbacks: objects that `Model.fit` tells how training goes on."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What a callback is."""
+"""Base class of callbacks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Callback(Configurable, given=("model", "params", "folder"), settable=("model", "params", "folder")):
-    """Is called by `Model.fit` as training goes on. Override what you need.
+    """Listener that `Model.fit` calls as training goes on. A subclass overrides the methods that it needs.
 
     `model` is the model in training, `params` tells `epoch`, `batch_size`, `steps` (batches per epoch, None where that is not
     known) and `seed`. Epochs and batches count from 0, as in Keras; `model.epochs_trained` counts over the whole life of the
@@ -22,7 +22,7 @@ class Callback(Configurable, given=("model", "params", "folder"), settable=("mod
     `val_...` results. A callback ends training after the current epoch by `self.model.stop_training = True`.
 
     To add one: a class in a file of this package, its name in `nn/callback/__init__.py` and the table of nn/README.md, which a
-    test demands. A job refuses hooks of batches. A restart and a resumed `fit` give back what `state_dict` returned.
+    test demands. A job refuses hooks of batches. A restart and a resumed `fit` give back the state that `state_dict` returned.
 
     >>> model = nn.model.SequentialModel([-1, 4], [nn.layer.Dense(3)])
     >>> model.setup(nn.loss.Cross_Entropy_With_Softmax())
@@ -43,7 +43,7 @@ class Callback(Configurable, given=("model", "params", "folder"), settable=("mod
     """Where a relative path of a file begins: the current directory, in a job the folder of the node."""
 
     def state_dict(self) -> dict[str, Array | int | float]:
-        """Return what a model file saved during `fit` must hold, so that a continued run decides as if it never stopped."""
+        """Return the state that a model file saved during `fit` holds, so that a continued run decides as one never stopped."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Array | int | float]) -> None:
@@ -53,19 +53,42 @@ class Callback(Configurable, given=("model", "params", "folder"), settable=("mod
         """Training begins."""
 
     def on_epoch_begin(self, epoch: int) -> None:
-        """An epoch begins."""
+        """Act before the first batch of an epoch.
+
+        Args:
+            epoch: its number in this `fit`, from 0.
+        """
 
     def on_batch_begin(self, batch: int) -> None:
-        """A batch begins."""
+        """Act before a batch.
+
+        Args:
+            batch: its number in the epoch, from 0.
+        """
 
     def on_batch_end(self, batch: int, logs: Mapping[str, float]) -> None:
-        """A batch ended and the parameters are updated."""
+        """Act after a batch, when the parameters are updated.
+
+        Args:
+            batch: its number in the epoch, from 0.
+            logs: `Loss` and metrics so far in this epoch, by name.
+        """
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
-        """An epoch ended."""
+        """Act at the end of an epoch.
+
+        Args:
+            epoch: its number in this `fit`, from 0.
+            logs: `Loss`, metrics and `val_...` results of the epoch, by name.
+        """
 
     def on_epoch_settled(self, epoch: int, logs: Mapping[str, float]) -> None:
-        """All callbacks have heard of the end of the epoch: the time to save."""
+        """Act when all callbacks have heard of the end of the epoch: the time to save.
+
+        Args:
+            epoch: its number in this `fit`, from 0.
+            logs: the results that `on_epoch_end` got.
+        """
 
     def on_train_end(self, logs: Mapping[str, float]) -> None:
         """Training ended; `logs` are those of the last epoch."""

@@ -15,13 +15,17 @@ from nn.tensor_files import write_file
 
 
 class CSVLogger(Callback, configured=True):
-    """One line per epoch, with comma and header: `epoch` (from 1), `Loss`, the metrics and the `val_...` results.
+    """Log with one line per epoch, comma and header: `epoch` (from 1), `Loss`, the metrics and the `val_...` results.
 
-    Numbers are written so that reading them gives the same bits. A line is written when its epoch has ended. A file that
-    is there is continued with `append`, replaced without; by default (None) it is continued if the model was trained before.
-    What is continued loses the lines of epochs that the model has not trained, and a last line that a killed run left half
-    written, so that the file of a continued run equals that of a run never stopped. Raises ValueError where the columns are
-    others than those of the file, or change from epoch to epoch.
+    Numbers are written so that reading them gives the same bits. A line is written when its epoch has ended. A continued file
+    loses the lines of epochs that the model has not trained, and a last line that a killed run left half written, so that the
+    file of a continued run equals that of a run never stopped. Raises ValueError where the columns are others than those of
+    the file, or change from epoch to epoch.
+
+    Args:
+        path: the file, in a job within the folder of the node; `filename` is the name that Keras gives it.
+        append: whether a file that is there is continued (True) or replaced (False); by default (None) it is continued if the
+            model was trained before.
 
     >>> model = nn.model.SequentialModel([-1, 4], [nn.layer.Dense(3)])
     >>> model.setup(nn.loss.Cross_Entropy_With_Softmax())

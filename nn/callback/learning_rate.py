@@ -22,7 +22,7 @@ def rule_of(callback: Callback) -> IGradientDescent:
 
 
 def settable(callback: Callback, rule: IGradientDescent) -> IGradientDescent:
-    """Return the rule whose learning rate the callback sets; raise ValueError where a schedule gives it."""
+    """Return `rule`, which must have a learning rate that the callback can set; raise ValueError where a schedule gives it."""
     if rule.schedule is not None:
         raise ValueError(
             f"{type(callback).__name__} sets the learning rate, but that of {type(rule).__name__} comes from "
@@ -80,8 +80,8 @@ def _needed(function: Callable[..., object]) -> int:
 class ReduceOnPlateau(Monitored, configured=True):
     """learn_rate <- max(factor * learn_rate, min_rate) after `patience` epochs in which the monitored result was not better.
 
-    Better is what beats the best so far by more than `min_delta`; see `Monitor` for `mode`. After a reduction the next
-    `cooldown` epochs are not counted, as in torch. The rule's rate must be a number: ValueError where it is a schedule.
+    A result is better if it beats the best so far by more than `min_delta`; see `Monitor` for `mode`. After a reduction the
+    next `cooldown` epochs are not counted, as in torch. The rule's rate must be a number: ValueError where it is a schedule.
     `reductions` lists the epochs (from 1) after which the rate was reduced in this `fit`.
 
     A model file holds the rate and, where saved during `fit`, the counts, so a continued run goes on as the whole would.

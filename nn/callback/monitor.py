@@ -14,7 +14,7 @@ from nn.arrays import Array
 from nn.callback.callback import Callback
 
 Result: TypeAlias = Literal["Loss", "val_Loss", "accuracy", "val_accuracy"] | str
-"""What an epoch results in: those of most models, or another metric's."""
+"""Names of results of an epoch: those of most models, or another metric's."""
 Mode: TypeAlias = Literal["auto", "min", "max"]
 _SMALL = ("loss", "error", "mse", "eer", "false")
 _LARGE = ("accuracy", "auc", "precision", "recall", "f1", "true")
@@ -42,7 +42,7 @@ class Monitor:
         self.min_delta = arguments.number(owner, "min_delta", min_delta, 0)
 
     def value(self, logs: Mapping[str, float]) -> float:
-        """Return the result; raise ValueError listing what there is where it is not among them."""
+        """Return the monitored result; raise ValueError listing those in `logs` where it is not among them."""
         if self.name not in logs:
             hint = "" if any(name.startswith("val_") for name in logs) else "; with validation data there are val_... too"
             near = "" if hint and self.name.startswith("val_") else arguments.did_you_mean(self.name, logs)
@@ -50,7 +50,7 @@ class Monitor:
         return logs[self.name]
 
     def better(self, value: float, than: float | None) -> bool:
-        """Whether `value` is better than the other; any finite one is better than None."""
+        """Return whether `value` is better than the other, `than`; any finite one is better than None."""
         if than is None:
             return math.isfinite(value)
         return than - value > self.min_delta if self.mode == "min" else value - than > self.min_delta
@@ -76,7 +76,7 @@ class Monitored(Callback):
             monitor.value(dict.fromkeys(names, 0.0))
 
     def argument(self, name: str) -> Any:
-        """Return one argument as `get_config` gives it: of the `Monitor` what it was made of."""
+        """Return one argument as `get_config` gives it: of the `Monitor` the values that it was made of."""
         monitor = vars(self)["monitor"]
         if name == "monitor":
             return "val_Loss" if monitor is None else monitor.name
@@ -89,12 +89,12 @@ _WEIGHT = "weight_"
 
 
 class EarlyStopping(Monitored, configured=True):
-    """Ends training after `patience` epochs in a row in which the monitored result was not better (Prechelt, 1998).
+    """End of training after `patience` epochs in a row in which the monitored result was not better (Prechelt, 1998).
 
-    Better is what beats the best so far by more than `min_delta`; see `Monitor` for `mode`. With `patience` 0 the first
-    epoch that is not better ends training. `restore_best` returns the weights, trained and not, to those of the best epoch
-    when training ends, also where it ended by itself. Where Ctrl-C or an error ends `fit`, the weights stay those after the
-    last batch, and batches after the last whole epoch are in no row of the history; a `ModelCheckpoint` with
+    A result is better if it beats the best so far by more than `min_delta`; see `Monitor` for `mode`. With `patience` 0 the
+    first epoch that is not better ends training. `restore_best` returns the weights, trained and not, to those of the best
+    epoch when training ends, also where it ended by itself. Where Ctrl-C or an error ends `fit`, the weights stay those after
+    the last batch, and batches after the last whole epoch are in no row of the history; a `ModelCheckpoint` with
     `save_best_only` keeps the best ones in a file.
 
     Afterwards `best` and `best_epoch` (from 1, as in the history) tell the best result, `stopped_epoch` the epoch after which
@@ -169,7 +169,7 @@ class EarlyStopping(Monitored, configured=True):
 
 
 class ModelCheckpoint(Monitored, configured=True):
-    """Saves the model at the end of every epoch whose number `every` divides, or of those that are the best so far.
+    """File of the model at the end of every epoch with a number that `every` divides, or of those that are the best so far.
 
     `path` may have fields: `"run-{epoch:03d}-{val_Loss:.3f}.model"` with the epoch from 1 and the results. An older file
     is replaced in one step: whenever a run is killed, there is a whole file. With `save_best_only` a file is written only

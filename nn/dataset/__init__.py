@@ -1,4 +1,4 @@
-"""Data sets: what a data set is, the built-in ones, and (in `transforms`) what may be done to them before training."""
+"""Data sets: their base class, the built-in ones, and (in `transforms`) changes of their samples before training."""
 
 from typing import TYPE_CHECKING
 

@@ -34,9 +34,9 @@ class ArrayDataset(DrawingDataset):
     Each may be a DataFrame or a Series of pandas, too; the index does not count. Where all columns of x are numbers of one
     kind, these are taken as they are; else the `plan` makes numbers of them as that of `CSVDataset` does, by all cells of both
     parts, and x becomes float32, or float64 where float32 would make equal numbers of different ones. A column without a name
-    (``Unnamed: 0``), as of row numbers, is left out. `columns` names what x has then, and `encode` makes x of other rows.
+    (``Unnamed: 0``), as of row numbers, is left out. `columns` names the numbers of x then, and `encode` makes x of other rows.
     Labels that are texts or categories, also in an array, a list, an Index or a Categorical, become class numbers, int64;
-    `classes` lists what they stand for.
+    `classes` lists the texts by class number.
 
     Args:
         x: samples to train on ``(n, ...)``.
@@ -48,11 +48,11 @@ class ArrayDataset(DrawingDataset):
         split: which samples are set aside: "random", "stratified" (each class its share), "last" (of a series in time).
         missing: of a frame 'error' refuses a missing cell, 'nan' makes a feature NaN, 'fill' a number or a date the median of
             the training rows and a text none of the categories.
-        categories: columns that are texts, whatever they look like.
+        categories: columns to take as texts, even if all cells look like numbers or dates.
         dates: columns of dates, a dict of their forms or a list of names for ISO 8601.
-        numbers: columns that are numbers, whatever they look like; what is none is a missing cell.
+        numbers: columns to take as numbers; a cell that is none is a missing cell.
         index: a column that is left out; None keeps also one without a name.
-        unknown: what becomes, in `encode` and a prediction, of a category that the plan does not have: "error" or "none".
+        unknown: treatment, in `encode` and a prediction, of a category that the plan does not have: "error" or "none".
         plan: a plan to go by, a file of one, or its content; a column that `Plan.change` has opened is completed.
 
     Raises TypeError for another dtype; ValueError for a scalar, an empty part, a label count that differs from the
@@ -130,7 +130,7 @@ class ArrayDataset(DrawingDataset):
 
     @property
     def plan(self) -> Plan:
-        """What becomes of each column of a frame; of arrays it has no columns."""
+        """Plan of the columns of a frame, the numbers that each becomes; of arrays it has no columns."""
         return self._plan
 
     @property
@@ -217,7 +217,7 @@ class ArrayDataset(DrawingDataset):
         return found
 
     def _columns(self, names: Sequence[str], frames: Sequence[DataFrame]) -> Plan:
-        """The plan with what becomes of each column, without ranges and medians."""
+        """Return the plan with the kind of each column, without ranges and medians."""
         if self._given.columns:
             return self._plan
         columns: list[Column] = []
@@ -286,7 +286,7 @@ def _holds_texts(value: object) -> bool:
 
 
 def _as_series(value: Any) -> DataFrame:
-    """A Series of what has one axis; else as it is."""
+    """Return a Series for a value with one axis; any other value as it is."""
     import pandas  # noqa: PLC0415 - here only, so that `import nn` stays quick
 
     if _is_table(value):
@@ -299,7 +299,7 @@ def _as_series(value: Any) -> DataFrame:
 
 
 def _frames(names: Sequence[str], values: Sequence[DataFrame]) -> list[DataFrame]:
-    """Both parts as DataFrames of the same columns, whose names are texts."""
+    """Return both parts as DataFrames of the same columns, with names that are texts."""
     frames: list[DataFrame] = []
     for name, value in zip(names, values, strict=False):
         if not _is_table(value):

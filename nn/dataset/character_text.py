@@ -1,4 +1,4 @@
-"""Text as a data set of characters and what follows them."""
+"""Text as a data set of characters and the characters that follow them."""
 
 import os
 from collections.abc import Sequence

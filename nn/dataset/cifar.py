@@ -30,7 +30,7 @@ class CIFAR10(PublishedDataset):
     """50,000 images of 32x32 pixels to train on and 10,000 to evaluate on, 10 classes.
 
     Images are uint8 ``(n, 32, 32, 3)`` (red, green, blue), labels uint8 ``(n,)``. The archive ``cifar-10-binary.tar.gz``, or
-    what it contains (also in its folder ``cifar-10-batches-bin``), is taken from `directory`; without one from
+    its files (also in its folder ``cifar-10-batches-bin``), is taken from `directory`; without one from
     ``$PSGD_DATA/cifar10``, else from ``$PSGD_DATA`` itself, else from the cache (``~/.cache/psgd/cifar10``), which a download
     of 162 MiB from `mirrors` fills. This is the binary version, which is data only; the Python version would have to be
     unpickled. Files of your own may hold any number of samples.
@@ -51,7 +51,7 @@ class CIFAR10(PublishedDataset):
     train_files: ClassVar[Sequence[str]] = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
     test_file: ClassVar[str] = "test_batch.bin"
     label_bytes: ClassVar[Mapping[str, int]] = {"labels": 10}
-    """What the bytes before the pixels of a record are, in their order, and how many classes each numbers."""
+    """Names of the bytes before the pixels of a record, in their order, and the number of classes of each."""
 
     def __init__(self, directory: str | os.PathLike[str] | None = None, mirrors: Sequence[str] = MIRRORS) -> None:
         super().__init__(directory, mirrors)
@@ -147,7 +147,7 @@ def _read_file(path: Path) -> bytes:
 # Reading chosen files out of a ``.tar.gz`` archive, into memory and within limits.
 #
 # The archive is read from front to back, once. Nothing is written to disk and no name in it is ever used as a path. The
-# standard library's ``tarfile`` is not used: it reads extended headers into memory at whatever length they claim.
+# standard library's ``tarfile`` is not used: it reads extended headers into memory at any length that they claim.
 #
 # Layout: blocks of 512 bytes; a file is one header block and its content, filled up with zeros; a zero block ends it all.
 # Source: POSIX.1-2017, ``pax``, section "ustar Interchange Format".
@@ -215,7 +215,7 @@ class _Reader:
         return name.rpartition("/")[2], size, header[156:157] in _REGULAR
 
     def _exactly(self, size: int) -> Iterator[bytes]:
-        """Yield the next `size` bytes in parts, so that memory grows with what is really there."""
+        """Yield the next `size` bytes in parts, so that memory grows with the bytes that are really there."""
         while size:
             chunk = self._read(min(_CHUNK, size))
             if not chunk:

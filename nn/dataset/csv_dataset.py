@@ -33,10 +33,10 @@ _AUTO: Final = "auto"
 
 
 class CSVDataset(DrawingDataset, configured=True):
-    """Rows of a CSV file whose first line names the columns; it may be packed by gzip, bzip2, xz or zip.
+    """Rows of a CSV file with the names of the columns on its first line; it may be packed by gzip, bzip2, xz or zip.
 
-    `label` is the column to predict; the others, or those in `features`, are x ``(n, numbers)``. What becomes of each is its
-    `plan`, which is made of all cells of all files when they are first read, shown by ``data.plan``, and never changes:
+    `label` is the column to predict; the others, or those in `features`, are x ``(n, numbers)``. The numbers for each are given
+    by the `plan`, which is made of all cells of all files when they are first read, shown by ``data.plan``, and never changes:
 
     * a number where all cells are numbers, also where they are the words true and false, 1 and 0;
     * for texts one number for each different one, in sorted order: 1 for that of the row, 0 for the others;
@@ -44,14 +44,15 @@ class CSVDataset(DrawingDataset, configured=True):
     * nothing, for a first column without a name, or that counts the rows from 0 or 1: a line in the log says so.
 
     A column of which half of the cells or more are numbers, or dates, and some are not is refused, with the first odd line
-    and what takes it; so is one whose numbers have leading zeros (007), until `numbers` or `categories` names it. x is float32,
-    or float64 where float32 would make equal numbers of different ones, or change whole numbers or times; labels, too.
+    and the argument that takes it; so is one of numbers with leading zeros (007), until `numbers` or `categories` names it. x
+    is float32, or float64 where float32 would make equal numbers of different ones, or change whole numbers or times; labels,
+    too.
 
-    `columns` names what x has then, and `encode` makes x of other rows; both, and `classes`, need no file once it was read. A
-    file that has changed since is an error of `load`; ``CSVDataset(path, label, plan=data.plan)`` reads the new one by the
-    same plan.
+    `columns` names the numbers of x then, and `encode` makes x of other rows; both, and `classes`, need no file once it was
+    read. A file that has changed since is an error of `load`; ``CSVDataset(path, label, plan=data.plan)`` reads the new one by
+    the same plan.
 
-    A list of names as `label` gives float32 ``(n, labels)``. One name gives labels ``(n,)``, whose type `label_kind` says:
+    A list of names as `label` gives float32 ``(n, labels)``. One name gives labels ``(n,)`` of the type that `label_kind` says:
 
     * 'class': class numbers, int64. Texts are numbered from 0 in sorted order; their list is `classes`. Numbers must be whole
       and stay as they are.
@@ -65,7 +66,7 @@ class CSVDataset(DrawingDataset, configured=True):
         path: the file; a relative path counts from the working directory, else from ``$PSGD_DATA``.
         label: the column to predict, or a list of such.
         features: the columns of x, in their order; by default all but labels and row numbers.
-        test_path: a file to evaluate on, whose columns may stand in another order; else a share of the rows is set aside.
+        test_path: a file to evaluate on, with the columns in any order; else a share of the rows is set aside.
         test_fraction: that share.
         seed: of the draw of that share.
         delimiter: the mark between cells, "," by default.
@@ -73,16 +74,16 @@ class CSVDataset(DrawingDataset, configured=True):
             number or a date the median of the training rows and a text none of the categories. A label may be missing with
             'drop' only.
         label_kind: as above.
-        categories: columns that are texts, whatever they look like.
+        categories: columns to take as texts, even if all cells look like numbers or dates.
         dates: columns of dates: a dict of their forms as `datetime.strptime` takes them, or a list of names for ISO 8601.
         encoding: that of the file, "utf-8" by default.
         index: the column that numbers the rows, which is left out: "auto" for a first column as above, None for none.
-        numbers: columns that are numbers, whatever they look like; what is none is a missing cell.
+        numbers: columns to take as numbers; a cell that is none is a missing cell.
         na_values: further texts for a missing cell.
         decimal: the mark before the fraction of a number, "." by default.
         thousands: the mark between groups of digits, none by default.
         split: which rows are set aside: "random", "stratified" (each class its share), "last" (of a series in time).
-        unknown: what becomes, in `encode` and a prediction, of a category that the plan does not have: "error", or "none" of
+        unknown: treatment, in `encode` and a prediction, of a category that the plan does not have: "error", or "none" of
             the categories.
         plan: a plan to go by, a file of one, or its content (`Plan.to_dict`); a column that `Plan.change` has opened is
             completed by the files. `features`, `categories`, `dates`, `numbers` and `index` are then not taken.

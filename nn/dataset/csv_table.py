@@ -75,14 +75,14 @@ class Table(NamedTuple):
 
 
 def read_table(path: Path, delimiter: str, encoding: str, spelling: Spelling = PLAIN, texts: Collection[str] = ()) -> Table:
-    """Return the cells of a file whose first line names the columns, plain or packed by gzip, bzip2, xz or zip.
+    """Return the cells of a file, plain or packed by gzip, bzip2, xz or zip; its first line names the columns.
 
     Args:
         path: the file.
         delimiter: the mark between cells; that of a first line such as ``sep=;`` comes before it.
         encoding: the encoding of its texts.
         spelling: how numbers and gaps are written.
-        texts: columns that are texts, whatever they look like.
+        texts: columns to take as texts, even if all cells look like numbers or dates.
 
     Raises:
         OSError: where the file cannot be opened.

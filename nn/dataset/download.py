@@ -28,7 +28,7 @@ class _Bar(tqdm):  # type: ignore[misc]  # tqdm has no annotations
 
 
 def fetch(name: str, mirrors: Sequence[str], md5: str, timeout: float = _TIMEOUT) -> bytes:
-    """Return the content of file `name` from the first of `mirrors` (base URLs) whose copy has the checksum `md5`.
+    """Return the content of file `name` from the first of `mirrors` (base URLs) with a copy that has the checksum `md5`.
 
     An interrupted transfer goes on where it stopped, by a Range request, or from the start where the server does not
     know these. `timeout` (seconds) limits every single wait for the server. Progress is shown when stderr is a terminal.
@@ -76,13 +76,13 @@ def _fetch_from(url: str, timeout: float) -> bytes:
 
 
 def _continue(url: str, content: bytearray, bar: _Bar, timeout: float) -> bool:
-    """Ask for what `content` still lacks, append it, and tell whether the file is complete."""
+    """Ask for the bytes that `content` still lacks, append them, and tell whether the file is complete."""
     headers = {"User-Agent": "parallel-sgd"}
     if content:
         headers["Range"] = f"bytes={len(content)}-"
     request = urllib.request.Request(url, headers=headers)  # noqa: S310  # fetch has checked the scheme
     with urllib.request.urlopen(request, timeout=timeout) as response:  # noqa: S310
-        if response.status != HTTPStatus.PARTIAL_CONTENT:
+        if response.status != HTTPStatus.PARTIAL_CONTENT:  # the server knows no ranges and sends all from the start
             content.clear()
         elif not response.headers.get("Content-Range", "").startswith(f"bytes {len(content)}-"):
             raise DownloadError(f"the server sent another range than {headers.get('Range', 'none')}")

@@ -47,10 +47,10 @@ class PublishedDataset(AbsDataset, configured=True):
     """MD5 of each file as it is published, by the name under which it is looked for."""
 
     needs: ClassVar[str]
-    """What a directory must hold, for error messages."""
+    """The files that a directory must hold, for error messages."""
 
     way_out: ClassVar[str] = ""
-    """What to do with a directory that holds only some of the files, for error messages."""
+    """The remedy for a directory that holds only some of the files, for error messages."""
 
     def __init__(self, directory: str | os.PathLike[str] | None = None, mirrors: Sequence[str] = ()) -> None:
         self.directory = None if directory is None else os.fspath(directory)
@@ -69,7 +69,7 @@ class PublishedDataset(AbsDataset, configured=True):
         return path if path.is_file() else None
 
     def published_name(self, name: str) -> str:
-        """Return what the file `name` is called on the mirrors, and therefore in the cache."""
+        """Return the name that the file `name` has on the mirrors, and therefore in the cache."""
         return name
 
     def load(self, download: bool = True) -> Arrays:
@@ -165,7 +165,7 @@ def find_file(directory: Path, name: str) -> Path | None:
 
 @contextmanager
 def unpacked(file: IO[bytes], shown: str) -> Iterator[gzip.GzipFile]:
-    """Open what gzip packed into a file; raise ValueError naming it, as `shown`, where it is damaged."""
+    """Open the content that gzip packed into a file; raise ValueError naming it, as `shown`, where it is damaged."""
     try:
         with gzip.GzipFile(fileobj=file) as content:
             yield content
@@ -176,14 +176,21 @@ def unpacked(file: IO[bytes], shown: str) -> Iterator[gzip.GzipFile]:
 def read_values(file: IO[bytes] | gzip.GzipFile, where: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     """Return the rest of a file as an array (values,) in the byte order of this machine.
 
-    In chunks: memory grows with what the file really holds, not with what its header claims. Raises ValueError where it
-    holds fewer values than its shape has, or more.
+    The file is read in chunks: memory grows with the bytes that it really holds, not with the shape that its header claims.
+
+    Args:
+        file: opened file, at its first value.
+        where: name of the file, for errors.
+        shape: shape by which the values are counted.
+        dtype: type of the values, with the byte order of the file.
+
+    Raises ValueError where it holds fewer values than its shape has, or more.
     """
     size = math.prod(shape) * dtype.itemsize
     values = bytearray()
     while len(values) < size and (chunk := file.read(min(_CHUNK, size - len(values)))):
         values += chunk
-    if len(values) != size or file.read(1):
+    if len(values) != size or file.read(1):  # one byte more shows that the file is longer than its shape
         relation = "more" if len(values) == size else f"only {len(values)}"
         raise ValueError(f"{where} must hold {size} bytes of values for its shape {shape}, it has {relation}")
     return np.frombuffer(values, dtype).astype(dtype.newbyteorder("="), copy=False)

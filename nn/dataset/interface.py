@@ -1,5 +1,5 @@
-"""What a data set is: four arrays, a name, a checksum that tells whether a machine already holds them, and more that tell which
-rows are others; and how samples to evaluate on are set aside.
+"""Base class of data sets: four arrays, a name, a checksum that tells whether a machine already holds them, and more that tell
+which rows are others; and functions that set samples aside to evaluate on.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def checksum_of(arrays: Iterable[Array]) -> str:
     """Return the SHA-256 over dtype, shape and bytes of every array, as 64 hexadecimal digits.
 
     Memory layout and byte order do not count: a transposed copy or a big-endian array of equal values has the same
-    checksum. Raises TypeError for arrays of Python objects, whose bytes are addresses, ValueError for masked numbers.
+    checksum. Raises TypeError for arrays of Python objects, as their bytes are addresses, ValueError for masked numbers.
     """
     digest = hashlib.sha256()
     for array in arrays:
@@ -137,17 +137,28 @@ class DrawingDataset(AbsDataset):
 
 
 def check_split(owner: object, value: SplitKind) -> SplitKind:
-    """Return `value` if it says which samples are set aside; see `nn.arguments.one_of`."""
+    """Return `value` if it says which samples are set aside, else raise an error naming `owner`; see `nn.arguments.one_of`."""
     return arguments.one_of(owner, "split", value, get_args(SplitKind))
 
 
 def check_fraction(owner: object, value: float) -> float:
-    """Return `value` if it is a share of samples to set aside, more than 0 and less than 1; see `nn.arguments.number`."""
+    """Return `value` if it is a share of samples to set aside, more than 0 and less than 1.
+
+    The errors name `owner`; see `nn.arguments.number`.
+    """
     return arguments.number(owner, "test_fraction", value, 0.0, 1.0, open_low=True)
 
 
 def split(x: Array, y: Array, fraction: float, seed: int, how: SplitKind = "random") -> Arrays:
-    """Return ``(train_x, train_y, test_x, test_y)`` where the test part is the share `fraction` of the samples; see `draw`."""
+    """Return ``(train_x, train_y, test_x, test_y)``; see `draw`, which chooses the samples of the test part.
+
+    Args:
+        x: samples ``(n, ...)``.
+        y: labels ``(n, ...)``.
+        fraction: share of the samples in the test part, between 0 and 1.
+        seed: seed of the draw.
+        how: "random", "stratified" (each class its share) or "last".
+    """
     train, test = draw(y, fraction, seed, how)
     return x[train], y[train], x[test], y[test]
 
@@ -182,7 +193,7 @@ def draw(y: Array, fraction: float, seed: int, how: SplitKind = "random") -> tup
 
 
 def _of_each_class(y: Array, order: Rows, count: int) -> NDArray[np.bool_]:
-    """Which places of the order are of the test part: of each class its share, rounded so that they are `count` in all."""
+    """Return which places of the order belong to the test part: of each class its share, rounded to `count` in all."""
     if y.dtype.kind not in "biu" or y.size != len(y):
         raise ValueError(f"split='stratified' needs labels that are class numbers (n,), got {y.dtype} of shape {y.shape}")
     classes, places, sizes = np.unique(y.reshape(-1)[order], return_inverse=True, return_counts=True)

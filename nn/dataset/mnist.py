@@ -88,7 +88,7 @@ class FashionMNIST(MNIST):
     their own: `directory`, ``$PSGD_DATA/fashionmnist`` or the cache; see `MNIST` for the order.
 
     Source: H. Xiao, K. Rasul, R. Vollgraf, *Fashion-MNIST: a novel image dataset for benchmarking machine learning
-    algorithms*, 2017, arXiv:1708.07747, https://github.com/zalandoresearch/fashion-mnist (MIT licence), whose README
+    algorithms*, 2017, arXiv:1708.07747, https://github.com/zalandoresearch/fashion-mnist (MIT licence). The README there
     publishes the MD5 sums; they are also those of torchvision (``torchvision/datasets/mnist.py``).
 
     >>> data = nn.dataset.FashionMNIST()  # `data.load()` reads or downloads the files

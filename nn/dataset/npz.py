@@ -23,7 +23,7 @@ __all__ = ["NpzDataset", "read_arrays"]
 class NpzDataset(DrawingDataset, configured=True):
     """Samples and labels in an ``.npz`` file, as ``np.savez`` and ``np.savez_compressed`` write it.
 
-    `x` and `y` name the arrays to train on, samples along the first axis. What to evaluate on is
+    `x` and `y` name the arrays to train on, samples along the first axis. The samples to evaluate on are
 
     * the arrays `test_x` and `test_y`, of the same file or of `test_path`; or
     * with `test_path` alone, the arrays `x` and `y` of that file; or else
@@ -35,7 +35,7 @@ class NpzDataset(DrawingDataset, configured=True):
     >>> data = NpzDataset("mnist.npz", x="x_train", y="y_train", test_x="x_test", test_y="y_test")
 
     Raises ValueError where only one of `test_x` and `test_y` is given. `load` raises FileNotFoundError for a missing file,
-    ValueError for one that is damaged, lacks an array, or whose arrays do not belong together.
+    ValueError for one that is damaged, lacks an array, or holds arrays that do not belong together.
     """
 
     def __init__(

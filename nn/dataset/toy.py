@@ -1,4 +1,4 @@
-"""Data sets for a first training, which need no file: handwritten digits, and synthetic data whose best result is known."""
+"""Data sets for a first training, which need no file: handwritten digits, and synthetic data with a known best result."""
 
 from __future__ import annotations
 
@@ -58,6 +58,15 @@ class SimData(AbsDataset, configured=True):
 
     Raises ValueError for an unknown `kind`, and for a `noise` with which the true class is not the likeliest, that is
     ``noise >= 1 - 1 / classes``.
+
+    Args:
+        kind: as above.
+        samples: number of samples to train on.
+        features: numbers of a sample.
+        noise: as above.
+        seed: seed of all draws.
+        classes: number of classes, at least 2.
+        test_samples: number of samples to evaluate on.
 
     >>> data = SimData("regression", samples=500, features=3, noise=0.0)
     """

@@ -20,11 +20,18 @@ class ADAMOptimizer(IGradientDescent, configured=True):
         m <- b1 m + (1 - b1) g,  v <- b2 v + (1 - b2) g^2,
         w <- w - learn_rate * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + epsilon).
 
-    The slots hold M = m / (1 - b1) and V = v / (1 - b2), whose recurrences need one multiplication less each; the factors
+    The slots hold M = m / (1 - b1) and V = v / (1 - b2): their recurrences need one multiplication less each; the factors
     move into the two numbers that all parameters share:
 
         w <- w - learn_rate * f * M / (sqrt(V) + e)  with  c = sqrt((1 - b2^t) / (1 - b2)),  f = c * (1 - b1) / (1 - b1^t),
         e = epsilon * c.
+
+    Args:
+        learn_rate: number from 0 on, or a schedule.
+        beta1: b1, share of the mean of gradients that stays at each step, from 0 to below 1.
+        beta2: b2, that of the mean of squares.
+        epsilon: above 0, so that a parameter without gradients is not divided by 0.
+        weight_decay: told in `IGradientDescent`, as are the three arguments that clip gradients.
 
     >>> rule, w = nn.gradient_descent.ADAMOptimizer(0.1), np.array([1.0, 2.0])
     >>> rule.update(w, np.array([0.5, -1.0]))
@@ -81,7 +88,7 @@ class ADAMOptimizer(IGradientDescent, configured=True):
 
 
 class ADAMWOptimizer(ADAMOptimizer):
-    """Adam whose weight decay does not pass through the moments (Loshchilov and Hutter, 2019):
+    """Adam with a weight decay that does not pass through the moments (Loshchilov and Hutter, 2019):
 
     w <- w - learn_rate * weight_decay * w - (the step of `ADAMOptimizer`).
 

@@ -1,4 +1,4 @@
-"""What a gradient-descent rule is: from gradients to the change of the parameters."""
+"""Base class of gradient-descent rules, which turn gradients into the change of the parameters."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ CHUNK = 64 * 1024
 Where they do not, fewer calls into NumPy still gain more than the way through L3 costs."""
 
 SHARED_CHUNK = 2 * CHUNK
-"""Likewise in each of several threads, which meet at the interpreter's lock after every call into NumPy."""
+"""The same in each of several threads, which meet at the interpreter's lock after every call into NumPy."""
 
 LEAST_SHARED = 4 * SHARED_CHUNK
 """Shorter vectors are done before another thread has woken up."""
 
 NORM_CHUNK = 32 * 1024
-"""Likewise for norms, whose last bits depend on it."""
+"""The same for norms; their last bits depend on it."""
 
 
 class Stretches(Protocol):
@@ -115,8 +115,8 @@ class IGradientDescent(
     """Whether `increment` itself applies `weight_decay`, so that nothing is added to the gradient."""
 
     concurrent: ClassVar[bool] = False
-    """Whether chunks may be computed at the same time, as `increment` changes nothing but its arguments. What a class says does
-    not count for subclasses."""
+    """Whether chunks may be computed at the same time, as `increment` changes nothing but its arguments. The statement of
+    a class does not count for its subclasses."""
 
     step: int = 0
     """The number of the step that is computed, from 1; how many there were, between two."""
@@ -161,7 +161,7 @@ class IGradientDescent(
 
     @property
     def learn_rate(self) -> float:
-        """The learning rate of the next step. Setting a number or a schedule replaces what was there."""
+        """The learning rate of the next step. Setting a number or a schedule replaces the one before."""
         if self._schedule is None:
             return self._learn_rate
         return arguments.number(self._schedule, "rate", self._schedule(self.step), 0)
@@ -208,9 +208,10 @@ class IGradientDescent(
         return type(self).update is IGradientDescent.update
 
     def update_from(self, parameters: Array, gradients: Array | Stretches) -> None:
-        """`update`, for gradients that are no array; some are computed a stretch at a time."""
+        """Update `parameters` as `update` does, for gradients that are no array; some are computed a stretch at a time."""
         self._begin(parameters, gradients)
         length, team = len(gradients), self.team
+        # `concurrent` of the class itself: a subclass may keep something between chunks, so it has to state it again
         if team is None or length < LEAST_SHARED or not vars(type(self)).get("concurrent") or type(gradients) is not np.ndarray:
             self._update(parameters, gradients, slice(0, length), CHUNK)
             return
@@ -246,7 +247,7 @@ class IGradientDescent(
             self._increment(part, parameters[part], gradients[part], out[part])
 
     def begin_step(self) -> None:
-        """Compute what all chunks of this step share; `self.step` counts from 1, `self.rate` is the learning rate."""
+        """Compute the numbers that all chunks of this step share; `self.step` counts from 1, `self.rate` is the learn rate."""
 
     @abstractmethod
     def increment(self, value: Array, gradient: Array, out: Array, *slots: Array) -> None:
@@ -325,7 +326,7 @@ class IGradientDescent(
         return self._variables
 
     def _clips(self, gradients: Array | Stretches, limit: float) -> list[tuple[slice, float]]:
-        """Return the variables whose gradient is longer than the limit, each with the factor that shortens it."""
+        """Return the variables with a gradient longer than the limit, each with the factor that shortens it."""
         found = []
         for variable in self._whole_variables(len(gradients)):
             parts = (gradients[part] for part in _parts(variable.start, variable.stop, NORM_CHUNK))
@@ -359,7 +360,7 @@ class IGradientDescent(
 
 
 def chunks(vector: Array | Stretches) -> Iterator[Array]:
-    """Return the parts of a vector whose squares are added up one after the other."""
+    """Return the parts of a vector in which its squares are added up one after the other."""
     return (vector[part] for part in _parts(0, len(vector), NORM_CHUNK))
 
 

@@ -24,7 +24,7 @@ def norm(parts: Iterable[Array]) -> float:
 
 
 def clip_factor(parts: Iterable[Array], limit: float) -> float:
-    """Return what to multiply a vector by so that its norm is at most `limit`; 1 where it is already, or is not a number."""
+    """Return the factor that shortens a vector to a norm of at most `limit`; 1 where it is shorter, or is not a number."""
     length = norm(parts)
     return limit / length if length > limit else 1.0
 
@@ -45,16 +45,16 @@ NEGLIGIBLE = 1e-30
 
 
 def flush_to_zero(step: int, *slots: Array) -> None:
-    """Every so many steps, set to 0 what is too small to matter, as happens where gradients stay 0."""
+    """Set numbers too small to matter to 0 every so many steps, as they arise where gradients stay 0."""
     if step % FLUSH_EVERY == 0:
         for slot in slots:
             slot[np.abs(slot) < NEGLIGIBLE] = 0
 
 
 def flush_squares_to_zero(step: int, decay: float, *slots: Array) -> None:
-    """Every so many steps, set to 0 those running means of squares that would be denormal before the next look.
+    """Set running means of squares that would be denormal before the next look to 0, every so many steps.
 
-    A root is taken of them, so they matter for longer than other means: what is forgotten here has a root of 1e-15 at most, at
+    A root is taken of them, so they matter for longer than other means: a mean set to 0 here has a root of 1e-15 at most, at
     a decay of 0.999 of 1e-19, and changes no bit of a sum with the usual epsilon.
     """
     if step % FLUSH_EVERY == 0:

@@ -1,4 +1,4 @@
-"""Learning-rate schedules: what a rule takes in place of a number."""
+"""Learning-rate schedules, which a rule takes in place of a number."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Schedule(Configurable, ABC):
 
 
 class Constant(Schedule, configured=True):
-    """`rate` at every step: what a plain number means, for places that take a schedule only.
+    """`rate` at every step, the meaning of a plain number, for places that take a schedule only.
 
     >>> schedule = nn.gradient_descent.Constant(0.1)
     >>> [round(schedule(step), 4) for step in (0, 100)]

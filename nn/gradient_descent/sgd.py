@@ -14,8 +14,8 @@ from nn.gradient_descent.schedule import Schedule
 
 
 class SGDOptimizer(IGradientDescent, configured=True):
-    """w <- w - learn_rate * g (Robbins and Monro, 1951); with `momentum` what `MomentumOptimizer` does, bit for bit, and with
-    `nesterov` what `NesterovOptimizer` does.
+    """w <- w - learn_rate * g (Robbins and Monro, 1951); with `momentum` the step of `MomentumOptimizer`, bit for bit, and with
+    `nesterov` that of `NesterovOptimizer`.
 
     The arguments that all rules share (a schedule as learning rate, weight decay, clipping) are told in `IGradientDescent`.
 
@@ -57,7 +57,7 @@ class GradientDecay(SGDOptimizer, configured=True):
     """w <- w - learn_rate / (1 + decay * t) * g, where t counts the steps before this one.
 
     Decay with the inverse of time is the sequence for which Robbins and Monro (1951) prove convergence: the rates add up to
-    infinity, their squares do not. A schedule as `learn_rate` is divided likewise.
+    infinity, their squares do not. The rate of a schedule as `learn_rate` is divided in the same way.
 
     >>> rule, w = nn.gradient_descent.GradientDecay(0.1, decay=0.5), np.array([1.0, 2.0])
     >>> rule.update(w, np.array([0.5, -1.0]))
@@ -118,7 +118,7 @@ class MomentumOptimizer(IGradientDescent, configured=True):
 
 
 class NesterovOptimizer(MomentumOptimizer):
-    """Accelerated gradient (Nesterov, 1983), in the variables of Sutskever et al. (2013), whose gradient is that at w itself:
+    """Accelerated gradient (Nesterov, 1983), in the variables of Sutskever et al. (2013), with the gradient at w itself:
 
     v <- momentum * v + g,  w <- w - learn_rate * (g + momentum * v).
 

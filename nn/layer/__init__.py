@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from nn.layer.core import Dense, Embedding, Flatten, Reshape
     from nn.layer.layer import Layer
     from nn.layer.merging import Add, Concatenate
+    from nn.layer.normalization import BatchNorm, LayerNorm
     from nn.layer.recurrent import GRU, LSTM, Recurrent, SimpleRNN
-    from nn.layer.regularization import BatchNorm, Dropout, LayerNorm
+    from nn.layer.regularization import Dropout
 
 __all__ = [
     "GRU", "LSTM", "Add", "AveragePool", "BatchNorm", "Concatenate", "Conv1D", "Conv2D", "Dense", "Dropout", "Embedding",
@@ -21,5 +22,5 @@ __all__ = [
 __getattr__, __dir__ = lazily(__name__, {
     "attention": "MultiHeadAttention", "convolution": "AveragePool Conv1D Conv2D GlobalAveragePool MaxPool",
     "core": "Dense Embedding Flatten Reshape", "layer": "Layer", "merging": "Add Concatenate",
-    "recurrent": "GRU LSTM Recurrent SimpleRNN", "regularization": "BatchNorm Dropout LayerNorm",
+    "normalization": "BatchNorm LayerNorm", "recurrent": "GRU LSTM Recurrent SimpleRNN", "regularization": "Dropout",
 })  # fmt: skip

@@ -17,17 +17,29 @@ from nn.value.value import Value, Variable
 
 
 class MultiHeadAttention(Layer, configured=True):
-    """Every position of a sequence takes a weighted mean of what the positions of a sequence offer, in several ways at once.
+    """Attention of several heads: every position of a sequence takes weighted means of the values at positions of a sequence.
 
-    `layer(x)` attends to itself, `layer([query, value])` to another sequence, `layer([query, value, key])` finds by `key` what
-    it takes from `value`. Per head: softmax(q k^T / sqrt(key_dim)) v, where q, k and v are linear in query, key and value; the
+    `layer(x)` attends to itself, `layer([query, value])` to another sequence, `layer([query, value, key])` finds by `key` the
+    places of `value`. Per head: softmax(q k^T / sqrt(key_dim)) v, where q, k and v are linear in query, key and value; the
     heads' results together are mapped to `output_dim` (as many features as the query has). With `causal`, position i sees
     the positions 0 to i only. (Vaswani et al., "Attention Is All You Need", 2017)
 
     Shapes: query (batch, targets, in), value and key (batch, sources, ...), output (batch, targets, output_dim). Variables,
     named and shaped as in Keras: query_kernel, key_kernel (in, heads, key_dim), value_kernel (in, heads, value_dim), their
     biases without the first axis, output_kernel (heads, value_dim, output_dim), output_bias (output_dim,).
-    Raises ValueError for inputs of other ranks and for sequences whose lengths do not fit together.
+
+    Args:
+        num_heads: number of heads.
+        key_dim: features of query and key in each head.
+        value_dim: features of the value in each head; default: `key_dim`.
+        causal: whether a position sees only itself and those before it.
+        use_bias: whether the four products have biases.
+        output_dim: features of the output; default: those of the query.
+        kernel_initializer: of the four kernels, an object or its word; default: `GlorotUniform`.
+        bias_initializer: of the biases; default: `Zeros`.
+        name: name of the layer; default: its class and a number.
+
+    Raises ValueError for inputs of other ranks and for sequences with lengths that do not fit together.
 
     >>> x = nn.Placeholder([-1, 20, 64])
     >>> nn.layer.MultiHeadAttention(num_heads=4, key_dim=16, causal=True)(x).shape

@@ -109,7 +109,7 @@ class Conv1D(ConvolutionLayer):
     """activation(convolution of sequences with `kernel` filters + bias).
 
     Shapes: x (batch, time, channels), kernel (k, channels / groups, filters), bias (filters,), output (batch, time', filters).
-    `kernel` is the number of filters; `padding` and `groups` mean what they mean for `Conv2D`.
+    `kernel` is the number of filters; `padding` and `groups` have the same meaning as for `Conv2D`.
 
     >>> nn.layer.Conv1D(32, kernel_size=5, padding="same")(nn.Placeholder([-1, 100, 8])).shape
     (-1, 100, 32)
@@ -125,7 +125,7 @@ class PoolingLayer(Layer, ABC, configured=True):
 
     `size` and `stride` are a number for all axes or one for each. `stride` is that of the windows, which lie side by side if
     it is None. `padding` is 'valid', 'same' (ceil(length / stride) windows, as TensorFlow) or a number of cells on every side;
-    what it adds never counts.
+    the cells that it adds never count.
     """
 
     @arguments.also(strides="stride", pool_size="size")
@@ -149,7 +149,7 @@ class PoolingLayer(Layer, ABC, configured=True):
 
     @abstractmethod
     def pool(self, size: Sequence[int], strides: Sequence[int]) -> Pool:
-        """Return the operation for windows of this size along each axis."""
+        """Return the operation for windows of this size along each axis, `strides` apart."""
 
 
 def _lengths(owner: object, name: str, value: int | Sequence[int]) -> int | list[int]:
@@ -173,7 +173,7 @@ class MaxPool(PoolingLayer):
 
 
 class AveragePool(PoolingLayer):
-    """Takes the mean of those cells of each window that lie in the input: padding does not count, whoever asked for it.
+    """Mean of those cells of each window that lie in the input: padding, 'same' or a number of cells, does not count.
 
     Shapes: (batch, height, width, channels) to (batch, height', width', channels), or (batch, time, channels) to (batch, time',
     channels). `AveragePool(size, stride=size, padding='valid')`; see `PoolingLayer` for the arguments.

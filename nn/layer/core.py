@@ -21,6 +21,14 @@ class Dense(Layer, configured=True):
 
     Shapes: x (batch, ..., in), kernel (in, units), bias (units,), output (batch, ..., units).
 
+    Args:
+        units: features of the output.
+        activation: function of the output, an object or its word; default: none, that is `Linear`.
+        use_bias: whether a bias is added.
+        kernel_initializer: of the kernel, an object or its word; default: `GlorotUniform`.
+        bias_initializer: of the bias; default: `Zeros`.
+        name: name of the layer; default: its class and a number.
+
     >>> nn.layer.Dense(128, activation=nn.activation.Tanh())(nn.Placeholder([-1, 784])).shape
     (-1, 128)
     """

@@ -1,4 +1,4 @@
-"""What a layer is, how layers without a name get one, and what authors of layers share."""
+"""Base class of layers, names for layers without one, and functions that authors of layers share."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Layer(
         self._freeze(self._used)
 
     def build(self, input_shape: Any) -> None:
-        """Make the variables for inputs of this shape, whose first axis is -1, the batch."""
+        """Make the variables for inputs of this shape; its first axis is -1, the batch."""
 
     @abstractmethod
     def call(self, x: Any) -> Value:

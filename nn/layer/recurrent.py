@@ -27,6 +27,15 @@ class Recurrent(Layer, configured=True):
 
     Raises TypeError or ValueError for arguments that do not fit, ValueError for inputs of another shape.
 
+    Args:
+        units: features of the state.
+        return_sequences: whether the output has the states of all steps; default: the last one only.
+        use_bias: whether biases are added.
+        kernel_initializer: of the kernel for the inputs, an object or its word; default: `GlorotUniform`.
+        recurrent_initializer: of the kernel for the state; default: `Orthogonal`.
+        bias_initializer: of the biases; default: `Zeros`.
+        name: name of the layer; default: its class and a number.
+
     >>> class Linear(nn.layer.Recurrent):
     ...     def operation(self):
     ...         return nn.operation.recurrent.SimpleRNNOperation(nn.activation.Linear(), self.return_sequences)
@@ -57,7 +66,7 @@ class Recurrent(Layer, configured=True):
         """Return the operation that this layer applies to x and its variables."""
 
     def first_bias(self) -> Initializer:
-        """Return what draws the first bias."""
+        """Return the initialiser of the first bias."""
         return self.bias_initializer
 
     def build(self, input_shape: Shape) -> None:
@@ -142,7 +151,7 @@ class LSTM(Recurrent, configured=True):
 
 
 class _WithForgetBias(Initializer):
-    """What another initialiser draws, plus 1 for the forget gate, the second of four."""
+    """Initialiser that adds 1 to the numbers that another one draws for the forget gate, the second of four."""
 
     def __init__(self, others: Initializer) -> None:
         self.others = others

@@ -1,97 +1,22 @@
-"""Layers that do something else in training: dropout, and normalization by batch or by layer."""
+"""Layers that regularize training: dropout."""
 
 from __future__ import annotations
 
 from nn import arguments
-from nn.arrays import BATCH, Shape
-from nn.initializer import Constant, Zeros
 from nn.layer.layer import Layer
 from nn.operation.elementwise import DropoutOperation
-from nn.operation.normalization import BatchNormalize, LayerNormalize
 from nn.value.value import Value
 
 
-class BatchNorm(Layer, configured=True):
-    """gamma * (x - mean) / sqrt(variance + epsilon) + beta, per feature (Ioffe and Szegedy, "Batch Normalization", 2015).
-
-    Shapes: x (batch, ..., features), gamma, beta, moving_mean and moving_variance (features,), output as x. In training mean
-    and variance are those of the block over all axes but the last, and the moving ones go (1 - momentum) of the way towards
-    them after each batch; in `evaluate` and `predict` the moving ones are used. As in Keras the variance divides by the number
-    of values n, also for the moving one (torch moves towards n / (n - 1) times that).
-
-    The moving statistics begin at 0 and 1, and after t batches still hold momentum^t of that: with 0.99 it takes 460 batches
-    until 1 % is left. Before, `evaluate` may be far worse than training; in short trainings choose a `momentum` of 0.9 (44
-    batches) or less.
-
-    Frozen (`trainable = False`), it normalises by the moving statistics in training, too, and leaves them as they are, as in
-    Keras; with `freeze_statistics=False` only gamma and beta stand still.
-
-    Used several times in one model, it normalises each use by its own mean and variance, and the moving ones go towards the
-    mean of these.
-
-    Raises ValueError for inputs without a feature axis or with another number of features.
-
-    >>> layer = nn.layer.BatchNorm(momentum=0.9)
-    >>> layer(nn.Placeholder([-1, 8, 8, 16])).shape, [variable.shape for variable in layer.variables]
-    ((-1, 8, 8, 16), [(16,), (16,), (16,), (16,)])
-    """
-
-    def __init__(
-        self, momentum: float = 0.99, epsilon: float = 1e-3, name: str | None = None, *, freeze_statistics: bool = True
-    ) -> None:
-        super().__init__(name)
-        self.momentum = arguments.number(self, "momentum", momentum, 0, 1)
-        self.epsilon = arguments.number(self, "epsilon", epsilon, 0, open_low=True)
-        self.freeze_statistics: bool = arguments.instance(self, "freeze_statistics", freeze_statistics, bool)
-
-    def build(self, input_shape: Shape) -> None:
-        if len(input_shape) < 2 or input_shape[-1] == BATCH:
-            raise ValueError(f"expected inputs of shape (batch, ..., features), got {input_shape}")
-        features = input_shape[-1:]
-        self.gamma = self.add_variable("gamma", features, Constant(1.0))
-        self.beta = self.add_variable("beta", features, Zeros())
-        self.moving_mean = self.add_buffer("moving_mean", features)
-        self.moving_variance = self.add_buffer("moving_variance", features, Constant(1.0))
-
-    def call(self, x: Value) -> Value:
-        if x.shape[-1:] != self.gamma.shape:
-            raise ValueError(f"expected inputs with {self.gamma.shape[0]} features on the last axis, got shape {x.shape}")
-        operation = BatchNormalize(self.momentum, self.epsilon, self.freeze_statistics)
-        return x.apply(operation, self.gamma, self.beta, self.moving_mean, self.moving_variance)
-
-
-class LayerNorm(Layer, configured=True):
-    """gamma * (x - mean) / sqrt(variance + epsilon) + beta, with mean and variance over the last axis of each position.
-
-    Shapes: x (batch, ..., features), gamma and beta (features,), output as x. Samples do not mix, and training and prediction
-    compute the same (Ba, Kiros and Hinton, "Layer Normalization", 2016).
-    Raises ValueError for inputs without a feature axis or with another number of features.
-
-    >>> nn.layer.LayerNorm()(nn.Placeholder([-1, 20, 64])).shape
-    (-1, 20, 64)
-    """
-
-    def __init__(self, epsilon: float = 1e-3, name: str | None = None) -> None:
-        super().__init__(name)
-        self.epsilon = arguments.number(self, "epsilon", epsilon, 0, open_low=True)
-
-    def build(self, input_shape: Shape) -> None:
-        if len(input_shape) < 2 or input_shape[-1] == BATCH:
-            raise ValueError(f"expected inputs of shape (batch, ..., features), got {input_shape}")
-        self.gamma = self.add_variable("gamma", input_shape[-1:], Constant(1.0))
-        self.beta = self.add_variable("beta", input_shape[-1:], Zeros())
-
-    def call(self, x: Value) -> Value:
-        if x.shape[-1:] != self.gamma.shape:
-            raise ValueError(f"expected inputs with {self.gamma.shape[0]} features on the last axis, got shape {x.shape}")
-        return x.apply(LayerNormalize(self.epsilon), self.gamma, self.beta)
-
-
 class Dropout(Layer, configured=True):
-    """In training, sets a share `rate` of the elements to 0 and divides the others by 1 - rate, so that the mean stays.
+    """Dropout: in training, a share `rate` of the elements becomes 0 and the others are divided by 1 - rate: the mean stays.
 
     In `evaluate` and `predict` it is the identity. The mask is keyed by seed, epoch, batch, block and the place of the layer,
     so a run can be repeated bit for bit. (Srivastava et al., "Dropout", 2014)
+
+    Args:
+        rate: share of the elements, from 0 to below 1; `drop_out_rate` is its older name.
+        name: name of the layer; default: its class and a number.
 
     >>> nn.layer.Dropout(0.5)(nn.Placeholder([-1, 128])).shape
     (-1, 128)

@@ -1,4 +1,4 @@
-"""Losses: what training makes small."""
+"""Losses: the numbers that training makes small."""
 
 from typing import TYPE_CHECKING
 

@@ -20,7 +20,7 @@ _ROUNDING = 1e-2
 class Cross_Entropy(Loss):
     """Mean over the batch of -sum_k y_k log p_k, with p the probabilities (batch, classes) that the model gives.
 
-    Outputs may also be (batch, ..., classes), one row for each position of a sample, whose loss is the mean over its
+    Outputs may also be (batch, ..., classes), one row for each position of a sample; the loss of a sample is the mean over its
     positions. Labels are class numbers (batch, ...) or rows of probabilities, usually one-hot, (batch, ..., classes).
 
     The logarithm is that of max(p, e) with e the machine epsilon of the type (1.2e-7 in float32, 2.2e-16 in float64), plus
@@ -79,7 +79,7 @@ class Cross_Entropy(Loss):
             np.multiply(out, share, out=out)
 
     def _check(self, output: Array) -> None:
-        """Raise ValueError for rows of numbers that are no probabilities; NaN is not what this looks for."""
+        """Raise ValueError for rows of numbers that are no probabilities; rows with NaN pass."""
         sums = output.sum(axis=-1).reshape(-1)
         wrong = np.flatnonzero((np.abs(sums - 1) > _ROUNDING) | (output.min(axis=-1).reshape(-1) < -_ROUNDING))
         if wrong.size:
@@ -92,7 +92,7 @@ class Cross_Entropy(Loss):
 
 
 def tangent_log(p: Array, bound: float, clipped: Array, tangent: Array, out: Array) -> None:
-    """Write max(p, bound), what the tangent adds below the bound, and the sum of that and log(max(p, bound))."""
+    """Write max(p, bound), the share of the tangent below the bound, and the sum of that and log(max(p, bound))."""
     np.maximum(p, bound, out=clipped)
     np.subtract(p, clipped, out=tangent)
     np.divide(tangent, bound, out=tangent)
@@ -103,14 +103,14 @@ def tangent_log(p: Array, bound: float, clipped: Array, tangent: Array, out: Arr
 class Cross_Entropy_With_Softmax(Loss, configured=True):
     """Mean over the batch of -sum_k y_k log softmax(z)_k, with z the scores (batch, classes).
 
-    Scores may also be (batch, ..., classes), one row for each position of a sample, whose loss is the mean over its
+    Scores may also be (batch, ..., classes), one row for each position of a sample; the loss of a sample is the mean over its
     positions. Labels are class numbers (batch, ...) or rows of probabilities, usually one-hot, (batch, ..., classes). With
     label smoothing s, 0 <= s < 1, the loss takes (1 - s) y + s / classes for y (Szegedy et al., Rethinking the Inception
     architecture for computer vision, CVPR 2016).
 
     The softmax belongs to the loss. A model may end in the scores, or in `Softmax`, which is then not computed twice:
     the loss works on the scores, its gradient is (softmax(z) - y) / batch, and neither overflows; predictions are
-    probabilities. A score of -inf masks a class: it costs nothing, or infinitely much where the label or label smoothing lays
+    probabilities. A score of -inf masks a class: it costs nothing, or infinitely much where the label or `label_smoothing` lays
     weight on it. Raises ValueError for labels that are out of range, of another shape, or no probabilities.
 
     >>> loss, output = nn.loss.Cross_Entropy_With_Softmax(), np.array([[2.0, 2.0], [3.0, 3.0]])

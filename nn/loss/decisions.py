@@ -32,12 +32,12 @@ class Binary_Cross_Entropy(BinaryLoss):
     else infinitely much. Labels y in 0..1 have the shape (batch, ...) of the output, or lack its last axis where that has
     length 1.
 
-    The logistic function belongs to the loss. A model may end in the scores (a `Dense(1)` without activation), whose
-    predictions then are scores; or in `Sigmoid`, whose predictions are probabilities: it is not computed twice, the loss takes
-    what stands before it, also where a `Reshape` or `Flatten` follows. In both cases its gradient for the scores is
-    (s(z) - y) / (number of elements). A model that makes probabilities in another way, such as `1 / (1 + nn.function.exp(-z))`,
-    takes `Binary_Cross_Entropy_Of_Probabilities`. Its word is "binary_crossentropy_with_sigmoid".
-    Raises ValueError for labels that are out of range or of another shape.
+    The logistic function belongs to the loss. A model may end in the scores (a `Dense(1)` without activation), and its
+    predictions are scores; or in `Sigmoid`, and its predictions are probabilities: it is not computed twice, the loss takes the
+    scores before it, also where a `Reshape` or `Flatten` follows. In both cases its gradient for the scores is (s(z) - y) /
+    (number of elements). A model that makes probabilities in another way, such as `1 / (1 + nn.function.exp(-z))`, takes
+    `Binary_Cross_Entropy_Of_Probabilities`. Its word is "binary_crossentropy_with_sigmoid". Raises ValueError for labels that
+    are out of range or of another shape.
 
     >>> loss, output = nn.loss.Binary_Cross_Entropy(), np.array([[0.0], [0.0]])
     >>> loss.allocate(output.shape, output.dtype)
@@ -93,14 +93,14 @@ def _costs(z: Array, label: Array) -> Array:
 class Binary_Cross_Entropy_Of_Probabilities(BinaryLoss):
     """Mean over the batch and all outputs of -y log p - (1 - y) log(1 - p), with p the probabilities that the model gives.
 
-    Its word is "binary_crossentropy", as in Keras. Labels as in `Binary_Cross_Entropy`, whose value and gradient it has, exact
+    Its word is "binary_crossentropy", as in Keras. Labels, value and gradient are those of `Binary_Cross_Entropy`, exact
     for every score, where the model ends in `Sigmoid` or in a `Reshape` or `Flatten` of it. Of other probabilities, such as the
     mean of two, the logarithm is that of max(p, e) with e the machine epsilon of the type, plus (p - e) / e below e, its
     tangent there, so that a sure mistake costs much, but not infinitely much; the derivative belongs to the value everywhere.
     Raises ValueError for labels that are out of range or of another shape, and for outputs that are no probabilities: the
     first batch of each size shows whether all lie in 0..1.
 
-    A class derived from it computes what it defines of the probabilities themselves, also behind a `Sigmoid`.
+    The methods of a class derived from it get the probabilities themselves, also behind a `Sigmoid`.
 
     >>> loss, output = nn.loss.Binary_Cross_Entropy_Of_Probabilities(), np.array([[0.5], [0.75]])
     >>> loss.allocate(output.shape, output.dtype)
@@ -116,7 +116,7 @@ class Binary_Cross_Entropy_Of_Probabilities(BinaryLoss):
             cls.absorbs = None
 
     def of_scores(self) -> Loss:
-        """Return the loss that computes the same of what stands before an absorbed `Sigmoid`."""
+        """Return the loss that computes the same of the scores before an absorbed `Sigmoid`."""
         return Binary_Cross_Entropy()
 
     def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
@@ -154,7 +154,7 @@ class Binary_Cross_Entropy_Of_Probabilities(BinaryLoss):
         return output
 
     def _check(self, output: Array) -> None:
-        """Raise ValueError for numbers that are no probabilities; NaN is not what this looks for."""
+        """Raise ValueError for numbers that are no probabilities; NaN passes."""
         low, high = output.min(), output.max()
         if low < -_ROUNDING or high > 1 + _ROUNDING:
             raise ValueError(
@@ -199,7 +199,7 @@ class Hinge(Loss):
         return np.maximum(numbers, 0)
 
     def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
-        """Make room for margins, and for what depends on the labels."""
+        """Make room for margins, and for numbers that depend on the labels."""
         super().allocate(shape, dtype)
         self._outputs = math.prod(shape[1:])
         self._margin, self._sign = np.empty(shape, dtype), np.empty(shape, dtype)

@@ -1,4 +1,4 @@
-"""What a loss is, and checks of labels, whose errors name the loss, what it expects and what came."""
+"""Base class of losses, and checks of labels, with errors that name the loss, its expectation and the labels that came."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Loss(Configurable, fixed=("_share",), passes={"value": (3,), "gradient": (
     An instance in a model holds its configuration only. Each plan works with a copy, tells it the shape once (`allocate`)
     and then calls `value` and, in training, `gradient` with the same arguments.
 
-    To add one: check the labels in `prepare`, compute l_i in `each` and its derivative in `derive`; what is allocated is
-    allocated in `allocate`, after `super().allocate(...)`. Its name goes into `nn/loss/__init__.py` and the table of
-    nn/README.md, its word into `nn/names.py`, and a row into `tests/contract/nn_rows/losses.py`, which a test demands.
+    To add one: check the labels in `prepare`, compute l_i in `each` and its derivative in `derive`; work arrays are made in
+    `allocate`, after `super().allocate(...)`. Its name goes into `nn/loss/__init__.py` and the table of nn/README.md, its word
+    into `nn/names.py`, and a row into `tests/contract/nn_rows/losses.py`, which a test demands.
 
     >>> class Mean(nn.loss.Loss):
     ...     def prepare(self, label, shape, dtype):
@@ -33,7 +33,7 @@ class Loss(Configurable, fixed=("_share",), passes={"value": (3,), "gradient": (
     """
 
     absorbs: ClassVar[type[Operation] | None] = None
-    """An operation that the loss contains. A model that ends in it hands the loss what stands before it, and takes its value
+    """An operation that the loss contains. A model that ends in it hands the loss the values before it, and takes its value
     for the metrics from `prediction`, which such a loss has to define."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -43,7 +43,7 @@ class Loss(Configurable, fixed=("_share",), passes={"value": (3,), "gradient": (
 
     @abstractmethod
     def prepare(self, label: Array, shape: Shape, dtype: np.dtype[Any]) -> Array:
-        """Return the labels in the form `value` takes, for outputs of this shape; raise ValueError naming what is wrong."""
+        """Return the labels in the form `value` takes, for outputs of this shape; raise ValueError naming the fault."""
 
     def check_weights(self, weight: Array, samples: int, dtype: np.dtype[Any]) -> Array:
         """Return the weights of the samples, shape (samples,), as `value` takes them.
@@ -88,7 +88,7 @@ class Loss(Configurable, fixed=("_share",), passes={"value": (3,), "gradient": (
         """Return the loss of each sample, (batch,). Valid until the next call."""
 
     def total(self, label: Array, output: Array) -> float:
-        """Return the sum of `each`, and leave behind what `derive` needs. For a loss that has a faster way."""
+        """Return the sum of `each`, and leave behind the arrays that `derive` needs. For a loss that has a faster way."""
         return float(np.add.reduce(self.each(label, output)))
 
     @abstractmethod
@@ -99,7 +99,7 @@ class Loss(Configurable, fixed=("_share",), passes={"value": (3,), "gradient": (
         """
 
     def prediction(self, output: Array) -> Array:
-        """Return what the absorbed operation would give, after `value` with the same output. Valid until the next run."""
+        """Return the output of the absorbed operation, after `value` with the same output. Valid until the next run."""
         return output
 
 

@@ -29,7 +29,7 @@ class Accuracy(Metric):
 
     @abstractmethod
     def right(self, true: Array, prediction: Array) -> int:
-        """Return how many rows of predictions (batch, ..., classes) are right, given their classes (batch, ...)."""
+        """Return how many rows of predictions (batch, ..., classes) are right, given their classes, `true` (batch, ...)."""
 
     def result(self) -> float:
         return self._right / self._samples if self._samples else math.nan
@@ -41,7 +41,7 @@ class Accuracy(Metric):
 
 
 class CategoricalAccuracy(Accuracy):
-    """The share of samples whose largest output is at the label's class; of equal outputs the first counts.
+    """The share of samples with the largest output at the label's class; of equal outputs the first counts.
 
     Predictions (batch, ..., classes), of which every row counts as a sample; labels class numbers (batch, ...) or one-hot
     rows (batch, ..., classes). `update` raises ValueError for other shapes and for labels that are no class.
@@ -59,7 +59,7 @@ class CategoricalAccuracy(Accuracy):
 
 
 class TopKAccuracy(Accuracy, configured=True):
-    """The share of samples whose class is among the k largest outputs; of equal outputs the first count.
+    """The share of samples with their class among the k largest outputs; of equal outputs the first count.
 
     So k = 1 is `CategoricalAccuracy`, ties included, and a model that gives the same to all classes is not always right.
     Predictions and labels as there, with at least k classes. The key is `top_<k>_accuracy`.
@@ -88,7 +88,7 @@ class TopKAccuracy(Accuracy, configured=True):
 
 
 class ConfusionMatrix(Metric):
-    """How many samples of each class were given to each: `matrix()`, (classes, classes), row the label, column the prediction.
+    """Counts of the samples of each class given to each: `matrix()`, (classes, classes), row the label, column the prediction.
 
     Predictions (batch, ..., classes), of which the first largest output counts; labels class numbers (batch, ...) or one-hot
     rows (batch, ..., classes). As a number, for results and files, it gives the balanced accuracy: the mean over the classes

@@ -1,4 +1,4 @@
-"""Metrics of two classes at a threshold: the four counts, and what follows from them."""
+"""Metrics of two classes at a threshold: the four counts, and the shares that follow from them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nn.metric.metric import Metric, TwoClassMetric, has_nan
 
 
 class BinaryCounts(TwoClassMetric, configured=True):
-    """Counts of samples by what they are, positive or negative, and what they are taken for.
+    """Counts of samples by label, positive or negative, and by decision.
 
     A score above `threshold` is taken for positive, one equal to it is not, as in Keras. Without one that is 0.5, of
     probabilities, which a model that ends in scores hands over, too, beside `Binary_Cross_Entropy`; beside `Hinge` it is 0, as
@@ -72,7 +72,7 @@ def _finite(owner: Metric, threshold: Any) -> float:
 
 
 class BinaryAccuracy(BinaryCounts):
-    """The share of samples that were taken for what they are, (TP + TN) / samples.
+    """The share of samples with the right decision, (TP + TN) / samples.
 
     A score above `threshold` is taken for positive. Predictions are scores (batch,) or (batch, 1), such as probabilities, with
     labels 0 and 1 (or -1 and 1) of either shape; or rows of two probabilities (batch, 2), of which the second is the score,

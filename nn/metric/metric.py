@@ -1,4 +1,4 @@
-"""What a metric is, and what metrics share that compare labels with predictions, which may say classes, two or several."""
+"""Base class of metrics, and checks for those that compare labels with predictions of classes, two or several."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Kind = TypeVar("_Kind", bound="Metric")
 class Metric(Configurable):
     """A number that tells people how well a model does, exact over batches of any sizes.
 
-    It adds up what it needs in `update` and gives the value for all samples since `reset` in `result`. However the samples
+    It adds up its numbers in `update` and gives the value for all samples since `reset` in `result`. However the samples
     were cut into batches, and whether one metric saw them all or several did that were merged, the result has the same bits.
 
     A NaN among the predictions makes the result NaN until `reset`, for it is neither right nor wrong. `name` replaces the
@@ -132,9 +132,14 @@ def has_nan(array: Array) -> bool:
 def class_numbers(owner: object, label: Array, prediction: Array) -> Array:
     """Return the class of every row of predictions (batch, ..., classes), in the shape (batch, ...).
 
-    Labels are class numbers (batch, ...) or (batch, ..., 1), or rows (batch, ..., classes), of which the first largest
-    element counts. Raises ValueError for predictions that are no rows of at least two classes, for labels of any other
-    shape, and for class numbers that are not whole or not in 0..classes - 1.
+    Args:
+        owner: metric named by its class in errors.
+        label: class numbers (batch, ...) or (batch, ..., 1), or rows (batch, ..., classes), of which the first largest element
+            counts.
+        prediction: the rows.
+
+    Raises ValueError for predictions that are no rows of at least two classes, for labels of any other shape, and for class
+    numbers that are not whole or not in 0..classes - 1.
     """
     shape = prediction.shape
     if len(shape) < 2 or shape[-1] < 2 or prediction.dtype.kind not in "fiub":
@@ -193,15 +198,16 @@ class TwoClassMetric(Metric):
     """
 
     _boundary: float = 0.5
-    """What a score must exceed to be taken for positive, where no threshold is given."""
+    """The number that a score must exceed to be taken for positive, where no threshold is given."""
     _each: bool = False
     """Whether each output is a decision of its own, also where there are two."""
 
     def look_at(self, *, decisions: bool, each: bool) -> None:
-        """Take in what the model's loss makes of its outputs.
+        """Take in the meaning that the model's loss gives its outputs.
 
         Args:
-            decisions: the outputs are scores whose sign is the decision, those of two classes included; else probabilities.
+            decisions: the outputs are scores with the decision as their sign, those of two classes included; else
+                probabilities.
             each: every output is a decision of its own where labels have the shape of the outputs.
         """
         self._boundary, self._each = 0.0 if decisions else 0.5, each

@@ -28,7 +28,7 @@ class MeanError(Metric):
 
     @abstractmethod
     def errors(self, label: Array, prediction: Array) -> Array:
-        """Return the errors of some rows of float64, whose memory may be used."""
+        """Return the errors of some rows of float64; their memory may be used."""
 
     def result(self) -> float:
         return self._sum.mean(self._elements) if self._elements else math.nan
@@ -191,9 +191,9 @@ class ExactSum:
     """Sums of double precision numbers without any rounding, so that batches of any sizes and in any order give the same.
 
     The terms of a batch are cut at a power of two that leaves the leading parts so few digits that adding them rounds
-    nothing; what was cut off is treated likewise until nothing is left (Rump, Ogita and Oishi, "Accurate Floating-Point
-    Summation Part I: Faithful Rounding", 2008). The few exact numbers per batch are added up as integers, `units`, one for
-    each column. `not_finite` is 0, or the infinity or NaN that some term was.
+    nothing; the parts cut off are treated in the same way until nothing is left (Rump, Ogita and Oishi, "Accurate
+    Floating-Point Summation Part I: Faithful Rounding", 2008). The few exact numbers per batch are added up as integers,
+    `units`, one for each column. `not_finite` is 0, or the infinity or NaN that some term was.
     """
 
     def __init__(self, columns: int = 1) -> None:

@@ -24,9 +24,14 @@ _LOG = logging.getLogger(__name__)
 
 
 class Batch(NamedTuple):
-    """Samples in the model's type, labels as its loss takes them, and the weights of the samples (None: all 1).
+    """One batch of a training or an evaluation.
 
-    `given` are the samples as they came, and `places` their numbers in the array that they came from, where there is one.
+    Args:
+        x: samples ``(batch, ...)`` in the model's type.
+        label: labels as its loss takes them.
+        weight: weights of the samples ``(batch,)``; None: all 1.
+        given: the samples as they came.
+        places: their numbers in the array that they came from, where there is one.
     """
 
     x: Array
@@ -37,7 +42,7 @@ class Batch(NamedTuple):
 
 
 def as_type(samples: Array, dtype: np.dtype[Any]) -> Array:
-    """Return samples in the type that a model computes in. What is too large for it becomes infinite."""
+    """Return samples in the type that a model computes in. Numbers too large for it become infinite."""
     if samples.dtype == dtype:
         return samples
     with np.errstate(over="ignore"):
@@ -81,15 +86,15 @@ def select_rows(array: Array, rows: slice | Array, memory: Array) -> Array:
 
 @np.errstate(over="ignore")
 def all_finite(array: Array) -> bool:
-    """Whether every element is finite."""
+    """Return whether every element is finite."""
     # one pass without memory, which may overflow although all elements are finite
     return math.isfinite(np.vdot(array, array)) or bool(np.isfinite(array).all())
 
 
 def first_bad_sample(x: Array, given: Array | None, places: Sequence[int] | Array | None) -> str | None:
-    """Say which sample is not finite, and where in it; None if all are.
+    """Return which sample is not finite, and where in it, as a clause; None if all are finite.
 
-    `x` (batch, ...) is what the model computes with, `given` the samples before they were converted to its type, and
+    `x` (batch, ...) are the samples in the type of the model, `given` those before they were converted to it, and
     `places` their numbers in the caller's array, where there is one.
     """
     bad = np.flatnonzero(~np.isfinite(x.reshape(len(x), -1)).all(axis=1))
@@ -127,7 +132,7 @@ class Source(ABC):
 
 
 class ArraySource(Source):
-    """Arrays in memory, in batches of `size`, the last one as long as what is left.
+    """Arrays in memory, in batches of `size`, the last one as long as the rest.
 
     With a seed every epoch has an order of its own, keyed by (seed, epoch). Memory for shuffled batches, and for those that are
     converted to `dtype`, is allocated once. `first` is the number of the first sample in the caller's array.
@@ -173,8 +178,8 @@ class ArraySource(Source):
 class StreamSource(Source):
     """A feeder or an iterable of (x, label) or (x, label, weight), checked batch by batch.
 
-    An iterator, such as a generator, is read on from epoch to epoch, `steps` batches for each; what can be iterated
-    again begins anew.
+    An iterator, such as a generator, is read on from epoch to epoch, `steps` batches for each; an iterable that can be
+    iterated again begins anew.
     """
 
     def __init__(self, data: Any, prepare: Prepare, name: str, *, seed: int = 0, steps: int | None = None) -> None:

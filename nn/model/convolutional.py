@@ -17,7 +17,8 @@ from nn.layer.convolution import AveragePool, Conv2D, GlobalAveragePool, MaxPool
 from nn.layer.core import Dense, Flatten
 from nn.layer.layer import chosen
 from nn.layer.merging import Add
-from nn.layer.regularization import BatchNorm, Dropout
+from nn.layer.normalization import BatchNorm
+from nn.layer.regularization import Dropout
 from nn.model.model import Model
 from nn.names import ActivationName
 from nn.value.value import Value
@@ -36,7 +37,17 @@ class LeNet5(Model, configured=True):
 
     Shapes: x (batch, height, width, channels), by default (batch, 28, 28, 1); images smaller than 32x32 are framed with zeros
     up to that, as the paper does with MNIST. Output (batch, classes). With one channel and 10 classes it has 61,706
-    parameters. Raises ValueError for larger images.
+    parameters.
+
+    Args:
+        classes: number of outputs.
+        activation: of all layers but the last, an object or its word.
+        max_pool: whether pooling takes the greatest number of a window in place of the average.
+        input_shape: shape of x, with -1 or None for the batch; None: that of the first samples.
+        seed: seed of the first weights.
+        dtype: "float32" or "float64".
+
+    Raises ValueError for larger images.
 
     >>> model = nn.model.LeNet5(activation=nn.activation.ReLU(), max_pool=True)
     >>> model.call(nn.Placeholder([-1, 28, 28, 1])).shape
@@ -89,6 +100,13 @@ class AlexNet(Model, configured=True):
     Shapes: x (batch, height, width, channels), by default (batch, 32, 32, 3), output (batch, classes). With three channels and
     10 classes it has 2,472,266 parameters.
 
+    Args:
+        classes: number of outputs.
+        dropout: share of the features that training sets to 0 in front of the scores.
+        input_shape: shape of x, with -1 or None for the batch; None: that of the first samples.
+        seed: seed of the first weights and of dropout.
+        dtype: "float32" or "float64".
+
     >>> nn.model.AlexNet(classes=100).call(nn.Placeholder([-1, 32, 32, 3])).shape
     (-1, 100)
     """
@@ -138,6 +156,13 @@ class ResNet20(Model, configured=True):
     Shapes: x (batch, height, width, channels), by default (batch, 32, 32, 3), output (batch, classes), probabilities. With
     three channels and 10 classes it has 269,722 trained parameters with 'A' and 272,474 with 'B', besides 1,376 and 1,568
     moving statistics.
+
+    Args:
+        classes: number of outputs.
+        shortcut: 'A' or 'B', as above.
+        input_shape: shape of x, with -1 or None for the batch; None: that of the first samples.
+        seed: seed of the first weights.
+        dtype: "float32" or "float64".
 
     >>> nn.model.ResNet20(shortcut="B").call(nn.Placeholder([-1, 32, 32, 3])).shape
     (-1, 10)

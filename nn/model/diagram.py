@@ -1,4 +1,4 @@
-"""A graph as people see it: one box for every use of a layer, and what feeds what; the same as a table."""
+"""A graph as people see it: one box for every use of a layer, and arrows between them; the same as a table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nn.value.value import Node, Owner, Value, Variable
 class Box:
     """The input, one use of a layer, or an operation outside of layers.
 
-    `sources` are the places of the boxes that feed it, `variables` what an operation uses besides. A layer that is used
+    `sources` are the places of the boxes that feed it, `variables` those that an operation uses besides. A layer that is used
     several times has a box for each, `use` of `uses`.
     """
 
@@ -46,7 +46,7 @@ class Diagram:
     """The boxes of a graph, every one after those that feed it.
 
     A node belongs to a use of a layer if the layer's result is computed from it and it from the layer's variables; the
-    result itself always does. What is left are operations of the model's own.
+    result itself always does. The other nodes are operations of the model's own.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -95,7 +95,7 @@ def _operation_box(node: Node, taken: set[str]) -> Box:
 
 
 def _touched(graph: Graph) -> dict[Node, frozenset[Owner]]:
-    """Return, for every node that is no layer's result, the layers whose variables it is computed from."""
+    """Return, for every node that is no layer's result, the layers with variables that it is computed from."""
     found: dict[Node, frozenset[Owner]] = {}
     for node in graph.nodes:
         if not node.layers:
@@ -117,7 +117,7 @@ def _inside(result: Node, touched: dict[Node, frozenset[Owner]]) -> Iterator[Nod
 
 
 def _sources(node: Node, touched: dict[Node, frozenset[Owner]]) -> Iterator[Value]:
-    """Yield what feeds the box of a node, in the order of the inputs."""
+    """Yield the values that feed the box of a node, in the order of the inputs."""
     mine = {node, *(_inside(node, touched) if node.layers else ())}
     todo: list[Value] = [node]
     done: set[Value] = set()
@@ -145,8 +145,8 @@ class Summary(str):
 def summarize(title: str, graph: Graph, store: VariableStore) -> str:
     """Return a table of layer, output shape and parameters, and the totals with their memory.
 
-    A model that is no plain chain gets a column of what feeds what. The memory of activations is that of the values that
-    the graph computes for one sample, those left out that are computed in place; a plan adds work space to it.
+    A model that is no plain chain gets a column of the boxes that feed each. The memory of activations is that of the values
+    that the graph computes for one sample, those left out that are computed in place; a plan adds work space to it.
     """
     diagram = Diagram(graph)
     rows = [_row(box, diagram) for box in diagram.boxes]

@@ -1,4 +1,4 @@
-"""The end of a model: which values its last activation gives, whether a loss can work with them, and what a loss absorbs."""
+"""The end of a model: the values its last activation gives, whether a loss can work with them, and the part a loss absorbs."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def _last(graph: Graph) -> tuple[Node, list[Node]]:
 
 
 def absorb(graph: Graph, loss: Loss) -> tuple[Graph, Loss] | None:
-    """Return the graph without the operation at its end that the loss contains, and the loss of what stands before it.
+    """Return the graph without the operation at its end that the loss contains, and the loss of the values before it.
 
     `Sigmoid` is found also where the shape is changed after it, `Softmax` where its rows stay rows. None where the graph does
-    not end in what the loss absorbs.
+    not end in the operation that the loss absorbs.
     """
     node, views = _last(graph)
     if loss.absorbs is None or not isinstance(node.operation, loss.absorbs):
@@ -66,12 +66,12 @@ def absorb(graph: Graph, loss: Loss) -> tuple[Graph, Loss] | None:
 
 
 def gives_probabilities(graph: Graph) -> bool:
-    """Whether the model ends in `Sigmoid`, whatever the shape of its values is then."""
+    """Return whether the model ends in `Sigmoid`, or in a change of shape behind it."""
     return isinstance(_last(graph)[0].operation, Sigmoid)
 
 
 def _end(graph: Graph) -> _End | None:
-    """Return what the graph ends in; None where nothing is known of its values, as after arithmetic."""
+    """Return the end of the graph; None where nothing is known of its values, as after arithmetic."""
     node, views = _last(graph)
     operation = node.operation
     if isinstance(operation, Activation) or getattr(operation, "rectified", False):
@@ -121,7 +121,7 @@ def check_ending(graph: Graph, loss: Loss) -> None:
 
 
 def _misfit(end: _End, loss: Loss, outputs: int) -> tuple[str, str]:
-    """Return what the loss takes and the repair where the end does not fit it, else an empty repair."""
+    """Return the values that the loss takes, and the repair where the end does not fit it, else an empty repair."""
     sigmoid, softmax = (isinstance(end.operation, kind) for kind in (Sigmoid, Softmax))
     units = max(outputs, 1)
     if isinstance(loss, Binary_Cross_Entropy_Of_Probabilities):

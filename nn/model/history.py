@@ -1,5 +1,5 @@
-"""What happened during training: rows, learning curves, pictures in a notebook; and what callbacks remember, so that a run
-which is continued from a model file decides as if it never stopped.
+"""History of a training: rows, learning curves, pictures in a notebook; and states that callbacks keep, so that a run which
+is continued from a model file decides as if it never stopped.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_SHOWN = 20
 """Epochs that a notebook shows, if there are not more."""
 
 VALIDATION = "val_"
-"""What the names of results on validation data begin with."""
+"""Begin of the names of results on validation data."""
 
 
 _KERAS = MappingProxyType({"Loss": "loss", "val_Loss": "val_loss"})
@@ -88,7 +88,7 @@ class History:
         return list(dict.fromkeys(name for row in self.rows for name in row))
 
     def to_frame(self) -> Any:
-        """Return a pandas DataFrame with one row per epoch, `epoch` its index; what an epoch does not have is NaN."""
+        """Return a pandas DataFrame with one row per epoch, `epoch` its index; results that an epoch does not have are NaN."""
         import pandas  # noqa: PLC0415 - needed here only
 
         frame = pandas.DataFrame(self.rows, columns=self.columns() or ["epoch"])
@@ -136,8 +136,8 @@ class History:
                 yield label, list(epochs), list(values), 1.5
 
     def _repr_html_(self) -> str:
-        """For notebooks: a row per epoch, of many the first and the last."""
-        from nn.html import table  # noqa: PLC0415 - for who looks: workers do not
+        """Return the table for a notebook: a row per epoch, of many the first and the last."""
+        from nn.html import table  # noqa: PLC0415 - for people who look: workers do not
 
         names, shown = self.columns(), self.rows if len(self.rows) <= MOST_SHOWN else [*self.rows[:5], *self.rows[-5:]]
         title = f"{type(self).__name__}: {len(self.rows)} epochs" + ("" if shown is self.rows else ", 10 of them")
@@ -161,7 +161,8 @@ class History:
 
 
 def in_notebook() -> bool:
-    """Whether this process is the kernel of a notebook."""
+    """Return whether this process is the kernel of a notebook."""
+    # not imported: a process that has not loaded IPython is no notebook
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return getattr(shell, "kernel", None) is not None
 
@@ -182,7 +183,7 @@ State: TypeAlias = Mapping[str, Array | int | float]
 
 
 class Stateful(Protocol):
-    """What has a state that a model file keeps: a callback."""
+    """Object with a state that a model file keeps: a callback."""
 
     def state_dict(self) -> dict[str, Array | int | float]:
         """Return the state, empty where there is none."""

@@ -1,4 +1,4 @@
-"""What a model takes besides arrays: rows of a table and images, which its plan makes samples of; and what its outputs say."""
+"""Inputs of a model besides arrays: rows of a table and images, which its plan encodes; and meanings of its outputs."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class Planned(ScoredNetwork, fixed=("_inputs",), internal=("rows_as_samples",), 
         self._inputs = None if given is None else _plan_of(type(self).__name__, given)
 
     def rows_as_samples(self, owner: str, x: Any, unknown: Unknown | None = None) -> Any:
-        """Return samples: of rows and of integers what the plan makes of them, all else as it is.
+        """Return samples: rows and integers as the plan encodes them, all else as it is.
 
         Args:
             owner: the argument that holds them, for messages.
             x: rows or samples.
-            unknown: what becomes of a category that the plan does not have, None for what the plan says.
+            unknown: treatment of a category that the plan does not have, None for that of the plan.
 
         Raises:
             ValueError: as `Plan.encode`; for dicts where there is no plan.
@@ -110,10 +110,10 @@ def probabilities(model: ScoredNetwork, output: Array) -> Array:
 
 
 class Answers(NamedTuple):
-    """What a model says of rows.
+    """Predictions of a model for rows.
 
     Args:
-        label: the name of what is predicted, "prediction" where the plan has none.
+        label: the name of the predicted column, "prediction" where the plan has none.
         values: the names of the classes, their numbers, or values, ``(n,)``; ``(n, outputs)`` for several.
         classes: the names of the classes, None for values.
         probabilities: ``(n, classes)``, None for values.
@@ -126,7 +126,7 @@ class Answers(NamedTuple):
 
 
 def answers(model: Planned, x: Any, unknown: Unknown | None = None) -> Answers:
-    """Return what a model predicts of rows or samples, by the names of its plan.
+    """Return the predictions of a model for rows or samples, by the names of its plan.
 
     Args:
         model: trained, with `inputs` where `x` are rows.

@@ -1,4 +1,4 @@
-"""The model: what a person builds, trains, evaluates, saves; and its parts, for model-parallel and split learning."""
+"""The model, which a person builds, trains, evaluates and saves; and its parts, for model-parallel and split learning."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ EPOCHS = 4
 class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes")):
     """A function with trainable variables, built once from layers and operators.
 
-    A subclass gives `call(x)`, which combines the input with layers and variables, and may give `trainable_variables()`,
-    whose order is then that of the ids. Every random number comes from `seed`; `dtype` is float32 or float64.
+    A subclass gives `call(x)`, which combines the input with layers and variables, and may give `trainable_variables()`;
+    its order is then that of the ids. Every random number comes from `seed`; `dtype` is float32 or float64.
 
     >>> class Line(nn.model.Model):
     ...     def __init__(self):
@@ -80,15 +80,17 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes")):
         model's. A model that was trained before goes on where it stopped, as if it never had. A run that may be killed and
         continued says `until_epoch`: as often as it starts, it ends with the same epoch.
 
-        * `x` and `label` are arrays. Without `label`, `x` is a `DataFeeder` or an iterable of batches (x, label) or
-          (x, label, weight), whose order is its own; from an endless one an epoch takes `steps_per_epoch` batches.
-          Where they end before, the epoch is shorter and a warning says so.
+        * `x` and `label` are arrays, dealt in batches of `batch_size` samples, in a new order for every epoch with `shuffle`.
+          Without `label`, `x` is a `DataFeeder` or an iterable of batches (x, label) or (x, label, weight) in an order of its
+          own; from an endless one an epoch takes `steps_per_epoch` batches. Where they end before, the epoch is shorter and a
+          warning says so.
         * `validation_data` is (x, label), (x, label, weight) or a feeder; `validation_split` sets aside that share of the
           samples, the last ones before any shuffling.
-        * `sample_weight` (samples,) and `class_weight` {class: weight} multiply the losses of the samples, whose sum is
+        * `sample_weight` (samples,) and `class_weight` {class: weight} multiply the losses of the samples; their sum is
           still divided by the number of samples. Metrics do not weigh.
+        * `callbacks` are told of epochs and batches, in their order. With `verbose` 0 no progress is shown.
         * A loss or a gradient that is not finite raises FloatingPointError, before it changes the parameters. It names the
-          batch (from 1) and what was the first that is not finite: a sample by its number in `x`, else a layer or variable.
+          batch (from 1) and the first part that is not finite: a sample by its number in `x`, else a layer or variable.
           With `stop_on_nan=False` training goes on. Validation data that are not finite raise ValueError.
         """
         if epochs is not None and epoch is not None:
@@ -136,7 +138,7 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes")):
         return self._history
 
     def evaluate(self, x: Any, label: Any = None, batch_size: int = 1024, *, sample_weight: Any = None) -> dict[str, float]:
-        """Return {'Loss': ..., <metric>: ...} over all samples, whatever the batch size.
+        """Return {'Loss': ..., <metric>: ...} over all samples, the same for any batch size.
 
         Args:
             x: an array, or rows of a table where the model has `inputs`; without `label` rows with the column of the labels,
@@ -163,8 +165,8 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes")):
         Args:
             x: samples ``(n, ...)``; where the model has `inputs`, also rows of a table, by column name.
             batch_size: how many samples are computed at a time.
-            unknown: what becomes of a category of the rows that the plan does not have: "error", or "none" of the categories;
-                None for what the plan says.
+            unknown: treatment of a category of the rows that the plan does not have: "error", or "none" of the categories;
+                None for that of the plan.
 
         Raises:
             ValueError: naming the first sample that is not finite; as `Plan.encode`.
@@ -229,17 +231,26 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes")):
 
     @staticmethod
     def from_bytes(data: bytes | memoryview, custom_objects: Mapping[str, type[Any]] | None = None) -> Model:
-        """Return the model of a file's content. Raises ModelFileError naming what is wrong with it.
+        """Return the model of a file's content.
 
-        Classes that are not part of `nn` are found only among `custom_objects`, by their name.
+        Args:
+            data: bytes of a model file.
+            custom_objects: classes that are not part of `nn`, by their name; they are found nowhere else.
+
+        Raises ModelFileError naming the fault of the file.
         """
         model: Model = model_file.unpack(data, Model, custom_objects or {})
         return model
 
     @staticmethod
     def load(path: str | os.PathLike[str], custom_objects: Mapping[str, type[Any]] | None = None) -> Model:
-        """Return the model of a file; `fit` continues a compiled one where it stopped. Raises as `from_bytes`, naming
-        the file; OSError where there is none.
+        """Return the model of a file; `fit` continues a compiled one where it stopped.
+
+        Args:
+            path: the model file.
+            custom_objects: as in `from_bytes`.
+
+        Raises as `from_bytes`, naming the file; OSError where there is none.
         """
         data = tensor_files.read_file(path)
         try:
@@ -265,7 +276,7 @@ def _callbacks(given: Iterable[Callback] | None) -> list[Callback]:
 
 
 class Fragment(Model, configured=True):
-    """What lies between two cuts through a model, made by `Model.split`: itself a model, with weights and a rule of its own.
+    """Part between two cuts through a model, made by `Model.split`: itself a model, with weights and a rule of its own.
 
     One step of training sends activations one way and their gradient back; both are valid until the next run.
 
@@ -278,9 +289,14 @@ class Fragment(Model, configured=True):
     >>> gradient = front.backward(back.input_gradient)
     >>> front.apply_gradients(); back.apply_gradients()
 
-    With equal keys (seed, epoch, batch, block) both halves draw what the whole draws, for dropout. A fragment can be split
-    again; one in the middle passes `forward` on and `backward` back. `whole` is the structure it was cut from,
-    `begin` and `end` the layers whose results go in and come out, None for the input and the output of the whole.
+    With equal keys (seed, epoch, batch, block) both halves draw the numbers that the whole draws, for dropout. A fragment can
+    be split again; one in the middle passes `forward` on and `backward` back.
+
+    Args:
+        whole: the structure it was cut from.
+        whole_shape: shape of the input of the whole, -1 or None for the batch.
+        begin: layer with the result that goes in; None: the input of the whole.
+        end: layer with the result that comes out; None: the output of the whole.
     """
 
     def __init__(
@@ -318,6 +334,11 @@ class Fragment(Model, configured=True):
 
     def backward(self, gradient: Array, on_gradient: OnGradient | None = None) -> Array:
         """Write all gradients into the store, given that of the output; return that of the input, to be sent back.
+
+        Args:
+            gradient: that of the loss for the output, of its shape.
+            on_gradient: called with each variable when its gradient is complete, so that it can be sent while others are
+                computed.
 
         Raises ValueError without a `forward` just before, and for a gradient of another shape.
         """

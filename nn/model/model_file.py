@@ -1,7 +1,7 @@
 """A model as bytes: weights as tensors, everything else as JSON; see `nn.tensor_files` for the container.
 
 The file names classes and gives their arguments (`nn.registry`). Nothing in it can run, and nothing is allocated before the
-tensors fit the structure. It also holds how far training has come: epochs, seed, history, and what callbacks remember.
+tensors fit the structure. It also holds the progress of training: epochs, seed, history, and the states of callbacks.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def pack(model: TrainedNetwork, inputs: Plan | None = None) -> bytes:
 
 
 def unpack(data: bytes | memoryview, base: type[Any], custom_objects: Mapping[str, type[Any]]) -> Any:
-    """Return the model of a file, an instance of `base`; raise ModelFileError naming what is wrong with it."""
+    """Return the model of a file, an instance of `base`; raise ModelFileError naming the fault."""
     values, metadata = parse(data)
     if metadata.get("format") != MODEL:
         raise ModelFileError(f"not a model file: 'format' must be {MODEL!r}, got {metadata.get('format', '')[:80]!r}")
@@ -213,7 +213,7 @@ def pack_progress(model: TrainedNetwork) -> tuple[dict[str, Any], dict[str, Arra
 
 
 def take_progress(model: TrainedNetwork, config: dict[str, Any], arrays: dict[str, Array]) -> None:
-    """Take fields and tensors out of a file and give them to the model; raise ValueError naming what is wrong."""
+    """Take fields and tensors out of a file and give them to the model; raise ValueError naming the fault."""
     model.epochs_trained = arguments.integer("model file", "epochs", config["epochs"], minimum=0)
     if config["fit_seed"] is not None:
         model.fit_history().seed = arguments.integer("model file", "fit_seed", config["fit_seed"], minimum=0)

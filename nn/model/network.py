@@ -42,7 +42,7 @@ class Network(
     """The shape of the samples, -1 for the batch; None until it is known. May be set before `setup`."""
 
     seed: int
-    """What first weights and masks are drawn from. May be set: `clear` draws anew by it."""
+    """Seed of first weights and masks. May be set: `clear` draws anew by it."""
 
     dtype: np.dtype[Any]
     """The type of variables and results, float32 or float64. May be set before `setup`."""
@@ -63,7 +63,7 @@ class Network(
 
     @contextmanager
     def unfinished(self) -> Iterator[None]:
-        """Let `call` set what it likes: it is the second half of the constructor."""
+        """Let `call` set any attribute: it is the second half of the constructor."""
         made, self._made = self._made, False
         try:
             yield
@@ -140,8 +140,8 @@ class Network(
         load_weights(self.graph, weights)
 
     def summary(self) -> Summary:
-        """Print a table of layers, output shapes, numbers of parameters, what feeds what, and memory; return its text."""
-        from nn.model.diagram import Summary, summarize  # noqa: PLC0415 - for who looks: workers do not
+        """Print a table of layers, output shapes, numbers of parameters, sources of each layer, and memory; return its text."""
+        from nn.model.diagram import Summary, summarize  # noqa: PLC0415 - for people who look: workers do not
 
         text = Summary(summarize(type(self).__name__, self.graph, self.store))
         sys.stdout.write(f"{text}\n")
@@ -152,7 +152,7 @@ class Network(
 
         Without `path` it is shown below the cell of a notebook; ValueError where there is none.
         """
-        from nn.model.diagram import Diagram  # noqa: PLC0415 - for who looks: workers do not
+        from nn.model.diagram import Diagram  # noqa: PLC0415 - for people who look: workers do not
         from nn.model.picture import draw  # noqa: PLC0415
 
         if path is None:
@@ -164,10 +164,10 @@ class Network(
         tensor_files.write_file(path, draw(type(self).__name__, Diagram(self.graph)).encode())
 
     def _repr_html_(self) -> str | None:
-        """For notebooks: the table of `summary` with the picture of `plot` beside it; None, so `repr`, before it is built."""
+        """Return the table of `summary` for a notebook, and the picture of `plot`; None, so `repr`, before it is built."""
         if not self.built:
             return None
-        from html import escape  # noqa: PLC0415 - for who looks: workers do not
+        from html import escape  # noqa: PLC0415 - for people who look: workers do not
 
         from nn.model.diagram import Diagram, summarize  # noqa: PLC0415
         from nn.model.picture import draw  # noqa: PLC0415
@@ -177,7 +177,7 @@ class Network(
         return f"{text}<details><summary>picture</summary>{draw(name, Diagram(self.graph))}</details>"
 
     def outline(self, input_shape: Shape) -> Graph:
-        """Build and return the graph for this input shape, without memory: what a part of the model is cut from."""
+        """Build and return the graph for this input shape, without memory; a part of the model is cut from it."""
         self._graph = trace(self, input_shape)
         return self._graph
 
@@ -249,7 +249,7 @@ class Network(
             raise TypeError(f"{type(self).__name__}.__init__() must call super().__init__()")
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what is copied, the nodes first, inputs before what uses them: or a deep graph would be deep recursion."""
+        """Return the state to copy, the nodes first, inputs before their users: or a deep graph would be deep recursion."""
         return {"nodes": [] if self._graph is None else self._graph.nodes, **vars(self)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -260,7 +260,7 @@ class Network(
 
 
 def trace(model: Network, input_shape: Shape) -> Graph:
-    """Return the graph that `model.call` builds for an input of this shape, layers and variables named; no memory yet.
+    """Return the graph that `model.call` builds for an input of `input_shape`, layers and variables named; no memory yet.
 
     Layers are named in the order of their first calls; a variable without a name takes that of the model's attribute, else a
     number. Raises ValueError where the output is not one per sample or where names are not unique.
@@ -321,7 +321,7 @@ def in_keras_order(graph: Graph) -> list[Variable]:
 def load_weights(graph: Graph, weights: Sequence[Any]) -> None:
     """Copy all values in that order, or none.
 
-    Raises ValueError naming the first variable whose shape differs, TypeError for arrays that hold no real numbers.
+    Raises ValueError naming the first variable with another shape, TypeError for arrays that hold no real numbers.
     """
     variables = in_keras_order(graph)
     if isinstance(weights, np.ndarray) or len(weights) != len(variables):

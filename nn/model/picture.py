@@ -33,7 +33,7 @@ _STYLE = "".join(f".psgd-model {rule}" for rule in _RULES)
 
 
 def draw(title: str, diagram: Diagram) -> str:
-    """Return the SVG text of a diagram. A dashed box is a layer that is used several times, with the same variables."""
+    """Return the SVG text of a diagram under a `title`. A dashed box is a layer used several times, with the same variables."""
     texts = [_texts(box) for box in diagram.boxes]
     widths = [max(_width(line) for line in lines) + 24 for lines in texts]
     placement = Placement(widths, [box.sources for box in diagram.boxes])
@@ -140,7 +140,7 @@ class Spot:
 
 @dataclass
 class Arrow:
-    """From one box to another, by way of the spots between."""
+    """Line from one box to another, by way of the spots between."""
 
     source: int
     target: int

@@ -102,7 +102,7 @@ class Runner:
         return None if self._last is None else self._last.lanes
 
     def surely_finite(self) -> set[Variable]:
-        """Return variables whose gradients of the last step are known to be finite without a look at them."""
+        """Return variables with gradients of the last step that are known to be finite without a look at them."""
         return set() if self._last is None else self._last.surely_finite()
 
     def first_not_finite(self) -> str | None:
@@ -110,7 +110,7 @@ class Runner:
         return None if self._last is None else self._last.first_not_finite()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out plans, whose arrays are parts of the variables' memory, and the lock: a copy makes its own."""
+        """Leave out plans, as their arrays are parts of the variables' memory, and the lock: a copy makes its own."""
         return {**vars(self), "_compiled": OrderedDict(), "_last": None, "_lock": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""A network with a loss: it predicts, evaluates, gives gradients, and makes batches of what `fit` and `evaluate` are given."""
+"""A network with a loss: it predicts, evaluates, gives gradients, and makes batches of the data for `fit` and `evaluate`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ScoredNetwork(
     settable=("keyless_calls",),
     remedies=dict.fromkeys(("loss", "metrics", "has_loss"), "call setup(loss, *metrics), or compile(optimizer, loss, metrics)"),
 ):
-    """What `Model` can do without a rule."""
+    """Part of `Model` that needs no rule."""
 
     metrics: tuple[Metric, ...]
     """Those given to `setup`."""
@@ -82,7 +82,7 @@ class ScoredNetwork(
 
     @property
     def runner(self) -> Runner:
-        """What computes the graph; made anew when graph or loss change."""
+        """Computation of the graph; made anew when graph or loss change."""
         if self._runner is None:
             self._runner = Runner(self.graph, self.loss, self.dtype)
         return self._runner
@@ -142,7 +142,7 @@ class ScoredNetwork(
         return self.seed, 0, self.keyless_calls - 1, 0
 
     def evaluate(self, x: Any, label: Any = None, batch_size: int = 1024, *, sample_weight: Any = None) -> dict[str, float]:
-        """Return {'Loss': ..., <metric>: ...} over all samples, whatever the batch size.
+        """Return {'Loss': ..., <metric>: ...} over all samples, the same for any batch size.
 
         `x` is an array, or without `label` a tuple (x, label), a `DataFeeder` or an iterable of batches, as in `fit`. Raises
         ValueError naming the first sample that is not finite.
@@ -250,7 +250,7 @@ class ScoredNetwork(
             _LOG.warning("A model file is taken as it is, although %s", error)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what is copied: no plans, which hold memory and are made when they are needed."""
+        """Return the state to copy: no plans, which hold memory and are made when they are needed."""
         return {**super().__getstate__(), "_runner": None}
 
     def _missing(self) -> str:

@@ -1,4 +1,4 @@
-"""What lies between two cuts through a graph, and how it runs, forward and backward as two steps."""
+"""Section of a graph between two cuts, and its run, forward and backward as two steps."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def result_of(graph: Graph, layer: str) -> Node:
 
 
 def _cut(graph: Graph, layer: str) -> set[Node]:
-    """Return the nodes in front of the cut behind a layer, whose result is the only value that may cross it."""
+    """Return the nodes in front of the cut behind a layer; only the layer's result may cross the cut."""
     result = result_of(graph, layer)
     front: set[Node] = {result}
     todo = [result]

@@ -17,7 +17,7 @@ from nn.value.value import Value
 
 
 class _BuiltLayers(tuple[Layer, ...]):
-    """The layers of a model that is built: what changes a list is refused with the remedy."""
+    """The layers of a model that is built: changes that a list allows are refused with the remedy."""
 
     __slots__ = ()
 
@@ -61,7 +61,7 @@ class SequentialModel(Model, configured=True):
 
     @property
     def layers(self) -> list[Layer] | tuple[Layer, ...]:
-        """The layers: before `setup` a list, which may be changed, afterwards a tuple, as the model is what was built."""
+        """The layers: before `setup` a list, which may be changed, afterwards a tuple, as the model stays as it was built."""
         return _BuiltLayers(self._layers) if self.built else self._layers
 
     def add(self, layer: Layer) -> None:

@@ -1,4 +1,4 @@
-"""Memory of what a graph was built from: it tells when the parts of a model no longer say what the model computes."""
+"""Memory of the parts that a graph was built from: it tells when they no longer describe the computation of the model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nn.layer.layer import Layer, parts_within
 class Structure:
     """Arguments and parts of a model and of its layers as they were when the graph was built.
 
-    A list that a layer or a model holds can be changed in place, which nothing refuses. The graph stays what it was, while a
+    A list that a layer or a model holds can be changed in place, which nothing refuses. The graph stays the same, while a
     file would describe the changed parts. So training and saving compare first.
 
     Args:
@@ -23,7 +23,7 @@ class Structure:
         self._known = [(owner, _config(owner), _parts(owner)) for owner in owners]
 
     def check(self, model: str) -> None:
-        """Compare with what the parts say now.
+        """Compare with the present arguments of the parts.
 
         Args:
             model: the class of the model, for messages.
@@ -77,4 +77,4 @@ def _parts(owner: Configurable) -> Mapping[str, tuple[object, ...]]:
 
 
 _OWN = frozenset({"_used", "variables", "_graph", "_store", "_section", "_structure", "_runner", "_optimizer"})
-"""What the package keeps for itself."""
+"""Attributes that the package keeps for itself."""

@@ -1,4 +1,4 @@
-"""A network that is trained: rule, optimizer, history. What callbacks, the training loop and a model file see of a model."""
+"""A network that is trained: rule, optimizer, history. Callbacks, the training loop and a model file see this of a model."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TrainedNetwork(
         "call compile(optimizer); the learning rate of a rule can be set, model.rule.learn_rate",
     ),
 ):
-    """What `Model` can do without `fit`, which is built on it."""
+    """Part of `Model` without `fit`, which is built on it."""
 
     stop_training: bool
     epochs_trained: int
@@ -69,7 +69,7 @@ class TrainedNetwork(
 
     @property
     def optimizer(self) -> IOptimizer:
-        """The optimizer made from what `compile` was given; raise ValueError before."""
+        """The optimizer made from the arguments of `compile`; raises ValueError before."""
         if self.rule is None:
             raise ValueError(f"{type(self).__name__} is not compiled; call compile() with a rule, e.g. ADAMOptimizer")
         if self._optimizer is None:
@@ -110,7 +110,7 @@ class TrainedNetwork(
             self._rated, self._first_rate = rule, rule.argument("learn_rate")
 
     def apply_gradients(self) -> None:
-        """Update parameters and buffers once, by what `compute_gradients` wrote into the store.
+        """Update parameters and buffers once, by the gradients and changes that `compute_gradients` wrote into the store.
 
         Raises RuntimeError where the optimizer waits for other workers.
         """
@@ -119,11 +119,17 @@ class TrainedNetwork(
 
     @abstractmethod
     def origin(self) -> tuple[TrainedNetwork, dict[str, Any] | None]:
-        """Return the model whose constructor a file describes, and which part of it this is: None for all of it."""
+        """Return the model with the constructor that a file describes, and which part of it this is: None for all of it."""
 
     @abstractmethod
     def part(self, whole_shape: Sequence[int], begin: str | None, end: str | None) -> TrainedNetwork:
-        """Return an untrained part of this model, which is not built, between the results of two layers."""
+        """Return an untrained part of this model, which is not built, between the results of two layers.
+
+        Args:
+            whole_shape: shape of the input of this model, with -1 for the batch.
+            begin: layer with the result that goes in; None: the input of this model.
+            end: layer with the result that comes out; None: the output of this model.
+        """
 
     @abstractmethod
     def to_bytes(self) -> bytes:
@@ -135,7 +141,7 @@ class TrainedNetwork(
         Args:
             path: of the file.
             inputs: the plan of columns that rows are predicted by, as `inputs` takes it: a plan, a data set, or a list of one
-                of these and fitted transforms. The model keeps it. None keeps what the model has.
+                of these and fitted transforms. The model keeps it. None keeps the plan that the model has.
         """
         if inputs is not None:
             self.inputs = inputs
@@ -155,7 +161,7 @@ class TrainedNetwork(
         """Take the weights of a file of `save_weights`, or of a model file, by the names of the variables.
 
         Raises:
-            ModelFileError: for what is no such file, and, with nothing changed, unless names and shapes are those of the model.
+            ModelFileError: for another file, and, with nothing changed, unless names and shapes are those of the model.
             ValueError: before `setup`.
         """
         variables = {variable.name: variable for variable in self.store.everything}
@@ -176,12 +182,14 @@ class TrainedNetwork(
             variable.set_value(values[name])
 
     def fit_history(self) -> History:
-        """Return what happened in every epoch since the model was made or cleared."""
+        """Return the rows of all epochs since the model was made or cleared."""
         return self._history
 
     def clear(self) -> None:
-        """Go back to the untrained model: first weights drawn anew from the seed, no history, fresh rule state,
-        and the learning rate that `compile` was given, whatever callbacks have set since."""
+        """Go back to the untrained model: first weights drawn anew from the seed, no history, fresh rule state.
+
+        The learning rate becomes the one given to `compile`, also where callbacks have set another since.
+        """
         self.store.initialize(self.seed)
         if self.rule is not None:
             self.rule.load_state_dict({"step": 0})

@@ -72,6 +72,7 @@ class Training:
             model.fit_history().add(model.epochs_trained, results)
             for callback in self._callbacks:
                 callback.on_epoch_end(number, results)
+            # a round of its own, so that a file holds the state of callbacks that stand behind the one that writes it
             for callback in self._callbacks:
                 callback.on_epoch_settled(number, results)
         for callback in self._callbacks:
@@ -115,7 +116,7 @@ class Training:
             self._update_metrics()
 
     def _update_metrics(self) -> None:
-        """Have the metrics take in what waits for them."""
+        """Have the metrics take in the labels and predictions that wait for them."""
         waiting, self._waiting = self._waiting, []
         for label, prediction in waiting:
             for metric in self._metrics:
@@ -141,7 +142,7 @@ class Training:
         )
 
     def _first_bad_gradient(self) -> str:
-        """Return the variable whose gradient, as backward goes, is the first that is not finite."""
+        """Return the first variable, as backward goes, with a gradient that is not finite."""
         store = self._model.store
         variables = [*reversed(store.variables), *store.buffers]
         return next(f"variable '{variable.name}'" for variable in variables if not all_finite(variable.gradient))
@@ -154,9 +155,14 @@ class Training:
 
 
 class Progress:
-    """One line per epoch with its results, whatever the width of the terminal; a bar in its place while the epoch lasts.
+    """One line per epoch with its results, for any width of the terminal; a bar in its place while the epoch lasts.
 
     Where there is no terminal, or one that does not say how wide it is, there is no bar; nothing at all if silent.
+
+    Args:
+        title: text before the bar.
+        samples: number of samples of an epoch; None where it is not known.
+        silent: whether nothing is written.
     """
 
     def __init__(self, title: str, samples: int | None, *, silent: bool) -> None:

@@ -11,13 +11,14 @@ from nn.initializer import Initializer, Uniform
 from nn.layer.attention import MultiHeadAttention
 from nn.layer.core import Dense, Embedding
 from nn.layer.merging import Add
-from nn.layer.regularization import Dropout, LayerNorm
+from nn.layer.normalization import LayerNorm
+from nn.layer.regularization import Dropout
 from nn.model.model import Model
 from nn.value.value import Value, Variable
 
 
 class Transformer(Model, configured=True):
-    """A decoder that tells, at every position of a sequence, what comes next; it sees that position and those before it.
+    """A decoder that scores, at every position of a sequence, the next id; it sees that position and those before it.
 
     Embedding of ids plus one of positions, which starts as sine waves; `blocks` times x + attention(LN(x)), then
     x + feed-forward(LN(x)), which is Dense(hidden, GELU) and Dense(features); LN; scores. (Vaswani et al., "Attention Is All
@@ -28,8 +29,19 @@ class Transformer(Model, configured=True):
     `Cross_Entropy_With_Softmax` and the ids that follow as labels, (batch, length). To continue a shorter text, put
     anything behind it and read the scores at its last position.
 
-    `features` must be a multiple of `heads`; `hidden` is 4 * features by default; `dropout` thins out the sum of the
-    embeddings and each branch. Raises ValueError for inputs of another length.
+    Args:
+        vocabulary: number of ids.
+        length: positions of a sequence.
+        features: numbers at each position, a multiple of `heads`.
+        heads: heads of each attention.
+        blocks: number of blocks.
+        hidden: features between the two products of a feed-forward branch, 4 * features by default.
+        dropout: share of the sum of the embeddings and of each branch that is set to 0 in training.
+        input_shape: (-1, length), which is the default.
+        seed: seed of all draws.
+        dtype: "float32" or "float64".
+
+    Raises ValueError for inputs of another length.
 
     >>> model = nn.model.Transformer(vocabulary=96, length=64)
     >>> model.call(nn.Placeholder([-1, 64])).shape

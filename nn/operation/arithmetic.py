@@ -14,7 +14,7 @@ from nn.operation.broadcasting import Broadcasting
 
 
 class Arithmetic(Broadcasting):
-    """What one universal function of NumPy computes from two arrays."""
+    """One universal function of NumPy, computed from two arrays."""
 
     function: ClassVar[np.ufunc]
 
@@ -135,7 +135,7 @@ class Compare(Broadcasting):
 class Where(Broadcasting):
     """a where the condition is not 0, else b; inputs (a, b, condition), which has no gradient.
 
-    What is not chosen may be infinite or NaN: neither value nor gradient looks at it.
+    Elements that are not chosen may be infinite or NaN: neither value nor gradient looks at them.
     """
 
     reads_inputs: ClassVar[bool] = False

@@ -68,6 +68,7 @@ class Attention(Operation):
             np.matmul(query, k[block].swapaxes(2, 3), out=weights)
             if self._mask is not None:
                 np.add(weights, self._mask, out=weights)
+            # the greatest score of a row becomes 0, so that exp cannot overflow
             np.maximum.reduce(weights, axis=3, keepdims=True, out=row)
             np.subtract(weights, row, out=weights)
             np.exp(weights, out=weights)

@@ -27,7 +27,7 @@ def broadcast_shape(owner: str, first: Shape, second: Shape) -> Shape:
 
 
 def batch_stays_aside(shapes: Sequence[Shape], full: Shape) -> bool:
-    """Whether inputs that broadcast to `full` can be cut along its batch axis.
+    """Return whether inputs that broadcast to `full` can be cut along its batch axis.
 
     The batch must be the first axis of the whole and of every input that has it.
     """
@@ -94,7 +94,7 @@ _PART = 4096
 
 
 class LongColumns:
-    """Adds up the rows of matrices of more than `LONG` rows, in parts of `_PART` rows whose sums it adds up then."""
+    """Sum of the rows of matrices of more than `LONG` rows, in parts of `_PART` rows, then over the parts."""
 
     def __init__(self, stack: int, rows: int, columns: int, dtype: np.dtype[Any], scratch: Scratch) -> None:
         self._ones = np.ones(_PART, dtype)
@@ -112,10 +112,10 @@ class LongColumns:
 
 
 class Summation:
-    """Adds up the elements of arrays of one shape over some of their axes.
+    """Sum of the elements of arrays of one shape over some of their axes.
 
     A run of neighbouring axes is one product: the array is seen as (kept, summed, kept) axes; many rows are several products.
-    Several runs are summed one after the other, the last first; what lies between them is scratch memory.
+    Several runs are summed one after the other, the last first; the results between them are in scratch memory.
     """
 
     def __init__(self, shape: Shape, axes: Sequence[int], dtype: np.dtype[Any], scratch: Scratch) -> None:
@@ -133,7 +133,7 @@ class Summation:
         self._between = [scratch.empty((count,), dtype) for count in counts]
 
     def __call__(self, array: Array, out: Array) -> None:
-        """Write the sums into `out`, which is contiguous and whose axes of length 1 do not matter."""
+        """Write the sums into `out`, a contiguous array; its axes of length 1 do not matter."""
         if not array.flags.c_contiguous:
             np.add.reduce(array, axis=self._axes, out=out.reshape(_without(array.shape, self._axes)))
             return

@@ -14,7 +14,7 @@ from nn.random import keyed
 
 
 class Elementwise(Operation):
-    """y_i = f(x_i); a subclass gives f and its derivative and says by `reads_inputs` and `reads_output` what that looks at."""
+    """y_i = f(x_i); a subclass gives f and its derivative, and says by `reads_inputs` and `reads_output` the arrays read."""
 
     in_place: ClassVar[bool] = True
 
@@ -25,17 +25,24 @@ class Elementwise(Operation):
         return batch_leads(shapes[0])
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
-        """Write the gradient of the input, unless nobody wants it."""
+        """Write the gradient of the input, unless it needs none."""
         if wanted[0] is not None:
             self.derive(inputs[0], output, gradient, wanted[0])
 
     @abstractmethod
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
-        """Write gradient * f'(x) into `out`, which may be the memory of `gradient`."""
+        """Write gradient * f'(x) into `out`, which may be the memory of `gradient`.
+
+        Args:
+            x: input of forward; its content counts only with `reads_inputs`.
+            output: result of forward; its content counts only with `reads_output`.
+            gradient: gradient of the loss for the output.
+            out: memory for that for the input.
+        """
 
 
 class Universal(Elementwise):
-    """What one universal function of NumPy computes."""
+    """One universal function of NumPy, computed from one array."""
 
     function: ClassVar[np.ufunc]
 
@@ -118,7 +125,7 @@ class DropoutOperation(Elementwise):
         self._active = False
 
     def splits(self, shapes: Sequence[Shape]) -> bool:
-        """Whether the batch axis leads; a mask is drawn for the whole batch, so in training no plan makes use of it."""
+        """Return whether the batch leads; a mask is drawn for the whole batch, so in training no plan makes use of it."""
         return shapes[0][0] == BATCH
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:

@@ -11,13 +11,13 @@ from nn.arrays import BATCH, Array, Shape
 from nn.operation.operation import Operation, batch_leads
 
 Entry: TypeAlias = int | slice | EllipsisType | Sequence[int] | Array | None
-"""What may stand for one axis between the brackets of `a[...]`."""
+"""Entry for one axis between the brackets of `a[...]`."""
 
 
 class Index(Operation):
     """a[key] as in NumPy, for integers, slices, None, Ellipsis and one list or array of integers; the batch stays whole.
 
-    An array of integers may name an element several times, whose gradients then add up; it stands with slices only: next to
+    An array of integers may name an element several times, and its gradients then add up; it stands with slices only: next to
     an integer NumPy would move its axes, so write `a[:, 0][:, [2, 1]]`. Raises TypeError or ValueError naming entry, axis and
     shape.
     """
@@ -93,7 +93,7 @@ class Index(Operation):
             np.add(part, parts[(*lead, slice(place, place + 1))], out=part)
 
     def _full_key(self, shape: Shape) -> tuple[Any, ...]:
-        """Return the key with one entry for each axis, besides None: what it leaves out is taken whole."""
+        """Return the key with one entry for each axis, besides None: axes that it leaves out are taken whole."""
         named = sum(entry is not None and entry is not Ellipsis for entry in self._key)
         dots = [place for place, entry in enumerate(self._key) if entry is Ellipsis]
         if named > len(shape):
@@ -118,7 +118,7 @@ def _checked(entry: Entry) -> Any:
 
 
 def _lengths(entry: Any, axis: int, shape: Shape) -> Sequence[int]:
-    """Return what an entry leaves of an axis: nothing, its length, or the axes of a list of integers."""
+    """Return the lengths that an entry leaves of an axis: none, its length, or the axes of a list of integers."""
     length = shape[axis]
     if isinstance(entry, slice) and entry == slice(None):
         return (length,)

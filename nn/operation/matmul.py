@@ -20,7 +20,7 @@ SMALL: Final = 1 << 12
 """Products of fewer numbers are added as fast by NumPy, and too few to tell by them whether the bits are the same."""
 
 MOST_SQUARES = 1 << 24
-"""Of fewer numbers, rounding takes less than two thirds from a sum of squares in float32, whatever the order."""
+"""Of fewer numbers, rounding takes less than two thirds from a sum of squares in float32, in any order."""
 
 UNREAD = 1 << 18
 """So many numbers must stay unread for squares of others to be worth the calls."""
@@ -100,9 +100,10 @@ class MatMul(Operation):
         np.dot(_rows(inputs[0])[:, part].T, _rows(gradient), target[part])
 
     def surely_finite(self, index: int, inputs: Sequence[Array], gradient: Array) -> bool:
-        """By Cauchy and Schwarz no number of a.T @ d, nor any part of its sum, exceeds |a| |d| <= (|a|^2 + |d|^2) / 2.
+        """Return whether |a|^2 + |d|^2 of input a and gradient d is below half of the largest float.
 
-        That may be a quarter of the largest float, the rest is for rounding. NaN and squares that overflow compare as false.
+        By Cauchy and Schwarz no number of a.T @ d, nor any part of its sum, exceeds |a| |d| <= (|a|^2 + |d|^2) / 2. That may be
+        a quarter of the largest float, the rest is for rounding. NaN and squares that overflow compare as false.
         """
         if index == 0 or not self._limit:
             return False
@@ -131,10 +132,10 @@ def _rows(array: Array) -> Array:
 
 @cache
 def _find_sum(k: int, m: int, n: int, dtype: np.dtype[Any]) -> Callable[[Array, Array, Array], None] | None:
-    """Return what adds the product of (m, k) and (k, n) to a matrix, where that gives the bits of NumPy's product and sum.
+    """Return a function that adds the product of (m, k) and (k, n) to a matrix, if it has the bits of NumPy's product and sum.
 
-    The BLAS cuts products of many samples and adds up the parts, the first one to what stands there. From how many on it does,
-    and whether for other reasons, depends on the build and the CPU, so it is tried: with zeros and underflow, too.
+    The BLAS cuts products of many samples and adds up the parts, the first one to the matrix. The number of samples from which
+    on it does, and other conditions, depend on the build and the CPU, so it is tried: with zeros and underflow, too.
     """
     add = sum_of_products(dtype) if m * n >= SMALL else None
     if add is None:

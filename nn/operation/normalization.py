@@ -33,7 +33,7 @@ class BatchNormalize(Operation):
         return shapes[0]
 
     def splits(self, shapes: Sequence[Shape]) -> bool:
-        """Whether the batch leads; with the statistics of a batch, in training, no plan makes use of it."""
+        """Return whether the batch leads; with the statistics of a batch, in training, no plan makes use of it."""
         return batch_leads(shapes[0]) and len(shapes[0]) > 1
 
     def changes_buffers(self, frozen: bool) -> bool:
@@ -255,10 +255,10 @@ BLOCK = 32_768
 
 
 class WideRows:
-    """Sees an array (..., features) as a matrix whose rows hold the features of `repeats` positions each.
+    """View of an array (..., features) as a matrix; each of its rows holds the features of `repeats` positions.
 
-    `blocks` are the slices of its rows to work on one after the other, so that what is computed from a block is still in
-    the cache when it is used.
+    `blocks` are the slices of its rows to work on one after the other, so that numbers computed from a block are still in
+    the cache when they are used.
     """
 
     def __init__(self, shape: Shape, dtype: np.dtype[Any]) -> None:

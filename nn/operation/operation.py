@@ -1,4 +1,4 @@
-"""What an operation is: shape inference, forward and backward on arrays, nothing else."""
+"""Base class of operations: shape inference, forward and backward on arrays, nothing else."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Result = TypeVar("Result", covariant=True)
 
 
 class Applicable(Protocol[Other, Result]):
-    """What an operation can be called on: a value of a graph, which makes the node."""
+    """Argument of an operation in a call: a value of a graph, which makes the node."""
 
     def apply(self, operation: Operation, *others: Other) -> Result:
         """Return the node that applies `operation` to this value and the others."""
 
 
 class Mode(NamedTuple):
-    """How a plan is run: for training or not, and the key of every random draw of this run.
+    """Mode of one run of a plan: for training or not, and the key of every random draw of this run.
 
     `key` is (seed, epoch, batch, block).
     """
@@ -35,8 +35,8 @@ class Operation(ABC):
     """A differentiable function of arrays.
 
     An instance in a graph holds its configuration only. A plan works with a copy of it, tells that copy the shapes once
-    (`allocate`) and then calls `forward` and `backward` many times; what these need beside their arguments is allocated
-    there. Neither keeps an argument.
+    (`allocate`) and then calls `forward` and `backward` many times; the memory that these need beside their arguments is
+    allocated there. Neither keeps an argument.
     """
 
     in_place: ClassVar[bool] = False
@@ -58,12 +58,12 @@ class Operation(ABC):
     """Its time goes into products of matrices."""
 
     bounds: ClassVar[tuple[float, float] | None] = None
-    """The least and the greatest value that it gives, whatever comes in; None where that is not known. By these `setup` checks
+    """The least and the greatest value that it gives, for any input; None where that is not known. By these `setup` checks
     whether a loss can work with the end of a model."""
 
     scratch: Scratch = OwnMemory()
     """Where `allocate` gets memory that is needed during one call of forward or backward only. A plan sets it: operations that
-    run one after the other share it, so what is in it at the beginning of a call means nothing."""
+    run one after the other share it, so its content at the beginning of a call means nothing."""
 
     frozen: bool = False
     """Whether variables that it takes were made to be trained, and none of them is. A plan sets it before `allocate`."""
@@ -76,10 +76,16 @@ class Operation(ABC):
         """Return the shape of the output; -1 is an unknown batch axis. Raise ValueError naming shapes that do not fit."""
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:  # noqa: B027
-        """Prepare work space for these shapes, all known. Called once for each copy."""
+        """Prepare work space. Called once for each copy.
+
+        Args:
+            shapes: shapes of the inputs, all lengths known.
+            output: shape of the output.
+            dtype: type of all arrays, float32 or float64.
+        """
 
     def splits(self, shapes: Sequence[Shape]) -> bool:
-        """Whether row i of the output depends on row i of the inputs only, for shapes with -1 at the batch axis.
+        """Return whether row i of the output depends on row i of the inputs only, for shapes with -1 at the batch axis.
 
         If so, a plan may run the operation on slices of the batch, one after the other or at the same time. Inputs
         without a batch axis are given to each slice; their gradients are added up.
@@ -87,50 +93,74 @@ class Operation(ABC):
         return False
 
     def begin(self, mode: Mode, position: int) -> None:  # noqa: B027
-        """Prepare one run. `position` is the operation's place in the graph.
+        """Prepare one run.
 
         For operations that draw random numbers or tell training from inference. One that overrides this sees the whole batch
-        in training, whatever `splits` says.
+        in training, even where `splits` allows slices.
+
+        Args:
+            mode: whether the run is for training, and the key of its draws.
+            position: the operation's place in the graph, which makes its draws its own.
         """
 
     def changes_buffers(self, frozen: bool) -> bool:
-        """Whether backward in training changes the buffers among the inputs, for the `frozen` that a plan will set."""
+        """Return whether backward in training changes the buffers among the inputs, for the `frozen` that a plan will set."""
         return True
 
     @abstractmethod
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
-        """Write the value into `out`."""
+        """Write the value of `inputs`, in arrays of the allocated shapes, into `out`."""
 
     @abstractmethod
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
-        """Write the gradient of each input into `wanted`, overwriting it; None marks an input that needs none.
+        """Write the gradient of each input into `wanted`, overwriting it.
 
-        `gradient` is that of the output. Where `in_place` is set, `wanted[0]` may share its memory, so it is written last.
+        Args:
+            inputs: those of forward.
+            output: the result of forward.
+            gradient: gradient of the loss for the output.
+            wanted: memory for the gradient of each input; None marks an input that needs none. Where `in_place` is set,
+                `wanted[0]` may share the memory of `gradient`, so it is written last.
         """
 
     def shares_gradients(self, shapes: Sequence[Shape]) -> Sequence[int]:
-        """Return the inputs whose gradients, where they are variables, `write_share` writes in shares that add up nothing."""
+        """Return the inputs with gradients that, for a variable, `write_share` writes in shares that add up nothing."""
         return ()
 
     def write_share(self, index: int, inputs: Sequence[Array], gradient: Array, target: Array, share: int, shares: int) -> None:
-        """Write the share with this number of the gradient of an input, as `backward` writes the whole.
+        """Write one share of the gradient of an input, as `backward` writes the whole.
 
         Asked after the backward of everything else in a stage, of operations that are not `in_place`.
+
+        Args:
+            index: place of the input among the inputs, one of `shares_gradients`.
+            inputs: those of forward.
+            gradient: gradient of the loss for the output.
+            target: memory for the whole gradient of the input.
+            share: number of the share, from 0.
+            shares: how many shares there are.
         """
         raise TypeError(f"{type(self).__name__} computes gradients as a whole")
 
     def surely_finite(self, index: int, inputs: Sequence[Array], gradient: Array) -> bool:
-        """Whether what backward wrote for an input is known to be finite without a look at it, from what it was computed of.
+        """Return whether the gradient that backward wrote for an input is known to be finite without a look at it.
 
-        Asked after the backward of the whole plan, so for operations that are not `in_place`: `inputs` and `gradient` are as
-        they were. An operation that answers for its backward does not answer for that of a subclass, which defines both.
+        Asked after the backward of the whole plan, so for operations that are not `in_place`: the arrays are as they were, and
+        the answer follows from them. An operation that answers for its backward does not answer for that of a subclass, which
+        defines both.
+
+        Args:
+            index: place of the input among the inputs.
+            inputs: those of forward.
+            gradient: gradient of the loss for the output.
         """
         return False
 
     def adding(self, inputs: Sequence[Array], gradient: Array) -> Operation | None:
-        """Return what does the same and adds the gradient of the last input to what stands there, each bit as `np.add` would.
+        """Return an operation that computes the same and adds the gradient of the last input to its target, as `np.add` would.
 
-        None where nothing does so faster than that. `inputs` and `gradient` are arrays such as backward will be given.
+        Each bit is the same. None where no operation does so faster. `inputs` and `gradient` are arrays such as backward will
+        be given.
         """
         return None
 
@@ -140,5 +170,5 @@ class Operation(ABC):
 
 
 def batch_leads(shape: Shape) -> bool:
-    """Whether the first axis, and no other, is the batch."""
+    """Return whether the first axis of this shape, and no other, is the batch."""
     return shape[:1] == (BATCH,) and BATCH not in shape[1:]

@@ -34,7 +34,7 @@ class Pool(Operation, ABC):
         return (x[0], *(window.positions for window in windows), x[-1])
 
     def splits(self, shapes: Sequence[Shape]) -> bool:
-        """Each image is pooled alone."""
+        """Return whether the batch leads: each image is pooled alone."""
         return batch_leads(shapes[0])
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
@@ -50,7 +50,7 @@ class Pool(Operation, ABC):
         """Each cell is in one window."""
 
     def _taps(self) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...]]]:
-        """Yield, for each cell of a window, row by row: the outputs whose window has it, and where it lies then."""
+        """Yield, for each cell of a window, row by row: the outputs with a window that has it, and its places in the input."""
         every = slice(None)
         for row in range(self._rows.size):
             down, rows = self._rows.reach(row)
@@ -65,7 +65,7 @@ def image(array: Array) -> Array:
 
 
 def reduce(combine: np.ufunc, start: float, x: Array, window: Window, out: Array) -> None:
-    """Combine the cells of each window along the first axis; `start` changes nothing in what it is combined with."""
+    """Combine the cells of each window along the first axis; combined with `start`, a number stays the same."""
     reaches = [window.reach(tap) for tap in range(window.size)]
     if any(places != slice(0, window.positions) for places, _ in reaches):
         out.fill(start)

@@ -14,7 +14,7 @@ from nn.operation.operation import Operation, batch_leads
 
 
 class Reshape(Operation):
-    """The elements of a in row-major order, in another shape; one axis may be -1 and takes what is left.
+    """The elements of a in row-major order, in another shape; one axis may be -1 and takes the rest.
 
     Raises ValueError where the elements do not fit. While the batch is unknown that is so where neither a sample is cut into
     whole rows of the new shape nor a row takes whole samples; else it shows when data arrive.
@@ -45,7 +45,7 @@ class Reshape(Operation):
         return tuple(size // known if axis == BATCH else axis for axis in self.shape)
 
     def splits(self, shapes: Sequence[Shape]) -> bool:
-        """Whether the batch stays the first axis and every sample keeps its elements."""
+        """Return whether the batch stays the first axis and every sample keeps its elements."""
         shape = shapes[0]
         return batch_leads(shape) and batch_leads(self.shape) and math.prod(shape[1:]) == math.prod(self.shape[1:])
 

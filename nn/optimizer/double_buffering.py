@@ -17,7 +17,7 @@ _CHANGES = "changes:"
 
 
 class _Kept(NamedTuple):
-    """What one block leaves for the next batch."""
+    """Gradients and changes that one block leaves for the next batch."""
 
     gradients: ModelVector
     changes: Array
@@ -35,8 +35,8 @@ class DoubleBufferingOptimizer(ExchangingOptimizer):
     So communication has the whole of batch t to be done. The first batch exchanges and applies nothing; the gradients of the
     last batch wait in the state. Every worker applies the same merged gradients.
 
-    All is sent by `begin_batch`, or where nobody calls that, when the first gradient of the batch is ready. Changes of buffers
-    are one batch late, too. Memory: two copies of the gradients per own block.
+    All is sent by `begin_batch`, or where the engine does not call that, when the first gradient of the batch is ready. Changes
+    of buffers are one batch late, too. Memory: two copies of the gradients per own block.
 
     >>> op = nn.optimizer
     >>> container = op.OpContainer(op.DoubleBufferingOptimizer, nn.gradient_descent.SGDOptimizer, gd_params=(0.1,))
@@ -68,6 +68,7 @@ class DoubleBufferingOptimizer(ExchangingOptimizer):
             self.begin_batch()
         if block_id not in self._fresh:
             self._fresh[block_id] = self._spare.pop() if self._spare else _Kept.like(self.store)
+        # a copy, because the next block overwrites the gradients in the store before these are sent
         np.copyto(self._fresh[block_id].gradients.parts[variable.id], variable.gradient)
 
     def buffers_ready(self, block_id: int) -> None:

@@ -1,5 +1,5 @@
-"""What an optimizer is: how the gradients of a batch become an update of the parameters; what it needs from the engine that
-connects workers; and the one that trains in one process.
+"""Base class of optimizers, which make an update of the parameters from the gradients of a batch; their exchange, which the
+engine that connects workers gives them; and the optimizer that trains in one process.
 """
 
 from __future__ import annotations
@@ -27,7 +27,12 @@ class IOptimizer(
     settable=("shows_gradients",),
     remedies={"rule": "call compile(optimizer) of the model; the learning rate can be set, optimizer.learning_rate"},
 ):
-    """One per training process. It owns the rule, and decides what is exchanged and when the rule runs.
+    """Optimizer of one training process. It owns the rule, and decides which vectors are exchanged and when the rule runs.
+
+    Args:
+        rule: the rule, made for this process.
+        store: the parameters and gradients of the model.
+        exchange: connection to the other workers; None for an optimizer that trains alone.
 
     >>> class Halved(nn.optimizer.GDOptimizer):
     ...     def finish_batch(self):
@@ -37,14 +42,14 @@ class IOptimizer(
     """
 
     exchanges: ClassVar[bool] = True
-    """Whether it works on what an exchange merges; an optimizer that does not cannot train on several workers."""
+    """Whether it works on the vectors that an exchange merges; an optimizer that does not cannot train on several workers."""
 
     by_shard: ClassVar[bool] = False
     """Whether it exchanges shards of the parameter vector in place of variables, which only some exchanges do."""
 
     takes_sums: ClassVar[bool] = False
     """Whether it puts gradients as they stand in the store, so that these may be the sum over two blocks, of which it is told
-    the second. What a class says does not count for subclasses: who can do with sums says it again."""
+    the second. The statement of a class does not count for its subclasses: one that can work with sums repeats it."""
 
     rule: IGradientDescent
     store: VariableStore
@@ -71,26 +76,29 @@ class IOptimizer(
         return
 
     def begin_batch(self) -> None:
-        """Do what can be done before the first block of a batch is computed; a caller may leave this out."""
+        """Do the work that is possible before the first block of a batch is computed; a caller may leave this out."""
         return
 
     shows_gradients: bool = True
-    """Whether the gradients of the store must be those that were applied when a batch is over, as somebody looks at them."""
+    """Whether the gradients of the store must be those that were applied when a batch is over, as a reader looks at them."""
 
     @classmethod
     def joins(cls) -> bool:
-        """Whether it puts neighbouring variables as one vector where its exchange has `joined` some: the range of the variables
-        that each id stands for. What a class says does not count for subclasses: who can do with vectors defines it again."""
+        """Return whether it puts neighbouring variables as one vector where its exchange has `joined` some.
+
+        `joined` holds the range of the variables that each id stands for. The statement of a class does not count for its
+        subclasses: one that can work with vectors defines it again.
+        """
         return False
 
     @abstractmethod
     def gradient_ready(self, variable: Variable, block_id: int) -> None:
-        """Take note, during backward, that the gradient of a variable for a block is complete."""
+        """Take note, during backward, that the gradient of a variable for the block `block_id` is complete."""
 
     def buffers_ready(self, block_id: int) -> None:
-        """Take note, after backward, that `store.buffer_changes` of a block are complete; called where the model has buffers.
+        """Take note, after backward, that `store.buffer_changes` of the block `block_id` are complete.
 
-        An optimizer that makes nothing of it applies the changes of the last block.
+        Called where the model has buffers. An optimizer that makes nothing of it applies the changes of the last block.
         """
         return
 
@@ -121,20 +129,20 @@ class IOptimizer(
         self.load_own_state({name: value for name, value in state.items() if not name.startswith(_RULE)})
 
     def load_own_state(self, state: Mapping[str, Array | int | float]) -> None:
-        """Take over what is not the rule's; most optimizers have nothing of their own."""
+        """Take over the `state`, by name, that is not the rule's; most optimizers have none of their own."""
         if state:
             raise ValueError(f"{type(self).__name__} has no state but the rule's, got {', '.join(sorted(state))}")
 
 
 class Exchange(Protocol):
-    """Hands to other workers what this one puts and gives back the merged results. One batch at a time; it never blocks.
+    """Exchange: it sends vectors that this worker puts and gives back merged ones. One batch at a time; it never blocks.
 
     In a batch a variable is put for each of the worker's blocks and then got, or neither: an optimizer need not exchange in
     every batch, but all workers do in the same ones. The buffers, if the model has any, are one more vector under the id after
     the last variable's: how a block wants them changed, or where parameters are put, their values. The result is the mean over
-    blocks, whatever becomes of the variables.
+    blocks, also where the variables are merged in another way.
 
-    >>> class Alone:  # one worker with one block: what it gets is what it puts
+    >>> class Alone:  # one worker with one block: it gets the content that it puts
     ...     def __init__(self):
     ...         self.contents = {}
     ...     def put(self, variable_id, block_id, content):
@@ -150,14 +158,14 @@ class Exchange(Protocol):
         """Take the content of one variable for one block. It stays unchanged until the batch is finished."""
 
     def ready(self, variable_id: int) -> bool:
-        """Whether the merged result of a variable is there."""
+        """Return whether the merged result of a variable is there."""
 
     def get(self, variable_id: int) -> Array:
         """Return the merged result of a variable that is ready; read it before the next batch."""
 
 
 class GDOptimizer(IOptimizer):
-    """Gradient descent with the gradients of this process; it waits for nobody.
+    """Gradient descent with the gradients of this process; it waits for no worker.
 
     >>> model = nn.model.SequentialModel([-1, 4], [nn.layer.Dense(3)])
     >>> model.setup(nn.loss.Cross_Entropy_With_Softmax())
@@ -179,7 +187,12 @@ class GDOptimizer(IOptimizer):
 
 @dataclass(frozen=True)
 class OpContainer:
-    """An optimizer type, a rule type and the rule's arguments: a tuple, the learning rate first, or a dict by name.
+    """An optimizer type, a rule type and the rule's arguments, for `compile` and for workers that make both anew.
+
+    Args:
+        op_type: class of the optimizer.
+        gd_type: class of the rule.
+        gd_params: arguments of the rule: a tuple, the learning rate first, or a dict by name.
 
     >>> gd, op = nn.gradient_descent, nn.optimizer
     >>> op.OpContainer(op.GDOptimizer, gd.ADAMOptimizer, gd_params=(1e-3,)).rule().learn_rate
@@ -211,5 +224,10 @@ class OpContainer:
             raise TypeError(f"{self.gd_type.__name__} cannot be built from gd_params={given!r}: {error}") from error
 
     def build(self, store: VariableStore, exchange: Exchange | None = None) -> IOptimizer:
-        """Return a new optimizer with a new rule, for one training process."""
+        """Return a new optimizer with a new rule, for one training process.
+
+        Args:
+            store: the parameters and gradients of the model.
+            exchange: connection to the other workers; None for an optimizer that trains alone.
+        """
         return self.op_type(self.rule(), store, exchange)

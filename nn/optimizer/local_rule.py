@@ -17,9 +17,9 @@ from nn.value.value import Variable
 
 
 class LocalRuleOptimizer(ExchangingOptimizer):
-    """Averages the gradients of the worker's own blocks; the rule makes one step of them.
+    """Optimizer with a rule that makes one step of the mean gradient of the worker's own blocks.
 
-    What comes out belongs to the worker, not to a block, and is put under the id of each of its blocks. So the merged
+    The result belongs to the worker, not to a block, and is put under the id of each of its blocks. So the merged
     result, a mean over blocks, weighs every worker by the number of its blocks.
     """
 
@@ -75,7 +75,7 @@ class LocalUpdateOptimizer(LocalRuleOptimizer):
 
     With SGD this is PSGDOptimizer, up to rounding, but in a last, shorter batch of an epoch, where each worker takes the mean
     over its own samples, be they many or few. With other rules each worker has moments of its own, which a codec that loses
-    part of what it sends cannot spoil: the right choice for codecs with error feedback. The parameters of all workers
+    part of its input cannot spoil: the right choice for codecs with error feedback. The parameters of all workers
     stay equal.
 
     >>> op = nn.optimizer
@@ -134,7 +134,7 @@ class ParameterAveragingOptimizer(LocalRuleOptimizer):
         self.end_batch()
 
     def due(self) -> bool:
-        """Whether the parameters are exchanged after this batch."""
+        """Return whether the parameters are exchanged after this batch."""
         return True
 
 

@@ -20,10 +20,10 @@ class ExchangingOptimizer(IOptimizer):
     """An optimizer that puts something for every variable and block, and gets the merged results."""
 
     puts: ClassVar[str] = "gradients"
-    """What it puts: "gradients", "updates" or "parameters"."""
+    """Kind of the vectors it puts: "gradients", "updates" or "parameters"."""
 
     gets: ClassVar[str] = "gradients"
-    """What it takes the results for. Where this differs from `puts`, the codec (a server) must turn one into the other."""
+    """Kind it takes the results for. Where this differs from `puts`, the codec (a server) must turn one into the other."""
 
     by_block: ClassVar[bool] = True
     """Whether the content of a block depends on that block alone. If not, it depends on all blocks of the worker, and
@@ -45,7 +45,7 @@ class ExchangingOptimizer(IOptimizer):
 
     @property
     def exchanged_buffers(self) -> Array:
-        """What is put for the buffers, and where the result is written to: the changes, which `store.apply_changes` adds."""
+        """Vector that is put for the buffers, and takes the result: the changes, which `store.apply_changes` adds."""
         return self.store.buffer_changes
 
     def buffers_ready(self, block_id: int) -> None:
@@ -60,23 +60,23 @@ class ExchangingOptimizer(IOptimizer):
         yield from self.merge_buffers()
 
     def merge_buffers(self) -> Iterator[int]:
-        """Wait for what became of the buffers and take it over."""
+        """Wait for the merged vector of the buffers and take it over."""
         if self.store.buffers:
             while not self.partners.ready(self.buffers_id):
                 yield self.buffers_id
             np.copyto(self.exchanged_buffers, self.partners.get(self.buffers_id))
 
     def take(self, targets: Sequence[Array]) -> None:
-        """Copy the results into arrays, one per id."""
+        """Copy the results into the arrays of `targets`, one per id."""
         for place, target in enumerate(targets):
             np.copyto(target, self.partners.get(place))
 
 
 class PSGDOptimizer(ExchangingOptimizer):
-    """Puts each gradient the moment it exists, last layer first; after the batch it gets the merged ones and applies the rule.
+    """Optimizer that puts each gradient the moment it exists, last layer first, and applies the rule to the merged ones.
 
-    Every node applies the same rule to the same merged gradients, so that n workers compute what one computes on the whole
-    batch, for every rule.
+    Every node applies the same rule to the same merged gradients after the batch, so that n workers compute the same as one
+    on the whole batch, for every rule.
 
     >>> op = nn.optimizer
     >>> container = op.OpContainer(op.PSGDOptimizer, nn.gradient_descent.SGDOptimizer, gd_params=(0.1,))
@@ -88,11 +88,12 @@ class PSGDOptimizer(ExchangingOptimizer):
 
     def __init__(self, rule: IGradientDescent, store: VariableStore, exchange: Exchange | None = None) -> None:
         super().__init__(rule, store, exchange)
+        # `Exchange` does not ask for `joined`: through an exchange without it each variable travels alone
         joined: Sequence[range] = getattr(exchange, "joined", ()) or [range(n, n + 1) for n in range(len(store.variables))]
         self._gradients = [_vector(store, variables) for variables in joined]
         self._places = [place for place, variables in enumerate(joined) for _ in variables]
         self._counts = [len(variables) for variables in joined]
-        self._missing = list(self._counts)  # variables whose gradients a vector of the running block still lacks
+        self._missing = list(self._counts)  # variables with gradients that a vector of the running block still lacks
 
     @classmethod
     def joins(cls) -> bool:
@@ -110,8 +111,10 @@ class PSGDOptimizer(ExchangingOptimizer):
             self.partners.put(place, block_id, self._gradients[place])
 
     def finish_batch(self) -> Iterator[int]:
-        """Wait for every merged gradient in the order in which they were put, then apply the rule to all: where they lie, if
-        nobody looks at them in the store."""
+        """Wait for every merged gradient in the order in which they were put, then apply the rule to all.
+
+        A rule that reads stretches takes them where they lie, unless `shows_gradients` asks for them in the store.
+        """
         yield from self.wait()
         values, dtype = self.store.values, self.store.dtype
         if self.shows_gradients or not self.rule.reads_stretches:
@@ -124,7 +127,7 @@ class PSGDOptimizer(ExchangingOptimizer):
 
 
 def _vector(store: VariableStore, variables: range) -> Array:
-    """Where the gradients of neighbouring variables lie: one in its shape, several as a vector."""
+    """Return the gradients of neighbouring variables: one in its shape, several as a vector."""
     if len(variables) == 1:
         return store.variables[variables.start].gradient
     ends = np.cumsum([0, *(variable.value.size for variable in store.variables)])
@@ -132,7 +135,7 @@ def _vector(store: VariableStore, variables: range) -> Array:
 
 
 class GradientAveragingOptimizer(ExchangingOptimizer):
-    """Puts each gradient the moment it exists; what comes back are the parameters themselves, which replace the worker's.
+    """Optimizer that puts each gradient the moment it exists, and gets parameters, which replace those of the worker.
 
     For a parameter server that keeps the parameters and applies a rule of its own to the averaged gradients: the workers'
     codecs must send to such a server, and their rule is not used.
@@ -155,11 +158,11 @@ class GradientAveragingOptimizer(ExchangingOptimizer):
 
 
 class GAOptimizer(PSGDOptimizer):
-    """Gradient ascent: the rule descends along -g, so that what `setup` was given as loss grows.
+    """Gradient ascent: the rule descends along -g, so that the loss given to `setup` grows.
 
-    With an exchange g is what the workers' gradients are merged to, as with PSGDOptimizer, and every codec that goes with that
+    With an exchange g is the merged gradient of the workers, as with PSGDOptimizer, and every codec that goes with that
     one goes with this one; without an exchange, in `fit`, it is the model's own gradient. Weight decay still pulls parameters
-    to 0: what grows is the loss minus the penalty.
+    to 0: the loss minus the penalty grows.
 
     >>> model = nn.model.SequentialModel([-1, 4], [nn.layer.Dense(3)])
     >>> model.setup(nn.loss.Cross_Entropy_With_Softmax())
@@ -189,7 +192,7 @@ class GAOptimizer(PSGDOptimizer):
 
 
 class _OwnGradients:
-    """The exchange of a model that trains alone: what it gets is what the store holds."""
+    """The exchange of a model that trains alone: it gets the vectors that the store holds."""
 
     def __init__(self, store: VariableStore) -> None:
         self._store = store
@@ -198,10 +201,10 @@ class _OwnGradients:
         """Nothing to do: the store holds it."""
 
     def ready(self, variable_id: int) -> bool:
-        """Nobody is waited for."""
+        """Return True: there is no other worker to wait for."""
         return True
 
     def get(self, variable_id: int) -> Array:
-        """Return what the store holds."""
+        """Return the gradient of a variable, or the changes of the buffers, in the store."""
         variables = self._store.variables
         return self._store.buffer_changes if variable_id == len(variables) else variables[variable_id].gradient

@@ -19,17 +19,17 @@ ALIGNMENT = 16
 
 class ShardExchange(Exchange, Protocol):
     """An exchange of shards: id s < `shards` stands for the gradient of shard s, which worker s gets merged, and id
-    `shards` + s for its parameters, which worker s puts once and all others get. Where it has a `read`, which gives what `get`
-    does in stretches, the rule takes that.
+    `shards` + s for its parameters, which worker s puts once and all others get. Where it has a `read`, which gives the result
+    of `get` in stretches, the rule takes that.
     """
 
     @property
     def shards(self) -> int:
-        """How many workers, and so shards, there are."""
+        """Number of workers, and so of shards."""
 
     @property
     def shard(self) -> int:
-        """Which one is this worker's."""
+        """Number of this worker's shard, from 0."""
 
 
 class ShardedPSGDOptimizer(ExchangingOptimizer):
@@ -66,7 +66,7 @@ class ShardedPSGDOptimizer(ExchangingOptimizer):
             start, end = end, end + variable.value.size
             self._shards_of.append([s for s, cut in enumerate(self._cuts) if max(start, cut.start) < min(end, cut.stop)])
         self._parts = [sum(s in shards for shards in self._shards_of) for s in range(self._count)]
-        self._missing = list(self._parts)  # variables whose gradients the shard of the running block still lacks
+        self._missing = list(self._parts)  # variables with gradients that the shard of the running block still lacks
         self._block = -1
         self._gathered: dict[str, Array] = {}
         self._gathered_step = -1
@@ -158,7 +158,7 @@ class ShardedPSGDOptimizer(ExchangingOptimizer):
             yield place
 
     def _all_gather(self, own: Array, targets: list[Array]) -> Iterator[int]:
-        """Put what belongs to the own shard and write what the others put into `targets`."""
+        """Put the part of the own shard and write the parts that the others put into `targets`."""
         if self._count > 1 and own.size:
             self.partners.put(self._count + self._own, self._block, own)
         for shard in self._others:

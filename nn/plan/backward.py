@@ -1,4 +1,4 @@
-"""The way back through a plan: who writes which gradient, where, and when each variable's is complete."""
+"""The way back through a plan: which operation writes which gradient, where, and when each variable's is complete."""
 
 from __future__ import annotations
 
@@ -34,7 +34,16 @@ FindCall = Callable[[Node, "slice | None"], Call]
 
 
 class Step(NamedTuple):
-    """One operation's part of backward on one slice: `sums` are added to gradients that somebody else began."""
+    """One operation's part of backward on one slice.
+
+    Args:
+        operation: the copy of the operation that ran forward on the slice.
+        inputs: those of its forward.
+        output: the result of its forward.
+        gradient: gradient of the loss for the output.
+        wanted: memory for the gradient of each input, None for an input that needs none.
+        sums: pairs of a gradient that another operation began, and the array that is added to it.
+    """
 
     operation: Operation
     inputs: list[Array]
@@ -53,8 +62,8 @@ class Shared(NamedTuple):
 
 
 class _Pass(NamedTuple):
-    """One stage backward: the steps of each lane, what lanes share out then, what they add to the first one's sums, and what is
-    complete then."""
+    """One stage backward: the steps of each lane, the gradients that lanes share out then, the sums that they add to those of
+    the first one, and the variables that are complete then."""
 
     lanes: list[list[Step]]
     shared: list[Shared]
@@ -63,21 +72,21 @@ class _Pass(NamedTuple):
 
 
 class _Targets:
-    """Where the gradients of one stage go, and which of them somebody has begun to write."""
+    """Targets of the gradients of one stage, and a mark for each that an operation has begun to write."""
 
     def __init__(self, begun: set[Value]) -> None:
         self._begun = frozenset(begun)
         self._marks: set[tuple[Value, int]] = set()
         self.sums: dict[tuple[Value, int], Array] = {}
-        """For values without a batch axis, what a lane but the first adds up by itself."""
+        """For values without a batch axis, the sums that a lane but the first makes by itself."""
 
     @property
     def written(self) -> set[Value]:
-        """The values whose gradients this stage writes."""
+        """The values with gradients that this stage writes."""
         return {value for value, _ in self._marks}
 
     def find(self, value: Value, place: Place, lane: int, rows: slice | None) -> tuple[Array, bool]:
-        """Return the array for the gradient of a value on a slice, and whether nobody has written there yet."""
+        """Return the array for the gradient of a value on a slice, and whether no operation has written there yet."""
         target = place.at(lane, rows)
         kept = place.kind == "kept"
         begun = value in self._begun
@@ -160,8 +169,8 @@ class Backward:
     def _buffers_of_several_uses(self) -> list[tuple[Array, int]]:
         """Return the changes of the buffers that several operations change, and how many do.
 
-        Each use moves a buffer from where the batch found it, as if it were the only one. Their mean stays within what they
-        saw, where their sum would go k times too far.
+        Each use moves a buffer from where the batch found it, as if it were the only one. Their mean stays within the range
+        that they saw, where their sum would go k times too far.
         """
         uses = Counter(
             source
@@ -173,7 +182,7 @@ class Backward:
         return [(buffer.gradient, count) for buffer, count in uses.items() if count > 1]
 
     def surely_finite(self) -> set[Variable]:
-        """Return variables whose gradients are finite, as the only operation that wrote them knows without a look at them."""
+        """Return variables with finite gradients, as the only operation that wrote them knows without a look at them."""
         with limited_to_one_thread() if self._layout.in_lanes else nullcontext():  # woken threads would take cores from lanes
             return {variable for variable, step, i in self._sole if step.operation.surely_finite(i, step.inputs, step.gradient)}
 
@@ -194,7 +203,7 @@ class Backward:
         return _Pass(lanes, [self._shared(node, index) for node, index in sharing], joins, [])
 
     def _sharing(self, stage: Stage) -> list[tuple[Node, int]]:
-        """Return nodes with an input, a variable, whose gradient the lanes can share out, as nobody else writes to it."""
+        """Return nodes with an input, a variable, that has a gradient for lanes to share out: no other node writes to it."""
         layout, found = self._layout, []
         for node in reversed(stage.nodes):
             if node in self._takers:
@@ -233,7 +242,7 @@ class Backward:
         return step
 
     def _adding(self, node: Node, operation: Operation, inputs: list[Array]) -> Operation | None:
-        """Return what adds to the gradient of a variable by itself, where nothing else does and one thread runs."""
+        """Return an operation that adds to the gradient of a variable by itself, where no other does and one thread runs."""
         source = node.inputs[-1]
         if self._layout.in_lanes or not isinstance(source, Variable) or self._layout.uses[source] > 1:
             return None
@@ -243,7 +252,7 @@ class Backward:
         return found
 
     def _addend(self, key: tuple[Value, int, int], target: Array) -> Array:
-        """Return memory for what is added to a gradient that was begun, the same for all slices of a lane."""
+        """Return memory for a gradient to be added to one that was begun, the same for all slices of a lane."""
         found = self._addends.get(key)
         if found is None or found.size < target.size:
             found = self._addends[key] = empty(target.shape, target.dtype)

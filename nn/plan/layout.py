@@ -1,4 +1,4 @@
-"""What a plan knows before it allocates: shapes, stages, who uses what, and where a value may lie."""
+"""Layout of a plan before it allocates: shapes, stages, users of each value, and the memory where a value may lie."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ from nn.value.value import Node, Value, Variable
 
 
 class Whole(NamedTuple):
-    """The graph of which another one is a part, and for each node of the part the node of the whole."""
+    """The graph of which another one is a part.
+
+    Args:
+        graph: the whole.
+        originals: for each node of the part the node of the whole.
+    """
 
     graph: Graph
     originals: Mapping[Value, Node]
@@ -75,7 +80,7 @@ class Layout:
         return Place.lanes(len(stage.lanes), (stage.largest or 0, *shape[1:]), self.dtype, number)
 
     def takers(self, *, input_gradient: bool) -> set[Value]:
-        """Return the values whose gradient is needed: what lies between trained variables or buffers and the output."""
+        """Return the values that need a gradient: those between trained variables or buffers and the output."""
         takers: set[Value] = {self.graph.placeholder} if input_gradient else set()
         takers.update(self._wanting())
         for node in self.graph.nodes:
@@ -96,7 +101,10 @@ class Layout:
         return wanting
 
     def may_share(self, node: Node) -> bool:
-        """Whether a node may have the memory of its first input: it changes nothing there, or nobody reads that any more."""
+        """Return whether a node may have the memory of its first input.
+
+        It changes no element there, or no later operation reads the input.
+        """
         source = node.inputs[0]
         if not isinstance(source, Node):
             return False
@@ -105,7 +113,7 @@ class Layout:
         return node.operation.in_place and self._is_dead(source) and not (self.training and node.operation.reads_inputs)
 
     def _is_dead(self, value: Value) -> bool:
-        """Whether nobody reads a value, or what shares its memory, after the one operation that uses it."""
+        """Return whether no operation reads a value, or a value in the same memory, after the one operation that uses it."""
         while isinstance(value, Node):
             if self.uses[value] > 1 or (self.training and value.operation.reads_output):
                 return False
@@ -116,7 +124,7 @@ class Layout:
 
 
 def is_frozen(node: Node) -> bool:
-    """Whether variables that the operation takes were made to be trained, and none of them is."""
+    """Return whether variables that the operation takes were made to be trained, and none of them is."""
     made = [source for source in node.inputs if isinstance(source, Variable) and source.made_trainable]
     return bool(made) and not any(variable.trainable for variable in made)
 
@@ -137,6 +145,12 @@ class Place:
 
     `kept`: no batch axis, the same array for every slice of the batch. `batch`: one array for the whole batch. `lane`: one
     array for each thread, which holds the slice that the thread works on.
+
+    Args:
+        kind: "batch" for an array with a row for each sample, "lane" for one array per lane, "kept" for a value without a batch
+            axis.
+        arrays: one array, or with "lane" one for each.
+        stage: number of the stage to which arrays of lanes belong, else -1.
     """
 
     def __init__(self, kind: Kind, arrays: list[Array], stage: int = -1) -> None:
@@ -144,17 +158,29 @@ class Place:
 
     @staticmethod
     def lanes(count: int, shape: Shape, dtype: np.dtype[Any], stage: int) -> Place:
-        """Return a new place for slices of this shape within one stage."""
+        """Return a new place for slices within one stage.
+
+        Args:
+            count: number of lanes, each with an array of its own.
+            shape: shape of the longest slice.
+            dtype: type of the arrays.
+            stage: number of the stage.
+        """
         return Place("lane", [empty(shape, dtype) for _ in range(count)], stage)
 
     def at(self, lane: int, rows: slice | None) -> Array:
-        """Return the array for one slice of the batch."""
+        """Return the array for one slice of the batch.
+
+        Args:
+            lane: number of the lane that works on the slice.
+            rows: samples of the slice; None: the whole batch.
+        """
         if self.kind == "lane" and rows is not None:
             return self.arrays[lane][: rows.stop - rows.start]
         return self.arrays[0][rows] if self.kind == "batch" and rows is not None else self.arrays[0]
 
     def shared(self, kind: Kind, stage: int, shape: Shape) -> Place | None:
-        """Return a place of this kind and shape in the same memory; None where that is not possible.
+        """Return a place of this kind and shape, for this stage, in the same memory; None where that is not possible.
 
         Of `shape` the first axis does not count for slices: they have that of the array.
         """

@@ -21,17 +21,26 @@ __all__ = ["OnGradient", "Plan"]
 
 
 class Plan:
-    """Computes a graph, and its gradients if it is for training.
+    """Plan to compute a graph, and its gradients if it is for training.
 
     Every operation writes into memory of the plan (`out=`). An operation that works in place takes over the memory of its
-    first input where nobody reads that any more. A value used several times is computed once and its gradients add up;
-    what needs no gradient gets none. The gradient of a variable is written to the variable's own gradient.
+    first input where no later operation reads that. A value used several times is computed once and its gradients add up;
+    a value that needs no gradient gets none. The gradient of a variable is written to the variable's own gradient.
 
     Where results are large, consecutive operations run on a few samples at a time (`nn.plan.stages`), in as many threads as
     the team has. The BLAS then keeps to one thread throughout: its own ones, once woken by a product, would look for another
     for some 25 ms and take the cores from the team. Sums over such parts are made in the order of the samples, so equal plans
     give equal bits. The plan of a part of a graph that names its `whole` makes the same sums and draws the same random
     numbers as that of the whole.
+
+    Args:
+        graph: the graph, with variables that a store holds.
+        shape: shape of the input, with the length of the batch.
+        dtype: type of all arrays, float32 or float64.
+        training: whether `backward` may follow `forward`.
+        input_gradient: whether the gradient of the input is computed, too.
+        team: threads that work on slices; None: this one alone.
+        whole: the graph of which `graph` is a part.
     """
 
     def __init__(
@@ -71,7 +80,12 @@ class Plan:
             self._backward = Backward(self._layout, self._call, self.output_gradient, self.input_gradient)
 
     def forward(self, x: Array, mode: Mode) -> Array:
-        """Compute the output for `x`, an array of the plan's shape and type. It stays valid until the next run."""
+        """Compute the output, which stays valid until the next run.
+
+        Args:
+            x: an array of the plan's shape and type.
+            mode: whether the run is for training, and the key of its draws.
+        """
         if np.may_share_memory(x, self.output):  # the result of the last run, given back
             x = x.copy()
         for inputs, index, rows in self._entries:
@@ -90,7 +104,7 @@ class Plan:
         """Compute all gradients from `output_gradient`, after `forward` with the same data.
 
         `on_gradient(variable)` is called the moment the gradient of that variable is complete, last layer first. With `add`
-        gradients are added to what variables have, each bit as `np.add` would; changes of buffers are not.
+        gradients are added to those that variables have, each bit as `np.add` would; changes of buffers are not.
         """
         (self._adding if add else self._backward).run(self._team, on_gradient)
 
@@ -104,7 +118,7 @@ class Plan:
         return self._team if self._layout.in_lanes else None
 
     def surely_finite(self) -> set[Variable]:
-        """Return variables whose gradients, after `backward`, are known to be finite without a look at them."""
+        """Return variables with gradients that, after `backward`, are known to be finite without a look at them."""
         return self._backward.surely_finite()
 
     def first_not_finite(self) -> str | None:
@@ -192,7 +206,7 @@ class Plan:
         return lanes
 
     def _prepare_whole(self, stage: Stage) -> None:
-        """Have calls for the whole batch of those operations whose gradients the lanes share out."""
+        """Have calls for the whole batch of those operations that have gradients which the lanes share out."""
         placeholder = self._graph.placeholder
         for node in stage.nodes:
             if node.operation.shares_gradients([self._layout.shapes[source] for source in node.inputs]):

@@ -1,4 +1,4 @@
-"""Which operations of a graph run on the whole batch, and which on a few samples at a time."""
+"""Stages of a graph: operations that run on the whole batch, and others that run on a few samples at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nn.value.graph import Graph
 from nn.value.value import Node, Value
 
 PART_BYTES = 1 << 20
-"""What a result may take in one part of a stage: it stays in the cache from one operation to the next."""
+"""Bytes that a result may take in one part of a stage: it stays in the cache from one operation to the next."""
 
 LANE_PARTS = 4
 """How many times larger parts are where lanes run at once: after each call into NumPy they meet at the interpreter's lock, so
@@ -38,9 +38,11 @@ JOIN = 16
 
 
 class Stage(NamedTuple):
-    """Operations that follow one another, and on which slices of the batch they run.
+    """Operations that follow one another, and the slices of the batch on which they run.
 
-    `lanes` holds the slices for each thread, in order. A stage that sees the whole batch at once has one lane with None.
+    Args:
+        nodes: the operations, inputs before their users.
+        lanes: the slices for each thread, in order. A stage that sees the whole batch at once has one lane with None.
     """
 
     nodes: list[Node]
@@ -63,12 +65,12 @@ class Stage(NamedTuple):
 
 
 def divide(graph: Graph, shapes: dict[Value, Shape], dtype: np.dtype[Any], *, training: bool, threads: int) -> list[Stage]:
-    """Return the stages of a graph, whose values have these shapes.
+    """Return the stages of a graph with values of these shapes.
 
     A convolutional network would write each of its large results to main memory and read it back for the next operation.
     In parts of a few samples the results stay in the cache, and several threads find work that is independent. Without such
-    products, what follows a heavy one goes on in the same threads, each with a share of the batch. All else is better left to
-    the BLAS, which shares out one product without a lock; but its threads spin between two of them.
+    products, operations behind a heavy one go on in the same threads, each with a share of the batch. All else is better left
+    to the BLAS, which shares out one product without a lock; but its threads spin between two of them.
     """
     batch = shapes[graph.placeholder][0]
     runs: list[tuple[list[Node], bool]] = []  # nodes that follow one another, and whether in parts
@@ -131,7 +133,7 @@ def _is_heavy(node: Node, shapes: dict[Value, Shape], batch: int, dtype: np.dtyp
 
 
 def _splits(node: Node, shapes: dict[Value, Shape], batch: int, training: bool) -> bool:
-    """Whether a node may run on slices of the batch; what draws or counts for a whole batch in training may not."""
+    """Return whether a node may run on slices of the batch; one that draws or counts for a whole batch in training may not."""
     if training and type(node.operation).begin is not Operation.begin:
         return False
     for value in (node, *node.inputs):
@@ -141,7 +143,7 @@ def _splits(node: Node, shapes: dict[Value, Shape], batch: int, training: bool) 
 
 
 def has_batch(value: Value) -> bool:
-    """Whether the first axis of a value is the batch."""
+    """Return whether the first axis of a value is the batch."""
     return bool(value.shape) and value.shape[0] == BATCH
 
 
@@ -150,5 +152,5 @@ def _bytes(value: Value, shapes: dict[Value, Shape], dtype: np.dtype[Any]) -> in
 
 
 def _kept(node: Node, shapes: dict[Value, Shape], dtype: np.dtype[Any]) -> int:
-    """The size of what every part of the batch reads."""
+    """Return the bytes that every part of the batch reads."""
     return sum(_bytes(value, shapes, dtype) for value in node.inputs if not has_batch(value))

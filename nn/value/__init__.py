@@ -1,4 +1,4 @@
-"""What a graph is made of: placeholders, variables, constants and nodes."""
+"""Parts of a graph: placeholders, variables, constants and nodes."""
 
 from nn.value.graph import Graph, Placeholder
 from nn.value.store import Buffer, VariableStore

@@ -10,7 +10,7 @@ from nn.value.value import Node, Owner, Value, Variable
 
 
 class Graph:
-    """Everything that `output` depends on.
+    """Graph of all values that `output` depends on, with `placeholder` as its input.
 
     `nodes` is in topological order, `variables` in the order of first use, those of a layer together and in the order in
     which the layer made them; `layers` in the order of first use.
@@ -35,7 +35,7 @@ class Graph:
 
 
 def _topological(output: Value) -> list[Value]:
-    """Depth first without recursion, so that very deep graphs work: inputs before what uses them."""
+    """Return the values depth first, without recursion, so that very deep graphs work: inputs before their users."""
     order: list[Value] = []
     done: set[int] = set()
     pending: list[tuple[Value, bool]] = [(output, False)]

@@ -1,4 +1,4 @@
-"""Where the variables of a model live: one vector of values, one of gradients, the same for its buffers, and others alike."""
+"""Memory of the variables of a model: one vector of values, one of gradients, the same for its buffers, and others alike."""
 
 from __future__ import annotations
 
@@ -16,11 +16,17 @@ from nn.value.value import Variable
 
 
 class VariableStore:
-    """Holds all trainable variables in one contiguous vector and their gradients in another, in the order of their ids.
+    """Store of all trainable variables in one contiguous vector and their gradients in another, in the order of their ids.
 
     So a rule updates a whole model in a few array operations and a checkpoint is one write. Statistics that operations keep
-    (`buffers`) lie in a vector of their own, beside one of the changes that the last block wants. What is neither trained nor
-    a statistic (`fixed`) has an array of its own each.
+    (`buffers`) lie in a vector of their own, beside one of the changes that the last block wants. Variables that are neither
+    trained nor statistics (`fixed`) have an array of their own each.
+
+    Args:
+        variables: the trained ones, in the order of their ids.
+        others: buffers and fixed ones.
+        dtype: type of all arrays, float32 or float64.
+        seed: seed of the first values.
     """
 
     def __init__(self, variables: Sequence[Variable], others: Sequence[Variable], dtype: np.dtype[Any], seed: int) -> None:
@@ -38,7 +44,7 @@ class VariableStore:
         return [*self.variables, *self._others]
 
     def apply_changes(self) -> None:
-        """Add to the buffers what the last block wants, or what stands in `buffer_changes` instead. Once for each batch."""
+        """Add the changes of the last block, or those written to `buffer_changes` since, to the buffers. Once per batch."""
         if self.buffers:
             np.add(self.buffer_values, self.buffer_changes, out=self.buffer_values)
 

@@ -24,7 +24,7 @@ from nn.operation.reduction import Max, Mean, Min, Sum
 from nn.operation.shape import Reshape, Transpose
 
 Operand: TypeAlias = Union["Value", float, Array, Sequence[Any]]
-"""What operators and functions take: a value, or what becomes a constant."""
+"""Operand of operators and functions: a value, or a number or array that becomes a constant."""
 Axes: TypeAlias = int | Sequence[int] | None
 Operator: TypeAlias = Callable[["Value", Operand], "Node"]
 
@@ -42,10 +42,11 @@ def _operator(kind: Callable[[], Operation]) -> tuple[Operator, Operator]:
 
 
 class Value:
-    """Something that will hold an array when a plan runs: a placeholder, a variable, a constant, or a node.
+    """Value that will be an array when a plan runs: a placeholder, a variable, a constant, or a node.
 
-    Operators and methods mean what they mean for NumPy's arrays; `x > 0` is a mask of 0 and 1 without gradient. Only `==` and
-    `!=` compare values as objects: masks of equality come from `nn.function`, like all that joins several values.
+    Operators and methods have the meaning they have for NumPy's arrays; `x > 0` is a mask of 0 and 1 without gradient. Only
+    `==` and `!=` compare values as objects: masks of equality come from `nn.function`, like all that joins several values.
+    `shape` has -1 at the axis of the batch.
     """
 
     def __init__(self, shape: Shape) -> None:
@@ -64,7 +65,7 @@ class Value:
         return self.apply(Transpose(_numbers(axes) or None))
 
     def swapaxes(self, first: int, second: int) -> Node:
-        """Return the same elements with two axes exchanged."""
+        """Return the same elements with two axes, `first` and `second`, exchanged."""
         order = list(range(len(self.shape)))
         for axis in (first, second):
             if not -len(order) <= axis < len(order):
@@ -78,19 +79,24 @@ class Value:
         return self.transpose()
 
     def sum(self, axis: Axes = None, keepdims: bool = False) -> Node:
-        """Return the sum over one, several or all axes."""
+        """Return the sum over one, several or all axes.
+
+        Args:
+            axis: an axis or several, counted from the end where negative; None: all.
+            keepdims: whether the axes stay, with length 1.
+        """
         return self.apply(Sum(axis, keepdims))
 
     def mean(self, axis: Axes = None, keepdims: bool = False) -> Node:
-        """Return the mean over one, several or all axes."""
+        """Return the mean over one, several or all axes; `axis` and `keepdims` are those of `sum`."""
         return self.apply(Mean(axis, keepdims))
 
     def max(self, axis: Axes = None, keepdims: bool = False) -> Node:
-        """Return the greatest element over one, several or all axes."""
+        """Return the greatest element over one, several or all axes; `axis` and `keepdims` are those of `sum`."""
         return self.apply(Max(axis, keepdims))
 
     def min(self, axis: Axes = None, keepdims: bool = False) -> Node:
-        """Return the least element over one, several or all axes."""
+        """Return the least element over one, several or all axes; `axis` and `keepdims` are those of `sum`."""
         return self.apply(Min(axis, keepdims))
 
     def exp(self) -> Node:
@@ -171,18 +177,21 @@ class Constant(Value):
 
 
 class Node(Value):
-    """The result of an operation on other values."""
+    """The result of an operation on other values, `inputs`."""
 
     def __init__(self, operation: Operation, inputs: Sequence[Value]) -> None:
         super().__init__(operation.infer(*(value.shape for value in inputs)))
         self.operation = operation
         self.inputs = tuple(inputs)
         self.layers: tuple[Owner, ...] = ()
-        """The layers whose result this is, innermost first."""
+        """The layers that have this as their result, innermost first."""
 
 
 def as_value(operand: Operand) -> Value:
-    """Return a value for something that stands beside one in an expression; raise TypeError for what cannot."""
+    """Return a value for an operand that stands beside one in an expression, such as a number or an array.
+
+    Raises TypeError for an operand of another type.
+    """
     if isinstance(operand, Value):
         return operand
     if isinstance(operand, (Real, np.ndarray, list, tuple)):
@@ -201,7 +210,7 @@ def _numbers(given: Sequence[Any]) -> Sequence[int]:
 
 
 def _product(a: Value, b: Value) -> Node:
-    """Return a @ b, where a vector on the left is one row, on the right one column, whose axis the result does not have."""
+    """Return a @ b, where a vector on the left is one row, on the right one column: an axis that the result does not have."""
     row, column = len(a.shape) == 1, len(b.shape) == 1
     matrix = a.reshape(1, *a.shape) if row else a
     product = matrix.apply(MatMul(), b.reshape(*b.shape, 1) if column else b)
@@ -218,9 +227,15 @@ def _product(a: Value, b: Value) -> Node:
 class Variable(Value):
     """An array with a gradient, held by a model's `VariableStore` from `setup` on.
 
-    `id` is the position in the model's `trainable_variables()`, -1 before that and for what is not trained.
+    `id` is the position in the model's `trainable_variables()`, -1 before that and for a variable that is not trained.
     `name` is `<layer>/<name>` for a layer's variable, for example `dense_1/kernel`. A variable that is copied or pickled apart
     from its model has no memory.
+
+    Args:
+        shape: numbers of elements along the axes.
+        initializer: draws the first values; default: `GlorotUniform`.
+        name: its name; default: that of the attribute of the model.
+        trainable: whether the rule of a model updates it.
     """
 
     # of the class, so that a copy without memory finds them
@@ -266,7 +281,7 @@ class Variable(Value):
         return self.made_trainable and not self._trainable
 
     def refuse_if_bound(self, who: str) -> None:
-        """Raise ValueError if a store holds this variable: it is too late to say what is trained."""
+        """Raise ValueError, naming `who`, if a store holds this variable: it is too late to choose the trained ones."""
         if self.bound:
             raise ValueError(
                 f"{who} belongs to a model that is set up, so its 'trainable' cannot change: build another model, set "
@@ -284,7 +299,13 @@ class Variable(Value):
         return self._gradient is not None
 
     def bind(self, identity: int, value: Array, gradient: Array | None) -> None:
-        """Take memory from a store. A variable belongs to one model."""
+        """Take memory from a store. A variable belongs to one model.
+
+        Args:
+            identity: its id, -1 for one that is not trained.
+            value: memory of its shape for the value.
+            gradient: memory for the gradient; None for a variable without one.
+        """
         if self.bound:
             raise ValueError(f"Variable '{self.name}' already belongs to another model; build a new one for this model")
         self.id, self._value, self._gradient = identity, value, gradient
@@ -320,7 +341,7 @@ class Variable(Value):
         return self.gradient.copy()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what is copied: not the memory, which is the store's."""
+        """Return the attributes to copy: not the memory, which is the store's."""
         return {name: value for name, value in vars(self).items() if name not in ("_value", "_gradient")}
 
     def __repr__(self) -> str:

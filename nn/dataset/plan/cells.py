@@ -63,7 +63,7 @@ _DATE_LIKE = re.compile(
 
 
 class Spelling(NamedTuple):
-    """How texts spell numbers and gaps.
+    """Spelling of numbers and gaps in texts.
 
     Args:
         decimal: the mark before the fraction.

@@ -37,7 +37,7 @@ class Wishes(NamedTuple):
     """Arguments of a data set about its columns.
 
     Args:
-        categories: the columns that are texts, whatever they look like.
+        categories: the columns to take as texts, even if all cells look like numbers or dates.
         dates: the columns that are dates, and the form of each.
         numbers: the columns that are numbers; a text in them is a gap.
         spelling: how texts spell numbers and gaps.
@@ -51,11 +51,16 @@ class Wishes(NamedTuple):
     place: Literal["file", "frame", "label"] = "file"
 
     def as_texts(self, name: str) -> str:
-        """Return the argument that takes all cells of a column for texts."""
+        """Return the argument that takes all cells of the column `name` for texts."""
         return "label_kind='class'" if self.place == "label" else f"categories=[{name!r}]"
 
     def as_dates(self, name: str, form: str = "..") -> str:
-        """Return the argument that takes all cells of a column for dates; "" where there is none."""
+        """Return the argument that takes all cells of a column for dates; "" where there is none.
+
+        Args:
+            name: name of the column.
+            form: form of its dates, as `datetime.strptime` takes it; default: dots for the reader to fill in.
+        """
         shown = form if form == ".." else repr(form)
         return "" if self.place == "label" else f"dates={{{name!r}: {shown}}}"
 
@@ -306,7 +311,7 @@ def loses(values: NDArray[np.float64], *, exact: bool = False) -> bool:
 
     Args:
         values: without NaN.
-        exact: whether it must change none, as of dates, whose time of day it would move by minutes.
+        exact: whether it must change none, as of dates: it would move their time of day by minutes.
     """
     with np.errstate(over="ignore"):
         rounded = values.astype(np.float32)
@@ -343,7 +348,12 @@ def measured(column: Column, values: NDArray[np.float64], train: NDArray[np.floa
 
 
 def is_row_number(cells: Cells, spelling: Spelling) -> bool:
-    """Return whether a column counts the rows in their order, from 0 or from 1: three rows at least."""
+    """Return whether a column counts the rows in their order, from 0 or from 1: three rows at least.
+
+    Args:
+        cells: cells of the column ``(rows,)``.
+        spelling: how texts spell numbers.
+    """
     if len(cells) < 3:
         return False
     if cells.dtype.kind == "O":

@@ -19,7 +19,7 @@ def transformed(transform: AbsTransformer | None, arrays: Arrays, seed: int, pla
         plan: that of the data set; None where there is none to be kept.
 
     Returns:
-        arrays and plan, None in place of the plan where a transform does not say what it does at prediction.
+        arrays and plan, None in place of the plan where a transform has no form for prediction.
     """
     for step in () if transform is None else transform.steps:
         applied = step

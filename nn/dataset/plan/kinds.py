@@ -60,6 +60,8 @@ class Column(ABC):
         name: its name in the table.
         gaps: how many cells were missing when the plan was made.
         note: a remark on the decision, for people.
+
+    A subclass gives `word`, the name of the kind in a table and a file of the plan.
     """
 
     name: str
@@ -75,7 +77,7 @@ class Column(ABC):
 
     @property
     def width(self) -> int:
-        """How many numbers it becomes."""
+        """Number of features that the column becomes."""
         return 1
 
     @property
@@ -95,7 +97,7 @@ class Column(ABC):
         Args:
             cells: ``(rows,)``, numbers, times, or objects such as texts.
             spelling: how texts spell numbers and gaps.
-            unknown: what becomes of a category that the plan does not have: an error, or "none" of the categories.
+            unknown: treatment of a category that the plan does not have: an error, or "none" of the categories.
 
         Raises:
             Misfit: for a cell that is of another kind.
@@ -109,7 +111,7 @@ class Column(ABC):
             numbers: the row.
             place: where its numbers begin.
             spelling: how texts spell numbers and gaps.
-            unknown: what becomes of a category that the plan does not have.
+            unknown: treatment of a category that the plan does not have: "error" or "none".
 
         Raises:
             Misfit: for a cell that is of another kind.
@@ -119,7 +121,7 @@ class Column(ABC):
         numbers[place : place + self.width] = self.encode(cells, spelling, unknown)[0].tolist()
 
     def filled(self, numbers: NDArray[np.float64]) -> None:  # noqa: B027 - a column that is left out has none
-        """Replace NaN in place by the values of training."""
+        """Replace NaN in place by the values of training in `numbers` ``(rows, width)``, those that `encode` gave."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON holds it."""
@@ -144,7 +146,7 @@ class Misfit(ValueError):
 
 
 def missing_rows(cells: Cells, spelling: Spelling) -> NDArray[np.bool_]:
-    """Return which cells ``(rows,)`` are missing."""
+    """Return which of the cells ``(rows,)`` are missing: NaN, no time, None, or a word that `spelling` takes for a gap."""
     if cells.dtype.kind == "f":
         return np.isnan(cells)
     if cells.dtype.kind == "M":
@@ -162,8 +164,8 @@ class _Measured(Column, ABC):
     Args:
         low: the least value in training, None where there is none.
         high: the greatest one.
-        fill: what a missing cell becomes, None where there is nothing.
-        offset: what is subtracted from every value.
+        fill: the number in place of a missing cell, None where there is none.
+        offset: the number that is subtracted from every value.
     """
 
     low: float | None = None
@@ -186,7 +188,10 @@ class _Measured(Column, ABC):
 
     @abstractmethod
     def values(self, cells: Cells, spelling: Spelling) -> NDArray[np.float64]:
-        """Return the values ``(rows,)`` before the offset, NaN for missing cells; raises as `encode`."""
+        """Return the values ``(rows,)`` before the offset, NaN for missing cells.
+
+        `cells` and `spelling` are those of `encode`, as are the errors.
+        """
 
     def filled(self, numbers: NDArray[np.float64]) -> None:
         if self.fill is not None:
@@ -321,7 +326,10 @@ class Category(Column):
         return rows
 
     def places(self, cells: Cells, spelling: Spelling, unknown: Unknown = "error") -> NDArray[np.intp]:
-        """Return which of the categories each cell is, -1 for none of them, -2 for a missing cell; raises as `encode`."""
+        """Return which of the categories each cell is, -1 for none of them, -2 for a missing cell.
+
+        The arguments `cells`, `spelling` and `unknown` and the errors are those of `encode`.
+        """
         found = np.empty(len(cells), np.intp)
         for row, cell in enumerate(cells.tolist() if cells.dtype.kind != "M" else cells.astype(str)):
             place = self._place(cell, spelling, unknown, row)
@@ -336,7 +344,7 @@ class Category(Column):
             numbers[place + found] = 1.0
 
     def _place(self, cell: Any, spelling: Spelling, unknown: Unknown, row: int) -> int | None:
-        """Which of the categories a cell is, -1 for none of them, None for a missing cell."""
+        """Return which of the categories a cell is, -1 for none of them, None for a missing cell."""
         text = cell.strip() if isinstance(cell, str) else None if is_missing(cell) else text_of(cell)
         if text is None or spelling.is_missing(text):
             return None

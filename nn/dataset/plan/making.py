@@ -38,7 +38,7 @@ class PartError(CellError):
 
 
 def joined(parts: Parts, name: str) -> Cells:
-    """Return the cells of a column of all parts, one part behind the other."""
+    """Return the cells of the column `name` of all parts, one part behind the other."""
     cells = [part[name] for part in parts]
     if len({"f" if each.dtype.kind in "iuf" else each.dtype.kind for each in cells}) > 1:
         cells = [each.astype(object) for each in cells]
@@ -68,7 +68,15 @@ def plan_columns(
 def label_of(
     parts: Parts, name: str, kind: LabelKind, wishes: Wishes, orders: Mapping[str, Sequence[str]] | None = None
 ) -> Label:
-    """Return the kind of a column of labels; the arguments and errors are those of `plan_columns` and `decide_label`."""
+    """Return the kind of a column of labels; the errors are those of `plan_columns` and `decide_label`.
+
+    Args:
+        parts: the training table and others, each with cells by column name.
+        name: name of the column.
+        kind: 'class', 'number' or 'auto', as in `CSVDataset`.
+        wishes: arguments of the data set about its columns.
+        orders: the categories of a column's type in pandas, by name.
+    """
     try:
         return decide_label(name, joined(parts, name), kind, wishes, (orders or {}).get(name))
     except Misfit as wrong:
@@ -76,7 +84,13 @@ def label_of(
 
 
 def label_of_frame(parts: Parts, name: str, order: Sequence[str] | None) -> Label:
-    """Return the kind of a column of labels of a frame, `order` the categories of its type; raises PartError."""
+    """Return the kind of a column of labels of a frame; raises PartError.
+
+    Args:
+        parts: the training table and others, each with cells by column name.
+        name: name of the column.
+        order: the categories of its type; None where it has none.
+    """
     try:
         return decide_frame_label(name, joined(parts, name), order)
     except Misfit as wrong:
@@ -93,7 +107,12 @@ def _in_part(parts: Parts, name: str, wrong: Misfit) -> PartError:
 
 
 def left_out(name: str, why: str) -> LeftOut:
-    """Return a column that is no feature, and say so in the log."""
+    """Return a column that is no feature, and say so in the log.
+
+    Args:
+        name: name of the column.
+        why: the reason, a clause behind "it", for the log and the table of the plan.
+    """
     _log.warning("Column %r is left out: it %s.", name, why)
     return LeftOut(name, note=why)
 

@@ -27,7 +27,7 @@ def check_marks(owner: str, decimal: object, thousands: object) -> None:
 
 
 def check_delimiter(owner: str, delimiter: object) -> str:
-    """Return the mark between cells; raises ValueError for another value, naming the `owner`."""
+    """Return the mark between cells, `delimiter`; raises ValueError naming the `owner` unless it is one usable character."""
     if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n\0':
         raise ValueError(f"{owner} 'delimiter' must be one character, no quote and no line end, got {str(delimiter)[:80]!r}")
     return delimiter

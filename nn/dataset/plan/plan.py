@@ -35,20 +35,20 @@ _HEADS = ("column", "kind", "values", "gaps", "becomes", "note")
 class Plan:
     """Kinds of the columns of a table, and transforms of samples before a model sees them. A plan never changes.
 
-    `repr` and a notebook show it as a table. `encode` makes x of rows, `labels_of` labels, and `apply` what the model takes:
+    `repr` and a notebook show it as a table. `encode` makes x of rows, `labels_of` labels, and `apply` the input of the model:
     x after `steps`, the transforms with the statistics of training. `change` gives a plan with another kind for one column.
 
     Args:
         columns: features and columns that are left out, in the order of x.
         labels: the columns to predict.
-        missing: what becomes of a missing cell, as in `CSVDataset`.
-        unknown: what becomes of a category that the plan does not have: "error", or "none" of the categories.
+        missing: treatment of a missing cell, as in `CSVDataset`.
+        unknown: treatment of a category that the plan does not have: "error", or "none" of the categories.
         spelling: how texts spell numbers and gaps.
         dtype: the type of x; "float64" where float32 would merge different values.
         delimiter: the mark between the cells of a file.
         encoding: the encoding of a file.
         label_axis: whether labels are ``(n, labels)`` although there is one column.
-        steps: what is applied to x before the model, as `nn.dataset.transforms.describe` gives it.
+        steps: transforms of x before the model, as `nn.dataset.transforms.describe` gives them.
         rows: `row_checksums` of the data set of the run, by the name of the array.
 
     >>> plan = nn.dataset.Plan((nn.dataset.plan.Number("area"), nn.dataset.plan.Category("city", categories=("Bern", "Chur"))))
@@ -104,7 +104,7 @@ class Plan:
 
     @property
     def of_texts(self) -> set[str]:
-        """The names of the columns whose cells must be read as texts, whatever they look like."""
+        """Return the names of the columns with cells that must be read as texts, even if they look like numbers."""
         named = {column.name for column in self.columns if isinstance(column, (Category, Date))}
         return named | {label.name for label in self.labels if label.classes is not None or label.form}
 
@@ -129,11 +129,11 @@ class Plan:
 
         Args:
             rows: a DataFrame, a Series or dict of one row, or a list of dicts, with the columns by name; others do not count.
-            unknown: what becomes of an unknown category, None for what the plan says.
+            unknown: treatment of an unknown category, None for that of the plan.
 
         Raises:
             TypeError: for something else than rows.
-            ValueError: naming row and column for a cell that is not what its column holds, and for a missing one, which
+            ValueError: naming row and column for a cell of another kind than its column, and for a missing one, which
                 only ``missing='fill'`` and 'nan' take; for a column that is not there.
         """
         return self.numbers("encode() 'rows'", table_of("encode() 'rows'", rows, self._feature_names), unknown)
@@ -145,12 +145,17 @@ class Plan:
         return x.astype(np.result_type(self.dtype, np.float32), copy=False)
 
     def raw(self, owner: str, cells: Sequence[Cells], unknown: Unknown | None = None) -> NDArray[np.float64]:
-        """Return the numbers of cells with NaN for missing ones; raises as `encode`."""
-        unknown = (
-            self.unknown
-            if unknown is None
-            else arguments.one_of(owner.partition(" '")[0], "unknown", unknown, get_args(Unknown))
-        )
+        """Return the numbers ``(rows, numbers)`` of cells with NaN for missing ones; raises as `encode`.
+
+        Args:
+            owner: source of the cells, for errors.
+            cells: cells ``(rows,)`` of each feature, in the order of x.
+            unknown: treatment of an unknown category, None for that of the plan.
+        """
+        if unknown is None:
+            unknown = self.unknown
+        else:
+            arguments.one_of(owner.partition(" '")[0], "unknown", unknown, get_args(Unknown))
         if cells and len(cells[0]) <= _FEW:
             return self._few(owner, cells, unknown)
         parts = []
@@ -188,7 +193,14 @@ class Plan:
         return self.features
 
     def close(self, owner: str, x: NDArray[np.float64]) -> None:
-        """Replace NaN in place as `missing` says; raises CellError where a cell must not be missing, and beyond float32."""
+        """Replace NaN in place as `missing` says.
+
+        Args:
+            owner: source of the rows, for errors.
+            x: the numbers ``(rows, numbers)`` that `raw` gave.
+
+        Raises CellError where a cell must not be missing, and for a number beyond float32.
+        """
         if (np.abs(x) > _LARGEST_32).any():
             row, place = (int(part) for part in np.argwhere(np.abs(x) > _LARGEST_32)[0])
             name = [column.name for column in self.features for _ in range(column.width)][place]
@@ -227,7 +239,7 @@ class Plan:
         return parts[0] if len(parts) == 1 and not self.label_axis else np.stack(parts, axis=1)
 
     def apply(self, rows: Any, unknown: Unknown | None = None) -> Array:
-        """Return what the model takes of rows: `encode`, then the `steps`; raises as these do."""
+        """Return the input of the model for rows: `encode`, then the `steps`; raises as these do."""
         from nn.dataset.plan.steps import apply_steps  # noqa: PLC0415 - with the transforms, for a plan that has some
 
         x = self.encode(rows, unknown)
@@ -243,7 +255,7 @@ class Plan:
         return x, y
 
     def samples(self, x: Array) -> Array:
-        """Return what the model takes of samples that are arrays: floats as they are, integers after the `steps`."""
+        """Return the input of the model for samples that are arrays: floats as they are, integers after the `steps`."""
         if x.dtype.kind not in "biu" or not self.steps:
             return x
         from nn.dataset.plan.steps import apply_steps  # noqa: PLC0415 - as above
@@ -251,7 +263,7 @@ class Plan:
         return apply_steps(self._transforms, x, None)
 
     def restore(self, prediction: Array) -> Array:
-        """Return the values to predict that an output stands for, where labels were normalised; else as it is."""
+        """Return the values to predict for an output `prediction` ``(n, ...)``, where labels were normalised; else as it is."""
         from nn.dataset.plan.steps import restored  # noqa: PLC0415 - as above
 
         return restored(self._transforms, prediction) if self.steps else prediction
@@ -286,7 +298,7 @@ class Plan:
         return replace(self, columns=tuple(made if column.name == name else column for column in self.columns))
 
     def followed_by(self, *transforms: AbsTransformer) -> Plan:
-        """Return the plan with transforms, whose statistics are known, behind its steps.
+        """Return the plan with transforms of known statistics behind its steps.
 
         Args:
             transforms: such as ``Normalize.of(data)``, ``NormalizeLabels.of(data)``, ``ImageCls()``.
@@ -299,7 +311,7 @@ class Plan:
         return replace(self, steps=(*self.steps, *described(transforms)))
 
     def agrees_with(self, other: Plan) -> str:
-        """Return what another plan makes another number of, in one sentence; "" where both encode rows alike."""
+        """Return the first difference to the numbers that the plan `other` makes, in a sentence; "" where both encode alike."""
         mine, yours = self.names, other.names
         if mine != yours:
             lost = [name for name in mine if name not in yours]
@@ -339,14 +351,14 @@ class Plan:
         return json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n"
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the plan to a file of JSON."""
+        """Write the plan to a file of JSON at `path`, which is replaced in one step."""
         from nn.tensor_files import write_file  # noqa: PLC0415 - for a plan that is written
 
         write_file(path, self.to_json().encode())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Plan:
-        """Return the plan of a file; raises ValueError naming the file and the fault, OSError."""
+        """Return the plan of the file at `path`; raises ValueError naming the file and the fault, OSError."""
         try:
             return cls.from_json(Path(path).read_text("utf-8"))
         except ValueError as error:
@@ -362,7 +374,7 @@ class Plan:
 
     @classmethod
     def from_dict(cls, content: object) -> Plan:
-        """Return the plan of what `to_dict` gave; raises ValueError naming the fault."""
+        """Return the plan for a `content` that `to_dict` gave; raises ValueError naming the fault."""
         if not isinstance(content, Mapping) or content.get("format") != FORMAT:
             got = content.get("format") if isinstance(content, Mapping) else type(content).__name__
             raise ValueError(f"a plan must have the 'format' {FORMAT!r}, got {str(got)[:80]!r}")
@@ -395,7 +407,7 @@ class Plan:
 
     @classmethod
     def of_names(cls, rows: Any) -> Plan | None:
-        """Return the plan of a DataFrame whose columns are all numbers, which it takes as they are by name; else None."""
+        """Return the plan of a DataFrame with columns that are all numbers, which it takes as they are by name; else None."""
         if not hasattr(rows, "iloc") or getattr(rows, "ndim", 0) != 2 or not rows.shape[1]:
             return None
         if not all(getattr(dtype, "kind", "") in "biuf" for dtype in rows.dtypes):

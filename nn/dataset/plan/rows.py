@@ -82,6 +82,10 @@ def _of_frame(what: str, frame: DataFrame, names: Sequence[str]) -> list[Cells]:
 def cells_of(what: str, series: Any) -> Cells:
     """Return the cells of a Series: numbers and times as arrays of these, all else as objects.
 
+    Args:
+        what: name of the column, for errors.
+        series: a Series of pandas ``(rows,)``.
+
     Raises:
         TypeError: for a type that no column of a plan has.
     """

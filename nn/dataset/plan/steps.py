@@ -32,8 +32,11 @@ def described(transforms: Iterable[AbsTransformer]) -> list[tuple[str, dict[str,
 
 
 def built(steps: Iterable[tuple[str, dict[str, Any]]]) -> list[AbsTransformer]:
-    """Return the transforms that `described` described; raises ValueError for a name or arguments that there are not, for
-    a transform that is for training only, and for one without statistics."""
+    """Return the transforms that `described` described as `steps`.
+
+    Raises ValueError for a name or arguments that there are not, for a transform that is for training only, and for one
+    without statistics.
+    """
     try:
         made = [build([step]) for step in steps]
         described(made)
@@ -70,7 +73,12 @@ def apply_steps(steps: Sequence[AbsTransformer], x: Array, labels: Callable[[], 
 
 
 def restored(steps: Sequence[AbsTransformer], prediction: Array) -> Array:
-    """Return the values to predict that an output stands for."""
+    """Return the values to predict that an output stands for.
+
+    Args:
+        steps: transforms in the order of `Plan.steps`.
+        prediction: output of the model ``(n, ...)``.
+    """
     for step in reversed(steps):
         if isinstance(step, NormalizeLabels):
             prediction = step.restore(prediction)

@@ -14,7 +14,15 @@ __all__ = ["forms_of", "given_plan", "names_of", "spelling_of"]
 
 
 def names_of(owner: object, argument: str, value: Sequence[str]) -> list[str]:
-    """Return a list of different column names; raises TypeError or ValueError naming the argument."""
+    """Return a list of different column names.
+
+    Args:
+        owner: data set with the argument, named by its class in errors.
+        argument: name of the argument, for errors.
+        value: the names.
+
+    Raises TypeError or ValueError naming the argument.
+    """
     name = type(owner).__name__
     if isinstance(value, (str, bytes)) or not isinstance(value, Sequence) or not all(isinstance(each, str) for each in value):
         raise TypeError(f"{name} '{argument}' must be a list of column names, got {value!r}")
@@ -24,7 +32,14 @@ def names_of(owner: object, argument: str, value: Sequence[str]) -> list[str]:
 
 
 def forms_of(owner: object, dates: Mapping[str, str] | Sequence[str] | None) -> dict[str, str]:
-    """Return the form of the dates in each column, ISO 8601 for a list of names; raises TypeError naming the argument."""
+    """Return the form of the dates in each column by its name.
+
+    Args:
+        owner: data set with the argument, named by its class in errors.
+        dates: forms by column name, or a list of names for ISO 8601.
+
+    Raises TypeError naming the argument.
+    """
     if not dates:
         return {}
     if not isinstance(dates, Mapping):
@@ -45,6 +60,13 @@ def spelling_of(
 ) -> tuple[list[str], str, str]:
     """Return further words for a gap, the decimal mark and that of thousands, those of `usual` for None.
 
+    Args:
+        owner: data set with the arguments, named by its class in errors.
+        na_values: words for a gap, one or several.
+        decimal: the mark before the fraction of a number.
+        thousands: the mark between groups of digits, "" for none.
+        usual: spelling that stands in for arguments that are None.
+
     Raises:
         TypeError, ValueError: naming the argument.
     """
@@ -60,6 +82,10 @@ def spelling_of(
 
 def given_plan(owner: object, plan: Plan | Mapping[str, Any] | str | os.PathLike[str] | None) -> Plan:
     """Return a plan that is given as itself, as its content, or as a file; an empty one for None.
+
+    Args:
+        owner: data set with the argument, named by its class in errors.
+        plan: the plan, the content that `Plan.to_dict` gave, or a path.
 
     Raises:
         TypeError: for something else.

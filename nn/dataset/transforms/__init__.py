@@ -1,4 +1,4 @@
-"""What may be done to a data set before training; `add` chains one transform to the next."""
+"""Transforms of a data set before training; `add` chains one transform to the next."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What a transform is, how several of them become one, and built-in ones as plain data, for a message or a file."""
+"""Base class of transforms, chains of several, and built-in ones as plain data, for a message or a file."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -59,7 +59,7 @@ class AbsTransformer(Configurable, passes={"__call__": (4, "seed")}):
             None where it is for training only.
 
         Raises:
-            TypeError: where the class does not say what it does at prediction.
+            TypeError: where the class has no form for prediction.
         """
         if self.for_training_only:
             return None
@@ -75,7 +75,7 @@ class AbsTransformer(Configurable, passes={"__call__": (4, "seed")}):
         return x, y
 
     def at_evaluation(self, x: Array, y: Array) -> tuple[Array, Array]:
-        """Return samples and their labels as a trained model is evaluated on them; the arguments are as in `at_prediction`."""
+        """Return samples and their labels as a trained model is evaluated on them; `x` and `y` are as in `at_prediction`."""
         samples, labels = self.at_prediction(x, y)
         return samples, y if labels is None else labels
 
@@ -124,8 +124,8 @@ def check_order(data: AbsDataset, transformer: AbsTransformer) -> None:
     """Check that the samples stand in the order that the transforms need.
 
     Args:
-        data: the data set, whose `split` says which samples are set aside.
-        transformer: what is done with them.
+        data: the data set; its `split` says which samples are set aside.
+        transformer: the transforms of its samples.
 
     Raises:
         ValueError: for samples that are drawn or shuffled before a transform that needs the order of time.
@@ -145,7 +145,7 @@ def check_order(data: AbsDataset, transformer: AbsTransformer) -> None:
 
 
 def describe(transformer: AbsTransformer) -> list[tuple[str, dict[str, Any]]]:
-    """Return name and constructor keywords of every step, such that `build` makes an equal transform of them.
+    """Return name and constructor keywords of every step of `transformer`, such that `build` makes an equal transform of them.
 
     >>> describe(Shuffle().add(ImageCls()))
     [('Shuffle', {}), ('ImageCls', {'flatten': True, 'channels': False})]
@@ -160,9 +160,9 @@ def describe(transformer: AbsTransformer) -> list[tuple[str, dict[str, Any]]]:
 
 
 def build(description: Sequence[tuple[str, dict[str, Any]]]) -> AbsTransformer:
-    """Return the transform that `describe` described.
+    """Return the transform for a `description` that `describe` gave.
 
-    Raises ValueError for an unknown name; what a constructor raises for its keywords passes through.
+    Raises ValueError for an unknown name; errors that a constructor raises for its keywords pass through.
     """
     steps = []
     for name, config in description:
@@ -173,6 +173,6 @@ def build(description: Sequence[tuple[str, dict[str, Any]]]) -> AbsTransformer:
 
 
 def _kind(name: str) -> type[AbsTransformer]:
-    """Return a built-in transform, which is imported when somebody asks for it."""
+    """Return a built-in transform, which is imported at its first use."""
     kind: type[AbsTransformer] = getattr(import_module("nn.dataset.transforms"), name)
     return kind

@@ -23,12 +23,11 @@ _BRIGHTEST = np.float32(255)
 class ImageCls(AbsTransformer, configured=True):
     """Image classification: bytes to float32 in 0..1, images to rows, class numbers to one-hot rows.
 
-    Integer images become float32 divided by 255, whatever their type: those of uint16 that fill it end at 257. Float images
-    stay as they are. With `flatten` images of any shape
-    become ``(n, features)``; else they keep their shape, and with `channels` grey images ``(n, height, width)`` become
-    ``(n, height, width, 1)``, as Conv2D takes them. Integer (or boolean) labels of shape ``(n,)`` or ``(n, 1)`` become one-hot
-    float32 of shape ``(n, classes)``, where ``classes`` is the largest label of training and test set plus one; float labels
-    and labels that are rows already stay as they are.
+    Integer images of any type become float32 divided by 255: those of uint16 that fill it end at 257. Float images stay as
+    they are. With `flatten` images of any shape become ``(n, features)``; else they keep their shape, and with `channels` grey
+    images ``(n, height, width)`` become ``(n, height, width, 1)``, as Conv2D takes them. Integer (or boolean) labels of shape
+    ``(n,)`` or ``(n, 1)`` become one-hot float32 of shape ``(n, classes)``, where ``classes`` is the largest label of training
+    and test set plus one; float labels and labels that are rows already stay as they are.
 
     Raises TypeError for images that are neither integer nor float; ValueError for a negative label, and for `channels` together
     with `flatten`, which leaves no axis.

@@ -1,4 +1,4 @@
-"""What labels say: class numbers, one-hot rows, and values to sort by; and the transform to one-hot rows."""
+"""Readings of labels: class numbers, one-hot rows, and values to sort by; and the transform to one-hot rows."""
 
 from __future__ import annotations
 
@@ -20,8 +20,13 @@ def one_hot(
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Return rows ``(n, classes)`` with a one in the column that each of the class numbers ``(n,)`` or ``(n, 1)`` names.
 
-    Without `classes` there are as many as the largest number of both parts says, plus one. Raises ValueError naming the class
-    of `owner` for a number that is negative or not below `classes`.
+    Args:
+        owner: transform named by its class in errors.
+        train: class numbers of the training part.
+        test: class numbers of the test part.
+        classes: number of columns; default: the largest number of both parts plus one.
+
+    Raises ValueError naming the class of `owner` for a number that is negative or not below `classes`.
     """
     name, lowest, highest = type(owner).__name__, min(int(train.min()), int(test.min())), max(int(train.max()), int(test.max()))
     if lowest < 0:
@@ -39,8 +44,8 @@ def one_hot(
 def class_numbers(owner: object, labels: Array) -> NDArray[np.int64]:
     """Return the class number of every sample, ``(n,)``.
 
-    Labels are integers, booleans or whole floats of shape ``(n,)`` or ``(n, 1)``, or rows ``(n, classes)`` whose largest
-    entry says the class. Raises ValueError naming the class of `owner` for labels of another rank, and for a float label
+    Labels are integers, booleans or whole floats of shape ``(n,)`` or ``(n, 1)``, or rows ``(n, classes)`` with the class as
+    place of the largest entry. Raises ValueError naming the class of `owner` for labels of another rank, and for a float label
     that is no class number.
     """
     keys = sort_keys(owner, labels)

@@ -23,7 +23,7 @@ class Standardization(AbsTransformer, configured=True):
     """``(x - mean) / std`` of samples or of labels, with given statistics or those of the training part by `per`."""
 
     what: ClassVar[str]
-    """What it works on, for messages."""
+    """Name of the numbers it works on, for messages."""
 
     per: Per = "channel"
 
@@ -38,7 +38,14 @@ class Standardization(AbsTransformer, configured=True):
         return value.tolist() if isinstance(value, np.ndarray) else value
 
     def standardized(self, train: Array, test: Array) -> tuple[Array, Array]:
-        """Return both parts; raise TypeError or ValueError where they are no numbers or the given statistics do not fit."""
+        """Return both parts standardized.
+
+        Args:
+            train: numbers ``(n, ...)`` of the training part, of which statistics that are not given are taken.
+            test: numbers ``(n, ...)`` of the test part.
+
+        Raises TypeError or ValueError where they are no numbers or the given statistics do not fit.
+        """
         owner = type(self).__name__
         refuse_masked(f"{owner} {self.what}", train, test)
         for x in (train, test):
@@ -75,7 +82,7 @@ class Standardization(AbsTransformer, configured=True):
 class Normalize(Standardization, configured=True):
     """``(x - mean) / std``, with the statistics of the training part for both parts.
 
-    `per` says over what the statistics are taken: with 'channel' there is one mean per entry of the last axis, that is per
+    `per` gives the axes of the statistics: with 'channel' there is one mean per entry of the last axis, that is per
     feature of rows ``(n, features)`` and per colour of images ``(n, height, width, channels)``; with 'feature' one per entry
     of a sample of any shape; with 'all' a single one, which suits grey images ``(n, height, width)``. A standard deviation is
     that of the population (divided by n). Where all training samples are equal it counts as 1, so constants become 0.
@@ -101,7 +108,7 @@ class Normalize(Standardization, configured=True):
 
     @classmethod
     def of(cls, data: AbsDataset, per: Per = "channel") -> Normalize:
-        """Return the transform with the statistics of a data set's training part, in whose place it is: of equal bits."""
+        """Return the transform with the statistics of a data set's training part; of equal bits as one that takes them."""
         mean, std = statistics("Normalize", "training samples", data.load()[0], cls(per=per).per)
         return cls(mean, std, per)
 
@@ -129,9 +136,15 @@ class Normalize(Standardization, configured=True):
 
 
 def statistics(owner: str, what: str, x: Array, per: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return mean and standard deviation by `per`, in a shape that fits a sample; 1 where there is no deviation.
+    """Return mean and standard deviation in a shape that fits a sample; 1 where there is no deviation.
 
-    Raises ValueError naming `owner` and `what` it needs to be finite.
+    Args:
+        owner: name of the transform, for errors.
+        what: name of the numbers, for errors.
+        x: numbers ``(n, ...)``, which must be finite.
+        per: 'channel', 'feature' or 'all', as in `Normalize`.
+
+    Raises ValueError naming `owner` and the numbers, `what`, that it needs to be finite.
     """
     if not x.size:
         raise ValueError(f"{owner} needs {what} to take mean and deviation of, got shape {x.shape}")
@@ -226,7 +239,7 @@ class NormalizeLabels(Standardization):
         return train_x, train_y, test_x, test_y
 
     def restore(self, prediction: Array) -> Array:
-        """Return predictions ``(n,)`` or ``(n, labels)`` as values of the labels, of the same dtype.
+        """Return `prediction` ``(n,)`` or ``(n, labels)`` as values of the labels, of the same dtype.
 
         Raises ValueError where this was made without mean and std.
         """

@@ -26,7 +26,7 @@ Order = NDArray[np.intp]
 def deal(parts: Order) -> Order:
     """Return the order ``(parts * batches * size,)`` in which every batch has a piece of each part, always in the same place.
 
-    `parts` ``(parts, batches, size)`` holds the sample numbers: part p is what place p of a batch gets over all batches.
+    `parts` ``(parts, batches, size)`` holds the sample numbers: part p holds the samples for place p of all batches.
     """
     return parts.swapaxes(0, 1).reshape(-1)
 
@@ -44,7 +44,13 @@ def disorder(order: Order, share: float, random: np.random.Generator) -> Order:
 
 
 def check_share(owner: object, name: str, value: float) -> float:
-    """Return `value` if it is a number from 0 to 1; see `nn.arguments.number`."""
+    """Return `value` if it is a number from 0 to 1; see `nn.arguments.number`.
+
+    Args:
+        owner: transform with the argument, named by its class in errors.
+        name: name of the argument, for errors.
+        value: the share.
+    """
     share = arguments.number(owner, name, value, 0.0)
     if share > 1:
         raise ValueError(f"{type(owner).__name__} '{name}' must be a number from 0 to 1, got {value}")
@@ -52,20 +58,42 @@ def check_share(owner: object, name: str, value: float) -> float:
 
 
 def check_pairs(owner: object, x: Array, y: Array) -> None:
-    """Raise ValueError naming the class of `owner` when there are not as many labels as samples."""
+    """Check that there are as many labels as samples.
+
+    Args:
+        owner: transform named by its class in errors.
+        x: samples ``(n, ...)``.
+        y: labels ``(n, ...)``.
+
+    Raises ValueError for another number of labels.
+    """
     if len(x) != len(y):
         raise ValueError(f"{type(owner).__name__} needs one label per sample, got {len(x)} samples and {len(y)} labels")
 
 
 def whole_batches(owner: object, samples: int, batch_size: int) -> int:
-    """Return the number of whole batches; raise ValueError naming the class of `owner` where there is none."""
+    """Return the number of whole batches.
+
+    Args:
+        owner: transform named by its class in errors.
+        samples: number of samples.
+        batch_size: samples of a batch.
+
+    Raises ValueError where there is no whole batch.
+    """
     if samples < batch_size:
         raise ValueError(f"{type(owner).__name__} needs at least one batch of {batch_size} samples, got {samples}")
     return samples // batch_size
 
 
 def reordered(x: Array, y: Array, order: Order) -> tuple[Array, Array]:
-    """Return samples and labels in a new order; those behind the end of `order` stay where they are."""
+    """Return samples and labels in a new order.
+
+    Args:
+        x: samples ``(n, ...)``.
+        y: labels ``(n, ...)``.
+        order: numbers of samples ``(m,)``; the n - m samples behind its end stay where they are.
+    """
     full = np.concatenate([order, np.arange(len(order), len(x))])
     return x[full], y[full]
 
@@ -93,9 +121,13 @@ class Shuffle(AbsTransformer):
 
 
 class SortedBatches(AbsTransformer, configured=True):
-    """A new order of the training samples that make up whole batches, by their labels; what is behind them stays.
+    """A new order of the training samples that make up whole batches, by their labels; samples behind them stay.
 
     A subclass gives the order in `order`.
+
+    Args:
+        batch_size: number of samples of a batch.
+        disorder: share of the samples, 0 to 1, that is dealt at random in place of sorted; 0 by default.
     """
 
     for_training_only = True
@@ -117,17 +149,23 @@ class SortedBatches(AbsTransformer, configured=True):
 
     @abstractmethod
     def order(self, keys: NDArray[Any], batches: int, seed: int) -> Order:
-        """Return the order ``(batches * batch_size,)`` of the samples with these labels."""
+        """Return the order ``(batches * batch_size,)`` of the samples.
+
+        Args:
+            keys: labels of the samples ``(batches * batch_size,)``, as numbers to sort by.
+            batches: number of whole batches.
+            seed: seed of the draws.
+        """
 
 
 class Make_Non_IID(SortedBatches):
     """Sort the training samples by label within each batch, so that the blocks of a batch hold different labels.
 
     A batch is `batch_size` consecutive samples: the job's ``block_size`` times its number of blocks. It keeps its samples, so
-    with ``parallel(..., shuffle=False)`` training by exact synchronous SGD computes what it would without this transform (in
-    another order of addition); else every epoch moves samples among the batches, each within its block. What changes is what
-    each worker sees: block 0 of every batch holds its smallest labels, the last block its largest. How far a label reaches into
-    a block varies from batch to batch; `True_Non_IID` gives every block a fixed range.
+    with ``parallel(..., shuffle=False)`` training by exact synchronous SGD computes the same as without this transform (in
+    another order of addition); else every epoch moves samples among the batches, each within its block. The samples that each
+    worker sees change: block 0 of every batch holds its smallest labels, the last block its largest. How far a label reaches
+    into a block varies from batch to batch; `True_Non_IID` gives every block a fixed range.
 
     `disorder` is the share of each batch, 0 to 1, that is dealt at random in place of sorted: ``round(disorder * batch_size)``
     places exchange their samples. With 1 the blocks are IID again. Samples behind the last whole batch stay where they are,
@@ -184,8 +222,8 @@ class Dirichlet(AbsTransformer, configured=True):
 
     p are the shares of the classes in the training set. With ``alpha`` towards 0 each block sees a single class, with a large
     one all blocks see p. Each block gets as many samples as any other, drawn without replacement with the shares q; where a
-    class is used up, the shares of the others grow in proportion (the last blocks get what is left). See T.-M. H. Hsu,
-    H. Qi, M. Brown, *Measuring the effects of non-identical data distribution for federated visual classification*, 2019,
+    class is used up, the shares of the others grow in proportion (the last blocks get the rest). See T.-M. H. Hsu, H. Qi, M.
+    Brown, *Measuring the effects of non-identical data distribution for federated visual classification*, 2019,
     arXiv:1909.06335, section 3. Here alpha counts all classes together: where a paper draws from Dirichlet(a, ..., a) over C
     equal classes, alpha is ``C * a``.
 
@@ -252,8 +290,8 @@ def _draw(weights: NDArray[np.float64], left: NDArray[np.intp], size: int, rando
 def _mixture(weights: NDArray[np.float64], free: NDArray[np.bool_], random: np.random.Generator) -> NDArray[np.float64]:
     """Return class shares from Dirichlet(`weights`), given that only the classes in `free` have any.
 
-    The shares of some classes, scaled to 1, follow the Dirichlet distribution of their own weights whatever the others are;
-    so they may be drawn only when they are needed, which spares the digits that tiny shares would have lost.
+    The shares of some classes, scaled to 1, follow the Dirichlet distribution of their own weights for any weights of the
+    others; so they may be drawn only when they are needed, which spares the digits that tiny shares would have lost.
     """
     share = np.zeros_like(weights)
     drawn = random.dirichlet(weights[free])

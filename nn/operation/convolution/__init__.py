@@ -1,4 +1,4 @@
-"""Convolution: what it computes (`operation`), and the ways to compute it (`im2col`, `winograd`)."""
+"""Convolution: its definition (`operation`), and the ways to compute it (`im2col`, `winograd`)."""
 
 from typing import TYPE_CHECKING
 

@@ -12,7 +12,7 @@ from nn.operation.convolution.problem import Blocks, Epilogue, Padded, Problem
 from nn.operation.convolution.window import Window
 
 BLOCK_BYTES = 1 << 19
-"""What the windows of a block of images may take: they stay in the second cache of a core until they are multiplied."""
+"""Bytes that the windows of a block of images may take: they stay in the second cache of a core until they are multiplied."""
 
 WIDER = 3
 """With more filters for each channel than that, adding up windows is faster than copying those of the gradient."""
@@ -115,7 +115,7 @@ def _turned(window: Window) -> Window:
 
 
 NARROW_PATCH = 32
-"""Windows whose rows hold fewer numbers are copied cell by cell of the kernel, because short copies are slow."""
+"""Windows with rows of fewer numbers are copied cell by cell of the kernel, because short copies are slow."""
 
 PLACES_FIRST = (0, 1, 2, 3, 4, 5, 6)
 TAPS_FIRST = (0, 4, 5, 6, 1, 2, 3)

@@ -22,7 +22,11 @@ class Convolution(Operation):
     Inputs are x (batch, height, width, channels), a kernel (kh, kw, channels / groups, filters) and, if there is one, a bias
     (filters,); the output is (batch, height', width', filters). Sequences (batch, time, channels) take a kernel (k, channels /
     groups, filters). Filters and channels are cut into `groups`; each group of filters sees its group of channels.
-    `padding` is 'valid', 'same', or a number of zeros on every side.
+
+    Args:
+        strides: step of the window along each axis but batch and channels.
+        padding: 'valid', 'same', or a number of zeros on every side.
+        groups: number of groups.
 
     It adds the bias while the numbers are in the cache. Kernels of 2 to 5 cells each way that move by 1 over at least 16
     channels, to at least 16 filters, are computed by `Winograd`, all others by `Im2Col`: the shapes decide, not the data.
@@ -54,7 +58,7 @@ class Convolution(Operation):
         return (x[0], *(window.positions for window in self._place(x, kernel)), kernel[-1])
 
     def splits(self, shapes: Sequence[Shape]) -> bool:
-        """Each image is convolved alone."""
+        """Return whether the batch leads x and is no axis of a variable: each image is convolved alone."""
         return batch_leads(shapes[0]) and all(BATCH not in shape for shape in shapes[1:])
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:

@@ -1,5 +1,5 @@
-"""What a convolution computes, apart from how, and what all ways to compute it share: blocks of images, borders of zeros, and
-what comes behind the product.
+"""A convolution as a problem, apart from its solution, and parts that all ways to compute it share: blocks of images, borders
+of zeros, and the steps behind the product.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Problem(NamedTuple):
 
 
 class Method(Protocol):
-    """A way to compute it. What it needs is allocated when it is made."""
+    """A way to compute it. The memory that it needs is allocated when it is made."""
 
     def forward(self, x: Array, kernel: Array, bias: Array | None, out: Array) -> None:
         """Write the convolution, plus bias, rectified if the problem says so."""
@@ -72,7 +72,7 @@ class Blocks:
 class Padded:
     """Room for images (height, width, channels) from (`top`, `left`) on in an array (images, *shape, channels).
 
-    The array is work space, so whoever uses it calls `clear` at the beginning of a call.
+    The array is work space, so its user calls `clear` at the beginning of a call.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class Epilogue:
             np.copyto(self._bias.reshape(-1, len(bias)), bias)
 
     def finish(self, value: Array, out: Array) -> None:
-        """Write max(value + bias, 0), or what of it there is, into `out`, which may be the same memory."""
+        """Write max(value + bias, 0), or the steps of it that there are, into `out`, which may be the same memory."""
         source, target = _lines(value), _lines(out)
         if self._bias is not None:
             np.add(source, self._bias, out=target)

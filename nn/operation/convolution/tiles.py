@@ -1,4 +1,4 @@
-"""What Winograd's algorithm does with a block of images: correlations, and sums over tiles for the gradient of a kernel."""
+"""Steps of Winograd's algorithm for a block of images: correlations, and sums over tiles for the gradient of a kernel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nn.arrays import Array, Scratch
 
 
 class Setting(NamedTuple):
-    """What both work with.
+    """Matrices, sizes and work space of both steps.
 
     `sizes` are the numbers of images that a block may have. `one` and `other` are work space for tiles: neither keeps anything
     there from one block to the next, so all share it.
@@ -72,7 +72,7 @@ class FilterGradient:
             self._steps[images] = (spread, spread_gradient, _matrices(tiles), _matrices(incoming))
 
     def add(self, images: int, first: bool) -> None:
-        """Add what so many images contribute; the first block overwrites."""
+        """Add the contribution of so many images; the first block overwrites."""
         spread, spread_gradient, tiles, incoming = self._steps[images]
         spread()
         spread_gradient()
@@ -98,7 +98,7 @@ FREQUENCIES = SIZE * SIZE
 
 
 class Tiling(NamedTuple):
-    """How many images a block has, the tiles of an image down and across, and the outputs of a tile down and across."""
+    """Number of images of a block, the tiles of an image down and across, and the outputs of a tile down and across."""
 
     images: int
     down: int
@@ -183,8 +183,8 @@ def matrices(outputs: int, taps: int, dtype: np.dtype[Any]) -> Matrices:
     """Return the matrices of F(outputs, taps), the algorithm of Toom and Cook transposed.
 
     With points p_0 ... p_(n-2), n = outputs + taps - 1, and M_i(x) = prod_(l != i) (x - p_l): row i of `inputs` holds the
-    coefficients of M_i, row i of `taps` the powers of p_i over M_i(p_i), column i of `gather` the powers of p_i; what is last
-    in each belongs to infinity.
+    coefficients of M_i, row i of `taps` the powers of p_i over M_i(p_i), column i of `gather` the powers of p_i; the last one
+    of each belongs to infinity.
 
     Winograd, Arithmetic complexity of computations, SIAM 1980; Lavin and Gray, Fast algorithms for convolutional neural
     networks, CVPR 2016; on the choice of points Barabasz et al., Error analysis and improving the accuracy of Winograd

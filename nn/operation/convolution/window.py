@@ -1,4 +1,4 @@
-"""Where a window lies along an axis: sizes, strides and padding, and their checks in the name of whoever was given them."""
+"""Places of a window along an axis: sizes, strides and padding, and their checks in the name of the layer that has them."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ WORTH = 0.7
 """The share of the direct sum's multiplications that may be left: tiles that reach far beyond the output waste theirs."""
 
 BLOCK_BYTES = 5 << 19
-"""What the tiles of a block of images and their products may take together: they stay in the cache, and a part of the batch
+"""Bytes of the tiles of a block of images and their products together: they stay in the cache, and a part of the batch
 that is multiplied at once is large enough for the BLAS."""
 
 
@@ -37,8 +37,9 @@ class Winograd:
     A tile gives 4x4 outputs of a 3x3 kernel, F(4x4, 3x3), or 2x2 of a 5x5 one: 7 - k along each axis for 2 <= k <= 5. The
     gradient of the input is the same with the kernel turned by 180 degrees; that of the kernel is G^T D G with D the sum over
     tiles of (B^T d B) * (A g A^T). Images are transformed and multiplied a few at a time, so that their tiles stay in the
-    cache. In float32 the mean error is 2.5 times that of the direct sum, 1e-6 of the output's deviation with 128 channels. What
-    is not finite spreads over its tile; so do rounding errors, except to outputs that see zeros only (`BlankWindows`).
+    cache. In float32 the mean error is 2.5 times that of the direct sum, 1e-6 of the output's deviation with 128 channels. A
+    cell that is not finite spreads over its tile; so do rounding errors, except to outputs that see zeros only
+    (`BlankWindows`).
 
     Lavin and Gray, Fast algorithms for convolutional neural networks, CVPR 2016; `toom_cook` makes the matrices.
     """
@@ -69,7 +70,7 @@ class Winograd:
 
     @staticmethod
     def suits(problem: Problem) -> bool:
-        """Whether the kernel has 2 to 5 cells each way and moves by 1, channels are many enough, and it saves enough work."""
+        """Return whether the kernel has 2 to 5 cells each way and moves by 1, with enough channels and enough work to save."""
         windows = (problem.rows, problem.columns)
         if not all(1 < window.size < SIZE and window.stride == 1 for window in windows):
             return False
@@ -148,7 +149,7 @@ def _step(window: Window) -> int:
 
 
 class BlankWindows:
-    """Finds outputs whose window holds zeros only, and sets them to 0, where a method leaves rounding errors instead.
+    """Search for outputs of windows that hold zeros only; it sets them to 0, where a method leaves rounding errors instead.
 
     A rectifier would take those for positive numbers, and pass gradients on. Of every window one cell lies on a lattice; where
     none of these cells is 0, as in most inputs, there is nothing more to look at.

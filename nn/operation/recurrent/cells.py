@@ -14,7 +14,7 @@ from nn.operation.recurrent.recurrence import FeatureMajor, Recurrence
 
 
 class _LSTMStep(NamedTuple):
-    """Views of what one step computes; each gate is (units, batch)."""
+    """Views of the results of one step; each gate is (units, batch)."""
 
     joined: Array  # x, ones and the state before
     gates: Array
@@ -118,7 +118,7 @@ class LSTMOperation(FeatureMajor):
 
 
 class _GRUStep(NamedTuple):
-    """Views of what one step computes; each gate is (units, batch)."""
+    """Views of the results of one step; each gate is (units, batch)."""
 
     x: Array  # x and ones
     joined: Array  # the state before and ones
@@ -204,7 +204,7 @@ class GRUOperation(FeatureMajor):
         self.write_variables(for_variables)
 
     def _step_back(self, step: _GRUStep) -> None:
-        """Turn dh of a step into the gradient of its pre-activations and what of dh goes straight to the step before.
+        """Turn dh of a step into the gradient of its pre-activations and the part of dh that goes straight to the step before.
 
         The rows of the gradient are z, r, the recurrent part of the candidate, and the candidate itself.
         """

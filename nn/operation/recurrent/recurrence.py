@@ -1,4 +1,4 @@
-"""What recurrent operations have in common: their inputs, which outputs are wanted, and products over many steps."""
+"""Common parts of recurrent operations: their inputs, which outputs are wanted, and products over many steps."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Recurrence(Operation, ABC):
         return (x[0], x[1], units) if self.return_sequences else (x[0], units)
 
     def splits(self, shapes: Sequence[Shape]) -> bool:
-        """Whether the batch is the first axis of x and no axis of a variable: samples do not see each other."""
+        """Return whether the batch is the first axis of x and no axis of a variable: samples do not see each other."""
         return shapes[0][0] == BATCH and all(BATCH not in shape for shape in shapes[1:])
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
@@ -58,7 +58,7 @@ class Recurrence(Operation, ABC):
 
     @abstractmethod
     def prepare(self, dtype: np.dtype[Any]) -> None:
-        """Allocate what the steps need."""
+        """Allocate the arrays that the steps need, of this `dtype`."""
 
     def incoming(self, gradient: Array, step: int) -> Array | None:
         """Return the gradient (batch, units) that reaches the state of a step from outside, None where there is none."""
@@ -73,7 +73,7 @@ class FeatureMajor(Recurrence):
 
     Then each gate of a step is contiguous, and several of them are computed by one pass. `slab` (time + 1, rows, batch) holds
     for each step its x, a row of ones for the bias, the state before the step, and ones for the second bias if there is one.
-    `packed` (rows, gates * units) holds what they are multiplied by. As sigmoid(z) = (1 + tanh(z / 2)) / 2, its columns are
+    `packed` (rows, gates * units) holds the factors of these. As sigmoid(z) = (1 + tanh(z / 2)) / 2, its columns are
     halved for all gates but the third, the one with a tanh: so every gate is a tanh, and none overflows.
     """
 
@@ -99,7 +99,8 @@ class FeatureMajor(Recurrence):
     def _prepare_backward(self, rows: int, dtype: np.dtype[Any]) -> None:
         """Make room for the gradients of a step and of the variables and, for some steps, for those of x.
 
-        Those of a step are dz, four blocks of `units` rows, that of its state, dh, and what goes straight to the step before.
+        Those of a step are dz, four blocks of `units` rows, that of its state, dh, and the part that goes straight to the step
+        before.
         """
         gradients = 4 * self._units
         self._dh, self._carry = (self.scratch.empty((self._units, self._batch), dtype) for _ in range(2))
@@ -158,7 +159,7 @@ COLUMNS = 512
 
 
 class Window:
-    """The steps `start` to `stop` in backward: `inputs` (rows, time * batch) of the steps and `gradients` of what they gave.
+    """The steps `start` to `stop` in backward: `inputs` (rows, time * batch) of the steps and `gradients` of their results.
 
     The gradient of a kernel is a sum over steps and samples, so for a window it is one product of two matrices.
     """
