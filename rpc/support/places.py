@@ -52,7 +52,7 @@ def data_without_places(content: Any, folder: str | Path | None = None) -> Any:
 @functools.cache
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Make the patterns of the text before the path of a package, and of a home."""
-    roots = {str(Path(__file__).resolve().parents[1]), *map(str, map(sysconfig.get_path, ("purelib", "platlib", "stdlib")))}
+    roots = {str(Path(__file__).resolve().parents[2]), *map(str, map(sysconfig.get_path, ("purelib", "platlib", "stdlib")))}
     found = sorted({each for root in roots for each in _spellings(root)}, key=len, reverse=True)
     home = "|".join([*map(re.escape, _spellings(os.path.expanduser("~"))), _HOMES])
     packages = re.compile(f"{_SLASH}(?:{'|'.join(map(re.escape, found))})/(?=[\\w.])")
