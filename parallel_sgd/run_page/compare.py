@@ -99,7 +99,15 @@ def _lines(runs: Sequence[RunRecords], per: str) -> Iterator[dict[str, Any]]:
                 points = list(_points(history, column, per))
                 if points:
                     test = column != name
-                    common = {"metric": name, "label": run.folder.name, "mean": True, "test": test, "run": number}
+                    label = f"{run.folder.name}{' test' if test else ''}"
+                    common = {
+                        "metric": name,
+                        "label": label,
+                        "name": run.folder.name,
+                        "mean": True,
+                        "test": test,
+                        "run": number,
+                    }
                     yield {**common, "points": points[:: -(-len(points) // _MOST_POINTS)]}
 
 

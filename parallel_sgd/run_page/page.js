@@ -77,7 +77,7 @@ function drawCurves() {
     const lines = curves[curvesPer].filter(line => line.metric === name);
     // of runs with equal curves the ones below stand out on both sides
     const runs = Math.min(6, 1 + Math.max(0, ...lines.map(line => line.run || 0)));
-    const series = lines.map(line => ({type: "line", name: line.label, data: line.points, symbol: "circle", showSymbol: line.points.length < 2,
+    const series = lines.map(line => ({type: "line", name: line.name || line.label, data: line.points, symbol: "circle", showSymbol: line.points.length < 2,
       symbolSize: 7, emphasis: {disabled: true}, z: line.mean ? 5 : 2, color: line.run === undefined ? (line.mean ? MEAN[line.test ? 1 : 0] : undefined) : OTHERS[line.run % OTHERS.length],
       lineStyle: {width: line.run !== undefined ? 1.8 + 1.3 * Math.max(0, runs - 1 - line.run) : line.mean ? 2.4 : 0.9, opacity: line.mean ? 1 : 0.55, type: line.test ? [8, 6] : "solid"}}));
     const each = Math.max(0, ...(curves.step || []).map(line => line.points.length ? line.points[line.points.length - 1][0] : 0)) /
@@ -97,7 +97,11 @@ function drawCurves() {
       xAxis: axis({type: "value", splitNumber: narrow() ? 4 : 6, name: curvesPer === "step" ? "batch" : curvesPer, nameLocation: "middle", nameGap: 24, min: "dataMin", max: "dataMax", minInterval: 1}),
       // a share, such as accuracy, ends at 1, and so does its axis
       yAxis: axis({type: "value", scale: true, max: seen => seen.min >= 0 && seen.max > 0.9 && seen.max <= 1 ? 1 : null}), series: series,
-      tooltip: {trigger: few ? "axis" : "item", valueFormatter: value => value === undefined ? "" : Number(value).toPrecision(5)}});
+      tooltip: {trigger: few ? "axis" : "item", formatter: items => {
+        const all = [items].flat();
+        return (curvesPer === "step" ? "batch" : curvesPer) + " " + (curvesPer === "seconds" ? seconds(all[0].value[0]) : all[0].value[0]) +
+          all.map(item => "<br>" + item.marker + escaped(lines[item.seriesIndex].label) + " <b>" + Number(item.value[1]).toPrecision(5) + "</b>").join("");
+      }}});
   }
 }
 
