@@ -375,7 +375,7 @@ def _html() -> str:
         '<section id="settings" hidden><h2>Settings that differ from the defaults</h2><div class="scroll listed">'
         '<table aria-label="Settings that differ from the defaults"></table></div></section>'
         '<section id="about" hidden><h2>Model</h2><pre id="model" tabindex="0"></pre></section>'
-        f'{listed}<section id="said" hidden><h2>Log</h2><pre id="log" tabindex="0"></pre></section>'
+        f'{listed}<section id="said" hidden><h2>Log</h2><pre id="log" class="log" tabindex="0"></pre></section>'
     )
     return document("A run", head, sections, "null", _POLICY, script("live.js"))
 

@@ -162,7 +162,8 @@ def ledger(records: RunRecords) -> str:
 
 def logs(records: RunRecords) -> str:
     return "".join(
-        folded(f"{name}: its last lines", f"<pre>{escape(chr(10).join(lines))}</pre>") for name, lines in records.logs.items()
+        folded(f"{name}: its last lines", f'<pre class="log">{escape(chr(10).join(lines))}</pre>')
+        for name, lines in records.logs.items()
     )
 
 
