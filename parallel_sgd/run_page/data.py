@@ -14,8 +14,8 @@ from parallel_sgd.record.tables import Column
 
 from .blame import ALL_CODECS, CORES, DATA, LINK, NODE, PAUSE, SEND, SERVER, Blame, Cause, blame
 from .records import Batch, RunRecords, Runs
+from .terms import word
 from .timeline import ORDER
-from .words import word
 
 WORKERS_HERE: Final = "workers on these cores"
 CORES_HERE: Final = "cores"

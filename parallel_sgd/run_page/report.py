@@ -20,8 +20,8 @@ from . import tables
 from .blame import worker
 from .data import WORKERS_IN_TURN, crowd_of, history_of, page_data
 from .records import RunRecords
+from .terms import PHASES, term
 from .timeline import write_timeline
-from .words import PHASES, term
 
 REPORT: Final = PAGE
 _HERE: Final = Path(__file__).parent

@@ -15,8 +15,8 @@ from nn.model.history import History
 from .blame import WAIT, worker
 from .data import slowest
 from .records import RunRecords, Runs
+from .terms import PHASES, term, word
 from .timeline import ORDER
-from .words import PHASES, term, word
 
 _EXACT: Final = dict(PHASES.values())
 _LEDGER: Final = "ledger: of each block of each batch it tells which worker computed it, and if it was applied"

@@ -22,7 +22,7 @@ from parallel_sgd import JobFailed, ParallelSGD, in_process, local_workers, run_
 from parallel_sgd.codec import BlockWeight, GlobalSettings
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.record.run import JobResult
-from parallel_sgd.run_page import words
+from parallel_sgd.run_page import terms
 from rpc.messages import Verdict
 from tests.parallel_sgd.networks import mlp
 from tests.sources import ROOT
@@ -187,11 +187,11 @@ def test_words_have_their_exact_terms_as_tooltips(tmp_path: Path) -> None:
     assert report is not None
     text, page = report.read_text("utf-8"), Page(report)
     for phase in (*PHASES, "between"):
-        short, exact = words.PHASES[phase]
+        short, exact = terms.PHASES[phase]
         assert f'<abbr title="{exact}">{short}</abbr>' in text.replace("&#x27;", "'"), phase
         assert exact.startswith(f"{phase}: ")
     (told,) = re.findall(r"const WORDS = (\{.*?\});", text)
-    assert {phase: tuple(those) for phase, those in json.loads(told).items()} == dict(words.PHASES)
+    assert {phase: tuple(those) for phase, those in json.loads(told).items()} == dict(terms.PHASES)
     assert 'title="Bottlenecks: ' in text and 'title="ledger: ' in text
     causes = page.data["causes"]
     places = [cause["place"] for cause in causes]
