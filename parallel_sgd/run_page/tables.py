@@ -155,7 +155,7 @@ def ledger(records: RunRecords) -> str:
     ledger = term("Which worker's blocks went into the weights", _LEDGER)
     head = ["worker", "attempt", "blocks in the weights", "not needed, or undone by a restart"]
     content = table(head, rows, "The ledger", {"attempt": "1, and one more after each restart"})
-    return f'<p class="note">{ledger}: a block is the part of a batch that one worker computes.</p>' + (
+    return f'<p class="note">{ledger}: each batch is cut into blocks, of which each worker computes some.</p>' + (
         (fine if records.outcome.get("state") == "done" else "") + said + content
     )
 
