@@ -151,9 +151,14 @@ def test_runs_are_compared(place: Path, capsys: pytest.CaptureFixture[str]) -> N
     for per in ("epoch", "seconds"):
         assert [line["label"] for line in curves[per] if line["metric"] == "Loss"] == labels
         assert [len(line["points"]) for line in curves[per] if line["metric"] == "Loss"] == [2, 2, 3, 3]
+    assert {line["name"] for line in curves["epoch"]} == {"digits-1", "digits-2"}, "one entry of the legend for each run"
+    assert "speed-up" not in table, "workers in one process take turns"
     first = curves["seconds"][2]["points"]
     assert 0 < first[0][0] < first[1][0] < first[2][0] < 60
     assert "block_size" in page and str(place) not in page
+    train(gd_params=(0.1,))
+    assert psgd(capsys, "compare", "digits-1", "digits-4", "-o", "three.html")[0] == 0
+    assert "<td>default</td><td>0.1</td>" in (place / "three.html").read_text("utf-8"), "no cell is empty"
     assert (
         psgd(capsys, "compare", "digits-1", "digits-2", "digits-3")[0] == 0 and "3 runs" in (place / "compare.html").read_text()
     )

@@ -29,11 +29,11 @@ ALL_CODECS: Final = "of all variables together"
 TOLD: Final = {
     NODE: "{place} computed longer than the others",
     DATA: "The samples of {place} came late",
-    LINK: "Packets took long on {place}, or waited for its receiver",
-    CODEC: "The codec {place} took time to encode and merge",
-    SEND: "{place} took time to hand packets to the system",
-    PAUSE: "{place} did something else between batches: evaluation, checkpoints",
-    CORES: "{place} took turns on fewer cores, so packets waited until their receiver had one",
+    LINK: "Packets took long on {place}, or waited until their receiver was free",
+    CODEC: "The codec {place} took time to encode and combine packets",
+    SEND: "{place} took time to send its packets",
+    PAUSE: "{place} evaluated the model, or saved it, between two batches",
+    CORES: "{place} took turns, so packets waited for the turn of their receiver",
     RESTART: "All were started again after a failure",
     SERVER_TURN: "The {place} kept the workers waiting",
 }

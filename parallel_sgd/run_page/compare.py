@@ -14,13 +14,15 @@ from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.summary import best_epoch, effort_of, seconds, times_of
 
 from . import tables
-from .data import history_of
+from .data import crowd_of, history_of
 from .records import RunRecords
 from .report import document, embedded
 
 __all__ = ["compare_page", "differences", "figures_of"]
 _MOST_POINTS: Final = 1_200
 _ABSENT: Final = "-"
+_FIGURE: Final = {"best": "best epoch", "all workers computed": "compute of all workers together"}
+"""Names of figures as the page shows them, where they are not those of the console."""
 
 
 def differences(runs: Sequence[RunRecords]) -> dict[str, list[str]]:
@@ -41,6 +43,10 @@ def figures_of(run: RunRecords) -> dict[str, str]:
     effort = effort_of(times_of(each["TI"]) for each in run.tables.values() if "TI" in each)
     found["training took"] = _ABSENT if effort is None else seconds(effort.seconds)
     found["all workers computed"] = _ABSENT if effort is None else seconds(effort.alone)
+    if effort is not None and effort.workers > 1 and crowd_of(run) is None:
+        found["speed-up"] = f"{effort.speed_up:.2g}"
+    if outcome.get("incidents"):
+        found["restarts"] = str(len(outcome["incidents"]))
     return found
 
 
@@ -50,9 +56,11 @@ def compare_page(runs: Sequence[RunRecords]) -> str:
     differing = differences(runs)
     figures = [figures_of(run) for run in runs]
     keys = list(dict.fromkeys(key for each in figures for key in each))
-    result = tables.table(["", *names], [(key, *(each.get(key, _ABSENT) for each in figures)) for key in keys], "Results")
-    rows = [(name, *values) for name, values in differing.items()]
-    settings = tables.table(["", *names], rows, "Settings") if rows else "<p>All settings are equal.</p>"
+    result = _compared(
+        names, [(_FIGURE.get(key, key), *(each.get(key, _ABSENT) for each in figures)) for key in keys], "Results"
+    )
+    rows = [(name, *(value if value.strip(_ABSENT) else "default" for value in values)) for name, values in differing.items()]
+    settings = _compared(names, rows, "Settings") if rows else "<p>All settings are equal.</p>"
     lines = {per: list(_lines(runs, per)) for per in (EPOCH, "seconds")}
     metrics = list(dict.fromkeys(line["metric"] for line in lines[EPOCH]))
     charts = "".join(
@@ -62,13 +70,19 @@ def compare_page(runs: Sequence[RunRecords]) -> str:
     )
     buttons = '<div class="buttons"><button data-per="epoch" aria-pressed="true">by epoch</button>'
     buttons += '<button data-per="seconds" aria-pressed="false">by second</button></div>'
-    note = '<p class="note drawn">The mean over the workers of each run, in training solid, on the test samples dashed.</p>'
+    note = '<p class="note drawn">The mean over the workers of each run, in training solid, on the test samples dashed. Where '
+    note += "curves are equal, that of the run named first is seen on both sides of the other.</p>"
     curves = f'{note}{buttons}<div class="pair drawn">{charts}</div>' if charts else "<p>None has left a table.</p>"
     sections = (("result", "Results", result), ("settings", "What differs", settings), ("curves", "Curves", curves))
     main = "".join(f'<section id="{name}"><h2>{title}</h2>{content}</section>' for name, title, content in sections)
     title = " and ".join(names) if len(names) == 2 else f"{len(names)} runs"
     head = f"<h1>{escape(title)}</h1><p>Compared {tables.stamp(max(_ends(runs)))}, when the last of them had ended.</p>"
     return document(title, head, main, embedded({"curves": {"names": metrics, **lines}}))
+
+
+def _compared(names: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> str:
+    """Return a table with a column for each run."""
+    return f'<div class="compared">{tables.table(["", *names], rows, caption)}</div>'
 
 
 def _ends(runs: Sequence[RunRecords]) -> list[float]:
@@ -86,7 +100,14 @@ def _lines(runs: Sequence[RunRecords], per: str) -> Iterator[dict[str, Any]]:
                 if points:
                     test = column != name
                     label = f"{run.folder.name}{' test' if test else ''}"
-                    common = {"metric": name, "label": label, "mean": True, "test": test, "run": number}
+                    common = {
+                        "metric": name,
+                        "label": label,
+                        "name": run.folder.name,
+                        "mean": True,
+                        "test": test,
+                        "run": number,
+                    }
                     yield {**common, "points": points[:: -(-len(points) // _MOST_POINTS)]}
 
 

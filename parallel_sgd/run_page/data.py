@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from math import isfinite
 from typing import Any, Final
 
 from parallel_sgd.record.history import EPOCH, STEP, JobHistory
 from parallel_sgd.record.tables import Column
 
-from .blame import ALL_CODECS, CORES, LINK, SERVER, Blame, Cause, blame
+from .blame import ALL_CODECS, CORES, DATA, LINK, NODE, PAUSE, SEND, SERVER, Blame, Cause, blame
 from .records import Batch, RunRecords, Runs
+from .terms import word
 from .timeline import ORDER
 
 WORKERS_HERE: Final = "workers on these cores"
@@ -19,6 +22,8 @@ CORES_HERE: Final = "cores"
 WORKERS_IN_TURN: Final = "workers in one process"
 """Under these names the environment of a run tells how many workers ran on how many cores of the submitter's machine."""
 _MOST_DIGITS: Final = 18
+_PHASE_OF: Final = {NODE: "compute", DATA: "data", SEND: "send", PAUSE: "between"}
+"""The phase in which a worker takes the seconds of a kind of cause."""
 _MOST_BATCHES: Final = 12_000
 """Boxes of all workers together; of longer runs neighbouring batches are added up."""
 _RECENT: Final = 500
@@ -34,7 +39,8 @@ def page_data(records: RunRecords, shown: int | None = None) -> dict[str, Any]:
     """
     runs = records.batches if shown is None else {node: rows[-_RECENT:] for node, rows in records.batches.items()}
     crowd = crowd_of(records)
-    found = blame(runs, records.costs(), [incident["time"] for incident in records.outcome.get("incidents", ())])
+    failures = [incident["time"] for incident in records.outcome.get("incidents", ())]
+    found = blame(runs, records.costs(), failures)
     return {
         "causes": [
             {"kind": cause.kind, "place": _placed(cause.kind, cause.place), "seconds": cause.seconds, "text": cause.describe()}
@@ -44,11 +50,11 @@ def page_data(records: RunRecords, shown: int | None = None) -> dict[str, Any]:
         "ordinary": dict(found.ordinary),
         "seconds": found.seconds,
         "recent": max(map(len, runs.values()), default=0),
-        "phases": _phases(runs),
+        "phases": _phases(runs, failures),
         "curves": curves(history_of(records)),
         "waits": _waits(found, runs),
         **_bytes(records),
-        "batches": _batches(runs if shown is None else {node: rows[-shown:] for node, rows in runs.items()}),
+        "batches": _batches(runs if shown is None else {node: rows[-shown:] for node, rows in runs.items()}, failures),
     }
 
 
@@ -78,7 +84,11 @@ def _restarts(records: RunRecords) -> list[list[int]]:
 
 
 def _placed(kind: str, place: str) -> str:
-    return f"{kind} of {place}" if kind in ("data", "send", "pause") else place.replace(ALL_CODECS, "codecs")
+    """Return the label of a cause: what tells it from others stands first, since a label may be cut."""
+    if kind == CORES:
+        return f"{place} in turns"
+    phase = _PHASE_OF.get(kind)
+    return f"{place}: {word(phase)}" if phase else place.replace(ALL_CODECS, "codecs")
 
 
 def history_of(records: RunRecords) -> JobHistory:
@@ -123,12 +133,23 @@ def _line(
         yield {"metric": metric, "label": label, "mean": of_all, "test": column != metric, "points": points}
 
 
-def _phases(runs: Runs) -> dict[str, Any]:
-    """Return the seconds of each worker by the phase of its work, over all batches."""
+def _phases(runs: Runs, failures: Sequence[float]) -> dict[str, Any]:
+    """Return the seconds of each worker by the phase of its work, over all batches; a gap with one of the `failures` is a restart."""
     workers = sorted(runs)
     seconds = {name: [round(sum(getattr(row, name) for row in runs[node]), 6) for node in workers] for name in ORDER}
     gaps = [runs[node][-1].end - runs[node][0].begin - sum(row.total for row in runs[node]) for node in workers]
-    return {"workers": workers, "seconds": {**seconds, "between": [round(max(0.0, gap), 6) for gap in gaps]}}
+    restarts = [sum(_gaps(runs[node], failures)) for node in workers]
+    seconds["between"] = [round(max(0.0, gap - restart), 6) for gap, restart in zip(gaps, restarts, strict=True)]
+    if any(restarts):
+        seconds["restart"] = [round(restart, 6) for restart in restarts]
+    return {"workers": workers, "seconds": seconds}
+
+
+def _gaps(rows: Sequence[Batch], failures: Sequence[float]) -> Iterator[float]:
+    """Yield the seconds between two batches of a worker between which an attempt failed."""
+    for before, after in pairwise(rows):
+        if any(before.end <= moment <= after.begin for moment in failures):
+            yield after.begin - before.end
 
 
 def _waits(found: Blame, runs: Runs) -> dict[str, Any]:
@@ -177,7 +198,7 @@ def _bytes(records: RunRecords) -> dict[str, Any]:
     }
 
 
-def _batches(runs: Runs) -> dict[str, Any]:
+def _batches(runs: Runs, failures: Sequence[float] = ()) -> dict[str, Any]:
     """Return rows of node, begin, the phases in order, epoch, batch, how many batches, the node that it waited for, when that
     one had sent.
     """
@@ -202,7 +223,13 @@ def _batches(runs: Runs) -> dict[str, Any]:
                     None if left is None else _micro(left - zero),
                 ]
             )
-    return {"workers": sorted(runs), "rows": found}
+    begins = sorted(row.begin for rows in runs.values() for row in rows)
+    restarts = [
+        [_micro(moment - zero), _micro(begins[bisect_left(begins, moment)] - zero)]
+        for moment in failures
+        if begins and zero <= moment <= begins[-1]
+    ]
+    return {"workers": sorted(runs), "rows": found, "restarts": restarts}
 
 
 def slowest(runs: Runs, count: int) -> list[tuple[int, Batch]]:

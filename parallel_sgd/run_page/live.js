@@ -34,6 +34,7 @@ function tell(state) {
   if (state.job && state.passed !== null) parts.push((runs ? "runs for " : "took ") + time(state.passed));
   const again = Math.max(1, ...state.tables.nodes.map(row => Number(row.attempt))) - 1;
   if (again) parts.push("started again " + (again > 1 ? again + " times" : "once") + " (see the log)");
+  if (state.job && runs && !state.done && !state.page.batches.rows.length) parts.push("waiting for the first batch");
   if (state.done && runs) parts.push(Math.floor(100 * state.done) + " % done");
   if (state.left !== null && runs) parts.push("about " + time(state.left) + " left");
   if (losses.length) parts.push("loss: " + losses.join(", "));

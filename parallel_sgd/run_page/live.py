@@ -322,10 +322,18 @@ def _told(seen: Seen, opened: float, just_ended: bool, about: Mapping[str, Any] 
         "done": seen.done,
         "passed": passed,
         "left": passed * (1 - seen.done) / seen.done if seen.done and passed else None,
-        "tables": {"agents": seen.agents, "jobs": seen.jobs, "nodes": seen.nodes},
+        "tables": _listed(seen),
         "page": page_data(records, _SHOWN),
         "about": dict(about),
     }
+
+
+def _listed(seen: Seen) -> dict[str, Any]:
+    """Return the rows of the tables of the cluster: of a job that has agents of one machine for itself, only its nodes."""
+    busy = {row.get("agent") for row in seen.nodes}
+    own = bool(seen.job) and all(row.get("agent") in busy and not row.get("problem") for row in seen.agents)
+    own = own and len({row.get("host") for row in seen.agents}) <= 1 and all(row.get("job") == seen.job for row in seen.jobs)
+    return {"agents": [] if own else seen.agents, "jobs": [] if own else seen.jobs, "nodes": seen.nodes}
 
 
 def _story(records: RunRecords) -> str:
@@ -345,9 +353,14 @@ def _html() -> str:
         "<noscript><p>This page is drawn by a script, which this browser does not run. The page of a run that has ended, "
         "report.html in its folder, shows its tables without one.</p></noscript>"
     )
-    waits = chart("waits", "Who waited for whom", "Seconds that a worker (row) waited for a node (column).", "")
-    causes = chart("causes", "What slows the run down", "Seconds by which these batches would have been shorter.", "")
-    phases = chart("phases", "What each worker did", "Seconds by phase.", "")
+    waits = chart("waits", "Who waited for whom", "Seconds that a worker (row) waited for another one (column).", "")
+    causes = chart("causes", "What slows the run down", "Seconds by which these batches would have been shorter without.", "")
+    phases = chart(
+        "phases",
+        "What each worker did",
+        "Seconds of its time. Names of colours tell what they mean when you point at them.",
+        "",
+    )
     batches = chart("batches", "The last batches", "A row for each worker, a box for each batch.", "")
     listed = "".join(
         f'<section id="{name}" hidden><h2>{title}</h2><div class="scroll listed"><table aria-label="{title}"></table></div>'
@@ -359,10 +372,10 @@ def _html() -> str:
         f'<section id="now" hidden><h2>Now</h2>{batches}</section>'
         '<section id="time" hidden><h2>Where the time goes</h2><p class="note" id="recent"></p>'
         f'<div class="pair">{causes}{waits}</div>{phases}</section>'
-        '<section id="settings" hidden><h2>What differs from the defaults</h2><div class="scroll listed">'
-        '<table aria-label="What differs from the defaults"></table></div></section>'
+        '<section id="settings" hidden><h2>Settings that differ from the defaults</h2><div class="scroll listed">'
+        '<table aria-label="Settings that differ from the defaults"></table></div></section>'
         '<section id="about" hidden><h2>Model</h2><pre id="model" tabindex="0"></pre></section>'
-        f'{listed}<section id="said" hidden><h2>Log</h2><pre id="log" tabindex="0"></pre></section>'
+        f'{listed}<section id="said" hidden><h2>Log</h2><pre id="log" class="log" tabindex="0"></pre></section>'
     )
     return document("A run", head, sections, "null", _POLICY, script("live.js"))
 

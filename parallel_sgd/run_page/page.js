@@ -1,9 +1,11 @@
 "use strict";
+// WORDS has for each phase the word that is shown and its exact term.
 // Draws what is in #data. All numbers are there; tables of them stand in the page for who sees no charts.
 const PHASES = ["data", "compute", "encode", "send", "wait", "merge", "rule"];
 const COLOURS = {data: "#8e6bd1", compute: "#3d7edb", encode: "#e2a13a", send: "#2fa8a0", wait: "#c9ced6", merge: "#d9733f",
-  rule: "#5aa469", between: "#7b8794"};
-const MEAN = ["#3d7edb", "#e2813a"], OTHERS = ["#8e6bd1", "#2fa8a0", "#5aa469", "#c9768f", "#a3903f", "#7b8794"];
+  rule: "#5aa469", between: "#7b8794", restart: "#c0392b"};
+const MEAN = ["#3d7edb", "#e2813a"], OTHERS = ["#8e6bd1", "#2fa8a0", "#5aa469", "#c9768f", "#a3903f", "#7b8794"],
+  RUNS = ["#8e6bd1", "#2fa8a0", "#d9733f", "#3d7edb", "#c9568f", "#a3903f", "#5aa469", "#7b8794"];
 const DARK = window.matchMedia("(prefers-color-scheme: dark)");
 const charts = new Map();
 let page = null, curvesPer = "epoch";
@@ -28,6 +30,8 @@ function bytes(value) {
   return (unit && value < 100 ? value.toFixed(1) : value.toFixed(0)) + " " + units[unit];
 }
 function who(node) { return node === -2 ? "server" : "worker " + node; }
+function word(phase) { return WORDS[phase] ? WORDS[phase][0] : phase; }
+function exact(shown) { return (Object.values(WORDS).find(([one]) => one === shown) || ["", shown])[1]; }
 function short(node) { return node === -2 ? "PS" : String(node); }
 
 function show(id, option, height) {
@@ -50,9 +54,21 @@ function axis(more) {
   return Object.assign({axisLabel: {color: ink(), fontSize: 11, hideOverlap: true}, nameTextStyle: {color: ink()},
     axisLine: {lineStyle: {color: rule()}}, splitLine: {lineStyle: {color: rule()}}}, more);
 }
+// how many lines a legend takes, by the width of its letters
+function legendLines(names, place) {
+  const width = place ? place.clientWidth : 600;
+  let lines = 1, used = 0;
+  for (const name of names) {
+    const own = 16 + 5 + 7 * String(name).length + 10;
+    if (used && used + own > width) { lines += 1; used = 0; }
+    used += own;
+  }
+  return lines;
+}
 function legend(names, more) {
-  return Object.assign({data: names, top: 0, type: "scroll", textStyle: {color: ink(), fontSize: 12}, itemWidth: 16, itemHeight: 10,
-    inactiveColor: DARK.matches ? "#555e6b" : "#b8bfc9", pageTextStyle: {color: ink()}}, more || {});
+  return Object.assign({data: names, top: 0, textStyle: {color: ink(), fontSize: 12}, itemWidth: 16, itemHeight: 10,
+    icon: "roundRect",
+    inactiveColor: DARK.matches ? "#555e6b" : "#b8bfc9"}, more || {});
 }
 
 function drawCurves() {
@@ -60,57 +76,71 @@ function drawCurves() {
   if (!curves) return;
   for (const [number, name] of curves.names.entries()) {
     const lines = curves[curvesPer].filter(line => line.metric === name);
-    const series = lines.map(line => ({type: "line", name: line.label, data: line.points, showSymbol: line.points.length < 2,
-      symbolSize: 7, emphasis: {disabled: true}, z: line.mean ? 5 : 2, color: line.run === undefined ? (line.mean ? MEAN[line.test ? 1 : 0] : undefined) : OTHERS[line.run % OTHERS.length],
-      lineStyle: {width: line.mean ? 2.4 : 0.9, opacity: line.mean ? 1 : 0.55, type: line.test ? "dashed" : "solid"}}));
+    // of runs with equal curves the ones below stand out on both sides
+    const runs = Math.min(6, 1 + Math.max(0, ...lines.map(line => line.run || 0)));
+    const series = lines.map(line => ({type: "line", name: line.name || line.label, data: line.points, symbol: "circle", showSymbol: line.points.length < 2,
+      symbolSize: 7, emphasis: {disabled: true}, z: line.mean ? 5 : 2, color: line.run === undefined ? (line.mean ? MEAN[line.test ? 1 : 0] : undefined) : RUNS[line.run % RUNS.length],
+      lineStyle: {width: line.run !== undefined ? 1.8 + 1.3 * Math.max(0, runs - 1 - line.run) : line.mean ? 2.4 : 0.9, opacity: line.mean ? 1 : 0.55, type: line.test ? [8, 6] : "solid"}}));
     const each = Math.max(0, ...(curves.step || []).map(line => line.points.length ? line.points[line.points.length - 1][0] : 0)) /
       Math.max(1, ...curves.epoch.map(line => line.points.length ? line.points[line.points.length - 1][0] : 0));
-    const places = (page.restarts || []).map(([epoch, batch]) => curvesPer === "epoch" ? epoch : (epoch - 1) * each + batch);
+    // the point of an epoch stands at its end
+    const first = curvesPer === "epoch" ? 1 : 0;
+    const places = (page.restarts || []).map(([epoch, batch]) => curvesPer === "epoch" ? epoch - 1 + (each ? batch / each : 1) : (epoch - 1) * each + batch)
+      .map(place => Math.max(first, place));
     if (series.length && places.length) {
       series[0].markLine = {symbol: "none", silent: true, lineStyle: {color: "#c0392b", type: "dotted", width: 1.6},
         label: {formatter: "restart", color: ink(), fontSize: 11}, data: places.map(place => ({xAxis: place}))};
     }
     const few = series.length <= 12;
-    const named = few ? series.map(one => one.name) : lines.filter(line => line.mean).map(line => line.label);
-    show("curve-" + number, {legend: legend(named), color: OTHERS, grid: {left: 54, right: 18, top: 36, bottom: 40},
-      xAxis: axis({type: "value", name: curvesPer, nameLocation: "middle", nameGap: 24, min: "dataMin", max: "dataMax", minInterval: 1}),
+    const named = lines.some(line => line.run !== undefined) ? [...new Set(series.map(one => one.name))] : few ? series.map(one => one.name) : lines.filter(line => line.mean).map(line => line.label);
+    const above = 18 * legendLines(named, document.getElementById("curve-" + number)) + (places.length ? 22 : 14);
+    show("curve-" + number, {legend: legend(named, {itemHeight: 5}), color: OTHERS, grid: {left: 54, right: 22, top: above, bottom: 40},
+      xAxis: axis({type: "value", splitNumber: narrow() ? 4 : 6, name: curvesPer === "step" ? "batch" : curvesPer, nameLocation: "middle", nameGap: 24, min: "dataMin", max: "dataMax", minInterval: 1}),
       // a share, such as accuracy, ends at 1, and so does its axis
       yAxis: axis({type: "value", scale: true, max: seen => seen.min >= 0 && seen.max > 0.9 && seen.max <= 1 ? 1 : null}), series: series,
-      tooltip: {trigger: few ? "axis" : "item", valueFormatter: value => value === undefined ? "" : Number(value).toPrecision(5)}});
+      tooltip: {trigger: few ? "axis" : "item", formatter: items => {
+        const all = [items].flat();
+        return (curvesPer === "step" ? "batch" : curvesPer) + " " + (curvesPer === "seconds" ? seconds(all[0].value[0]) : all[0].value[0]) +
+          all.map(item => "<br>" + item.marker + escaped(lines[item.seriesIndex].label) + " <b>" + Number(item.value[1]).toPrecision(5) + "</b>").join("");
+      }}});
   }
 }
 
 function drawCauses() {
   const rows = page.causes.slice(0, 10).reverse();
   if (!rows.length) return;
-  show("causes", {grid: {left: narrow() ? 110 : 190, right: 72, top: 6, bottom: 26},
-    xAxis: axis({type: "value", axisLabel: {color: ink(), fontSize: 11, hideOverlap: true, formatter: seconds}}),
-    yAxis: axis({type: "category", data: rows.map(row => row.place),
-      axisLabel: {color: ink(), fontSize: 12, width: narrow() ? 100 : 180, overflow: "truncate"}}),
+  // where there is little room names stand above their bars, else beside them, in two lines where they are long
+  const above = narrow(), label = above ? {inside: true, margin: 0, align: "left", verticalAlign: "bottom", padding: [0, 0, 9, 2]} : {width: 180, overflow: "break", lineHeight: 14};
+  show("causes", {grid: {left: above ? 4 : 196, right: 76, top: above ? 14 : 6, bottom: 26},
+    xAxis: axis({type: "value", splitNumber: above ? 3 : 4, axisLabel: {color: ink(), fontSize: 11, hideOverlap: true, formatter: seconds}}),
+    yAxis: axis({type: "category", data: rows.map(row => row.place), axisTick: {show: false}, z: 10,
+      axisLabel: Object.assign({color: ink(), fontSize: 12, interval: 0}, label)}),
     tooltip: {formatter: item => escaped(rows[item.dataIndex].text) + "<br><b>" + seconds(item.value) + "</b>"},
-    series: [{type: "bar", data: rows.map(row => row.seconds), itemStyle: {color: COLOURS.merge, borderRadius: [0, 3, 3, 0]}, barMaxWidth: 22,
-      label: {show: true, position: "right", color: ink(), formatter: item => seconds(item.value)}}]}, 60 + 30 * rows.length);
+    series: [{type: "bar", data: rows.map(row => row.seconds), itemStyle: {color: COLOURS.merge, borderRadius: [0, 3, 3, 0]}, barMaxWidth: above ? 12 : 22,
+      label: {show: true, position: "right", color: ink(), formatter: item => seconds(item.value)}}]}, 60 + (above ? 42 : 34) * rows.length);
 }
 
 function drawPhases() {
   const phases = page.phases;
   if (!phases.workers.length) return;
-  const names = [...PHASES, "between"];
-  show("phases", {legend: legend(names), grid: {left: 74, right: 24, top: 34, bottom: 30},
-    xAxis: axis({type: "value", axisLabel: {color: ink(), fontSize: 11, hideOverlap: true, formatter: seconds}}),
+  const names = Object.keys(phases.seconds), words = names.map(word), above = 18 * legendLines(words, document.getElementById("phases")) + 14;
+  show("phases", {legend: legend(words, {tooltip: {show: true, formatter: item => escaped(exact(item.name))}}), grid: {left: 74, right: 30, top: above, bottom: 30},
+    xAxis: axis({type: "value", max: "dataMax", splitNumber: narrow() ? 3 : 6, axisLabel: {color: ink(), fontSize: 11, hideOverlap: true, formatter: seconds}}),
     yAxis: axis({type: "category", inverse: true, data: phases.workers.map(who)}),
     tooltip: {trigger: "axis", axisPointer: {type: "shadow"}, valueFormatter: seconds},
-    series: names.map(name => ({type: "bar", name: name, stack: "all", data: phases.seconds[name], barMaxWidth: 22,
-      itemStyle: {color: colour(name)}, emphasis: {disabled: true}}))}, 90 + Math.max(14, Math.min(30, 900 / phases.workers.length)) * phases.workers.length);
+    series: names.map(name => ({type: "bar", name: word(name), stack: "all", data: phases.seconds[name], barMaxWidth: 22,
+      itemStyle: {color: colour(name)}, emphasis: {disabled: true}}))}, 56 + above + Math.max(14, Math.min(30, 900 / phases.workers.length)) * phases.workers.length);
 }
 
 function heat(id, columns, rows, cells, format, names) {
   if (!cells.length) return;
+  const pair = document.getElementById(id).closest(".pair");
+  if (pair && rows.length > 24) pair.classList.add("single");  // beside a large picture a small one stands above much emptiness
   const most = Math.max(...cells.map(cell => cell[2])), few = columns.length <= (narrow() ? 4 : 10) && rows.length <= 24;
   show(id, {grid: {left: names.left, right: 14, top: 10, bottom: 84},
     xAxis: axis({type: "category", data: columns, name: names.x, nameLocation: "middle", nameGap: 26, splitArea: {show: false}}),
     yAxis: axis({type: "category", inverse: true, data: rows, name: names.y, nameLocation: "start",
-      axisLabel: {color: ink(), fontSize: 11, width: names.left - 12, overflow: "truncate"}}),
+      axisLabel: {color: ink(), fontSize: 11, width: names.left - 12, overflow: "break", lineHeight: 13, interval: rows.length > 40 ? "auto" : 0}}),
     visualMap: {min: 0, max: most || 1, calculable: false, orient: "horizontal", left: "center", bottom: 4, itemHeight: 110, itemWidth: 10,
       textStyle: {color: ink(), fontSize: 11}, formatter: value => format(value), text: [format(most), "0"],
       inRange: {color: DARK.matches ? ["#1f2834", "#2f5f8f", "#62b6e0", "#e9f5c9"] : ["#eef3fa", "#9ec5ea", "#3d7edb", "#173a75"]}},
@@ -118,7 +148,7 @@ function heat(id, columns, rows, cells, format, names) {
       (names.parts ? names.parts(item.value) : "")},
     series: [{type: "heatmap", progressive: 0, data: cells, progressive: 0, itemStyle: {borderColor: DARK.matches ? "#1a2029" : "#fff", borderWidth: columns.length > 24 ? 0 : 1},
       label: {show: few, fontSize: 11, formatter: item => format(item.value[2])}}]},
-    Math.max(230, 110 + Math.max(13, Math.min(30, 700 / rows.length)) * rows.length));
+    Math.max(230, 110 + Math.max(names.least || 13, Math.min(30, 320 / rows.length)) * rows.length));
 }
 
 function drawHeat() {
@@ -130,7 +160,7 @@ function drawHeat() {
       parts: ([to, of]) => links.ways.filter(way => way[0] === to && way[1] === of)
         .map(way => "<br>" + escaped(way[2]) + " " + bytes(way[3])).join("")});
   heat("variables", variables.nodes.map(short), variables.names, variables.cells, bytes,
-    {left: narrow() ? 120 : 210, x: "sent by worker", y: "", tell: (row, column) => row + ", sent by " + column});
+    {left: narrow() ? 128 : 210, least: narrow() ? 30 : 18, x: "sent by worker", y: "", tell: (row, column) => row + ", sent by " + column});
 }
 
 // time against workers: each batch is a row of boxes, one for each phase, and a line from the packet that ended its wait
@@ -172,8 +202,9 @@ function drawBatches() {
   }
   const end = Math.max(...items.map(item => item[2])), per = batches.rows.length / batches.workers.length;
   const opening = per > 40 ? items.filter(item => item[1] === 0)[30][2] : end;
-  const height = Math.max(13, Math.min(56, 760 / batches.workers.length)) * batches.workers.length + 110;
-  show("batches", {legend: legend(PHASES, {selectedMode: false}), grid: {left: 76, right: 20, top: 34, bottom: 66},
+  const height = Math.max(13, Math.min(56, 760 / batches.workers.length)) * batches.workers.length + 76;
+  const words = PHASES.map(word), above = 18 * legendLines(words, document.getElementById("batches")) + (batches.restarts.length ? 28 : 16);
+  show("batches", {legend: legend(words, {selectedMode: false, tooltip: {show: true, formatter: item => escaped(exact(item.name))}}), grid: {left: 76, right: 30, top: above, bottom: 66},
     xAxis: axis({type: "value", min: 0, max: end, axisLabel: {color: ink(), fontSize: 11, hideOverlap: true, formatter: seconds}}),
     yAxis: axis({type: "category", inverse: true, data: batches.workers.map(who), splitLine: {show: false}}),
     dataZoom: [{type: "inside", filterMode: "weakFilter", startValue: 0, endValue: opening},
@@ -183,12 +214,14 @@ function drawBatches() {
       if (item.seriesType !== "custom") return "";
       const row = batches.rows[item.value[3]];
       const parts = PHASES.map((phase, place) => [phase, row[2 + place]]).filter(part => part[1] > 0)
-        .map(part => '<span style="display:inline-block;width:9px;height:9px;background:' + colour(part[0]) + '"></span> ' + part[0] + " <b>" + seconds(part[1] / 1e6) + "</b>");
+        .map(part => '<span style="display:inline-block;width:9px;height:9px;background:' + colour(part[0]) + '"></span> ' + word(part[0]) + " <b>" + seconds(part[1] / 1e6) + "</b>");
       const waited = row[12] === null ? "" : "<br>waited for " + who(row[12]);
       return who(row[0]) + ", epoch " + row[9] + ", batch " + row[10] + (row[11] > 1 ? " and " + (row[11] - 1) + " more" : "") + "<br>" + parts.join("<br>") + waited;
     }},
-    series: [...PHASES.map(phase => ({type: "bar", name: phase, data: [], itemStyle: {color: colour(phase)}})),
-      {type: "custom", name: "batches", renderItem: render, data: items, encode: {x: [0, 2], y: 1}, clip: true}]}, height);
+    series: [...PHASES.map(phase => ({type: "bar", name: word(phase), data: [], itemStyle: {color: colour(phase)}})),
+      {type: "custom", name: "batches", renderItem: render, data: items, encode: {x: [0, 2], y: 1}, clip: true,
+        markArea: {silent: true, itemStyle: {color: "#c0392b", opacity: 0.13}, label: {color: ink(), fontSize: 11, position: "top"},
+          data: batches.restarts.map(([from, to]) => [{name: "restart", xAxis: from / 1e6}, {xAxis: to / 1e6}])}}]}, height + above);
 }
 
 function draw() {

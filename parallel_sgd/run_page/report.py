@@ -18,8 +18,9 @@ from rpc.support.places import without_places
 
 from . import tables
 from .blame import worker
-from .data import crowd_of, history_of, page_data
+from .data import WORKERS_IN_TURN, crowd_of, history_of, page_data
 from .records import RunRecords
+from .terms import PHASES, term
 from .timeline import write_timeline
 
 REPORT: Final = PAGE
@@ -34,7 +35,7 @@ _SECTIONS: Final = (
     ("time", "Where the time went"),
     ("each", "Batches"),
     ("bytes", "Bytes"),
-    ("records", "Ledger and logs"),
+    ("records", "Blocks and logs"),
     ("model", "Model"),
     ("environment", "Environment"),
 )
@@ -100,7 +101,8 @@ def document(title: str, head: str, main: str, data: str, policy: str = _POLICY,
 <body><header>{head}</header><main>{main}</main>
 <script type="application/json" id="data">{data}</script>
 <script>{script("vendor/echarts.min.js")}</script>
-<script>{script("page.js")}{further}</script></body></html>
+<script>"use strict"; const WORDS = {embedded(dict(PHASES))};
+{script("page.js")}{further}</script></body></html>
 """
 
 
@@ -111,8 +113,11 @@ def _head(records: RunRecords, data: Mapping[str, Any]) -> str:
     began = f"began {tables.stamp(run.began / 1e9)}" if run else ""
     ended = outcome.get("ended")
     lasted = f", took {tables.seconds(max(0.0, ended - run.began / 1e9))}" if run and isinstance(ended, float) else ""
-    told = f"Job {run.job if run else 'unknown'}, {began}{lasted}; {len(data['phases']['workers'])} workers left tables."
-    shown = {"left": "left running"}.get(state, state)
+    workers = len(data["phases"]["workers"])
+    told = f"Job {run.job if run else 'unknown'}, {began}{lasted}; {workers} worker{'s' * (workers != 1)}."
+    restarts = len(outcome.get("incidents") or ())
+    again = f" after {restarts} restart{'s' * (restarts != 1)}" if restarts else ""
+    shown = {"left": "left running"}.get(state, state) + again
     return f'<h1>{escape(title)} <span class="state {escape(state)}">{escape(shown)}</span></h1><p>{escape(told)}</p>'
 
 
@@ -124,12 +129,12 @@ def _story(records: RunRecords) -> str:
     return section(records)
 
 
-def chart(name: str, caption: str, text: str, rows: str, drawn: str = "", title: str = "As a table") -> str:
-    """Return a chart, its meaning, how it is `drawn`, and its numbers."""
+def chart(name: str, caption: str, text: str, rows: str, drawn: str = "", title: str = "As a table", exact: str = "") -> str:
+    """Return a chart, its meaning, how it is `drawn`, and its numbers; `exact` is a tooltip of its caption."""
     label = escape(" ".join(filter(None, (f"{caption}.", text, drawn))), quote=True)
     told = escape(text) + (drawn and f' <span class="drawn">{escape(drawn)}</span>')
     return (
-        f'<figure><h3>{escape(caption)}</h3><figcaption>{told}</figcaption><div class="chart" id="{name}" role="img" '
+        f'<figure><h3>{term(caption, exact)}</h3><figcaption>{told}</figcaption><div class="chart" id="{name}" role="img" '
         f'aria-label="{label}"></div>{rows and tables.numbers(rows, title)}</figure>'
     )
 
@@ -137,21 +142,32 @@ def chart(name: str, caption: str, text: str, rows: str, drawn: str = "", title:
 def _result(records: RunRecords) -> str:
     outcome = records.outcome
     figures = outcome.get("figures") or {}
-    cards = "".join(
-        f"<li><b>{tables.shown(float(value))}</b><span>{escape(name)}</span></li>" for name, value in figures.items()
-    )
-    told = f'<ul class="cards">{cards}</ul>' if cards else "<p>The run has no result.</p>"
+    cards = [(tables.shown(float(value)), f"test {name}") for name, value in figures.items()]
     note = '<p class="note">On the test samples, after the last epoch; the mean over the workers.</p>' if cards else ""
+    told = "" if cards else "<p>The run has no result: it did not come to the end of its last epoch.</p>"
     crowd = crowd_of(records)
-    lines = [crowd_sentence(*crowd)] if crowd else []
+    lines = [_crowded(records, *crowd)] if crowd else []
     if (best := best_epoch(history_of(records))) is not None:
         lines.append(f"Best: {best}.")
+        cards.append((str(best.epoch), "best epoch"))
     effort = effort_of(times_of(each["TI"]) for each in records.tables.values() if "TI" in each)
     if effort is not None:
         lines.append(f"The workers spent their time {effort.shares}.")
-        lines += [effort.told(bool(crowd))] if effort.workers > 1 else []
-    said = "".join(f"<p>{escape(line)}</p>" for line in lines)
-    return told + note + said + _settings(records)
+    if effort is not None and effort.workers > 1:
+        lines.append(effort.told(bool(crowd)) + " Restarts are not counted." * bool(outcome.get("incidents")))
+        if not crowd:
+            cards.append((f"{effort.speed_up:.2g}", f"speed-up by {effort.workers} workers"))
+    shown = "".join(f"<li><b>{escape(figure)}</b><span>{escape(name)}</span></li>" for figure, name in cards)
+    said = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    drawn = (f'<ul class="cards">{shown}</ul>' if shown else "") + note + (f'<ul class="told">{said}</ul>' if said else "")
+    return told + drawn + _settings(records)
+
+
+def _crowded(records: RunRecords, workers: int, cores: int) -> str:
+    """Return what is to be said of workers that take turns."""
+    if WORKERS_IN_TURN in (records.outcome.get("environment") or {}):
+        return f"{workers} workers take turns in one process: more of them are not faster."
+    return crowd_sentence(workers, cores)
 
 
 def _settings(records: RunRecords) -> str:
@@ -178,21 +194,22 @@ def _time(data: Mapping[str, Any]) -> str:
     causes = chart(
         "causes",
         "What slowed the run down",
-        "Seconds by which the run would have been shorter: along the chain of work that nobody could have begun sooner, "
-        "what each worker, link and codec took beyond what the others needed in the same batch.",
+        "Seconds by which the run would have been shorter without: what each worker, link and codec took beyond what the "
+        "others needed in the same batch, where all others had to wait for it.",
         tables.causes_table(data),
+        exact="Bottlenecks: the excess along the critical path, the chain of work that could not have begun sooner",
     )
     whom = chart(
         "waits",
         "Who waited for whom",
-        "Seconds that a worker (row) waited in batches whose last packet came from a node (column).",
+        "Seconds that a worker (row) waited for another one (column), from which the last packet of the batch came.",
         tables.cells_table(names, names, cells, ["who", "waited for", "seconds"]),
     )
     phases = chart(
         "phases",
         "What each worker did",
-        "Seconds by phase. Who waits is not slow: it waits for who is. 'between' is what it does between two batches: "
-        "evaluation, checkpoints, tables.",
+        "Seconds of its time. A worker that waits is not slow: it waits for one that is. The names of the colours, and the "
+        "heads of the table, tell their exact meaning when you point at them.",
         tables.phases_table(data),
     )
     return f'{told}<div class="pair">{causes}{whom}</div>{phases}'
@@ -205,6 +222,7 @@ def _curves(records: RunRecords, data: Mapping[str, Any]) -> str:
     buttons = '<div class="buttons"><button data-per="epoch" aria-pressed="true">by epoch</button>'
     buttons += '<button data-per="step" aria-pressed="false">by batch</button></div>'
     text = "The mean over the workers in bold, each worker thin, on the test samples dashed."
+    text += " A dotted red line: workers failed here, and all were started again." if data["restarts"] else ""
     places = [
         f'<div class="chart" id="curve-{place}" role="img" aria-label="{escape(n)}"></div>' for place, n in enumerate(names)
     ]
@@ -216,9 +234,10 @@ def _curves(records: RunRecords, data: Mapping[str, Any]) -> str:
 def _batches(records: RunRecords, data: Mapping[str, Any]) -> str:
     if not data["batches"]["rows"]:
         return ""
+    marks = " A red band is a restart: from a failure until training went on." if data["batches"]["restarts"] else ""
     drawn = (
-        "Time to the right, a row for each worker, a box for each batch. A red line leads from when a packet had left its "
-        "sender to when the wait for it ended. Scroll, pinch or drag the bar below to zoom."
+        "Time to the right, a row for each worker, a box for each batch. A thin red line leads from when a packet had "
+        f"left its sender to when the wait for it ended.{marks} Scroll, pinch or drag the bar below to zoom."
     )
     rows = tables.slowest_table(records.batches)
     return chart("batches", "Time and workers", "", rows, drawn, "The slowest batches, as a table")

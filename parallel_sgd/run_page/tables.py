@@ -7,23 +7,31 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from nn.model.history import History
 
 from .blame import WAIT, worker
 from .data import slowest
 from .records import RunRecords, Runs
+from .terms import PHASES, term, word
 from .timeline import ORDER
 
+_EXACT: Final = dict(PHASES.values())
+_LEDGER: Final = "ledger: of each block of each batch it tells which worker computed it, and if it was applied"
 
-def table(head: Sequence[str], rows: Iterable[Sequence[object]], caption: str) -> str:
+
+def table(
+    head: Sequence[str], rows: Iterable[Sequence[object]], caption: str, exact: Mapping[str, str] = MappingProxyType({})
+) -> str:
     """Return a table that can be scrolled; numbers stand to the right.
 
     Args:
         head: names of the columns.
         rows: the cells of each row.
         caption: label of the table.
+        exact: word in its head: the tooltip of that word.
     """
     kinds = [""] * len(head)
     body = []
@@ -34,7 +42,9 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], caption: str) -
             kinds[place] = ' class="n"' if number else kinds[place]
             cells.append(f'<td class="n">{shown(value)}</td>' if number else f"<td>{escape(str(value))}</td>")
         body.append(f"<tr>{''.join(cells)}</tr>")
-    heads = "".join(f'<th scope="col"{kind}>{escape(name)}</th>' for name, kind in zip(head, kinds, strict=True))
+    heads = "".join(
+        f'<th scope="col"{kind}>{term(name, exact.get(name, ""))}</th>' for name, kind in zip(head, kinds, strict=True)
+    )
     label = escape(caption, quote=True)
     content = f"<thead><tr>{heads}</tr></thead><tbody>{''.join(body)}</tbody>"
     return f'<div class="scroll"><table aria-label="{label}">{content}</table></div>'
@@ -83,18 +93,18 @@ def causes_list(data: Mapping[str, Any]) -> str:
         return "<p>No worker has left a table of its batches.</p>"
     items = "".join(
         f"<li>{escape(cause['text'][:1].upper() + cause['text'][1:])}: <b>{seconds(cause['seconds'])}</b>, "
-        f"{100 * cause['seconds'] / total:.1f} % of the training.</li>"
+        f"{100 * cause['seconds'] / total:.1f}\N{NO-BREAK SPACE}% of the training.</li>"
         for cause in data["causes"][:5]
     )
     work = {name: value for name, value in data["ordinary"].items() if name != WAIT}
     waited = data["ordinary"].get(WAIT, 0.0)
-    ordinary = ", ".join(f"{name} {seconds(value)}" for name, value in work.items() if value > total / 1000)
-    unknown = f" Waits of which it is not known for whom they were took {seconds(waited)}." if waited > total / 1000 else ""
-    return (
-        f"<p>From the first batch to the end of the last one {seconds(total)} passed. Work that all workers needed alike took "
-        f"{seconds(sum(work.values()))} of it ({escape(ordinary)}).{unknown} The run would have been shorter without:</p>"
-        f'<ol class="causes">{items or "<li>Nothing that is worth telling.</li>"}</ol>'
-    )
+    told = [(word(name), seconds(value), _EXACT.get(word(name), "")) for name, value in work.items() if value > total / 1000]
+    ordinary = ", ".join(f"{term(name, exact)} {took}" for name, took, exact in told)
+    unknown = f" Workers waited {seconds(waited)} of it, and it is not known for whom." if waited > total / 1000 else ""
+    alike = f" ({ordinary})" if ordinary else ""
+    own = f"Work that every worker had to do took {seconds(sum(work.values()))} of it{alike}."
+    said = f"<p>Training took {seconds(total)}. {own}{unknown}"
+    return f'{said} It would have been shorter without:</p><ol class="causes">{items}</ol>' if items else f"{said}</p>"
 
 
 def causes_table(data: Mapping[str, Any]) -> str:
@@ -104,12 +114,12 @@ def causes_table(data: Mapping[str, Any]) -> str:
 
 def phases_table(data: Mapping[str, Any]) -> str:
     phases = data["phases"]
-    columns = [*ORDER, "between"]
+    columns = list(phases["seconds"])
     rows = [
         [worker(node), *(Seconds(phases["seconds"][name][place]) for name in columns)]
         for place, node in enumerate(phases["workers"])
     ]
-    return table(["", *columns], rows, "Seconds of each worker by phase")
+    return table(["", *map(word, columns)], rows, "Seconds of each worker by phase", _EXACT)
 
 
 def cells_table(rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence[Any]], head: Sequence[str]) -> str:
@@ -132,7 +142,7 @@ def slowest_table(runs: Runs) -> str:
         )
         for node, row in slowest(runs, 20)
     ]
-    return table(["", "epoch", "batch", "seconds", *ORDER, "waited for"], rows, "The slowest batches")
+    return table(["", "epoch", "batch", "in all", *map(word, ORDER), "waited for"], rows, "The slowest batches", _EXACT)
 
 
 def _peer(peer: int | None) -> str:
@@ -152,18 +162,23 @@ def ledger(records: RunRecords) -> str:
     problems = records.outcome.get("problems") or ()
     said = "".join(f'<p class="story">{escape(problem)}</p>' for problem in problems)
     fine = "" if problems else "<p>Every block of every batch went into the weights exactly once.</p>"
-    head = ["node", "attempt", "blocks in the weights", "not needed, or undone by a restart"]
-    return (fine if records.outcome.get("state") == "done" else "") + said + table(head, rows, "The ledger")
+    ledger = term("Which worker's blocks went into the weights", _LEDGER)
+    head = ["worker", "attempt", "blocks in the weights", "not needed, or undone by a restart"]
+    content = table(head, rows, "The ledger", {"attempt": "1, and one more after each restart"})
+    return f'<p class="note">{ledger}: each batch is cut into blocks, of which each worker computes some.</p>' + (
+        (fine if records.outcome.get("state") == "done" else "") + said + content
+    )
 
 
 def logs(records: RunRecords) -> str:
     return "".join(
-        folded(f"{name}: its last lines", f"<pre>{escape(chr(10).join(lines))}</pre>") for name, lines in records.logs.items()
+        folded(f"{name}: its last lines", f'<pre class="log">{escape(chr(10).join(lines))}</pre>')
+        for name, lines in records.logs.items()
     )
 
 
 def pairs(content: Mapping[str, object], caption: str) -> str:
-    return table(["", ""], [(name, str(value)) for name, value in content.items()], caption)
+    return f'<div class="pairs">{table(["", ""], [(name, str(value)) for name, value in content.items()], caption)}</div>'
 
 
 def picture(svg: str, text: str) -> str:

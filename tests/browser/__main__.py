@@ -12,7 +12,10 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import logging
 import os
+import queue
+import re
 import subprocess
 import sys
 import tempfile
@@ -27,6 +30,7 @@ import nn
 from network import NodeAssignment
 from nn.dataset import ArrayDataset
 from parallel_sgd import JobFailed, ParallelSGD, in_process, local_workers
+from rpc.support.logs import SUBMIT_LOGGER
 from tests.sources import ROOT
 
 SHOOT = Path(__file__).with_name("shoot.mjs")
@@ -53,6 +57,29 @@ def killed(folder: Path) -> Path | None:
     options: dict[str, Any] = {"fault": "kill 1@e2.b3", "on_failure": "wait", "directory": folder}
     with local_workers(3) as nodes:
         return job().parallel(nodes, epoch=3, block_size=64, mission_title="Killed", **options).report
+
+
+def restarted(folder: Path) -> Path | None:
+    """Marks the restart in its curves and batches; its codec has long names of variables."""
+    options: dict[str, Any] = {"fault": "kill 1@e2.b3", "on_failure": "restart", "codec": "ring", "directory": folder}
+    with local_workers(2) as nodes:
+        return job().parallel(nodes, epoch=3, block_size=64, mission_title="Restarted", **options).report
+
+
+def sixteen(folder: Path) -> Path | None:
+    with in_process(16) as nodes:
+        return job().parallel(nodes, epoch=3, block_size=16, mission_title="16 workers", directory=folder).report
+
+
+def compared(folder: Path) -> Path | None:
+    """The page of `psgd compare`, of three runs of which two have equal curves."""
+    with in_process(2) as nodes:
+        for epoch, block_size in ((4, 64), (3, 64), (4, 32)):
+            job().parallel(nodes, epoch=epoch, block_size=block_size, mission_title="A rather long title", directory=folder)
+    page = folder / "compare.html"
+    runs = [f"A rather long title-{number}" for number in (1, 2, 3)]
+    subprocess.run([sys.executable, "-m", "psgd", "compare", "--directory", str(folder), "-o", str(page), *runs], check=True)
+    return page
 
 
 def failed(folder: Path) -> Path | None:
@@ -106,6 +133,31 @@ def live_running(folder: Path) -> Iterator[str]:
 
 
 @contextlib.contextmanager
+def live_begin(folder: Path) -> Iterator[str]:
+    """Of a job that has not trained a batch: title, settings and model are there."""
+    addresses: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    class Hears(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            for address in re.findall(r"http://\S+", record.getMessage()):
+                addresses.put(address)
+
+    heard, log = Hears(logging.INFO), logging.getLogger(SUBMIT_LOGGER)
+    log.addHandler(heard)
+    options: dict[str, Any] = {"fault": "hang 1@e1.b1 for 20s", "stall_timeout": 100, "directory": folder, "page": True}
+    try:
+        with local_workers(2) as nodes:
+            run = threading.Thread(
+                target=lambda: job().parallel(nodes, epoch=3, block_size=64, mission_title="Begin", **options)
+            )
+            run.start()
+            yield addresses.get(timeout=60)
+            run.join()
+    finally:
+        log.removeHandler(heard)
+
+
+@contextlib.contextmanager
 def live_failed(folder: Path) -> Iterator[str]:
     """Of one that has failed, as its agents tell it."""
     options: dict[str, Any] = {"fault": "swallow 0-1@e2.b3", "stall_timeout": 3, "directory": folder}
@@ -138,9 +190,15 @@ def problems(page: Path | str, pictures: Path, name: str, *more: str) -> list[st
     asked = [address for address in told["requests"][1:] if not address.startswith(own)]
     found = [f"console: {text}" for text in told["errors"]] + [f"asks for {address}" for address in asked]
     found += [f"{seen} pixels wide in a window of {width}" for width, seen in told["widths"].items() if seen > int(width)]
+    found += [f"{width} pixels: {text}" for width, texts in told["texts"].items() for text in texts[:8]]
     found += [f"the chart {chart} has no data" for chart, points in told["charts"].items() if not points]
     found += (
-        [] if told["charts"] or site or told.get("tables", 0) >= _FEWEST_TABLES else ["it shows no chart, or too few tables"]
+        []
+        if told["charts"]
+        or site
+        or "begin" in more
+        or told.get("tables", 0) >= (2 if name.startswith("compared") else _FEWEST_TABLES)
+        else ["it shows no chart, or too few tables"]
     )
     return found
 
@@ -149,7 +207,7 @@ def main(folder: str = "") -> int:
     pictures = Path(folder or tempfile.mkdtemp(prefix="pages-"))
     pictures.mkdir(parents=True, exist_ok=True)
     wrong = 0  # pages
-    for make, *more in ((slow, "dark"), (killed,), (failed,), (many,)):
+    for make, *more in ((slow, "dark"), (killed,), (restarted,), (failed,), (sixteen, "dark"), (many,), (compared,)):
         name = make.__name__
         page = make(pictures / f"run-{name}")
         found = ["it was not written"] if page is None else problems(page, pictures, name, *more)
@@ -157,7 +215,7 @@ def main(folder: str = "") -> int:
             found += [f"without scripts: {wrong}" for wrong in problems(page, pictures, f"{name}-plain", "plain", *more)]
         wrong += bool(found)
         print(f"{name}: {'; '.join(found) or 'fine'}")
-    for watch, *more in ((live_running, "dark"), (live_failed,), (live_many,)):
+    for watch, *more in ((live_begin, "begin"), (live_running, "dark"), (live_failed,), (live_many,)):
         name = watch.__name__
         with watch(pictures / f"run-{name}") as address:
             found = problems(address, pictures, name, *more)

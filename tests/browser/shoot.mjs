@@ -1,4 +1,4 @@
-// node shoot.mjs PAGE.html|URL FOLDER NAME [dark] [plain] [SELECTOR ..]: opens it in Chromium at 1280 and at 400 pixels; prints as JSON
+// node shoot.mjs PAGE.html|URL FOLDER NAME [dark] [plain] [begin] [SELECTOR ..]: opens it in Chromium at 1280 and at 400 pixels; prints as JSON
 // what it found. Of each selector it makes a picture NAME-<number>.png, at 1280 pixels; of several sections of a page, as in
 // "#result,#curves", one with these alone below its head.
 import {createRequire} from "node:module";
@@ -12,6 +12,7 @@ const {chromium} = require("playwright-core");
 const [page, folder, name, ...more] = process.argv.slice(2);
 const address = page.startsWith("http") ? page : pathToFileURL(page).href;
 const isPlain = more.includes("plain");  // without scripts
+const isBegin = more.includes("begin");  // a live page of a job that has not trained a batch yet
 const profile = mkdtempSync(join(tmpdir(), "page-"));
 const patience = 100_000;  // ms; the machine may have much else to do
 const flags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -19,15 +20,38 @@ const flags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-ru
 const browser = await chromium.launchPersistentContext(profile, {executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
   headless: true, args: flags, timeout: patience, viewport: {width: 1280, height: 900}, colorScheme: more.includes("dark") ? "dark" : "light", javaScriptEnabled: !isPlain});
 browser.setDefaultTimeout(patience);
-const found = {errors: [], requests: [], widths: {}, charts: {}};
+const found = {errors: [], requests: [], widths: {}, charts: {}, texts: {}};
 const tab = await browser.newPage();
 tab.on("console", message => { if (["error", "warning"].includes(message.type())) found.errors.push(message.text()); });
 tab.on("pageerror", error => found.errors.push(String(error)));
 tab.on("request", request => found.requests.push(request.url()));
+// texts of charts that are cut, or that lie on each other
+function spoiltTexts() {
+  const found = [];
+  for (const place of document.querySelectorAll(".chart")) {
+    const chart = window.echarts && place.offsetParent ? echarts.getInstanceByDom(place) : null;
+    if (!chart) continue;
+    const texts = chart.getZr().storage.getDisplayList(true).filter(one => one.type === "tspan" && one.style.text && !one.invisible && !one.ignore).map(one => {
+      const box = one.getBoundingRect().clone();
+      if (one.transform) box.applyTransform(one.transform);
+      return {text: one.style.text, box: box};
+    });
+    for (const [number, one] of texts.entries()) {
+      if (/(\.\.\.|\u2026)$/.test(one.text)) found.push(place.id + ": cut: " + one.text);
+      if (one.box.x < -1 || one.box.x + one.box.width > place.clientWidth + 1) found.push(place.id + ": out of the chart: " + one.text);
+      for (const other of texts.slice(number + 1)) {
+        const wide = Math.min(one.box.x + one.box.width, other.box.x + other.box.width) - Math.max(one.box.x, other.box.x);
+        const high = Math.min(one.box.y + one.box.height, other.box.y + other.box.height) - Math.max(one.box.y, other.box.y);
+        if (wide > 2 && high > 5) found.push(place.id + ": on each other: " + one.text + " | " + other.text);
+      }
+    }
+  }
+  return found;
+}
 await tab.goto(address, {waitUntil: "load"});
 // a live page has what there is to see with the states that follow
 const isLive = page.startsWith("http");
-const drawn = () => tab.waitForFunction(() => document.querySelector("#now:not([hidden]) canvas"));
+const drawn = () => tab.waitForFunction(selector => document.querySelector(selector), isBegin ? "#settings:not([hidden]) td" : "#now:not([hidden]) canvas");
 if (isLive && !isPlain) {
   await drawn();
   await tab.reload({waitUntil: "load"});  // the token is no more in the address, and still known
@@ -38,9 +62,10 @@ for (const width of [1280, 400]) {
   await tab.setViewportSize({width, height: 900});
   await tab.waitForTimeout(500);
   found.widths[width] = await tab.evaluate(() => document.documentElement.scrollWidth);
+  found.texts[width] = await tab.evaluate(spoiltTexts);
   await tab.screenshot({path: join(folder, `${name}-${width}.png`), fullPage: true});
 }
-const wanted = more.filter(word => !["dark", "plain"].includes(word));
+const wanted = more.filter(word => !["dark", "plain", "begin"].includes(word));
 if (wanted.length) await tab.setViewportSize({width: 1280, height: 900});
 for (const [number, selector] of wanted.entries()) {
   const sections = selector.includes(",#"), path = join(folder, `${name}-${number + 1}.png`);

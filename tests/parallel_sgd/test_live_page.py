@@ -369,6 +369,35 @@ def test_a_page_that_cannot_be_served_is_said(tmp_path: Path, capsys: pytest.Cap
     assert "None of the workers can be reached: " in capsys.readouterr().err
 
 
+def test_a_job_that_has_its_agents_for_itself_shows_no_cluster() -> None:
+    """Workers of this machine are no cluster; agents of others, an agent that cannot be reached, or another job are told."""
+
+    class Sees:
+        def __init__(self, **tables: Any) -> None:
+            self.tables = tables
+
+        def look(self) -> Seen:
+            return Seen(RunRecords(Path(), None), job="J", nodes=nodes, **self.tables)
+
+        def close(self) -> None:
+            pass
+
+    nodes = [{"node": f"worker {n}", "agent": f"127.0.0.1:{n}", "state": "running"} for n in (0, 1)]
+    here = [{"agent": f"127.0.0.1:{n}", "host": "pc", "slots": "1 of 1 in use", "problem": ""} for n in (0, 1)]
+    jobs = [{"job": "J", "title": "T", "state": "running"}]
+    for agents, of_jobs, hidden in (
+        (here, jobs, True),
+        ([here[0], {**here[1], "host": "other"}], jobs, False),
+        ([here[0], {**here[1], "problem": "unreachable"}], jobs, False),
+        ([*here, {**here[0], "agent": "127.0.0.1:2"}], jobs, False),
+        (here, [*jobs, {"job": "K", "title": "U", "state": "done"}], False),
+    ):
+        with LivePage(Sees(agents=agents, jobs=of_jobs)) as live:
+            tables = next(states(live.address))["tables"]
+        assert tables["nodes"] == nodes
+        assert (tables["agents"], tables["jobs"]) == (([], []) if hidden else (agents, of_jobs))
+
+
 def test_title_settings_and_model_are_there_before_the_first_batch(tmp_path: Path) -> None:
     """Of a job that has no folder with a record yet; as they are at its first state, and in a job of `parallel(page=True)`."""
     about = {"title": "T", "settings": [{"setting": "epoch", "value": "3"}], "model": "dense 650"}

@@ -22,8 +22,10 @@ from parallel_sgd import JobFailed, ParallelSGD, in_process, local_workers, run_
 from parallel_sgd.codec import BlockWeight, GlobalSettings
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.record.run import JobResult
+from parallel_sgd.run_page import terms
 from rpc.messages import Verdict
 from tests.parallel_sgd.networks import mlp
+from tests.sources import ROOT
 
 CHARTS = {"causes", "phases", "waits", "curve-0", "curve-1", "batches", "links", "variables"}
 PHASES = ("data", "compute", "encode", "send", "wait", "merge", "rule")
@@ -121,7 +123,8 @@ def test_the_result_tells_the_best_epoch_the_time_and_what_differs(tmp_path: Pat
     text = Page(result.report).text
     assert re.search(r"Best: epoch \d, test accuracy [01]\.\d{4}\.", text)
     assert re.search(r"The workers spent their time computing \d+ %, exchanging \d+ %, waiting \d+ %\.", text)
-    assert "2 workers share 1 core of this machine and take turns" in text  # one process has them all
+    assert "2 workers take turns in one process: more of them are not faster." in text
+    assert re.search(r"test Loss\s*[0-9.]+test accuracy\s*\dbest epoch", text), "as large figures, too"
     assert re.search(r"One worker alone: at most \S+ s; 2, which took turns, took \S+ s\.", text)
     differs = text.partition("Settings that differ from the defaults")[2].partition("All settings")[0]
     assert "block_size8" in differs and "epoch3" in differs and "seed" not in differs and "network_bandwidth" not in differs
@@ -147,7 +150,65 @@ def test_a_restart_is_a_mark_in_the_curves_and_stands_below_the_result(tmp_path:
     path.write_text(json.dumps({**outcome, "incidents": [incident]}))
     page = Page(run_page.write_report(result.folder))
     assert page.data["restarts"] == [[2, 3]]
+    assert page.data["batches"]["restarts"] == [] and "restart" not in page.data["phases"]["seconds"], "none at that time"
+    assert "done after 1 restart" in page.text and "A dotted red line" in page.text and "A red band" not in page.text
     assert [name for name, tag in page.ids.items() if tag == "section"][:4] == ["result", "curves", "story", "time"]
+
+
+def test_the_time_of_a_restart_is_a_band_in_the_batches_and_no_evaluation(tmp_path: Path) -> None:
+    result = train(tmp_path)
+    assert result.folder is not None and result.report is not None
+    before = Page(result.report).data["phases"]["seconds"]
+    batches = run_page.RunRecords.read(result.folder).batches
+    last = {node: [row for row in rows if row.epoch == 1][-1] for node, rows in batches.items()}
+    first = {node: next(row for row in rows if row.epoch == 2) for node, rows in batches.items()}
+    moment = (last[0].end + first[0].begin) / 2
+    following = min(row.begin for rows in batches.values() for row in rows if row.begin >= moment)
+    path = result.folder / "outcome.json"
+    incident = {"time": moment, "attempt": 0, "message": "x", "verdicts": [], "causes": []}
+    path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), "incidents": [incident]}))
+    page = Page(run_page.write_report(result.folder))
+    ((left, right),) = page.data["batches"]["restarts"]
+    zero = min(rows[0].begin for rows in batches.values())
+    assert (left, right) == (round(1e6 * (moment - zero)), round(1e6 * (following - zero)))
+    seconds = page.data["phases"]["seconds"]
+    assert seconds["restart"][0] > 0
+    for node in batches:
+        within = last[node].end <= moment <= first[node].begin
+        restart = first[node].begin - last[node].end if within else 0
+        assert seconds["restart"][node] == pytest.approx(restart, abs=2e-6)
+        assert seconds["restart"][node] + seconds["between"][node] == pytest.approx(before["between"][node], abs=5e-6)
+    assert "A red band is a restart" in page.text and "Restarts are not counted." in page.text
+
+
+def test_words_have_their_exact_terms_as_tooltips(tmp_path: Path) -> None:
+    """In the heads of tables, and for the script; a cause is told from others by the begin of its label."""
+    report = train(tmp_path).report
+    assert report is not None
+    text, page = report.read_text("utf-8"), Page(report)
+    for phase in (*PHASES, "between"):
+        short, exact = terms.PHASES[phase]
+        assert f'<abbr title="{exact}">{short}</abbr>' in text.replace("&#x27;", "'"), phase
+        assert exact.startswith(f"{phase}: ")
+    (told,) = re.findall(r"const WORDS = (\{.*?\});", text)
+    assert {phase: tuple(those) for phase, those in json.loads(told).items()} == dict(terms.PHASES)
+    assert 'title="Bottlenecks: ' in text and 'title="ledger: ' in text
+    causes = page.data["causes"]
+    places = [cause["place"] for cause in causes]
+    assert len(set(places)) == len(places)
+    own = [cause["place"] for cause in causes if cause["kind"] in ("node", "data", "send", "pause")]
+    assert own and all(re.fullmatch(r"worker \d: (compute|load|send|evaluate)", place) for place in own), own
+
+
+@pytest.mark.processes
+def test_a_page_of_a_failed_run_names_no_folder_of_this_machine(tmp_path: Path) -> None:
+    with local_workers(2) as nodes, pytest.raises(JobFailed):
+        ParallelSGD(mlp(units=4), DATA).parallel(
+            nodes, epoch=2, block_size=8, directory=tmp_path, fault="kill 1@e1.b2", mission_title="F"
+        )
+    text = (tmp_path / "runs" / "F-1" / "report.html").read_text("utf-8")
+    assert "parallel_sgd/engine/" in text, "its traceback"
+    assert str(ROOT) not in text and str(tmp_path) not in text
 
 
 @pytest.mark.processes

@@ -135,7 +135,7 @@ def test_the_folder_may_be_named_by_a_link_and_nothing_below_it(run: Path, measu
     node.symlink_to(Path("moved").absolute())
     code, _, err = psgd(capsys, "report", run)
     assert code == 0 and "secret" not in (run / "report.html").read_text()
-    assert "; 1 workers left tables" in (run / "report.html").read_text()
+    assert "; 1 worker." in (run / "report.html").read_text()
     code, _, err = psgd(capsys, "verify", run)
     assert code == 2 and "Node-0-Retrieve/" in err and "Not a directory" in err
 

@@ -1,0 +1,35 @@
+"""Words of a page for the work of a worker: a short one that anybody knows, and the exact term, which stands in a tooltip."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from types import MappingProxyType
+from typing import Final
+
+__all__ = ["PHASES", "term", "word"]
+
+PHASES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
+    {
+        "data": ("load", "data: the worker fetches and transforms the samples of its blocks"),
+        "compute": ("compute", "compute: forward and backward pass over the blocks of the worker"),
+        "encode": ("encode", "encode: codecs make packets of the worker's gradients"),
+        "send": ("send", "send: the worker hands packets to the operating system"),
+        "wait": ("wait", "wait: for packets of other workers"),
+        "merge": ("combine", "merge: codecs decode and combine the packets of other workers"),
+        "rule": ("update", "rule: the gradient descent rule changes the weights"),
+        "between": ("evaluate", "between: the time between two batches, for evaluation, checkpoints and tables"),
+        "restart": ("restart", "restart: from the last batch before a failure to the first one after it"),
+    }
+)
+"""By the name of a phase in tables: the word that a page shows, and the exact term with its meaning."""
+
+
+def word(phase: str) -> str:
+    """Return the word that a page shows for a phase; the name itself where there is none."""
+    return PHASES[phase][0] if phase in PHASES else phase
+
+
+def term(shown: str, exact: str) -> str:
+    """Return HTML of a text with its exact term as a tooltip; only the text where `exact` is empty."""
+    return f'<abbr title="{escape(exact, quote=True)}">{escape(shown)}</abbr>' if exact else escape(shown)
