@@ -134,7 +134,7 @@ def _line(
 
 
 def _phases(runs: Runs, failures: Sequence[float]) -> dict[str, Any]:
-    """Return the seconds of each worker by the phase of its work, over all batches; a gap with one of the `failures` is a restart."""
+    """Return the seconds of each worker by the phase of its work; a gap with one of the `failures` in it is a restart."""
     workers = sorted(runs)
     seconds = {name: [round(sum(getattr(row, name) for row in runs[node]), 6) for node in workers] for name in ORDER}
     gaps = [runs[node][-1].end - runs[node][0].begin - sum(row.total for row in runs[node]) for node in workers]
