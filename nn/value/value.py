@@ -155,7 +155,7 @@ class Owner(Protocol):
     given_name: str
 
     @property
-    def variables(self) -> list[Variable]:
+    def _own_variables(self) -> list[Variable]:
         """Its variables, in the order in which it made them."""
 
     def describe(self) -> str:
