@@ -19,6 +19,8 @@ from typing import Any, Concatenate, Final, Literal, NamedTuple, ParamSpec, Type
 
 import numpy as np
 
+__all__ = ["Extension", "HiddenName", "OverrideWarning", "also"]
+
 P = ParamSpec("P")
 Owner = TypeVar("Owner")
 Made = TypeVar("Made")
