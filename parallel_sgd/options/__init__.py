@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from network.names import lazily
 
 if TYPE_CHECKING:
-    from .job_options import JobOptions
+    from .job_options import JobOptions as JobOptions
 
-__all__ = ["JobOptions"]
 __getattr__, __dir__ = lazily(__name__, {"job_options": "JobOptions"})

@@ -39,7 +39,7 @@ class GradientStage(Stage):
 
     @abstractmethod
     def transform(self, x: Vector) -> Vector:
-        """Return what becomes of `x`, which stays as it is; valid until the next call."""
+        """Return what becomes of `x`, which may be empty and stays as it is; valid until the next call."""
 
     def parse(self, reader: Reader, n: int, draw: Draw) -> tuple[None, int]:
         return None, n
