@@ -4,9 +4,9 @@ All else comes from the fields: the signature and the docstring of `parallel()`,
 `job.toml`, what travels to the nodes of a job, and the table in docs/options.md.
 
 To add one, write a field. It is plain data that all nodes have, unless it says `CODE` (an object goes with its code) or `HERE`
-(it stays with the submitter). Checks are those of `option_checks`. The group of its flag says whether it has a part in the bits
+(it stays with the submitter). Checks are those of `checks`. The group of its flag says whether it has a part in the bits
 of the result: `training` and `data` do, others do not. A value that is no number, text or switch takes one of the forms of
-`option_forms`, which reads it from the command line, and writes and reads `job.toml`. What acts on the option has it as
+`forms`, which reads it from the command line, and writes and reads `job.toml`. What acts on the option has it as
 `plan.options.<name>`: in a worker `TrainingProcess`, or what `worker.build_worker` builds besides; at the submitter it is
 `spec.options.<name>`.
 
