@@ -54,14 +54,14 @@ class Link(ABC):
 
     @abstractmethod
     def send(self, buffers: Sequence[bytes | memoryview]) -> int:
-        """Take bytes from the front of `buffers`; returns how many, 0 when the stream is full.
+        """Take as many bytes from the front of `buffers` as there is room for; returns how many, 0 when the stream is full.
 
         Raises: OSError when the stream has ended.
         """
 
     @abstractmethod
     def receive(self, buffer: memoryview) -> int | None:
-        """Fill the front of `buffer`; returns how many bytes came, 0 at the end of the stream, None when none is there yet.
+        """Fill `buffer` with what is there; returns how many bytes came, 0 at the end of the stream, None when none has come.
 
         Raises: OSError when the stream has broken.
         """

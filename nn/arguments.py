@@ -215,6 +215,14 @@ class Configurable(Settled):
         return f"{type(self).__name__}({arguments})"
 
 
+def config_of(value: Configurable) -> dict[str, Any]:
+    """Return what `get_config` of a part returns; raise TypeError naming its class unless that is a dict."""
+    config: object = value.get_config()
+    if not isinstance(config, dict):
+        raise TypeError(f"{type(value).__name__}.get_config() must return a dict of constructor arguments, got {short(config)}")
+    return config
+
+
 @lru_cache(maxsize=1024)
 def _arguments(cls: type[Settled]) -> frozenset[str]:
     """Return the names of the constructor's arguments that an object keeps: those that `get_config` reads."""

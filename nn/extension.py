@@ -19,6 +19,8 @@ from typing import Any, Concatenate, Final, Literal, NamedTuple, ParamSpec, Type
 
 import numpy as np
 
+__all__ = ["Extension", "HiddenName", "OverrideWarning", "also"]
+
 P = ParamSpec("P")
 Owner = TypeVar("Owner")
 Made = TypeVar("Made")
@@ -70,6 +72,56 @@ class _Name(NamedTuple):
 _NOTHING: Final = object()
 
 
+class _Shown:
+    """Attribute that shows what the engine keeps under another name; a subclass may have the name for itself."""
+
+    def __init__(self, kept: str) -> None:
+        self.kept = kept
+
+    def __get__(self, item: object, owner: type) -> Any:
+        return self if item is None else getattr(item, self.kept)
+
+
+def shown(kept: str) -> Any:
+    """Return what a class gives to an attribute that only shows the one of another name: `step: int = shown("_step_number")`.
+
+    The engine does not read it, so that a subclass may have an attribute or a method of that name. What sets it on an object of
+    ours has to set the other one.
+    """
+    return _Shown(kept)
+
+
+class _Renamed:
+    """Method under a name that it had before; a subclass may have the name for itself."""
+
+    def __init__(self, now: str, offered: bool) -> None:
+        self.now, self.offered = now, offered
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, item: object, owner: type) -> Any:
+        if item is None:
+            return self
+        bodies = [vars(base) for base in type(item).__mro__ if self.now in vars(base)]
+        # an override of the former name calls `super()` by it, and must not come back to itself
+        present = [body[self.now] for body in bodies if body[self.now] is not body.get(self.name)]
+        if len(present) == len(bodies):
+            warnings.warn(f"{type(item).__name__}.{self.name}() is now {self.now}()", DeprecationWarning, stacklevel=2)
+        return present[0].__get__(item, type(item))
+
+
+def renamed(now: str, *, offered: bool = False) -> Any:
+    """Return what a class gives to the former name of a method, which goes on working: `delta = renamed("write_change")`.
+
+    Args:
+        now: the present name.
+        offered: whether authors were told to override it. An override by the former name is then taken, with a warning, if the
+            engine's call fits it and it calls `super()` or names an argument as the method does; any other is the author's.
+    """
+    return _Renamed(now, offered)
+
+
 class Extension(ABCMeta):
     """Metaclass of a class that users derive from. Nothing is checked later than when an object has been made.
 
@@ -97,6 +149,8 @@ class Extension(ABCMeta):
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **_keywords: Any) -> None:
         super().__init__(name, bases, namespace)
+        if not is_ours(cls):
+            _take_former(cls, namespace)
         check_class(cls)
 
     def __call__(cls: type[Made], *args: Any, **keywords: Any) -> Made:
@@ -194,6 +248,20 @@ def did_you_mean(text: object, known: Iterable[str]) -> str:
     return f"; did you mean {by_lower[found[0]]!r}?" if found else ""
 
 
+def _take_former(cls: type, namespace: Mapping[str, Any]) -> None:
+    """Give a user's class what its body overrides by a former name under the present one, and say so."""
+    offers = {name: each for base in cls.__mro__ for name, each in vars(base).items() if isinstance(each, _Renamed)}
+    for name in offers.keys() & namespace.keys():
+        now, mine = offers[name].now, namespace[name]
+        if offers[name].offered and now not in namespace and isinstance(mine, types.FunctionType):
+            claim = claimed_names(cls)[now]
+            if not _mistaken(cls, claim, mine, by_name=True) and not _conflict(cls, claim, mine, bound=False):
+                setattr(cls, now, mine)
+                warnings.warn(
+                    f"{cls.__name__}.{name} is taken for {claim}, which it was; rename it", OverrideWarning, stacklevel=3
+                )
+
+
 def check_class(cls: type) -> None:
     """Refuse a user's class if its body hides a name that one of its base classes claims.
 
@@ -264,6 +332,8 @@ def _names_of(ours: tuple[type, ...]) -> Mapping[str, _Name]:
                 continue
             before = found.get(name)
             value = vars(owner).get(name, _NOTHING)
+            if isinstance(value, (_Shown, _Renamed)):
+                continue
             text = str(told[name]) if name in told else before.told if before is not None else ""
             if value is _NOTHING and before is not None:
                 value = before.value

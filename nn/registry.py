@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from nn.arguments import Configurable
+from nn.arguments import Configurable, config_of
 
 _CUSTOM = "custom:"
 _SAME = "same"
@@ -125,7 +125,7 @@ def describe_arguments(value: Configurable, seen: dict[int, int] | None = None) 
         seen: as in `describe`.
     """
     seen = {} if seen is None else seen
-    config = {name: describe(argument, seen) for name, argument in value.get_config().items()}
+    config = {name: describe(argument, seen) for name, argument in config_of(value).items()}
     _check_arguments(type(value), config, "get_config() of")
     return config
 
@@ -169,7 +169,7 @@ def custom_classes(*parts: object) -> dict[str, type[Any]]:
         if isinstance(part, Configurable):
             if class_name(type(part)).startswith(_CUSTOM):
                 found[type(part).__name__] = type(part)
-            todo += part.get_config().values()
+            todo += config_of(part).values()
         elif isinstance(part, (list, tuple)):
             todo += part
         elif isinstance(part, type) and class_name(part).startswith(_CUSTOM):

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from nn.arguments import Configurable
 from nn.arrays import Array
+from nn.extension import is_ours, shown
 
 if TYPE_CHECKING:
     from nn.model.trained_network import TrainedNetwork
 
 
-class Callback(Configurable, given=("model", "params", "folder"), settable=("model", "params", "folder")):
+class Callback(Configurable, given=("model", "_fit_params", "_job_folder"), settable=("model",)):
     """Listener that `Model.fit` calls as training goes on. A subclass overrides the methods that it needs.
 
     `model` is the model in training, `params` tells `epoch`, `batch_size`, `steps` (batches per epoch, None where that is not
@@ -38,9 +39,19 @@ class Callback(Configurable, given=("model", "params", "folder"), settable=("mod
     """
 
     model: TrainedNetwork
-    params: Mapping[str, Any]
-    folder: Path = Path()
+    params: Mapping[str, Any] = shown("_fit_params")
+    folder: Path = shown("_job_folder")
     """Where a relative path of a file begins: the current directory, in a job the folder of the node."""
+
+    _fit_params: Mapping[str, Any]
+    _job_folder: Path = Path()
+
+    def _take(self, name: str, value: Any) -> bool:
+        kept = {"params": "_fit_params", "folder": "_job_folder"}.get(name)
+        if kept is None or not is_ours(type(self)):  # of a user's class it is the author's own
+            return False
+        self._keep(**{kept: value})
+        return True
 
     def state_dict(self) -> dict[str, Array | int | float]:
         """Return the state that a model file saved during `fit` holds, so that a continued run decides as one never stopped."""

@@ -75,7 +75,7 @@ class CSVLogger(Callback, configured=True):
 
     @property
     def _place(self) -> Path:
-        return self.folder / self.path
+        return self._job_folder / self.path
 
     def _whole_lines(self) -> list[list[str]]:
         """Return the header and the lines of epochs that were trained."""

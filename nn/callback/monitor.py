@@ -225,7 +225,7 @@ class ModelCheckpoint(Monitored, configured=True):
     def on_epoch_settled(self, epoch: int, logs: Mapping[str, float]) -> None:
         if not self._due:
             return
-        path = str(self.folder / self.named(self.model.epochs_trained, logs))
+        path = str(self._job_folder / self.named(self.model.epochs_trained, logs))
         if self.save_weights_only:
             self.model.save_weights(path)
         else:

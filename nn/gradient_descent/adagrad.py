@@ -105,8 +105,8 @@ class RMSPropOptimizer(IGradientDescent, configured=True):
             np.multiply(velocity, -self.rate, out=out)
         else:
             np.multiply(out, -self.rate, out=out)
-        flush_to_zero(self.step, *others)
-        flush_squares_to_zero(self.step, self.rho, square)
+        flush_to_zero(self._step_number, *others)
+        flush_squares_to_zero(self._step_number, self.rho, square)
 
 
 class AdaDeltaOptimizer(IGradientDescent, configured=True):
@@ -152,7 +152,7 @@ class AdaDeltaOptimizer(IGradientDescent, configured=True):
         np.multiply(out, gradient, out=out)
         np.multiply(out, out, out=other)
         _mix(step_square, other, self.rho)
-        flush_squares_to_zero(self.step, self.rho, square, step_square)
+        flush_squares_to_zero(self._step_number, self.rho, square, step_square)
         np.multiply(out, -self.rate, out=out)
 
 

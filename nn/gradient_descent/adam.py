@@ -65,8 +65,8 @@ class ADAMOptimizer(IGradientDescent, configured=True):
 
     def correct(self, factor: float) -> None:
         """Have `increment` write `factor` times the quotient of the corrected moments."""
-        scale = math.sqrt((1 - self.beta2**self.step) / (1 - self.beta2))
-        share = factor * scale * (1 - self.beta1) / (1 - self.beta1**self.step)
+        scale = math.sqrt((1 - self.beta2**self._step_number) / (1 - self.beta2))
+        share = factor * scale * (1 - self.beta1) / (1 - self.beta1**self._step_number)
         # arrays without axes, which NumPy takes in half the time of a float
         shared = (self.beta1, self.beta2, share, self.epsilon * scale)
         self._numbers = tuple(np.array(number, self._scratch.dtype) for number in shared)
@@ -76,11 +76,11 @@ class ADAMOptimizer(IGradientDescent, configured=True):
         beta1, beta2, scale, epsilon = self._numbers
         np.multiply(momentum, beta1, momentum)
         np.add(momentum, gradient, momentum)
-        flush_to_zero(self.step, momentum)
+        flush_to_zero(self._step_number, momentum)
         np.multiply(gradient, gradient, out)
         np.multiply(square, beta2, square)
         np.add(square, out, square)
-        flush_squares_to_zero(self.step, self.beta2, square)
+        flush_squares_to_zero(self._step_number, self.beta2, square)
         np.sqrt(square, out)
         np.add(out, epsilon, out)
         np.divide(momentum, out, out)
@@ -163,14 +163,14 @@ class LAMBOptimizer(ADAMOptimizer):
     def update(self, parameters: Array, gradients: Array) -> None:
         if self._change.shape != parameters.shape or self._change.dtype != parameters.dtype:
             self._change = empty(parameters.shape, parameters.dtype)
-        self.delta(parameters, gradients, self._change)
+        self.write_change(parameters, gradients, self._change)
         np.add(parameters, self._change, out=parameters)
 
-    def delta(self, parameters: Array, gradients: Array, out: Array) -> None:
+    def write_change(self, parameters: Array, gradients: Array, out: Array) -> None:
         """Write the increment of one step into `out`; raise ValueError unless `partition` fits the vector."""
         if parameters.shape == gradients.shape:
             self._whole_variables(parameters.size)
-        super().delta(parameters, gradients, out)
+        super().write_change(parameters, gradients, out)
         for variable in self._variables:
             change = out[variable]
             length, step = norm(chunks(parameters[variable])), norm(chunks(change))

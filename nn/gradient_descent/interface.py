@@ -14,6 +14,7 @@ import numpy as np
 from nn import arguments
 from nn.arguments import Configurable
 from nn.arrays import Array, empty, zeros
+from nn.extension import is_ours, renamed, shown
 from nn.gradient_descent.numerics import clip_factor
 from nn.gradient_descent.schedule import Schedule
 from nn.threads import Team
@@ -80,9 +81,9 @@ keras_names = partial(
 class IGradientDescent(
     Configurable,
     configured=True,
-    fixed=("step", "rate", "_factor", "_adjusts", "_slots", "_scratch", "_lanes", "_schedule", "_learn_rate"),
-    internal=("delta", "update_from", "partition", "reads_stretches", "schedule"),
-    settable=("step", "team"),
+    fixed=("rate", "_step_number", "_factor", "_adjusts", "_slots", "_scratch", "_lanes", "_schedule", "_learn_rate"),
+    internal=("write_change", "update_from", "partition", "reads_stretches", "schedule"),
+    settable=("team",),
 ):
     """A rule on flat vectors. Its state is plain arrays and numbers, which `state_dict` returns.
 
@@ -118,8 +119,10 @@ class IGradientDescent(
     """Whether chunks may be computed at the same time, as `increment` changes nothing but its arguments. The statement of
     a class does not count for its subclasses."""
 
-    step: int = 0
+    step: int = shown("_step_number")
     """The number of the step that is computed, from 1; how many there were, between two."""
+
+    _step_number: int = 0
 
     rate: float = 0.0
     """The learning rate of the step."""
@@ -149,7 +152,7 @@ class IGradientDescent(
         given = [f"'{name}'" for name, limit in limits.items() if limit is not None]
         if len(given) > 1:
             raise ValueError(f"{type(self).__name__} takes {' or '.join(given)}, got {'both' if len(given) == 2 else 'all'}")
-        self.step = 0
+        self._step_number = 0
         self.rate = 0.0
         self._factor = 1.0
         self._factors: list[tuple[slice, float]] = []
@@ -164,7 +167,7 @@ class IGradientDescent(
         """The learning rate of the next step. Setting a number or a schedule replaces the one before."""
         if self._schedule is None:
             return self._learn_rate
-        return arguments.number(self._schedule, "rate", self._schedule(self.step), 0)
+        return arguments.number(self._schedule, "rate", self._schedule(self._step_number), 0)
 
     @learn_rate.setter
     def learn_rate(self, value: float | Schedule) -> None:
@@ -240,11 +243,13 @@ class IGradientDescent(
         vars(rule).update(vars(self), _scratch=self._lanes[lane])
         return rule
 
-    def delta(self, parameters: Array, gradients: Array, out: Array) -> None:
-        """Write the increment of one step into `out`, another vector: `update` is `parameters += delta`, bit for bit."""
+    def write_change(self, parameters: Array, gradients: Array, out: Array) -> None:
+        """Write the increment of one step into `out`, another vector: `update` is `parameters += out`, bit for bit."""
         self._begin(parameters, gradients)
         for part in _parts(0, len(gradients), CHUNK):
             self._increment(part, parameters[part], gradients[part], out[part])
+
+    delta = renamed("write_change", offered=True)
 
     def begin_step(self) -> None:
         """Compute the numbers that all chunks of this step share; `self.step` counts from 1, `self.rate` is the learn rate."""
@@ -262,7 +267,7 @@ class IGradientDescent(
 
     def state_dict(self) -> dict[str, Array | int | float]:
         """Return the live state: the step count and the slots."""
-        return {"step": self.step, **self._slots}
+        return {"step": self._step_number, **self._slots}
 
     def load_state_dict(self, state: Mapping[str, Array | int | float]) -> None:
         """Take over a copy of a state that `state_dict` returned; `{"step": 0}` starts afresh.
@@ -278,7 +283,7 @@ class IGradientDescent(
         given = {name: np.asarray(state[name]) for name in self.slots if name in names}
         if len({slot.shape for slot in given.values()}) > 1 or any(slot.ndim != 1 for slot in given.values()):
             raise ValueError(f"{type(self).__name__} state must hold vectors of one length")
-        self.step = step
+        self._step_number = step
         self._slots = {name: empty(slot.shape, slot.dtype) for name, slot in given.items()}
         for name, slot in self._slots.items():
             np.copyto(slot, given[name])
@@ -288,6 +293,12 @@ class IGradientDescent(
         if name == "learn_rate":
             return self._learn_rate if self._schedule is None else self._schedule
         return super().argument(name)
+
+    def _take(self, name: str, value: Any) -> bool:
+        if name != "step" or not is_ours(type(self)):  # of a user's class it is the author's own
+            return False
+        self._keep(_step_number=arguments.integer(self, "step", value, minimum=0))
+        return True
 
     def _limit(self, name: str, value: float | None) -> float | None:
         return None if value is None else arguments.number(self, name, value, 0, open_low=True)
@@ -312,7 +323,7 @@ class IGradientDescent(
         decays = self.weight_decay > 0 and not self.decoupled
         self._adjusts = decays or self.clip_value is not None or self._factor != 1 or bool(self._factors)
         self._keep(rate=self.learn_rate)
-        self.step += 1
+        self._step_number += 1
         self.begin_step()
 
     def _whole_variables(self, length: int) -> list[slice]:

@@ -49,7 +49,7 @@ class SGDOptimizer(IGradientDescent, configured=True):
         if not slots:
             np.multiply(gradient, -self.rate, out=out)
         else:
-            _roll(self.step, self.momentum, gradient, *slots)
+            _roll(self._step_number, self.momentum, gradient, *slots)
             _fall(self.momentum, -self.rate, gradient, slots[0], out, ahead=self.nesterov)
 
 
@@ -79,7 +79,7 @@ class GradientDecay(SGDOptimizer, configured=True):
         self.decay = arguments.number(self, "decay", decay, 0)
 
     def begin_step(self) -> None:
-        self._keep(rate=self.rate / (1 + self.decay * (self.step - 1)))
+        self._keep(rate=self.rate / (1 + self.decay * (self._step_number - 1)))
 
 
 class MomentumOptimizer(IGradientDescent, configured=True):
@@ -114,7 +114,7 @@ class MomentumOptimizer(IGradientDescent, configured=True):
 
     def roll(self, gradient: Array, velocity: Array) -> Array:
         """Return the velocity after this step."""
-        return _roll(self.step, self.momentum, gradient, velocity)
+        return _roll(self._step_number, self.momentum, gradient, velocity)
 
 
 class NesterovOptimizer(MomentumOptimizer):

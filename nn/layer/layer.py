@@ -13,7 +13,7 @@ from nn import arguments
 from nn.activation.activation import Activation, Linear
 from nn.arguments import Configurable
 from nn.arrays import Shape
-from nn.extension import Extension, check_object, is_ours
+from nn.extension import Extension, check_object, is_ours, shown
 from nn.initializer import Initializer
 from nn.names import part
 from nn.operation.operation import Operation
@@ -29,7 +29,7 @@ class _Callable(Extension):
 
     def __call__(cls: type[Made], *args: Any, inputs: Inputs | None = None, **keywords: Any) -> Made:
         layer: Any = super().__call__(*args, **keywords)  # type: ignore[misc]
-        if isinstance(layer, Layer) and "variables" not in vars(layer):
+        if isinstance(layer, Layer) and "_own_variables" not in vars(layer):
             raise TypeError(f"{cls.__name__}.__init__() must call super().__init__()")
         made: Made = layer if inputs is None else layer(inputs)
         return made
@@ -38,7 +38,7 @@ class _Callable(Extension):
 class Layer(
     Configurable,
     metaclass=_Callable,
-    fixed=("given_name", "variables", "built", "_trainable", "_used", "_fixed"),
+    fixed=("given_name", "_own_variables", "built", "_trainable", "_used", "_fixed"),
     internal=("describe", "fix"),
 ):
     """A piece of a model with variables of its own.
@@ -69,7 +69,10 @@ class Layer(
     """Whether it combines several values. It is then called on a list of them (or on one), and `build` and `call` get lists."""
 
     given_name: str
-    variables: list[Variable]
+    variables: list[Variable] = shown("_own_variables")
+    """Variables and buffers, in the order in which the layer made them."""
+
+    _own_variables: list[Variable]
     built: bool
     _trainable: bool
     _used: list[Variable]
@@ -79,7 +82,7 @@ class Layer(
         if name is not None and (not isinstance(name, str) or not name or "/" in name):
             raise ValueError(f"{type(self).__name__} 'name' must be a non-empty text without '/', got {name!r}")
         self.given_name = name or ""
-        self.variables = []
+        self._own_variables = []
         self.built = False
         self._trainable = True
         self._used = []
@@ -161,14 +164,14 @@ class Layer(
         """Make a variable of this layer. The order of the calls is the order of the ids."""
         variable = Variable(shape, initializer, name, trainable)
         variable.owner = self
-        self.variables.append(variable)
+        self._own_variables.append(variable)
         return variable
 
     def add_buffer(self, name: str, shape: Shape, initializer: Initializer | None = None) -> Buffer:
         """Make a statistic of this layer, by default of zeros."""
         buffer = Buffer(shape, initializer, name)
         buffer.owner = self
-        self.variables.append(buffer)
+        self._own_variables.append(buffer)
         return buffer
 
     def argument(self, name: str) -> Any:

@@ -162,10 +162,10 @@ class Cross_Entropy_With_Softmax(Loss, configured=True):
             return losses
         return np.matmul(losses.reshape(-1, self._positions), self._mean, out=self._losses)
 
-    def total(self, label: Array, output: Array) -> float:
+    def sum_losses(self, label: Array, output: Array) -> float:
         """Return the sum over the samples; with rows as labels by one product of vectors."""
         if label.ndim < output.ndim or self.label_smoothing:
-            return super().total(label, output)
+            return super().sum_losses(label, output)
         z = self._shift(output)
         chosen = float(np.vdot(z, label))
         if math.isnan(chosen):

@@ -9,6 +9,7 @@ import numpy as np
 
 from nn.arguments import Configurable
 from nn.arrays import Array, Shape, as_array
+from nn.extension import renamed
 from nn.operation.operation import Operation
 
 
@@ -71,7 +72,7 @@ class Loss(Configurable, fixed=("_share",), passes={"value": (3,), "gradient": (
     def value(self, label: Array, output: Array, weight: Array | None = None) -> float:
         """Return the mean loss of the batch, each sample's counted `weight` (batch,) times."""
         if weight is None:
-            return self.total(label, output) / len(output)
+            return self.sum_losses(label, output) / len(output)
         return float(np.dot(self.each(label, output), weight)) / len(output)
 
     def gradient(self, label: Array, output: Array, out: Array, weight: Array | None = None) -> None:
@@ -87,13 +88,15 @@ class Loss(Configurable, fixed=("_share",), passes={"value": (3,), "gradient": (
     def each(self, label: Array, output: Array) -> Array:
         """Return the loss of each sample, (batch,). Valid until the next call."""
 
-    def total(self, label: Array, output: Array) -> float:
+    def sum_losses(self, label: Array, output: Array) -> float:
         """Return the sum of `each`, and leave behind the arrays that `derive` needs. For a loss that has a faster way."""
         return float(np.add.reduce(self.each(label, output)))
 
+    total = renamed("sum_losses", offered=True)
+
     @abstractmethod
     def derive(self, label: Array, output: Array, share: float | Array, out: Array) -> None:
-        """Write share * d l_i / d output_i into `out`, after `each` or `total` with the same arguments.
+        """Write share * d l_i / d output_i into `out`, after `each` or `sum_losses` with the same arguments.
 
         `share` is a number, or work space (batch, 1, ...) with one for each sample, which may be changed in place.
         """

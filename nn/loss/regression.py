@@ -75,7 +75,7 @@ class MSELoss(DifferenceLoss):
         share *= 2
         np.multiply(difference, share, out=out)
 
-    def total(self, label: Array, output: Array) -> float:
+    def sum_losses(self, label: Array, output: Array) -> float:
         """Return the sum over the samples by one product of vectors."""
         difference = np.subtract(output, label, out=self._difference)
         return float(np.vdot(difference, difference)) / self._outputs

@@ -39,7 +39,7 @@ class Box:
     @property
     def parameters(self) -> int:
         """The number of parameters of the layer."""
-        return count(self.layer.variables) if self.layer is not None else 0
+        return count(self.layer._own_variables) if self.layer is not None else 0
 
 
 class Diagram:

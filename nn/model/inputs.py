@@ -9,6 +9,7 @@ import numpy as np
 
 from nn.activation.sigmoids import Softmax
 from nn.arrays import Array, is_rows
+from nn.extension import renamed
 from nn.loss.cross_entropy import Cross_Entropy_With_Softmax
 from nn.loss.decisions import Binary_Cross_Entropy, BinaryLoss
 from nn.model.ending import gives_probabilities
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Answers", "Planned", "answers", "probabilities"]
 
 
-class Planned(ScoredNetwork, fixed=("_inputs",), internal=("rows_as_samples",), passes={"rows_as_samples": (3,)}):
+class Planned(ScoredNetwork, fixed=("_inputs",), internal=("_rows_as_samples",), passes={"_rows_as_samples": (3,)}):
     """A network that may have a plan of columns, by which it predicts and evaluates rows of a table."""
 
     _inputs: Plan | None = None
@@ -40,7 +41,9 @@ class Planned(ScoredNetwork, fixed=("_inputs",), internal=("rows_as_samples",), 
     def inputs(self, given: Any) -> None:
         self._inputs = None if given is None else _plan_of(type(self).__name__, given)
 
-    def rows_as_samples(self, owner: str, x: Any, unknown: Unknown | None = None) -> Any:
+    rows_as_samples = renamed("_rows_as_samples")
+
+    def _rows_as_samples(self, owner: str, x: Any, unknown: Unknown | None = None) -> Any:
         """Return samples: rows and integers as the plan encodes them, all else as it is.
 
         Args:
@@ -134,7 +137,7 @@ def answers(model: Planned, x: Any, unknown: Unknown | None = None) -> Answers:
         unknown: as in `Planned.rows_as_samples`.
     """
     plan = model.inputs
-    output = ScoredNetwork.predict(model, model.rows_as_samples("'x'", x, unknown))
+    output = ScoredNetwork.predict(model, model._rows_as_samples("'x'", x, unknown))
     labels = () if plan is None else plan.labels
     name = labels[0].name if len(labels) == 1 else "prediction"
     names = None if plan is None else plan.classes

@@ -104,10 +104,10 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes")):
         arguments.flag("fit()", "stop_on_nan", stop_on_nan)
         silent = _is_silent(verbose)
         callbacks = _callbacks(callbacks)
-        self.check_structure()
+        self._check_structure()
         names = x
         if label is not None:
-            x, label = self.rows_as_samples("fit() 'x'", x), self._labels_of(label)
+            x, label = self._rows_as_samples("fit() 'x'", x), self._labels_of(label)
         if label is None and isinstance(class_weight, str):
             raise ValueError("fit() takes class_weight='balanced' with arrays; of a feeder not all labels are known")
         classes = None if self.inputs is None else self.inputs.classes
@@ -130,7 +130,7 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes")):
         self._remember_names(names)
         for callback in callbacks:
             callback.model = self
-            callback.params = {"epoch": epochs, "batch_size": batch_size, "steps": source.steps, "seed": seed}
+            callback._fit_params = {"epoch": epochs, "batch_size": batch_size, "steps": source.steps, "seed": seed}
         training = Training(self, callbacks, seed, stop_on_nan=stop_on_nan, silent=silent)
         self._history.seed, self.stop_training = seed, False
         with self.callback_states.attached(callbacks):
@@ -171,14 +171,14 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes")):
         Raises:
             ValueError: naming the first sample that is not finite; as `Plan.encode`.
         """
-        return super().predict(self.rows_as_samples("predict() 'x'", x, unknown), batch_size)
+        return super().predict(self._rows_as_samples("predict() 'x'", x, unknown), batch_size)
 
     def _known(self, data: Any) -> Any:
         """A pair of rows and labels as samples and labels, all else as it is."""
         if not isinstance(data, tuple) or len(data) not in (2, 3):
             return data
         x, label, *weight = data
-        return (self.rows_as_samples("'x'", x), self._labels_of(label), *weight)
+        return (self._rows_as_samples("'x'", x), self._labels_of(label), *weight)
 
     def _epochs(self, epoch: int | None, until_epoch: int | None) -> int:
         if until_epoch is None:
@@ -209,7 +209,7 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes")):
                 f"split() needs a rule that the halves can apply apart; 'clip_norm' looks at both, got {self.rule}"
             )
         Section(graph, None, name)  # before anything is built: says what is wrong with the cut
-        whole, place = self.origin()
+        whole, place = self._whole_and_place()
         whole_shape, begin, end = (graph.placeholder.shape, None, None) if place is None else place.values()
         front = Fragment(_untrained(whole), whole_shape, begin, name)
         front.inputs = self.inputs
@@ -220,10 +220,10 @@ class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes")):
             back.setup(deepcopy(self.loss), *deepcopy(self.metrics))
         return front, back
 
-    def origin(self) -> tuple[Model, dict[str, Any] | None]:
+    def _whole_and_place(self) -> tuple[Model, dict[str, Any] | None]:
         return self, None
 
-    def part(self, whole_shape: Sequence[int], begin: str | None, end: str | None) -> Fragment:
+    def _make_part(self, whole_shape: Sequence[int], begin: str | None, end: str | None) -> Fragment:
         return Fragment(self, whole_shape, begin, end)
 
     def to_bytes(self) -> bytes:
@@ -304,7 +304,7 @@ class Fragment(Model, configured=True):
     ) -> None:
         self.whole: Model = arguments.instance(self, "whole", whole, Model)
         self.begin, self.end = begin, end
-        outline = whole.outline(arguments.shape(self, "whole_shape", whole_shape, unknown=1))
+        outline = whole._outline_graph(arguments.shape(self, "whole_shape", whole_shape, unknown=1))
         self.whole_shape: Shape = outline.placeholder.shape
         self._section = Section(outline, begin, end)
         super().__init__(self._section.entry.shape, seed=whole.seed, dtype=whole.dtype.name)
@@ -330,7 +330,7 @@ class Fragment(Model, configured=True):
 
     def forward(self, x: Array, key: tuple[int, ...] | None = None) -> Array:
         """Return the output in training, to be sent on; `backward` follows. `key` as in `compute_gradients`."""
-        return self.runner.forward(as_type(self.check(x), self.dtype), self.key_or_next(key))
+        return self.runner.forward(as_type(self._take_samples(x), self.dtype), self._key_or_next(key))
 
     def backward(self, gradient: Array, on_gradient: OnGradient | None = None) -> Array:
         """Write all gradients into the store, given that of the output; return that of the input, to be sent back.
@@ -345,7 +345,7 @@ class Fragment(Model, configured=True):
         self.runner.backward(as_array("backward() 'gradient'", gradient), on_gradient)
         return self.input_gradient
 
-    def origin(self) -> tuple[Model, dict[str, Any] | None]:
+    def _whole_and_place(self) -> tuple[Model, dict[str, Any] | None]:
         return self.whole, {"whole_shape": list(self.whole_shape), "begin": self.begin, "end": self.end}
 
     def take_over(self, model: Model) -> None:
@@ -359,7 +359,7 @@ class Fragment(Model, configured=True):
         self.epochs_trained, self.fit_history().seed = model.epochs_trained, model.fit_history().seed
         if model.rule is not None:
             sources = [values[variable.name] for variable in self.store.variables]
-            self.adopt(model.op_type, _part_of_rule(model.rule, model.store, sources))
+            self._adopt_rule(model.op_type, _part_of_rule(model.rule, model.store, sources))
 
 
 def _untrained(whole: Model) -> Model:

@@ -47,9 +47,9 @@ def pack(model: TrainedNetwork, inputs: Plan | None = None) -> bytes:
         ValueError: before `setup`.
         TypeError: for a configuration that JSON cannot hold.
     """
-    model.check_structure()
+    model._check_structure()
     values = {variable.name: variable.value for variable in model.store.everything}
-    whole, part = model.origin()
+    whole, part = model._whole_and_place()
     progress, arrays = pack_progress(model)
     config = {
         "model": {"class": registry.class_name(type(whole)), "config": registry.describe_arguments(whole)},
@@ -130,7 +130,7 @@ def _rebuild(
     state = {name: values.pop(name) for name in list(values) if name.startswith(_RULE)}
     take_progress(model, config, values)
     shape = arguments.shape("model file", "input_shape", config["input_shape"], unknown=1)
-    model.restore(shape, values, config[_FROZEN])
+    model._restore_values(shape, values, config[_FROZEN])
     vars(model)["_from_file"] = False
     if _INPUTS in config:
         from nn.dataset.plan.plan import Plan  # noqa: PLC0415 - for a model that has one
@@ -171,7 +171,7 @@ def _structure(config: dict[str, Any], base: type[Any], custom_objects: Mapping[
             raise ValueError(f"'part' must have 'whole_shape', 'begin' and 'end', got {str(part)[:80]}")
         if not all(name is None or isinstance(name, str) for name in (part["begin"], part["end"])):
             raise ValueError(f"'part' must name layers, got {str(part)[:80]}")
-        model = model.part(part["whole_shape"], part["begin"], part["end"])
+        model = model._make_part(part["whole_shape"], part["begin"], part["end"])
     model.input_shape = None
     return model
 
@@ -190,7 +190,7 @@ def _restore_optimizer(
             raise ValueError(f"'{name}' does not fit the model's {model.store.values.size} parameters of {model.dtype}")
     rule.load_state_dict({**numbers, **{name.removeprefix(_RULE): value for name, value in arrays.items()}})
     op_type = registry.find_class(description["class"], IOptimizer, custom_objects)
-    model.adopt(op_type, rule)
+    model._adopt_rule(op_type, rule)
 
 
 _HISTORY = "history:"

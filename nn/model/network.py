@@ -15,6 +15,7 @@ import numpy as np
 from nn import arguments, tensor_files
 from nn.arguments import Configurable
 from nn.arrays import BATCH, Array, DType, Shape, as_array, as_dtype
+from nn.extension import renamed
 from nn.layer.layer import Layer, Naming, name_layers, parts_within
 from nn.model.history import show
 from nn.model.structure import Structure
@@ -30,8 +31,15 @@ class Network(
     Configurable,
     free=("summary", "plot", "trainable"),
     fixed=("input_shape", "seed", "dtype", "_graph", "_store", "_trainable", "_structure"),
-    internal=("outline", "restore", "get_weights", "set_weights", "check_structure", "unfinished"),
-    passes={"restore": (3,)},
+    internal=(
+        "_outline_graph",
+        "_restore_values",
+        "get_weights",
+        "set_weights",
+        "_check_structure",
+        "_mark_unfinished",
+    ),
+    passes={"_restore_values": (3,)},
 ):
     """A function with variables, built once from layers and operators. `Model` adds training.
 
@@ -62,7 +70,7 @@ class Network(
         self.dtype = as_dtype(dtype)
 
     @contextmanager
-    def unfinished(self) -> Iterator[None]:
+    def _mark_unfinished(self) -> Iterator[None]:
         """Let `call` set any attribute: it is the second half of the constructor."""
         made, self._made = self._made, False
         try:
@@ -176,12 +184,12 @@ class Network(
         text = f'<pre style="font-family:monospace">{escape(summarize(name, self.graph, self.store))}</pre>'
         return f"{text}<details><summary>picture</summary>{draw(name, Diagram(self.graph))}</details>"
 
-    def outline(self, input_shape: Shape) -> Graph:
+    def _outline_graph(self, input_shape: Shape) -> Graph:
         """Build and return the graph for this input shape, without memory; a part of the model is cut from it."""
         self._graph = trace(self, input_shape)
         return self._graph
 
-    def restore(self, input_shape: Shape, values: Mapping[str, Array], frozen: Iterable[str] = ()) -> None:
+    def _restore_values(self, input_shape: Shape, values: Mapping[str, Array], frozen: Iterable[str] = ()) -> None:
         """Build a model that is set up for this input shape, with these values of its variables, by name, some of them frozen.
 
         Raises ValueError where the values do not fit the structure, before memory is allocated for it.
@@ -219,7 +227,7 @@ class Network(
             layer.fix()
         self._structure = Structure([self, *layers])
 
-    def check_structure(self) -> None:
+    def _check_structure(self) -> None:
         """Raise ValueError where a part of the model was changed in place since the graph was built from it."""
         if self._structure is not None:
             self._structure.check(type(self).__name__)
@@ -248,6 +256,11 @@ class Network(
         if "_store" not in vars(self):
             raise TypeError(f"{type(self).__name__}.__init__() must call super().__init__()")
 
+    outline = renamed("_outline_graph")
+    restore = renamed("_restore_values")
+    check_structure = renamed("_check_structure")
+    unfinished = renamed("_mark_unfinished")
+
     def __getstate__(self) -> dict[str, Any]:
         """Return the state to copy, the nodes first, inputs before their users: or a deep graph would be deep recursion."""
         return {"nodes": [] if self._graph is None else self._graph.nodes, **vars(self)}
@@ -266,7 +279,7 @@ def trace(model: Network, input_shape: Shape) -> Graph:
     number. Raises ValueError where the output is not one per sample or where names are not unique.
     """
     placeholder = Placeholder(input_shape)
-    with Naming() as naming, model.unfinished():
+    with Naming() as naming, model._mark_unfinished():
         output = model.call(placeholder)
     if not isinstance(output, Node) or not output.shape or output.shape[0] != BATCH:
         found = f"shape {output.shape}" if isinstance(output, Value) else type(output).__name__

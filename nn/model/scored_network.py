@@ -14,6 +14,7 @@ import numpy as np
 from nn import arguments
 from nn.arrays import BATCH, Array, DType, as_array
 from nn.data import DataFeeder
+from nn.extension import renamed
 from nn.loss.decisions import BinaryLoss, Hinge
 from nn.loss.loss import Loss
 from nn.metric.metric import Metric, TwoClassMetric
@@ -44,8 +45,8 @@ class ScoredNetwork(
     Network,
     free=("predict", "evaluate", "compute_gradients"),
     fixed=("metrics", "_loss", "_from_file", "_runner", "keyless_calls"),
-    internal=("key_or_next", "measure", "check", "labels", "checked", "prepare"),
-    passes={"setup": (1,), "measure": (2,), "checked": (4,), "prepare": (3, "class_weight")},
+    internal=("_key_or_next", "_measure_batches", "_take_samples", "_take_labels", "_take_block", "_make_batch"),
+    passes={"setup": (1,), "_measure_batches": (2,), "_take_block": (4,), "_make_batch": (3, "class_weight")},
     settable=("keyless_calls",),
     remedies=dict.fromkeys(("loss", "metrics", "has_loss"), "call setup(loss, *metrics), or compile(optimizer, loss, metrics)"),
 ):
@@ -130,11 +131,11 @@ class ScoredNetwork(
         model takes (seed, 0, n - 1, 0): give keys if training is to be continued from a file, which holds no such count.
         The prediction is valid until the next run of the model.
         """
-        batch = self.prepare(x, label, sample_weight)
-        loss, seen = self.runner.step(batch.x, batch.label, on_gradient, self.key_or_next(key), batch.weight)
+        batch = self._make_batch(x, label, sample_weight)
+        loss, seen = self.runner.step(batch.x, batch.label, on_gradient, self._key_or_next(key), batch.weight)
         return loss, self.runner.last_prediction(seen)
 
-    def key_or_next(self, key: tuple[int, ...] | None) -> tuple[int, ...]:
+    def _key_or_next(self, key: tuple[int, ...] | None) -> tuple[int, ...]:
         """Return the key, or where there is none the next of the model's own."""
         if key is not None:
             return key
@@ -148,12 +149,12 @@ class ScoredNetwork(
         ValueError naming the first sample that is not finite.
         """
         arguments.integer("evaluate()", "batch_size", batch_size, minimum=1)
-        self.check_structure()
+        self._check_structure()
         data = x if label is None and sample_weight is None else (x, label, sample_weight)
-        return self.measure(evaluation_source(self, data, "evaluate() 'x'", batch_size).deal(0), "evaluate() 'x'")
+        return self._measure_batches(evaluation_source(self, data, "evaluate() 'x'", batch_size).deal(0), "evaluate() 'x'")
 
-    def measure(self, batches: Iterable[Batch], finite: str | None = None) -> Results:
-        """Return {'Loss': ..., <metric>: ...} over batches that `prepare` gave.
+    def _measure_batches(self, batches: Iterable[Batch], finite: str | None = None) -> Results:
+        """Return {'Loss': ..., <metric>: ...} over batches that `_make_batch` gave.
 
         With `finite`, which names the data in messages, samples that are not finite raise ValueError.
         """
@@ -174,7 +175,7 @@ class ScoredNetwork(
     def predict(self, x: Array, batch_size: int = 1024) -> Array:
         """Return the output for every sample; raise ValueError naming the first one that is not finite."""
         arguments.integer("predict()", "batch_size", batch_size, minimum=1)
-        samples = self.check(x)
+        samples = self._take_samples(x)
         if len(samples) <= batch_size:
             return self._predict(samples, 0)
         result = np.empty((len(samples), *self.graph.output.shape[1:]), self.dtype)
@@ -182,7 +183,7 @@ class ScoredNetwork(
             result[start : start + batch_size] = self._predict(samples[start : start + batch_size], start)
         return result
 
-    def check(self, x: Any) -> Array:
+    def _take_samples(self, x: Any) -> Array:
         """Return samples as an array; build the model from them if their shape was not known before."""
         owner = type(self).__name__
         if not self.built:
@@ -197,26 +198,26 @@ class ScoredNetwork(
                 raise ValueError(f"{error} (for samples of one number each give x[:, None])") from error
         return check_samples(owner, x, self.graph.placeholder.shape)
 
-    def labels(self, label: Any, samples: int) -> Array:
+    def _take_labels(self, label: Any, samples: int) -> Array:
         """Return the labels of so many samples as the loss takes them; raise ValueError where they do not fit."""
         return self.loss.prepare(
             as_array(f"{type(self).__name__} 'label'", label), (samples, *self.graph.output.shape[1:]), self.dtype
         )
 
-    def checked(
+    def _take_block(
         self, x: Any, label: Any, weight: Any = None, class_weight: ClassWeight = None
     ) -> tuple[Array, Array, Array | None]:
         """Return samples as they are, labels as the loss takes them, and weights; raise ValueError where they do not fit."""
-        samples = self.check(x)
-        labels = self.labels(label, len(samples))
+        samples = self._take_samples(x)
+        labels = self._take_labels(label, len(samples))
         weights = None if weight is None else self.loss.check_weights(weight, len(samples), self.dtype)
         if class_weight is not None:
             weights = with_class_weights(weights, labels, self.graph.output.shape, class_weight, self.dtype)
         return samples, labels, weights
 
-    def prepare(self, x: Any, label: Any, weight: Any = None, class_weight: ClassWeight = None) -> Batch:
+    def _make_batch(self, x: Any, label: Any, weight: Any = None, class_weight: ClassWeight = None) -> Batch:
         """Return a block as the model takes it; raise ValueError where samples, labels and weights do not fit."""
-        samples, labels, weights = self.checked(x, label, weight, class_weight)
+        samples, labels, weights = self._take_block(x, label, weight, class_weight)
         return Batch(as_type(samples, self.dtype), labels, weights, samples)
 
     def _predict(self, samples: Array, first: int) -> Array:
@@ -248,6 +249,13 @@ class ScoredNetwork(
             if not self._from_file:
                 raise
             _LOG.warning("A model file is taken as it is, although %s", error)
+
+    key_or_next = renamed("_key_or_next")
+    measure = renamed("_measure_batches")
+    check = renamed("_take_samples")
+    labels = renamed("_take_labels")
+    checked = renamed("_take_block")
+    prepare = renamed("_make_batch")
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state to copy: no plans, which hold memory and are made when they are needed."""
@@ -300,13 +308,13 @@ def training_source(
             raise ValueError("fit() with a DataFeeder as 'x' takes no 'label': the feeder deals both")
         if steps is not None:
             raise ValueError("fit() takes 'steps_per_epoch' for batches that come one by one, not for arrays")
-        arrays = model.checked(x, label, weight, class_weight)
+        arrays = model._take_block(x, label, weight, class_weight)
         return ArraySource(arrays, batch_size, model.dtype, seed=seed if shuffle else None)
     if weight is not None:
         raise ValueError("fit() takes 'sample_weight' with arrays; a feeder deals batches (x, label, weight)")
-    stream = StreamSource(x, partial(model.prepare, class_weight=class_weight), "fit() 'x'", seed=seed, steps=steps)
+    stream = StreamSource(x, partial(model._make_batch, class_weight=class_weight), "fit() 'x'", seed=seed, steps=steps)
     if not model.built:
-        model.check(stream.first(epoch)[0])
+        model._take_samples(stream.first(epoch)[0])
     return stream
 
 
@@ -321,7 +329,7 @@ def evaluation_source(
     if isinstance(data, list) and len(data) in (2, 3) and isinstance(data[0], np.ndarray):
         data = tuple(data)
     if not isinstance(data, tuple):
-        stream = StreamSource(data, model.prepare, name)
+        stream = StreamSource(data, model._make_batch, name)
         if passes > 1 and isinstance(data, Iterator):
             raise ValueError(
                 f"{name} is an iterator, spent after one of {passes} epochs; give arrays, a list of batches or a DataFeeder"
@@ -330,7 +338,7 @@ def evaluation_source(
         return stream
     if len(data) not in (2, 3):
         raise ValueError(f"{name} must be (x, label), (x, label, weight) or a DataFeeder, got {len(data)} of them")
-    return ArraySource(model.checked(*data), batch_size, model.dtype, first=first)
+    return ArraySource(model._take_block(*data), batch_size, model.dtype, first=first)
 
 
 def split_validation(x: Any, label: Any, weight: Any, share: float) -> tuple[tuple[Any, Any, Any], tuple[Any, Any, Any]]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from nn import arguments, tensor_files
 from nn.arrays import DType
+from nn.extension import renamed
 from nn.gradient_descent.interface import IGradientDescent
 from nn.loss.loss import Loss
 from nn.metric.metric import Metric
@@ -29,8 +30,17 @@ class TrainedNetwork(
     Planned,
     free=("compile", "clear", "load_weights"),
     fixed=("stop_training", "epochs_trained", "op_type", "rule", "callback_states", "_optimizer", "_history"),
-    internal=("adopt", "apply_gradients", "origin", "part", "to_bytes", "save", "save_weights", "fit_history"),
-    passes={"adopt": (3,)},
+    internal=(
+        "_adopt_rule",
+        "apply_gradients",
+        "_whole_and_place",
+        "_make_part",
+        "to_bytes",
+        "save",
+        "save_weights",
+        "fit_history",
+    ),
+    passes={"_adopt_rule": (3,)},
     settable=("stop_training", "callback_states"),
     remedies=dict.fromkeys(
         ("rule", "op_type", "optimizer"),
@@ -96,13 +106,15 @@ class TrainedNetwork(
             optimizer = class_of("compile()", "optimizer", optimizer, "nn.gradient_descent")
         container = OpContainer(GDOptimizer, optimizer) if isinstance(optimizer, type) else optimizer
         if isinstance(container, OpContainer):
-            self.adopt(container.op_type, container.rule())
+            self._adopt_rule(container.op_type, container.rule())
         else:
-            self.adopt(GDOptimizer, deepcopy(arguments.instance("compile()", "optimizer", container, IGradientDescent)))
+            self._adopt_rule(GDOptimizer, deepcopy(arguments.instance("compile()", "optimizer", container, IGradientDescent)))
         if loss is not None:
             self.setup(loss, *metrics)
 
-    def adopt(self, op_type: type[IOptimizer], rule: IGradientDescent | None, optimizer: IOptimizer | None = None) -> None:
+    def _adopt_rule(
+        self, op_type: type[IOptimizer], rule: IGradientDescent | None, optimizer: IOptimizer | None = None
+    ) -> None:
         """Train with this very rule, state included, by an optimizer of this type: `optimizer`, where there is one already."""
         self._keep(op_type=op_type, rule=rule)
         self._optimizer = optimizer
@@ -118,11 +130,11 @@ class TrainedNetwork(
             raise RuntimeError(f"{type(self.optimizer).__name__} waits for variable {awaited}, but there is no exchange")
 
     @abstractmethod
-    def origin(self) -> tuple[TrainedNetwork, dict[str, Any] | None]:
+    def _whole_and_place(self) -> tuple[TrainedNetwork, dict[str, Any] | None]:
         """Return the model with the constructor that a file describes, and which part of it this is: None for all of it."""
 
     @abstractmethod
-    def part(self, whole_shape: Sequence[int], begin: str | None, end: str | None) -> TrainedNetwork:
+    def _make_part(self, whole_shape: Sequence[int], begin: str | None, end: str | None) -> TrainedNetwork:
         """Return an untrained part of this model, which is not built, between the results of two layers.
 
         Args:
@@ -130,6 +142,10 @@ class TrainedNetwork(
             begin: layer with the result that goes in; None: the input of this model.
             end: layer with the result that comes out; None: the output of this model.
         """
+
+    adopt = renamed("_adopt_rule")
+    origin = renamed("_whole_and_place")
+    part = renamed("_make_part")
 
     @abstractmethod
     def to_bytes(self) -> bytes:
@@ -153,7 +169,7 @@ class TrainedNetwork(
         Raises:
             ValueError: before `setup`.
         """
-        self.check_structure()
+        self._check_structure()
         values = {variable.name: variable.value for variable in self.store.everything}
         tensor_files.write_file(path, tensor_files.dump(values, {"format": WEIGHTS}))
 

@@ -65,7 +65,7 @@ class Training:
             with Progress(f"Epoch {model.epochs_trained + 1}/{last}", source.samples, silent=self._silent) as progress:
                 results = self._epoch(model.epochs_trained, source, progress)
                 if validation is not None:
-                    measured = model.measure(validation.deal(model.epochs_trained), finite)
+                    measured = model._measure_batches(validation.deal(model.epochs_trained), finite)
                     results.update((f"val_{name}", value) for name, value in measured.items())
                 model.epochs_trained += 1
                 progress.finish(results)

@@ -93,7 +93,7 @@ class LocalUpdateOptimizer(LocalRuleOptimizer):
 
     def finish_batch(self) -> Iterator[int]:
         """Put the own update, wait for the merged one and add it."""
-        self.rule.delta(self.store.values, self.mean_gradient(), self._update.whole)
+        self.rule.write_change(self.store.values, self.mean_gradient(), self._update.whole)
         self.gather_changes()
         yield from self.exchange_all(self._update.parts)
         self.take(self._update.parts)
@@ -159,4 +159,4 @@ class FederatedOptimizer(ParameterAveragingOptimizer):
         arguments.integer(self, "local_batches", self.local_batches, minimum=1)
 
     def due(self) -> bool:
-        return self.rule.step % self.local_batches == 0
+        return self.rule._step_number % self.local_batches == 0

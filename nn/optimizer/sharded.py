@@ -125,11 +125,11 @@ class ShardedPSGDOptimizer(ExchangingOptimizer):
             for cut, part in zip(self._cuts, parts, strict=True):
                 for whole, slot in zip(self._gathered.values(), part.reshape(len(slots), -1), strict=True):
                     np.copyto(whole[cut], slot)
-        self._gathered_step = self.rule.step
+        self._gathered_step = self.rule._step_number
 
     def state_dict(self) -> dict[str, Array | int | float]:
         state = super().state_dict()
-        if self._gathered_step == self.rule.step:
+        if self._gathered_step == self.rule._step_number:
             state.update((f"rule:{name}", slot) for name, slot in self._gathered.items())
         return state
 

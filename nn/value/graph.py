@@ -27,7 +27,7 @@ class Graph:
                 self.nodes.append(value)
                 layers.update(dict.fromkeys(value.layers))
             elif isinstance(value, Variable):
-                variables.update(dict.fromkeys([value] if value.owner is None else value.owner.variables))
+                variables.update(dict.fromkeys([value] if value.owner is None else value.owner._own_variables))
             elif isinstance(value, Placeholder) and value is not placeholder:
                 raise ValueError("call() used an input that belongs to another model")
         self.layers = list(layers)

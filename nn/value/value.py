@@ -161,7 +161,7 @@ class Owner(Protocol):
     given_name: str
 
     @property
-    def variables(self) -> list[Variable]:
+    def _own_variables(self) -> list[Variable]:
         """Its variables, in the order in which it made them."""
 
     def describe(self) -> str:

@@ -6,28 +6,12 @@ from typing import TYPE_CHECKING
 
 from network.names import lazily
 
-if TYPE_CHECKING:
-    from .sync import (
-        AsynchronizedSGD,
-        FirstK,
-        ISyncType,
-        RescuingSync,
-        StaleSynchronous,
-        SyncChoice,
-        SynchronizedSGD,
-        SyncSetting,
-    )
+from . import sync
 
-__all__ = [
-    "AsynchronizedSGD",
-    "FirstK",
-    "ISyncType",
-    "RescuingSync",
-    "StaleSynchronous",
-    "SyncChoice",
-    "SyncSetting",
-    "SynchronizedSGD",
-]
-__getattr__, __dir__ = lazily(
-    __name__, {"sync": "AsynchronizedSGD FirstK ISyncType RescuingSync StaleSynchronous SyncChoice SyncSetting SynchronizedSGD"}
-)
+if TYPE_CHECKING:
+    from .sync import *  # noqa: F403
+    from .sync import SyncChoice as SyncChoice  # a value: readers of sources look for it by name
+
+__all__: list[str] = []
+__all__ += sync.__all__
+__getattr__, __dir__ = lazily(__name__, {"sync": " ".join(sync.__all__)})

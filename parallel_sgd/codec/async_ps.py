@@ -214,7 +214,7 @@ class ServedVariable:
         if not self._aware or tau == 0:
             self.rule.update(value, flat)
             return
-        self.rule.delta(value, flat, self._change)
+        self.rule.write_change(value, flat, self._change)
         np.divide(self._change, tau + 1, out=self._change)
         np.add(value, self._change, out=value)
 

@@ -38,7 +38,7 @@ class JobCallbacks:
     ) -> None:
         self._callbacks, self._model, self._rule = callbacks, model, optimizer.rule
         self._before = (model.op_type, model.rule, model.epochs_trained, model.callback_states)
-        model.adopt(GDOptimizer, optimizer.rule, optimizer)  # a file of it can be trained on by `fit`
+        model._adopt_rule(GDOptimizer, optimizer.rule, optimizer)  # a file of it can be trained on by `fit`
         self._states = model.callback_states = CallbackStates(_nested(state))
         self._attached = ExitStack()
         self._process = OwnProcess()  # a child that a callback has forked, and that returns from it, does not train on
@@ -47,7 +47,7 @@ class JobCallbacks:
         if _RATE in state and self._rule.schedule is None:
             self._rule.learn_rate = float(state[_RATE])
         for callback in callbacks:
-            callback.model, callback.folder = model, folder
+            callback.model, callback._job_folder = model, folder
 
     @property
     def stopped(self) -> bool:
@@ -60,7 +60,7 @@ class JobCallbacks:
         self._model.stop_training = False
         self._attached.enter_context(self._states.attached(self._callbacks))
         for callback in self._callbacks:
-            callback.params = params
+            callback._fit_params = params
             callback.on_train_begin()
             self._process.end_child()
         self._keep()
@@ -96,7 +96,7 @@ class JobCallbacks:
         """Give the model back all that it had before, except its weights."""
         self._attached.close()
         op_type, rule, epochs, states = self._before
-        self._model.adopt(op_type, rule)
+        self._model._adopt_rule(op_type, rule)
         self._model.epochs_trained, self._model.callback_states = epochs, states
 
     def _keep(self) -> None:

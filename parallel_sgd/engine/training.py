@@ -271,7 +271,7 @@ class TrainingProcess:
     def _evaluate(self) -> dict[str, float]:
         _, _, test_x, test_y = self._data
         batches = evaluation_source(self._model, (test_x, test_y), "evaluate() 'x'").deal(0)
-        return dict(self._model.measure(self._alive(batches), "evaluate() 'x'"))  # it travels as a plain one
+        return dict(self._model._measure_batches(self._alive(batches), "evaluate() 'x'"))  # it travels as a plain one
 
     def _alive(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         for batch in batches:
@@ -281,8 +281,8 @@ class TrainingProcess:
 
     def _prepare(self) -> None:
         """Check the samples and bring their labels into the form of the loss: once, not block by block."""
-        samples = self._model.check(self._data[0])
-        labels = self._model.labels(self._data[1], len(samples))
+        samples = self._model._take_samples(self._data[0])
+        labels = self._model._take_labels(self._data[1], len(samples))
         weights = None
         if self._class_weight is not None:
             output, dtype = self._model.graph.output.shape, self._model.dtype

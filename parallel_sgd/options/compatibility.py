@@ -302,12 +302,12 @@ def _check(model: Model, made: Samples, bad: str, class_weight: Mapping[Any, flo
         if left:
             raise ValueError(f"The samples of a job must be finite numbers: {bad or f'after the transform {left}'}")
         try:
-            model.check(x)
+            model._take_samples(x)
         except ValueError as error:
             advice = _advice(x.shape[1:], model.graph.placeholder.shape[1:])
             raise ValueError(f"'model' does not take {name}_x of the job: {error}{advice}") from error
         try:
-            labels = model.labels(y, len(x))
+            labels = model._take_labels(y, len(x))
             if class_weight is not None:
                 with_class_weights(None, labels, model.graph.output.shape, class_weight, model.dtype)
         except ValueError as error:

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 import nn
 from nn.callback import Callback
 from nn.gradient_descent.interface import IGradientDescent
+from nn.names import OptimizerName as WordOfRule
 from nn.optimizer import IOptimizer
 
 from .. import batch_sync, profiles, writers
@@ -49,9 +50,7 @@ else:
     OptimizerName: TypeAlias = Literal[
         "doublebuffering", "federated", "ga", "gradientaveraging", "localupdate", "parameteraveraging", "psgd", "shardedpsgd"
     ]
-    RuleName: TypeAlias = Literal[
-        "adadelta", "adagrad", "adam", "adamw", "gradientdecay", "lamb", "momentum", "nesterov", "rmsprop", "sgd"
-    ]
+    RuleName: TypeAlias = Literal[WordOfRule, "gradientdecay"]
     SyncName: TypeAlias = Literal["ssgd", "asgd"]
 
 

@@ -2,22 +2,9 @@
 
 from __future__ import annotations
 
-from .blockassignment import (
-    AbsBlockAssignment,
-    CyclicAssignment,
-    DuplicateAssignment,
-    FixedBlockAssignment,
-    FixedBlocks,
-    IIDBlockAssignment,
-)
+from . import blockassignment
+from .blockassignment import *  # noqa: F403
 from .blockassignment.abstract import ISetting
 
-__all__ = [
-    "AbsBlockAssignment",
-    "CyclicAssignment",
-    "DuplicateAssignment",
-    "FixedBlockAssignment",
-    "FixedBlocks",
-    "IIDBlockAssignment",
-    "ISetting",
-]
+__all__ = ["ISetting"]
+__all__ += blockassignment.__all__

@@ -136,7 +136,7 @@ class WriterCallback(Callback):
         self._writers = Writers([as_writer("WriterCallback 'writer'", writer)])
 
     def on_train_begin(self) -> None:
-        self._writers.start({name: value for name, value in self.params.items() if value is not None})
+        self._writers.start({name: value for name, value in self._fit_params.items() if value is not None})
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
         self._writers.log(self.model.epochs_trained, logs)

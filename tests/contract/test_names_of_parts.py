@@ -1,11 +1,15 @@
-"""Every public name of every base class, given to an ordinary subclass in each way: refused in words, or everything works."""
+"""Every public name of every base class, given to an ordinary subclass in each way: refused in words, or everything works.
+
+So does everything under the commonest names of other libraries' classes, which are no base's: given all at once, since that
+needs one run for each way.
+"""
 
 from __future__ import annotations
 
 import functools
 import inspect
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +33,7 @@ from parallel_sgd.profiles import AbsBlockAssignment, IIDBlockAssignment
 from parallel_sgd.testing.array_job import ArrayJob
 from parallel_sgd.writers import Writer, WriterCallback
 from rpc.launch import Launcher
+from tests.contract.common_names import COMMON
 
 Kind = type[Any]
 
@@ -290,7 +295,7 @@ class OwnModel(nn.model.Model):
 def run_model(kind: Kind) -> object:
     model = kind()
     nn.model.Model.compile(model, "sgd", "mse")
-    front = model.outline((-1, 4))
+    front = model._outline_graph((-1, 4))
     return _trained(model, kind), len(front.variables)
 
 
@@ -301,7 +306,7 @@ class OwnCallback(nn.callback.Callback):
         self.epochs = 0
 
     def on_epoch_end(self, epoch: int, logs: Any) -> None:
-        self.epochs += 1 + self.params["epoch"] * 10
+        self.epochs += 1
 
     def state_dict(self) -> Any:
         return {"epochs": self.epochs}
@@ -319,7 +324,7 @@ def run_callback(kind: Kind) -> object:
     callbacks.epoch_end(0, {"Loss": 1.0})
     callbacks.end({"Loss": 1.0})
     callbacks.close()
-    return found, callback.epochs, callback.folder
+    return found, callback.epochs, callback._job_folder, callback._fit_params
 
 
 class OwnWriter:
@@ -401,15 +406,20 @@ ROWS = {
     "Launcher": Row(Launcher, OwnLauncher, run_launcher),
 }
 _GENERAL = ("data", "state", "reset", "history", "log_line", "job", "variable", "of", "merge", "count", "buffer", "blocks")
-"""Names that an author may well choose, of which most are nobody's."""
+"""More names that an author may well choose, of which most are no base's."""
 
 _HERE = object()
 
 
 def _names(row: Row) -> list[str]:
-    claimed = claimed_names(row.base) if isinstance(row.base, Extension) else ()
-    public = [name for name in [*dir(row.base), *_annotated(row.base), *claimed] if not name.startswith("_")]
-    return sorted({*public, *_GENERAL})
+    if not isinstance(row.base, Extension):
+        return _public(row.base)
+    setters = [name for name in _public(row.base) if isinstance(inspect.getattr_static(row.base, name, None), property)]
+    return sorted({name for name in [*claimed_names(row.base), *setters] if not name.startswith("_")})
+
+
+def _public(base: Kind) -> list[str]:
+    return sorted(name for name in {*dir(base), *_annotated(base)} if not name.startswith("_"))
 
 
 def _annotated(base: Kind) -> list[str]:
@@ -436,11 +446,12 @@ def _derived(row: Row, body: dict[str, Any]) -> Kind:
     return type(own)("Mine", (own,), {"__module__": __name__, **body})  # type: ignore[no-any-return]
 
 
-def _with_attribute(row: Row, name: str, value: object) -> dict[str, Any]:
+def _with_attributes(row: Row, names: Iterable[str], value: object) -> dict[str, Any]:
     @functools.wraps(row.own.__init__)
     def __init__(self: Any, *args: Any, **keywords: Any) -> None:
         row.own.__init__(self, *args, **keywords)
-        setattr(self, name, value)
+        for name in names:
+            setattr(self, name, value)
 
     return {"__init__": __init__}
 
@@ -458,12 +469,12 @@ def _methods() -> dict[str, Any]:
     return {"method": alone, "method of two": pair, "method of eight": many}
 
 
-def _uses(row: Row, name: str) -> Iterator[tuple[str, dict[str, Any], object]]:
-    """Each way in which a subclass may have a name of its own: how, what stands in its body, and what its objects have."""
-    yield from ((how, {name: method}, _HERE) for how, method in _methods().items())
+def _uses(row: Row, *names: str) -> Iterator[tuple[str, dict[str, Any], object]]:
+    """Yield each way in which a subclass may have names of its own: how, what stands in its body, what its objects have."""
+    yield from ((how, dict.fromkeys(names, method), _HERE) for how, method in _methods().items())
     for value in (3, {}, "text"):
-        yield f"class attribute {value!r}", {name: value}, value
-        yield f"attribute {value!r}", _with_attribute(row, name, value), value
+        yield f"class attribute {value!r}", dict.fromkeys(names, value), value
+        yield f"attribute {value!r}", _with_attributes(row, names, value), value
 
 
 def _is_override(row: Row, name: str, body: dict[str, Any], value: object) -> bool:
@@ -505,6 +516,25 @@ def test_a_name_is_refused_in_words_or_everything_works(kind: str, name: str) ->
             if outcome != _works(row) and not told and not _is_override(row, name, body, value):
                 wrong.append(f"{how}: another result, and nothing was said")
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("kind", ROWS)
+def test_common_names_that_no_base_claims_leave_everything_as_it_is(kind: str) -> None:
+    row = ROWS[kind]
+    free = sorted({*COMMON, *_GENERAL, *_public(row.base)} - {*_names(row)})
+    assert len(free) > 250 and _works(row)
+    wrong = [how for how, body, _ in _uses(row, *free) if not _leaves_all(row, body)]
+    alone = [name for name in free if wrong and not all(_leaves_all(row, body) for _, body, _ in _uses(row, name))]
+    assert not wrong, f"{', '.join(wrong)}; of these names by themselves: {', '.join(alone)}"
+
+
+def _leaves_all(row: Row, body: dict[str, Any]) -> bool:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", OverrideWarning)
+            return _shown(row, _derived(row, body)) == _works(row)
+    except Exception:
+        return False
 
 
 def _names_both(text: str, name: str) -> bool:

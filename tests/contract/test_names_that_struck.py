@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -155,68 +156,177 @@ def test_a_mixin_hides_as_the_class_itself_would() -> None:
 
 
 MODEL = {
-    "labels": [], "check": {}, "measure": 3, "adopt": True, "metrics": {"a": 1}, "rule": "sgd", "op_type": "psgd",
-    "dtype": "float32", "loss": 3, "store": {}, "graph": [], "optimizer": 3, "runner": 3, "built": True, "seed": "a",
+    "metrics": {"a": 1}, "rule": "sgd", "op_type": "psgd", "dtype": "float32", "loss": 3, "store": {}, "graph": [],
+    "optimizer": 3, "runner": 3, "built": True, "seed": "a",
 }  # fmt: skip
+
+
+class Line(nn.model.Model):
+    """A model with attributes of an author's own."""
+
+    def __init__(self, **own: Any) -> None:
+        super().__init__([-1, 4])
+        for name, value in own.items():
+            setattr(self, name, value)
+        self.w = nn.Variable([4, 3])
+
+    def call(self, x: Any) -> Any:
+        return x @ self.w
 
 
 @pytest.mark.parametrize("name", MODEL)
 def test_an_attribute_of_a_model_that_hides_one_of_the_engine_is_refused(name: str) -> None:
-    class Line(nn.model.Model):
-        def __init__(self) -> None:
-            super().__init__([-1, 4])
-            setattr(self, name, MODEL[name])
-
-        def call(self, x: Any) -> Any:
-            return x
-
     with pytest.raises(HiddenName, match=rf"^Line\.{name}\b.* hides Model\.{name}\b.*; rename it"):
-        Line()
+        Line(**{name: MODEL[name]})
 
 
-def test_a_rule_s_own_step_is_refused_where_it_was_counted_up_in_silence() -> None:
-    for value in (0.1, 1):
-        with pytest.raises(HiddenName, match=r"^Mine\.step .*hides IGradientDescent\.step"):
-            _keeping(OwnRule, step=value)(0.1)
-    with pytest.raises(HiddenName, match=r"^Mine\.delta is a float and hides IGradientDescent\.delta\(parameters, "):
-        _keeping(OwnRule, delta=0.1)(0.1)
+def _fitted(model: nn.model.Model, **options: Any) -> Any:
+    return model.fit(np.eye(4), np.ones((4, 3)), epoch=3, batch_size=2, verbose=0, **options)["Loss"]
 
 
-@pytest.mark.parametrize("name", ["folder", "params", "model"])
-def test_what_fit_sets_on_a_callback_is_not_the_callback_s(name: str) -> None:
-    with pytest.raises(HiddenName, match=rf"^Mine\.{name} hides Callback\.{name}, which the engine sets; rename it"):
-        _keeping(nn.callback.Callback, **{name: "mine"})()
-    with pytest.raises(HiddenName):
-        _mine(nn.callback.Callback, **{name: "mine"})
+def test_ordinary_words_of_a_model_are_the_author_s() -> None:
+    own = {"labels": [], "check": {}, "measure": 3, "adopt": True, "checked": 1, "prepare": "x", "origin": (0, 0), "part": None}
+    plain, mine = Line(), Line(**own)
+    for model in (plain, mine):
+        model.compile("adam", "mse")
+    assert _fitted(plain) == _fitted(mine) and {name: getattr(mine, name) for name in own} == own
 
 
-def test_work_space_of_a_loss_and_variables_of_a_layer_are_seen_when_they_are_made() -> None:
-    class Mean(nn.loss.Loss):
-        def prepare(self, label: Any, shape: Any, dtype: Any) -> Any:
-            return label
+def test_a_rule_may_have_a_step_and_a_delta_of_its_own() -> None:
+    for name, value in {"step": 0.1, "delta": 0.1}.items():
+        rule, expected, w, v = _keeping(OwnRule, **{name: value})(0.1), OwnRule(0.1), np.ones(3), np.ones(3)
+        for _ in range(3):
+            rule.update(w, np.ones(3))
+            expected.update(v, np.ones(3))
+        assert w.tolist() == v.tolist() and getattr(rule, name) == value
+        assert rule.state_dict()["step"] == expected.state_dict()["step"] == expected.step == 3
+    adam = _keeping(nn.gradient_descent.ADAMOptimizer, step="up")()
+    adam.update(w, np.ones(3))
+    nn.gradient_descent.ADAMOptimizer().update(v, np.ones(3))
+    assert w.tolist() == v.tolist()
 
-        def allocate(self, shape: Any, dtype: Any) -> None:
-            super().allocate(shape, dtype)
-            self.total = np.zeros(shape)  # type: ignore[method-assign, assignment]
 
-        def each(self, label: Any, output: Any) -> Any:
-            return output.mean(axis=1)
+def test_a_rule_s_step_may_be_set_where_it_shows_the_engine_s() -> None:
+    rule = nn.gradient_descent.ADAMOptimizer()
+    rule.step = 4
+    assert rule.state_dict()["step"] == rule.step == 4
+    with pytest.raises(ValueError, match="ADAMOptimizer 'step' must be an integer of at least 0, got -1"):
+        rule.step = -1
 
-        def derive(self, label: Any, output: Any, share: Any, out: Any) -> None: ...
 
+def test_a_callback_may_have_a_folder_and_params_of_its_own(tmp_path: Path) -> None:
+    class Mine(nn.callback.Callback):
+        def __init__(self) -> None:
+            self.folder, self.params, self.heard = "mine", ["a"], []  # type: ignore[assignment]
+
+        def on_epoch_end(self, epoch: int, logs: Any) -> None:
+            self.heard.append((self.folder, self.params))
+
+    class Plain(nn.callback.Callback):
+        def on_epoch_end(self, epoch: int, logs: Any) -> None:
+            heard.append((self.folder, self.params["batch_size"]))
+
+    heard: list[Any] = []
+    mine, logger, model = Mine(), nn.callback.CSVLogger("log.csv"), Line()
+    logger.folder = tmp_path
+    model.compile("sgd", "mse")
+    _fitted(model, callbacks=[mine, Plain(), logger])
+    assert mine.heard == 3 * [("mine", ["a"])] and heard == 3 * [(Path(), 2)]
+    assert len((tmp_path / "log.csv").read_text().splitlines()) == 4
+    with pytest.raises(HiddenName, match=r"^Mine\.model hides Callback\.model, which the engine sets; rename it"):
+        _keeping(nn.callback.Callback, model="mine")()
+
+
+class Mean(nn.loss.Loss):
+    """A loss with work space of its own under the name of a method of before."""
+
+    def prepare(self, label: Any, shape: Any, dtype: Any) -> Any:
+        return label
+
+    def allocate(self, shape: Any, dtype: Any) -> None:
+        super().allocate(shape, dtype)
+        self.total = np.zeros(shape)
+
+    def each(self, label: Any, output: Any) -> Any:
+        return output.mean(axis=1)
+
+    def derive(self, label: Any, output: Any, share: Any, out: Any) -> None:
+        out[:] = share / output.shape[1]
+
+
+def test_a_loss_may_have_a_total_and_a_layer_variables_of_its_own() -> None:
     class Scale(nn.layer.Layer):
         def build(self, input_shape: Any) -> None:
-            self.variables = {"factor": 1.0}  # type: ignore[assignment]
+            self.variables = {"factor": self.add_variable("factor", input_shape[-1:])}  # type: ignore[assignment]
 
         def call(self, x: Any) -> Any:
-            return x
+            return x * self.variables["factor"]  # type: ignore[call-overload]
 
-    model = nn.model.SequentialModel([-1, 4], [nn.layer.Dense(3)])
+    model = nn.model.SequentialModel([-1, 4], [Scale(), nn.layer.Dense(3)])
     model.compile("sgd", Mean())
-    with pytest.raises(HiddenName, match=r"^Mean\.total is a ndarray and hides Loss\.total\(label, output\)"):
-        model.fit(np.eye(4), np.eye(4), verbose=0)
-    with pytest.raises(HiddenName, match=r"^Scale\.variables is a dict and hides Layer\.variables"):
-        Scale()(nn.Placeholder([-1, 4]))
+    losses = _fitted(model)
+    assert losses[0] > losses[-1] and model.store.variables[0].name == "scale_1/factor"
+    assert [each.local_name for each in nn.layer.Dense(3)(nn.Placeholder([-1, 4])).layers[0].variables] == ["kernel", "bias"]
+
+
+def test_an_override_by_a_former_name_is_taken_and_told_of_once() -> None:
+    class Faster(Mean):
+        def allocate(self, shape: Any, dtype: Any) -> None:
+            nn.loss.Loss.allocate(self, shape, dtype)
+
+    def total(self: Any, label: Any, output: Any) -> float:
+        return 7.0 + float(super(Faster, self).total(label, output))
+
+    with pytest.warns(OverrideWarning, match=r"^Mine\.total is taken for Loss\.sum_losses, which it was; rename it$") as told:
+        loss = _mine(Faster, total=total)()
+        loss.allocate((2, 1), np.dtype(float))
+        assert loss.value(np.zeros(2), np.ones((2, 1))) == (7 + 2) / 2
+    assert len(told) == 1
+
+
+def test_a_rule_that_overrides_delta_goes_on_and_calls_that_of_its_base() -> None:
+    with pytest.warns(
+        OverrideWarning, match=r"^(Half|Quarter)\.delta is taken for \w+\.write_change, which it was; rename it$"
+    ) as told:
+
+        class Half(nn.gradient_descent.SGDOptimizer):
+            def delta(self, parameters: Any, gradients: Any, out: Any) -> None:
+                super().delta(parameters, gradients, out)
+                out *= 0.5
+
+        class Quarter(Half):
+            def delta(self, parameters: Any, gradients: Any, out: Any) -> None:
+                super().delta(parameters, gradients, out)
+                out *= 0.5
+
+        out = np.zeros(2)
+        for kind, factor in ((Half, 0.5), (Quarter, 0.25)):
+            kind(1.0).write_change(np.zeros(2), np.ones(2), out)
+            assert out.tolist() == [-factor, -factor]
+            kind(1.0).delta(np.zeros(2), np.ones(2), out)
+            assert out.tolist() == [-factor, -factor]
+    assert len(told) == 2
+
+
+def test_a_configuration_that_is_no_dict_is_told_of_with_its_class() -> None:
+    def get_config(self: Any) -> Any:
+        return 7
+
+    model = Line()
+    model.compile("sgd", _mine(Mean, get_config=get_config)())
+    with pytest.raises(TypeError, match=r"^Mine\.get_config\(\) must return a dict of constructor arguments, got 7$"):
+        model.to_bytes()
+
+
+def test_a_call_by_a_former_name_works_and_names_the_present_one() -> None:
+    out = np.zeros(2)
+    with pytest.warns(DeprecationWarning, match=r"^SGDOptimizer\.delta\(\) is now write_change\(\)$") as told:
+        nn.gradient_descent.SGDOptimizer(1.0).delta(np.zeros(2), np.ones(2), out)
+    assert out.tolist() == [-1, -1] and told[0].filename == __file__
+    model = Line()
+    model.compile("sgd", "mse")
+    with pytest.warns(DeprecationWarning, match=r"^Line\.check\(\) is now _take_samples\(\)$"):
+        assert model.check(np.eye(4)).shape == (4, 4)
 
 
 class LateSync(SynchronizedSGD):

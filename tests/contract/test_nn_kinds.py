@@ -226,7 +226,7 @@ def test_delta_is_what_update_adds(row: RuleRow) -> None:
     for gradient in gradients:
         first.update(updated, gradient)
         before, change = added.copy(), np.empty_like(added)
-        second.delta(added, gradient, change)
+        second.write_change(added, gradient, change)
         assert np.array_equal(added, before)
         added += change
         assert np.array_equal(updated, added)

@@ -53,3 +53,7 @@ def written(page: str) -> str:
 def write_tables() -> None:
     """Write the tables into the page."""
     PAGE.write_text(written(PAGE.read_text("utf-8")), "utf-8")
+
+
+if __name__ == "__main__":
+    write_tables()

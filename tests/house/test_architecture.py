@@ -56,7 +56,7 @@ def test_the_page_shows_every_picture() -> None:
 
 def test_the_tables_are_those_of_the_code() -> None:
     page = architecture.PAGE.read_text("utf-8")
-    assert architecture.written(page) == page, "`make pictures` writes them anew"
+    assert architecture.written(page) == page, "`python -m tests.house.architecture` writes them anew"
 
 
 def test_messages_are_drawn_once_and_files_where_they_are_first_entered() -> None:

@@ -59,7 +59,7 @@ PAGE = ROOT / "docs" / "options.md"
 HEAD = """# Options of a job
 
 What `ParallelSGD(model, data, transform).parallel(nodes, ...)` takes, and the option of `psgd-submit` that says the same. Up to
-`codec_extra_parameters` they may be given by position. This page is made of the fields of `parallel_sgd.options.JobOptions`.
+`codec_extra_parameters` they may be given by position. This page is made of `parallel_sgd/options/job_options.py`.
 
 | option | default | what it means | command line |
 | --- | --- | --- | --- |

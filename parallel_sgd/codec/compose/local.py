@@ -51,7 +51,7 @@ class Stepping(LocalRule):
                     "the learning rate of local steps is that of the job's rule, but there is none: pass 'learn_rate'"
                 )
             self._rule = self._maker()
-        self._rule.step = self._steps - 1
+        self._rule._step_number = self._steps - 1
         return self._rule.learn_rate
 
 
@@ -204,17 +204,17 @@ class FrozenAdam(LocalRule):
     def incoming(self, merged: Array, dense: bool) -> Array:
         rule, step = self._rule, np.empty_like(merged, subok=False)
         if dense:
-            rule.delta(merged, merged, step)  # without decay Adam looks at no parameters
+            rule.write_change(merged, merged, step)  # without decay Adam looks at no parameters
             return step
         momentum, square = self._momentum(merged), rule.state_dict()["square"]
-        self._frozen = self._frozen or rule.step
-        rule.step += 1
+        self._frozen = self._frozen or rule._step_number
+        rule._step_number += 1
         np.copyto(momentum, merged)
         scale = math.sqrt((1 - rule.beta2**self._frozen) / (1 - rule.beta2))
         np.sqrt(square, out=step)
         np.add(step, rule.epsilon * scale, out=step)
         np.divide(momentum, step, out=step)
-        factor = -rule.learn_rate * scale * (1 - rule.beta1) / (1 - rule.beta1**rule.step)
+        factor = -rule.learn_rate * scale * (1 - rule.beta1) / (1 - rule.beta1**rule._step_number)
         return np.multiply(step, factor, out=step)
 
     def _momentum(self, like: Array) -> Array:

@@ -176,7 +176,7 @@ class ServerOpt(MergeRule):
         if not self.descends:
             np.negative(merged, out=merged)
         self._step = room_for(merged, self._step)
-        self._rule.delta(merged, merged, self._step)  # without decay no rule looks at the parameters
+        self._rule.write_change(merged, merged, self._step)  # without decay no rule looks at the parameters
         return self._step
 
     def state_dict(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from nn.arguments import Configurable
+from nn.arguments import Configurable, config_of
 from nn.gradient_descent import IGradientDescent
 from parallel_sgd.codec.interfaces import Array, Codec
 from parallel_sgd.codec.pipeline import Chain, LinearCode, Part, Stage
@@ -254,7 +254,7 @@ def identity(value: object) -> object:
         return [identity(each) for each in value]
     if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
-    config = value.get_config() if isinstance(value, Configurable) else arguments_of(value)
+    config = config_of(value) if isinstance(value, Configurable) else arguments_of(value)
     return [type(value).__name__, identity(config)]
 
 

@@ -39,7 +39,7 @@ class GradientStage(Stage):
 
     @abstractmethod
     def transform(self, x: Vector) -> Vector:
-        """Return what becomes of `x`, which stays as it is; valid until the next call."""
+        """Return what becomes of `x`, which may be empty and stays as it is; valid until the next call."""
 
     def parse(self, reader: Reader, n: int, draw: Draw) -> tuple[None, int]:
         return None, n
@@ -92,7 +92,7 @@ class RuleStage(GradientStage):
 
     def transform(self, x: Vector) -> Vector:
         self._result = room_for(x, self._result)
-        self._rule.delta(x, x, self._result)  # without decay no rule looks at the parameters
+        self._rule.write_change(x, x, self._result)  # without decay no rule looks at the parameters
         return np.negative(self._result, out=self._result)
 
     def state_dict(self) -> State:

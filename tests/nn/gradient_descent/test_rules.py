@@ -145,7 +145,7 @@ def test_lamb_must_be_told_the_variables() -> None:
         rule.update(np.zeros(3), np.ones(3))
     rule.partition([2, 2])
     with pytest.raises(ValueError, match="knows of 4 parameters, got 3"):
-        rule.delta(np.zeros(3), np.ones(3), np.zeros(3))
+        rule.write_change(np.zeros(3), np.ones(3), np.zeros(3))
     assert rule.step == 0, "a refused call is no step"
     with pytest.raises(ValueError, match="LAMBOptimizer 'sizes' must be a positive integer, got 0"):
         rule.partition([2, 0])

@@ -52,7 +52,7 @@ def test_blocks_give_the_mean_of_their_means() -> None:
         parts = x[rows].reshape(32, 3, 2)
         expected = 0.5 * np.concatenate([parts.mean(axis=0).mean(axis=0), parts.var(axis=0).mean(axis=0) - 1])
         assert changes[-1] == pytest.approx(expected, rel=1e-4)
-    batch = model.prepare(x[:32], np.zeros(32))
+    batch = model._make_batch(x[:32], np.zeros(32))
     for add in (False, True):
         model.runner.step(batch.x, batch.label, None, (0,), add=add)
         assert (model.store.buffer_changes == changes[0]).all()

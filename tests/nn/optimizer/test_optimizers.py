@@ -275,7 +275,7 @@ def test_other_rules_run_on_each_worker_by_itself(kind: type[IOptimizer]) -> Non
     rules, steps = [ADAMOptimizer(0.1), ADAMOptimizer(0.1)], np.empty((2, SIZE))
     for batch in range(5):
         for rule, step, blocks in zip(rules, steps, TWO, strict=True):
-            rule.delta(expected, mean_gradient(expected, batch, blocks), step)
+            rule.write_change(expected, mean_gradient(expected, batch, blocks), step)
         expected += (steps[0] + steps[1]) / 2
     assert_all(Cluster(kind, lambda: ADAMOptimizer(0.1), TWO).train(5, quadratic), expected)
     assert not np.allclose(expected, whole_batches(ADAMOptimizer(0.1), 5))

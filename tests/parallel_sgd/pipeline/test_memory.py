@@ -195,7 +195,7 @@ def test_a_rule_before_the_packet_has_the_bits_of_the_rule(stage: GradientStage,
     pipeline, n = Pipeline(stage), 70_000
     for step in range(5):
         x, expected = gaussian(n, seed=step), np.empty(n, np.float32)
-        rule.delta(x, x, expected)
+        rule.write_change(x, x, expected)
         np.testing.assert_array_equal(pipeline.decode(pipeline.encode(x, DRAW), (n,), DRAW), -expected)
 
 
