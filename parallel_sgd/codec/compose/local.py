@@ -19,7 +19,7 @@ __all__ = ["Drift", "Elastic", "FrozenAdam", "LocalRule", "Prox"]
 
 
 class Stepping(LocalRule):
-    """Goes by the learning rate of the worker's own steps: `learn_rate`, or that of the job's rule, step by step.
+    """Local rule that goes by the learning rate of the worker's own steps: `learn_rate`, or that of the job's, step by step.
 
     Raises: TypeError, ValueError unless learn_rate > 0.
     """
@@ -174,13 +174,19 @@ class Elastic(LocalRule):
 
 
 class FrozenAdam(LocalRule):
-    """In dense batches, those of a `Warmup`, Adam of the mean gradient, bit for bit. From then on v is frozen and
+    """Adam of the mean gradient, bit for bit, in dense batches, those of a `Warmup`. From then on v is frozen and
 
         m_i = beta1 m + (1 - beta1) g_i is sent,  m <- merged m_i,
         w <- w - eta (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^T)) + epsilon),  T being the last step of the warm-up.
 
-    m is the same on all workers, and linear in the gradients, so error feedback can make up for what a packet lacks; with v
-    in between it could not. As in `ADAMOptimizer`, m / (1 - beta1) is what is kept and sent.
+    m is the same on all workers, and linear in the gradients, so error feedback can make up for numbers that a packet lacks;
+    with v in between it could not. As in `ADAMOptimizer`, the vector that is kept and sent is m / (1 - beta1).
+
+    Args:
+        learn_rate: eta, a number > 0, or a schedule as `ADAMOptimizer` takes it.
+        beta1: the decay of m.
+        beta2: the decay of v in the warm-up.
+        epsilon: added to the root.
 
     Tang et al., "1-bit Adam: communication efficient large-scale training with Adam's convergence speed", 2021.
 
