@@ -328,7 +328,7 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
 
         Args:
             flags: those of `compose.packet`, such as ASK.
-            place: shard and round that it is for.
+            place: the place that it is for, which counts shards and rounds.
             span: the contributions [low, high) that it holds.
         """
         return Packet(self.fingerprint, flags, self.node_id, place, *span, 0, None)

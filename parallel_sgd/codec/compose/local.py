@@ -93,7 +93,7 @@ class Prox(Stepping):
 
 
 class Drift(Stepping):
-    """Each worker i keeps c_i, an estimate of its own gradient, and all keep c, that of the mean of all workers:
+    """Control variates: each worker i keeps c_i, an estimate of its own gradient, and all keep c, that of the mean of all workers:
 
         local step    y <- y - eta (g - c_i + c)
         exchange      c_i' = c_i - c + (x - y) / (K eta);  x <- x + mean(y - x),  c <- c + mean(c_i' - c_i)
@@ -148,7 +148,7 @@ class Drift(Stepping):
 class Elastic(LocalRule):
     """w <- (1 - alpha) w + alpha mean(w): workers keep models of their own, which explore, and stay near their mean.
 
-    The mean of all workers stays what it is; what differs from it shrinks by 1 - alpha in each exchange. With alpha = 1 all
+    The mean of all workers stays as it is; differences from it shrink by 1 - alpha in each exchange. With alpha = 1 all
     take the mean. Mai et al., "KungFu: making training in distributed machine learning adaptive", 2020, calls it synchronous
     model averaging (SMA); its origin is Zhang, Choromanska and LeCun, "Deep learning with elastic averaging SGD", 2015, where
     the mean is that over time, too.
@@ -183,7 +183,7 @@ class FrozenAdam(LocalRule):
     with v in between it could not. As in `ADAMOptimizer`, the vector that is kept and sent is m / (1 - beta1).
 
     Args:
-        learn_rate: eta, a number > 0, or a schedule as `ADAMOptimizer` takes it.
+        learn_rate: eta.
         beta1: the decay of m.
         beta2: the decay of v in the warm-up.
         epsilon: added to the root.

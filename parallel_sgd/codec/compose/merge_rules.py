@@ -37,7 +37,7 @@ CHUNK: Final = 1 << 15
 
 
 class TrimmedMean(MergeRule):
-    """For each element the mean over workers without the `trim` largest and the `trim` smallest values.
+    """Mean over workers, for each element, without the `trim` largest and the `trim` smallest values.
 
     Yin et al., "Byzantine-robust distributed learning: towards optimal statistical rates", 2018. Bears `trim` wrong workers.
 
@@ -63,7 +63,7 @@ class TrimmedMean(MergeRule):
 
 
 class Median(TrimmedMean):
-    """For each element the median over workers, of an even number the mean of the two in the middle.
+    """Median over workers, for each element; of an even number the mean of the two in the middle.
 
     Yin et al., 2018, as `TrimmedMean`. Bears wrong workers as long as they are fewer than half.
     """
@@ -142,7 +142,7 @@ def _product(a: Array, b: Array) -> float:
 
 
 class ServerOpt(MergeRule):
-    """Has a rule of its own make one step of what `merge` gives; all workers add that step to their parameters.
+    """Optimizer after the merge: a rule makes one step of the result of `merge`, which all workers add to their parameters.
 
     With `send="delta"` the rule takes minus the merged change of the parameters for the gradient: FedAvgM, FedAdam, FedYogi
     (Reddi et al., "Adaptive federated optimization", 2021), DiLoCo with Nesterov's momentum (Douillard et al., 2023); with
