@@ -370,7 +370,7 @@ class CodecBank:
         return {f"{i}.{name}": value for i, codec in found for name, value in codec.state_dict().items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a copy of what `state_dict` returned.
+        """Take over a copy of a state that `state_dict` returned.
 
         Raises: ValueError for a variable that there is not; any error of a codec.
         """

@@ -31,7 +31,8 @@ _DOWN: tuple[Any, ...] = (np.ndarray, (int, ...))
 
 class GradCode(CheckingPackets, Tracking):
     """Gradient coding: every worker sends sum_j B_ij g_j over its s + 1 blocks to the server. Of any n - s of these sums the
-    server makes the mean over all blocks, (1/n) sum_i a_i c_i with a^T B = 1^T (`cyclic_code.CyclicCode`), and sends it to every worker.
+    server makes the mean over all blocks, (1/n) sum_i a_i c_i with a^T B = 1^T (`cyclic_code.CyclicCode`), and sends it to
+    every worker.
 
     For both sides, with `CyclicAssignment(n, s + 1)`. Sums are taken in float64 and sent in the gradient's own type. Their
     rounding grows with the code's `amplification`: the relative error of the mean was at most 6e-8 for n=4, s=1; 8e-7 for n=8,
@@ -322,7 +323,7 @@ CHUNK: Final = 32 * 1024
 
 
 class WeightedSum:
-    """Sum sum_i c_i x_i of arrays of one shape; one rounding per term to float64, and one at the end, in a buffer used again."""
+    """Sum sum_i c_i x_i of arrays of one shape; one rounding per term to float64, and one at the end. Its buffer is reused."""
 
     def __init__(self) -> None:
         self._total: NDArray[np.float64] = np.empty(0)

@@ -326,7 +326,7 @@ class Codec(metaclass=CodecKind, free=("record", "of"), fixed=("node_id", "_node
         return exchange.compose(**parts)
 
     def record(self, message: str) -> None:
-        """Write a line into the worker's log."""
+        """Write a `message` as a line into the worker's log, with the name of the codec."""
         get_logger("parallel_sgd.codec").info("Codec: %s, Report: %s", type(self).__name__, message)
 
 

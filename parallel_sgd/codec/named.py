@@ -38,8 +38,8 @@ def _tree(name: str) -> type[Codec]:
 
 @shipped.composes("FirstCopy")
 def _first_copy(name: str) -> type[Codec]:
-    """The mean over all blocks, each from the worker that sends it first: with DuplicateAssignment or IIDBlockAssignment of redundancy
-    r any r - 1 of those that share a block may be late or lost, and no bit changes. `Plain` does the same by itself.
+    """The mean over all blocks, each from the worker that sends it first: with DuplicateAssignment or IIDBlockAssignment of
+    redundancy r any r - 1 of those that share a block may be late or lost, and no bit changes. `Plain` does the same by itself.
     """
     return Codec.of(compose.AllToAll(), merge=compose.FirstCopy(), name=name)
 

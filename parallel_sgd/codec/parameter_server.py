@@ -31,9 +31,10 @@ _DOWN: tuple[Any, ...] = (np.ndarray, [np.ndarray, tuple], (int, ...))
 class SyncPS(CheckingPackets, Tracking):
     """Dense exchange through the server, which merges the sums of all workers along the fixed tree.
 
-    It sends the mean to every worker when all blocks are there. For both sides: `codec=SyncPS, ps_codec=SyncPS`. The bits are those of `Plain`. With redundant blocks the first copy counts
-    and later ones change nothing. Bytes per worker and variable of n elements: 4n up for each whole subtree of its blocks, 4n
-    down, where blocks are redundant with some more that name the workers of the copies that counted.
+    It sends the mean to every worker when all blocks are there. For both sides: `codec=SyncPS, ps_codec=SyncPS`. The bits are
+    those of `Plain`. With redundant blocks the first copy counts and later ones change nothing. Bytes per worker and variable
+    of n elements: 4n up for each whole subtree of its blocks, 4n down, where blocks are redundant with some more that name the
+    workers of the copies that counted.
     """
 
     traits = Traits(

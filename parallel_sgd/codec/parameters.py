@@ -188,7 +188,10 @@ class _Questions(ast.NodeVisitor):
         return isinstance(node, ast.Name) and node.id in self._aliases
 
     def _value(self, node: ast.expr) -> Hashable:
-        """Return the value of an expression of constants. Raises: ValueError, LookupError, AttributeError, TypeError for others."""
+        """Return the value of an expression of constants.
+
+        Raises: ValueError, LookupError, AttributeError, TypeError for other expressions.
+        """
         value = self._object(node) if isinstance(node, (ast.Name, ast.Attribute)) else ast.literal_eval(node)
         hash(value)
         if callable(value):
@@ -227,7 +230,7 @@ def _may_read(name: str) -> bool:
 
 
 def _source(function: types.FunctionType) -> list[ast.AST]:
-    """Return a function's definition; several where they begin on the same line; none where it was typed in, or made by `exec`."""
+    """Return a function's definition; several that begin on the same line; none where it was typed in, or made by `exec`."""
     try:
         tree = _parsed("".join(inspect.findsource(function)[0]))
     except (OSError, SyntaxError):

@@ -119,8 +119,10 @@ class Plain(Partial, TakingLate):
         return (netEncapsulation(late, (*span, total, self.node_id)) for span, total in self._sent.items())
 
     def _begins(self) -> bool:
-        """Forget the batch before when the block that has come is the first one since its result was taken; return True where the
-        sum over all blocks is still to be reset."""
+        """Forget the batch before when the block that has come is the first one since its result was taken.
+
+        Returns: True where the sum over all blocks is still to be reset.
+        """
         if self._result is not None:
             return False
         self._complete = False
@@ -157,7 +159,8 @@ class Plain(Partial, TakingLate):
 class DummyCodec(Codec):
     """Codec without an exchange, so n workers train n different models.
 
-    The result is the mean over the worker's own blocks of the batch. A batch is still `block_size` times all blocks of the data; a worker's step uses its own share of it. Sends nothing.
+    The result is the mean over the worker's own blocks of the batch. A batch is still `block_size` times all blocks of the
+    data; a worker's step uses its own share of it. Sends nothing.
     """
 
     traits = Traits(keeps_content=False, agrees=False, packets=PacketTraits(keeps_type=True))

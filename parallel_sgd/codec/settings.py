@@ -41,7 +41,7 @@ class MissingParameter(LookupError):
 
 
 class Parameters(Mapping[Any, Any]):
-    """The job's extra parameters; `unread` are the places, counted from 0, of those that no codec on this node has looked up."""
+    """Extra parameters of the job; `unread` are the places, from 0, of those that nothing on this node has looked up."""
 
     def __init__(self, given: Mapping[Any, Any]) -> None:
         self._given = dict(given)
@@ -133,14 +133,15 @@ _CURRENT: ContextVar[JobSettings] = ContextVar("parallel_sgd_job_settings")
 
 
 class GlobalSettings:
-    """Read access for codecs to the settings of their job. Valid in `__init__` or later, not in a class body, which runs before there is a job.
+    """Read access for codecs to the settings of their job. Valid in `__init__` or later, not in a class body, which runs before
+    there is a job.
 
     Every worker runs in its own `contextvars` context, so several may share one process.
     """
 
     @staticmethod
     def get_default() -> ISetting:
-        """Return the block assignment of the job: `node_count`, `nodes`, `block_count`, `node_2_block`, `get_adversary(block)`...
+        """Return the job's block assignment: `node_count`, `nodes`, `block_count`, `node_2_block`, `get_adversary(block)`...
 
         Raises: LookupError outside a job.
         """

@@ -15,8 +15,8 @@ class PacketTraits:
     """Traits of the packets that come to a codec; a packet that they do not allow is refused, naming the sender.
 
     Args:
-        forms: the contents that come, each a type, or a tuple or list of types: `((int, np.ndarray), np.ndarray)`, with `(int, ...)` for
-            any number of integers. Empty: not looked at.
+        forms: the contents that come, each a type, or a tuple or list of types: `((int, np.ndarray), np.ndarray)`, with
+            `(int, ...)` for any number of integers. Empty: not looked at.
         finite: arrays hold finite numbers only.
         keeps_type: arrays have the type of the array that was put for the variable, as well as its shape.
         alike: a packet of one of `forms` whose one array has shape and type of the array that is put, of finite numbers,

@@ -25,7 +25,7 @@ TYPICAL = 4096
 
 
 class CodecWarning(UserWarning):
-    """A codec is possible, but is known to train badly; the message says what to do instead."""
+    """Warning of a codec that is possible, but known to train badly; the message tells the remedy."""
 
 
 def build(

@@ -299,7 +299,7 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
                 self.post([node], packet)
 
     def wanted(self) -> Batch | None:
-        """Return the batch whose result is waited for."""
+        """Return the batch that a result is still wanted for."""
         return self.batch
 
     @abstractmethod

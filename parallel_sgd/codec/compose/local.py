@@ -93,7 +93,7 @@ class Prox(Stepping):
 
 
 class Drift(Stepping):
-    """Control variates: each worker i keeps c_i, an estimate of its own gradient, and all keep c, that of the mean of all workers:
+    """Control variates: each worker i keeps c_i, an estimate of its own gradient, and c, that of the mean of all workers:
 
         local step    y <- y - eta (g - c_i + c)
         exchange      c_i' = c_i - c + (x - y) / (K eta);  x <- x + mean(y - x),  c <- c + mean(c_i' - c_i)

@@ -100,8 +100,8 @@ class RandomPair(Neighbours):
     """Random pairs of workers, drawn anew in every batch, on all nodes alike; both of a pair get (x_i + x_j) / 2.
 
     Of an odd number one keeps its parameters. Since the pairs are a matching that all workers know, no worker waits for one
-    that waits for another. Bytes per worker: a payload. A worker may be several batches ahead of another with which it is not paired, so
-    a packet that was lost is only sent again while its sender is no more than one batch ahead.
+    that waits for another. Bytes per worker: a payload. A worker may be several batches ahead of another with which it is not
+    paired, so a packet that was lost is only sent again while its sender is no more than one batch ahead.
 
     Lian et al., "Asynchronous decentralized parallel stochastic gradient descent", 2018, here in step.
     """

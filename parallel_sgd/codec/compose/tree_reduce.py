@@ -23,8 +23,8 @@ from .parts import Composition, ExchangePattern, Grain, Parts
 class Tree(ExchangePattern):
     """Tree of workers: sums climb it and the mean comes down, for linear parts: 2 log2(W) steps in place of W packets.
 
-    It is binary, the tree over blocks along which everything is merged, so the bits are those of `Plain`. Bytes: every worker but
-    one sends a payload up and gets one down; the first worker sends and receives log2(W) of each. Without redundancy.
+    It is binary, the tree over blocks along which everything is merged, so the bits are those of `Plain`. Bytes: every worker
+    but one sends a payload up and gets one down; the first worker sends and receives log2(W) of each. Without redundancy.
     """
 
     linear: ClassVar[bool] = True

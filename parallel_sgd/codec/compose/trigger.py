@@ -70,7 +70,7 @@ class Warmup(Trigger):
         self.late = self.then.late
 
     def fires(self, batch: int) -> bool:
-        """Tell True in all of the warm-up, then the answer of `then`, which counts from there."""
+        """Return True in all of the warm-up, then the answer of `then`, which counts from there."""
         return batch < self.batches or self.then.fires(batch - self.batches)
 
     def dense(self, batch: int) -> bool:

@@ -19,7 +19,7 @@ __all__ = ["AdamPrecond", "Clip", "GradientStage", "Momentum", "Nesterov"]
 
 
 class GradientStage(Stage):
-    """Makes another vector of the gradient, writes nothing, and leaves what arrives as it is.
+    """Stage that makes another vector of the gradient, writes nothing, and changes nothing where the vector arrives.
 
     Its declarations speak of the vector that it makes, which arrives exactly. It stands first in a pipeline.
     """
@@ -39,7 +39,7 @@ class GradientStage(Stage):
 
     @abstractmethod
     def transform(self, x: Vector) -> Vector:
-        """Return what becomes of `x`, which stays as it is; valid until the next call."""
+        """Return the vector to send in place of the gradient `x`, which stays as it is; valid until the next call."""
 
     def parse(self, reader: Reader, n: int, draw: Draw) -> tuple[None, int]:
         return None, n
@@ -81,9 +81,9 @@ class Clip(GradientStage):
 
 
 class RuleStage(GradientStage):
-    """Sends what a rule of learning rate 1 subtracts from the parameters; `SGDOptimizer(learn_rate)` follows the merge.
+    """Stage that sends the step which a rule of learning rate 1 subtracts from the parameters.
 
-    The bits and the state are those of the rule.
+    `SGDOptimizer(learn_rate)` follows the merge. The bits and the state are those of the rule.
     """
 
     def __init__(self, rule: IGradientDescent) -> None:
@@ -130,7 +130,7 @@ class Nesterov(RuleStage):
 
 
 class AdamPrecond(RuleStage):
-    """Sends the direction of Adam (Kingma and Ba, 2015) on the worker's own moments, step t counted from 1:
+    """Direction of Adam (Kingma and Ba, 2015) on the worker's own moments, step t counted from 1:
 
         m <- beta1 m + (1 - beta1) x,  v <- beta2 v + (1 - beta2) x^2,
         sends (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon).

@@ -39,7 +39,7 @@ class QSGD(Quantizer):
     whole vector as one. Bytes: ceil(n bits / 8) + 4 ceil(n / bucket), norms first. Unbiased, with
     E||Q(x) - x||^2 <= min(d / s^2, sqrt(d) / s) ||x||^2 for buckets of d. `norm='max'` takes max|x| in place of the
     Euclidean norm: finer levels, smaller variance. The rounding to fixed point biases by at most 2^-16 of a level, and a bucket
-    whose norm is below 1.3e-29 becomes zeros.
+    of a norm below 1.3e-29 becomes zeros.
 
     Raises: ValueError for bits other than 2, 4, 8, a bucket that is no multiple of 8, another norm.
     """
