@@ -56,14 +56,17 @@ class Stepping(LocalRule):
 
 
 class Prox(Stepping):
-    """Every local step also follows mu (w - w_global), the gradient of mu / 2 ||w - w_global||^2:
+    """Proximal term: every local step also follows mu (w - w_global), the gradient of mu / 2 ||w - w_global||^2:
 
         w <- w - eta (g + mu (w - w_global))    with SGD; after other rules w <- w' - eta mu (w - w_global),
 
     w being the parameters before the step and w_global those of the last exchange. With mu = 0 it changes nothing.
 
-    eta is `learn_rate`, by default that of the job's rule. Li et al., "Federated optimization in heterogeneous networks"
-    (FedProx), 2020.
+    Li et al., "Federated optimization in heterogeneous networks" (FedProx), 2020.
+
+    Args:
+        mu: the weight of the term, a number >= 0.
+        learn_rate: eta, a number > 0; None: that of the job's rule, step by step.
 
     Raises: TypeError, ValueError unless mu >= 0 and learn_rate > 0.
     """
@@ -146,7 +149,7 @@ class Drift(Stepping):
 
 
 class Elastic(LocalRule):
-    """w <- (1 - alpha) w + alpha mean(w): workers keep models of their own, which explore, and stay near their mean.
+    """Elastic averaging, w <- (1 - alpha) w + alpha mean(w): workers keep models of their own, which explore, near their mean.
 
     The mean of all workers stays as it is; differences from it shrink by 1 - alpha in each exchange. With alpha = 1 all
     take the mean. Mai et al., "KungFu: making training in distributed machine learning adaptive", 2020, calls it synchronous

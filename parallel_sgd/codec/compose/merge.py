@@ -87,9 +87,10 @@ class FirstCopy(Mean):
 
 
 class WeightedMean(MergeRule):
-    """sum_i w_i x_i / sum_i w_i over workers i; by default w_i is the number of the worker's blocks, and so of its samples.
+    """Weighted mean, sum_i w_i x_i / sum_i w_i over workers i.
 
-    McMahan et al., "Communication-efficient learning of deep networks from decentralized data", 2017.
+    By default w_i is the number of the worker's blocks, and so of its samples. McMahan et al., "Communication-efficient
+    learning of deep networks from decentralized data", 2017.
 
     Raises: TypeError, ValueError unless all weights are numbers > 0.
     """

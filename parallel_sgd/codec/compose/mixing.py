@@ -59,15 +59,20 @@ TOLERANCE = 1e-6
 
 
 class Gossip(Neighbours):
-    """x_i <- sum_j a_ij x_j with a fixed symmetric matrix, whose rows add up to 1: decentralised parallel SGD.
+    """Decentralised parallel SGD: x_i <- sum_j a_ij x_j with a fixed symmetric matrix of rows that add up to 1.
 
-    `"ring"` has 1/3 for a worker and for each of its two neighbours, of two workers 1/2. The mean over workers stays as it
+    The mean over workers stays as it
     is; differences from it shrink in each step by the second largest eigenvalue of the matrix, 1/3 for a ring of 4, 0.805 of
     8. Bytes per worker: a payload for each neighbour.
 
     Lian et al., "Can decentralized algorithms outperform centralized algorithms?", 2017, here with the local step before the
     mixture; with `up=DiffRef(...)` and gamma < 1 Koloskova et al., "Decentralized stochastic optimization and gossip
     algorithms with compressed communication" (CHOCO-SGD), 2019.
+
+    Args:
+        matrix: a, a row of numbers >= 0 for each worker; `"ring"` has 1/3 for a worker and for each of its two neighbours, of
+            two workers 1/2.
+        gamma: the step towards the decoded parameters, where a pipeline leaves something out.
 
     Raises: TypeError, ValueError for another name, a matrix that is not square, symmetric, >= 0 and of row sums 1, or gamma.
     """
@@ -114,7 +119,7 @@ class RandomPair(Neighbours):
 
 
 class Mixing(Composed):
-    """x_i <- sum_j a_ij x_j over the worker and its neighbours, in the order of their ids.
+    """Mixture x_i <- sum_j a_ij x_j over the worker and its neighbours, in the order of their ids.
 
     With a pipeline x_i <- x_i + gamma sum_j a_ij (y_j - y_i), where y are the vectors that receivers decode: with DiffRef these
     are the public copies of CHOCO-SGD.

@@ -59,7 +59,11 @@ class Every(Trigger):
 
 
 class Warmup(Trigger):
-    """Warm-up: the first `batches` ones are exchanged dense; the states of the stages begin after them. Then `then` decides.
+    """Warm-up: the first batches are exchanged dense; the states of the stages begin after them.
+
+    Args:
+        batches: how many batches are dense.
+        then: the trigger that decides after them; None: `Every(1)`.
 
     Raises: TypeError, ValueError unless batches is an integer >= 0 and `then` a trigger.
     """
@@ -112,6 +116,11 @@ class Lazy(Trigger):
 
     Chen et al., "LAG: lazily aggregated gradient for communication-efficient distributed learning", 2018; Sun et al.,
     "Communication-efficient distributed learning via lazily aggregated quantized gradients", 2019.
+
+    Args:
+        xi: the weight of the results in the limit, a number >= 0.
+        depth: how many last results the limit looks at.
+        most: how many batches a worker may go without sending.
 
     Raises: TypeError, ValueError unless xi >= 0, and depth and most are positive integers.
     """

@@ -52,11 +52,15 @@ CHUNK: Final = 1 << 16
 
 
 class Clip(GradientStage):
-    """x <- x min(1, c / ||x||), with the Euclidean norm of this variable and c = norm / sqrt(workers).
+    """Clipping x <- x min(1, c / ||x||), with the Euclidean norm of this variable and c = norm / sqrt(workers).
 
     Pascanu et al., "On the difficulty of training recurrent neural networks", 2013. A sum of the gradients of N workers is
     about sqrt(N) times as long as one, so Lin et al., "Deep gradient compression", 2018, clip each at 1 / sqrt(N) of the limit
     of the sum.
+
+    Args:
+        norm: the limit of the norm of a sum of gradients, a number > 0.
+        workers: how many gradients the sum has; 1 limits the gradient itself.
 
     Raises: TypeError, ValueError unless norm > 0 and workers is a positive integer.
     """
@@ -103,7 +107,7 @@ class RuleStage(GradientStage):
 
 
 class Momentum(RuleStage):
-    """v <- momentum v + x, sends v: the heavy ball (Polyak, 1964) on every worker, for stages that leave something out.
+    """Momentum v <- momentum v + x, sends v: the heavy ball (Polyak, 1964) on every worker, for stages that omit something.
 
     Zheng et al., "Communication-efficient distributed blockwise momentum SGD with error-feedback", 2019, place it before the
     error feedback; the rule after the merge then has none of its own.
@@ -117,7 +121,7 @@ class Momentum(RuleStage):
 
 
 class Nesterov(RuleStage):
-    """v <- momentum v + x, sends x + momentum v: accelerated gradient (Nesterov, 1983; Sutskever et al., 2013) on every worker.
+    """Accelerated gradient v <- momentum v + x, sends x + momentum v (Nesterov, 1983; Sutskever et al., 2013), on every worker.
 
     As `Momentum` it belongs before stages that leave something out (Zheng et al., 2019).
 
@@ -137,6 +141,11 @@ class AdamPrecond(RuleStage):
 
     Its elements are about 1 in magnitude, so that a scale shared by a whole vector fits them. After the merge follows
     `SGDOptimizer(1e-3)`.
+
+    Args:
+        beta1: the decay of the mean m.
+        beta2: the decay of the mean square v.
+        epsilon: added to the root, so that small v do not make large steps.
 
     Raises: TypeError, ValueError unless 0 <= beta1, beta2 < 1 and epsilon > 0.
     """

@@ -160,12 +160,16 @@ CHUNK: Final = 1 << 16
 class ErrorFeedback(Memory):
     """Memory that adds to every vector the residual of the packets before:  p = x + beta e,  send C(p),  e <- p - C(p).
 
-    e is `residual` in the state, C is `inner`. With beta = 1 nothing is ever lost: all decoded packets and e add up to the sum
-    of all inputs. Smaller values forget. Its input has to be the vector that is subtracted from the parameters: with a rule
+    e is `residual` in the state. Its input has to be the vector that is subtracted from the parameters: with a rule
     that has momentum, the momentum comes before it, not after the merge.
 
     Seide et al., "1-bit stochastic gradient descent", 2014; Karimireddy et al., "Error feedback fixes SignSGD and other
     gradient compression schemes", 2019.
+
+    Args:
+        inner: C, a stage or a chain that sends.
+        beta: the share of e that is added. With 1 nothing is ever lost: all decoded packets and e add up to the sum of all
+            inputs. Smaller values forget.
 
     Raises: TypeError, ValueError for an `inner` that `Memory` does not take, a scaled RandomK, with an error that grows from
     packet to packet, or unless 0 <= beta <= 1.
@@ -209,6 +213,10 @@ class DGCMemory(Memory):
 
     Lin et al., "Deep gradient compression: reducing the communication bandwidth for distributed training", 2018. Its clipping
     is `Clip(norm, workers)` in front, its warm-up `TopK(rho, warmup=steps)`.
+
+    Args:
+        momentum: the factor of u.
+        inner: C, a sparsifier or a chain that begins with one.
 
     Raises: TypeError, ValueError unless 0 <= momentum < 1 and `inner` is a sparsifier or a chain that begins with one.
     """

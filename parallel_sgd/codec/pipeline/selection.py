@@ -25,7 +25,7 @@ Comparison = Callable[..., Any]
 
 
 class Magnitudes:
-    """Looks at the magnitudes of vectors, in buffers of its own."""
+    """Search by the magnitudes of vectors, in buffers of its own."""
 
     def __init__(self) -> None:
         self._magnitudes: Vector = np.empty(0, np.float32)

@@ -28,11 +28,15 @@ class TopK(Sparsifier):
     `DGCMemory` goes around it. Bytes: 4k + 5 + min(4k, 2k + 4 ceil(n / 65536), ceil(n / 8)); the k values go on to the next
     stage.
 
-    With `warmup` = T, rho falls to its value in five steps: the first T packets keep the share rho^((j + 1) / 5) in the j-th
-    quarter, j = 0..3; for rho = 0.001 these are 25, 6.3, 1.6 and 0.4 %. Then bytes are at most those of the first quarter.
+    With a warm-up of T packets, bytes are at most those of the first quarter.
 
     Aji and Heafield, "Sparse communication for distributed gradient descent", 2017; Stich et al., "Sparsified SGD with
     memory", 2018; warm-up and the sampled limit: Lin et al., "Deep gradient compression", 2018.
+
+    Args:
+        rho: the share of the numbers to send.
+        warmup: T. With 0 < T, rho falls to its value in five steps: the first T packets keep the share rho^((j + 1) / 5) in the
+            j-th quarter, j = 0..3; for rho = 0.001 these are 25, 6.3, 1.6 and 0.4 %.
 
     Raises: TypeError, ValueError unless 0 < rho <= 1 and warmup is an integer of at least 0.
     """
@@ -94,12 +98,15 @@ class TopK(Sparsifier):
 class RandomK(Sparsifier):
     """Sparsifier that sends k = max(1, ceil(rho n)) numbers at random places. All nodes draw these alike: no index travels.
 
-    Payloads add up: a sum of them decodes to the sum of the vectors. `scaled` multiplies by n / k, which makes it unbiased with
-    E||C(x) - x||^2 = (n / k - 1) ||x||^2. Unscaled it is biased with delta = k / n in expectation; then `ErrorFeedback` goes
-    around it. Bytes: 4k.
+    Payloads add up: a sum of them decodes to the sum of the vectors. Bytes: 4k.
 
     Wangni et al., "Gradient sparsification for communication-efficient distributed optimization", 2018; unscaled with memory:
     Stich et al., "Sparsified SGD with memory", 2018.
+
+    Args:
+        rho: the share of the numbers to send.
+        scaled: multiply by n / k, which makes it unbiased with E||C(x) - x||^2 = (n / k - 1) ||x||^2. Unscaled it is biased
+            with delta = k / n in expectation; then `ErrorFeedback` goes around it.
 
     Raises: TypeError, ValueError unless 0 < rho <= 1 and scaled is a bool.
     """
