@@ -20,7 +20,7 @@ PATIENCE: Final = 16
 
 #: To a passive worker: `(active worker, number of the question, its parameters)`.
 Question = tuple[int, int, Array]
-#: Back: `(number of the question, what the parameters change by)`; None from one that has no parameters yet.
+#: Back: `(number of the question, change of the parameters)`; None from one that has no parameters yet.
 Answer = tuple[int, Array | None]
 
 
@@ -60,7 +60,7 @@ class ADPSGD(CheckingPackets, Remembering):
         self._value: Array | None = None
         self._change: Array | None = None
         self._asked = 0
-        self._open: dict[int, int] = {}  # questions without an answer, and who was asked
+        self._open: dict[int, int] = {}  # questions without an answer, each with the worker that was asked
         self._waiting = 0
         self._heard = dict.fromkeys(job.nodes, -1)
         self.exchanges = 0

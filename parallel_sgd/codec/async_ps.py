@@ -296,7 +296,7 @@ class DCASGD(AsyncPS):
         if self._decay is not None and self._mean_square is None:
             self._mean_square = np.zeros(gradient.size, gradient.dtype)
         result = self._compensated
-        # counted afresh after a restart: what is forgotten changes no bit
+        # counted afresh after a restart: squares that a flush sets to 0 change no bit
         self._corrections += 1
         for start in range(0, gradient.size, CHUNK):
             part = slice(start, start + CHUNK)

@@ -121,7 +121,7 @@ class CodecBank:
             self.codecs.append(made(kind, channel.node_id))
         self._rules = [_Rules.of(codec) for codec in self.codecs]
         self.keeps_content = [codec.traits.keeps_content for codec in self.codecs]
-        # where a codec says what it has as all do by themselves, that is done here, without a call
+        # where a codec has `is_done` and `get_result` of the base, sync types read its result without a call
         self.plain_results = [kind.is_done is Codec.is_done and kind.get_result is Codec.get_result for kind in kinds]
         self._likes: list[Like | None] = [None] * len(kinds)
         self.merged = [False] * len(kinds)  # whether something was received since the result was looked at
@@ -205,7 +205,7 @@ class CodecBank:
         in_place, check, always, forms, passes_on = self._rules[variable]
         start, sent = watch.clock(), watch.send
         settings.codec, settings.variable, settings.sender = self._names[variable], self._ids[variable], sender
-        try:  # the one gate before anything is merged; what a codec says about content that nobody checks counts, too
+        try:  # the one gate before anything is merged; errors of a codec about contents without a check count, too
             if not in_place:
                 content = own(content)
             if type(content) is Undecoded:

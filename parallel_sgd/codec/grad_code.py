@@ -217,7 +217,7 @@ class GradCodePeers(GradCode, TakingLate):
     def get_result(self) -> Array | None:
         if self._result is not None:
             self._before = (self._round, self._sent)
-            self._buffer = None  # one that asks late gets what was sent
+            self._buffer = None  # a worker that asks late gets the sum that was sent, so its array must not change
         return super().get_result()
 
     def missing_nodes(self) -> Iterable[int]:

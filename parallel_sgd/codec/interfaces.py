@@ -109,7 +109,8 @@ class CodecKind(Extension):
         bases = (*bases[:first], *missed, *(base for base in bases[first:] if base is not Codec or not missed))
         kind: Any = super().__new__(cls, name, bases, namespace, **keywords)
         if isinstance(namespace.get("traits"), Traits):
-            kind.traits = replace(kind.traits)  # a class that travels loses what is the same object in the class above
+            # a class that travels loses an attribute that is the same object in its base
+            kind.traits = replace(kind.traits)
         flags = {each: said[each] for each in FORMER_FLAGS if each in said and _stands(each, said[each])}
         flags = {each: value for each, value in flags.items() if not hasattr(value, "__get__")}
         joins = "joins" in said and _stands("joins", said["joins"])
@@ -410,7 +411,7 @@ class Tracking(Codec):
     staleness: Mapping[int, int] = _NO_AGES
 
     #: The copies that the last result was made of, in the order in which they were merged: ((low, high), node) for the
-    #: sum of `node` over the blocks [low, high); a wider span replaces what was within it. None where it does not keep track:
+    #: sum of `node` over the blocks [low, high); a wider span replaces those within it. None where it does not keep track:
     #: then a block counts as the copy of the worker itself, else of the first worker that holds it and is there.
     copies: tuple[Copy, ...] | None = None
 

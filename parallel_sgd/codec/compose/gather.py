@@ -186,7 +186,8 @@ class Gatherer:
 
 
 #: Takes contributions: `add` is True when nothing is missing any more, `stays` says that the value remains unchanged until
-#: `reset`; what is there already changes nothing and is counted. `merged` is valid until the next vector is merged.
+#: `reset`; a contribution that is there already changes nothing and is counted. `merged` is valid until the next vector is
+#: merged.
 Collector = SpanCollector | Gatherer
 
 

@@ -18,7 +18,7 @@ from parallel_sgd.engine.merge import reduce_tree
 class MergeRule(Part, ABC):
     """Rule that makes one vector of the contributions to it. A node has one object for each vector that it merges."""
 
-    #: The result is a weighted mean or sum, so what is merged may be encoded linearly, and added up on the way.
+    #: The result is a weighted mean or sum, so payloads may be encoded linearly, and added up on the way.
     linear: ClassVar[bool] = False
     #: It is the mean over all blocks, which may be taken from sums over spans of them.
     exact: ClassVar[bool] = False

@@ -12,8 +12,8 @@ from parallel_sgd.codec.interfaces import Array
 from parallel_sgd.codec.pipeline import PayloadError
 from parallel_sgd.engine.unusable import Like, check_finite
 
-#: Flags of a packet. DENSE: the payload is the vector itself, not what a pipeline wrote. DOWN: it is merged. ASK: the sender
-#: wants the packets of this batch again. RESULT: the whole result, for one that comes late. LACKING: ids of what is missing.
+#: Flags of a packet. DENSE: the payload is the vector itself, not bytes of a pipeline. DOWN: it is merged. ASK: the sender
+#: wants the packets of this batch again. RESULT: the whole result, for one that comes late. LACKING: ids of missing blocks.
 #: PAST: all of this batch goes past the stages.
 DENSE: Final = 1
 DOWN: Final = 2

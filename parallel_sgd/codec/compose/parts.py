@@ -62,9 +62,9 @@ class ExchangePattern(Part, ABC):
 
     #: It goes through the parameter server.
     needs_server: ClassVar[bool] = False
-    #: It adds up on the way, so it takes only what is linear.
+    #: It adds up on the way, so it takes linear parts only.
     linear: ClassVar[bool] = False
-    #: All workers get the same result. Where not, what is exchanged are parameters, and there is no merge rule.
+    #: All workers get the same result. Where not, they exchange parameters, and there is no merge rule.
     agrees: ClassVar[bool] = True
     #: A vector that one node has merged travels to all workers; unless `linear`, a pipeline on the way down may encode it.
     returns: ClassVar[bool] = False
