@@ -137,6 +137,8 @@ class Extension(ABCMeta):
         passes: of methods with optional parameters, the arguments that the engine passes: their number, then keywords. Without
             a row it passes the required ones.
         former: classes with names that the base had before, and still reads: claimed as if it defined them.
+        bases: as of any class.
+        namespace: attributes that the body of the class defines.
     """
 
     def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **keywords: Any) -> Extension:

@@ -1,4 +1,7 @@
-"""Codecs decide what is sent, to whom, and how received data is merged. The guide is parallel_sgd/codec/README.md."""
+"""Codecs: they decide the data that a worker sends, the nodes that get it, and how received data is merged.
+
+The guide is parallel_sgd/codec/README.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asynchronous gossip: pairs of workers average their parameters, and nobody waits."""
+"""Asynchronous gossip: pairs of workers average their parameters, and no worker waits."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ PATIENCE: Final = 16
 
 #: To a passive worker: `(active worker, number of the question, its parameters)`.
 Question = tuple[int, int, Array]
-#: Back: `(number of the question, what the parameters change by)`; None from one that has no parameters yet.
+#: Back: `(number of the question, change of the parameters)`; None from one that has no parameters yet.
 Answer = tuple[int, Array | None]
 
 
 class ADPSGD(CheckingPackets, Remembering):
-    """An active worker i sends its parameters to a passive one j, drawn at random, which makes both the mean of the two:
+    """Gossip: an active worker i sends its parameters to a passive one j, drawn at random, which makes both their mean:
 
         d = (x_i - x_j) / 2,   x_j <- x_j + d at once,   x_i <- x_i - d when the answer has come.
 
-    What the workers have learnt meanwhile is kept, for only differences are added: whatever the delays, the sum over all
-    workers changes by their own steps alone. Even workers are active, odd ones passive, so nobody is asked and asks; an
+    The steps that workers make meanwhile are kept, for only differences are added: with any delays, the sum over all workers
+    changes by their own steps alone. Even workers are active, odd ones passive, so no worker both asks and is asked; an
     active one has one question under way. For op_type=ParameterAveragingOptimizer with sync_type AsynchronizedSGD or
     StaleSynchronous(s). Bytes per variable of n elements: 4n from an active worker in a batch, 4n back. All pairs have the
     same probability, for each variable by itself.
@@ -60,14 +60,14 @@ class ADPSGD(CheckingPackets, Remembering):
         self._value: Array | None = None
         self._change: Array | None = None
         self._asked = 0
-        self._open: dict[int, int] = {}  # questions without an answer, and who was asked
+        self._open: dict[int, int] = {}  # questions without an answer, each with the worker that was asked
         self._waiting = 0
         self._heard = dict.fromkeys(job.nodes, -1)
         self.exchanges = 0
         self.duplicates = 0
 
     def update_blocks(self, block_weight: BlockWeight) -> netEncapsulation | None:
-        """Add to the worker's own parameters what exchanges have changed; an active worker asks for the next exchange."""
+        """Add the changes of exchanges to the worker's own parameters; an active worker asks for the next exchange."""
         content, block = block_weight
         own = self._mean.add(block, content)
         if own is None:
@@ -133,9 +133,9 @@ class ADPSGD(CheckingPackets, Remembering):
         return {"asked": self._asked, **change}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a copy of what `state_dict` returned.
+        """Take over a copy of a state that `state_dict` returned.
 
-        What was under way is forgotten, and so is what was answered: states of two workers need not be of the same moment.
+        Questions under way are forgotten, and so are those answered: states of two workers need not be of the same moment.
         """
         rest = dict(state)
         self._asked = int(rest.pop("asked", 0))

@@ -32,13 +32,13 @@ _DOWN: tuple[Any, ...] = ((int, np.ndarray),)
 
 
 class AsyncPS(Answering, CheckingPackets, Remembering, Tracking):
-    """The server keeps the parameters w. A gradient g of worker i changes them on arrival, and i gets them back:
+    """Asynchronous SGD: the server keeps the parameters w. A gradient g of worker i changes them on arrival; i gets them back:
 
         w <- w + rule(g),  with SGD: w <- w - eta g        (Dean et al., "Large scale distributed deep networks", 2012)
 
     The rule is the job's own (`gd_type`, `gd_params`), one for each variable on the server; every gradient is one step of it.
     It goes with `op_type=GradientAveragingOptimizer` and `sync_type` AsynchronizedSGD or StaleSynchronous(s); under
-    SynchronizedSGD everybody gets the parameters after all gradients of the batch. When W workers take turns, a gradient
+    SynchronizedSGD all workers get the parameters after all gradients of the batch. When W workers take turns, a gradient
     is W - 1 steps old. `codec_extra_parameters={"staleness_aware": True}` divides the change by a gradient tau steps old by
     tau + 1; `staleness`, on the server, counts the taus.
 
@@ -98,7 +98,7 @@ class AsyncPS(Answering, CheckingPackets, Remembering, Tracking):
         return netEncapsulation(Parameter_Server, self._sent)
 
     def check(self, content: Any, like: Like | None) -> None:
-        """Refuse gradients in the name of another worker, and parameters of anybody but the server."""
+        """Refuse gradients in the name of another worker, and parameters of any node but the server."""
         super().check(content, like)
         self._settings.check_sender(content[0] if self.node_id == Parameter_Server else Parameter_Server)
 
@@ -135,6 +135,13 @@ class AsyncPS(Answering, CheckingPackets, Remembering, Tracking):
         return self._served
 
     def apply(self, served: ServedVariable, node: int, gradient: Array) -> None:
+        """Change the parameters on the server by a gradient; a subclass may correct it first.
+
+        Args:
+            served: the parameters of the variable.
+            node: the worker that has computed the gradient.
+            gradient: the mean over the worker's blocks, an array of the variable's shape.
+        """
         served.apply(node, gradient)
 
     def answer(self, node: int) -> netEncapsulation | None:
@@ -186,7 +193,7 @@ class ServedVariable:
 
     The staleness tau of a gradient is the number of gradients applied since its worker read w; `staleness` counts the taus.
     With `aware` each change is divided by tau + 1 (Zhang et al., "Staleness-aware async-SGD", IJCAI 2016). Memory beside w and
-    the rule's: what each worker has read last, which is also what is on its way to it.
+    the rule's: the copy that each worker has read last, which is also the one on its way to it.
     """
 
     def __init__(self, start: Array, workers: Iterable[int], rule: IGradientDescent, aware: bool = False) -> None:
@@ -201,9 +208,10 @@ class ServedVariable:
         self._change = np.empty(start.size if aware else 0, start.dtype)
 
     def apply(self, node: int, gradient: Array, compensate: Callable[[Array, Array, Array], Array] | None = None) -> None:
-        """Change w by the gradient that `node` computed with what it read last.
+        """Change w by the gradient that `node` computed with the parameters that it read last.
 
-        `compensate(gradient, w, what the worker read)`, on flat arrays, gives what is applied in place of a stale gradient.
+        `compensate(gradient, w, parameters that the worker read)`, on flat arrays, gives the vector that is applied in place of
+        a stale gradient.
         """
         tau = self._applied - self._seen[node]
         self.staleness[tau] += 1
@@ -219,7 +227,7 @@ class ServedVariable:
         np.add(value, self._change, out=value)
 
     def read(self, node: int) -> Array:
-        """What `node` gets: w as it is now; unchanged until it reads again."""
+        """Return w as it is now, for `node`; unchanged until that node reads again."""
         copy = self._read[node]
         np.copyto(copy, self.value)
         self._seen[node] = self._applied
@@ -256,7 +264,7 @@ class DCASGD(AsyncPS):
     """AsyncPS that corrects a stale gradient towards the one at the present parameters (Zheng et al., "Asynchronous
     stochastic gradient descent with delay compensation", ICML 2017):
 
-        w <- w + rule(g + lambda_t g g (w - w_i)),  with w_i = what worker i read last, products by element,
+        w <- w + rule(g + lambda_t g g (w - w_i)),  with w_i as worker i read it last, products by element,
 
     a Taylor expansion around w_i in which lambda_t g g stands for the Hessian's diagonal. `codec_extra_parameters`:
     "adaptive" (True): lambda_t = lambda / sqrt(MS + 1e-7) with MS <- ms MS + (1 - ms) g g, by element; else lambda_t = lambda;
@@ -284,11 +292,11 @@ class DCASGD(AsyncPS):
         served.apply(node, gradient, self._compensate if self._lambda else None)
 
     def _compensate(self, gradient: Array, present: Array, read: Array) -> Array:
-        """g + lambda_t g g (w - w_i), on flat arrays."""
+        """Return g + lambda_t g g (w - w_i), on flat arrays."""
         if self._decay is not None and self._mean_square is None:
             self._mean_square = np.zeros(gradient.size, gradient.dtype)
         result = self._compensated
-        # counted afresh after a restart: what is forgotten changes no bit
+        # counted afresh after a restart: squares that a flush sets to 0 change no bit
         self._corrections += 1
         for start in range(0, gradient.size, CHUNK):
             part = slice(start, start + CHUNK)

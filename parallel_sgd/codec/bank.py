@@ -40,7 +40,7 @@ _INT = frozenset({int})
 
 
 def made(kind: type[Codec], node_id: int) -> Codec:
-    """A codec of a node. Raises: TypeError for a class whose constructor leaves out that of `Codec`."""
+    """Return a codec of a node. Raises: TypeError for a class whose constructor leaves out that of `Codec`."""
     codec = kind(node_id)
     if not hasattr(codec, "_result"):
         raise TypeError(f"{kind.__name__}.__init__() must call super().__init__(node_id)")
@@ -48,7 +48,7 @@ def made(kind: type[Codec], node_id: int) -> Codec:
 
 
 class _Rules(NamedTuple):
-    """What a codec says of packets that come to it, at hand for each of them."""
+    """Rules of a codec about the packets that come to it, at hand for each of them."""
 
     in_place: bool
     check: Callable[[Any, Like | None], None]
@@ -66,14 +66,22 @@ class _Rules(NamedTuple):
 
 
 class CodecBank:
-    """Calls the codecs and posts what they return, tagged with the current batch.
+    """Bank of codecs: calls them and posts the packets that they return, tagged with the current batch.
 
     Packets are corked: they leave with the last block of a batch, when `flush` is called or more than `cork` bytes wait for one
-    peer, so that what a batch has for it leaves as one train, however many peers there are.
+    peer, so that all packets of a batch for it leave as one train, however many peers there are.
     Where variables are `joined`, each vector of them has a codec; here and in the keys of packets a variable is then the place
     of its vector. Codecs know that by its first variable, people and the accounts by all.
-    What arrives in the batch that runs goes straight to the codec of a variable that is `open`; anything else to `keep`, which
-    is `ISyncType.receive`.
+    A packet of the batch that runs goes straight to the codec of a variable that is `open`; any other to `keep`, which is
+    `ISyncType.receive`.
+
+    Args:
+        kinds: the codec class of each variable, or of each joined vector.
+        settings: the settings of the job, installed in the running context.
+        channel: the way of packets to other nodes.
+        attempt: the number of the job's attempt, first in the key of every packet; packets of another one are refused.
+        cork: bytes that may wait for one peer.
+        joined: the variables of each vector; empty: every variable is a vector by itself.
     """
 
     def __init__(
@@ -113,7 +121,7 @@ class CodecBank:
             self.codecs.append(made(kind, channel.node_id))
         self._rules = [_Rules.of(codec) for codec in self.codecs]
         self.keeps_content = [codec.traits.keeps_content for codec in self.codecs]
-        # where a codec says what it has as all do by themselves, that is done here, without a call
+        # where a codec has `is_done` and `get_result` of the base, sync types read its result without a call
         self.plain_results = [kind.is_done is Codec.is_done and kind.get_result is Codec.get_result for kind in kinds]
         self._likes: list[Like | None] = [None] * len(kinds)
         self.merged = [False] * len(kinds)  # whether something was received since the result was looked at
@@ -122,17 +130,20 @@ class CodecBank:
         self.keep: Callable[[int, tuple[int, int], int, Content], None] = self._drop
 
     def expect(self, likes: Sequence[Like]) -> None:
-        """What is put for the first variables: for what comes before the first own block, or where nothing is put."""
+        """Note shape and type of the arrays that are put for the first variables.
+
+        They serve packets that come before the first own block, or to a node where nothing is put.
+        """
         self._likes[: len(likes)] = likes[: len(self._likes)]
 
     def begin(self, step: tuple[int, int]) -> None:
-        """From here on packets carry this (epoch, batch), counted from 0."""
+        """Have packets carry this (epoch, batch), counted from 0, from here on."""
         self._step = self._settings.step = step
         self.settled = False
         self._blocks = 0
 
     def takes(self, sender: int, message: Message) -> bool:
-        """Enter an arrived packet into the accounts; False, and counted in `refused`, when it is of another attempt.
+        """Enter an arrived packet into the accounts; return False, and count it in `refused`, when it is of another attempt.
 
         Raises: ValueError when the key is not (attempt, epoch, batch, variable) of this job.
         """
@@ -188,13 +199,13 @@ class CodecBank:
         """Give a received packet to its codec; `late`: for `receive_late` alone.
 
         Raises: BadContent naming sender, codec, variable and batch when a check, a declared form or a codec of this project
-            refuses it; what a user's codec raises itself, with a note that names method, line and packet.
+            refuses it; the error that a user's codec raises itself, with a note that names method, line and packet.
         """
         watch, settings, codec = self._watch, self._settings, self.codecs[variable]
         in_place, check, always, forms, passes_on = self._rules[variable]
         start, sent = watch.clock(), watch.send
         settings.codec, settings.variable, settings.sender = self._names[variable], self._ids[variable], sender
-        try:  # the one gate before anything is merged; what a codec says about content that nobody checks counts, too
+        try:  # the one gate before anything is merged; errors of a codec about contents without a check count, too
             if not in_place:
                 content = own(content)
             if type(content) is Undecoded:
@@ -232,7 +243,7 @@ class CodecBank:
         self.accounts.merging[variable] += spent
 
     def _of_packet(self, variable: int, sender: int | None) -> str:
-        """Say of which packet an error is, behind the error."""
+        """Return the packet that an error belongs to, in words that follow those of the error."""
         epoch, batch = self._step
         return f" for a packet of node {sender}, {self.describe(variable)}, epoch {epoch + 1}, batch {batch + 1}"
 
@@ -241,7 +252,7 @@ class CodecBank:
         return BadContent(-1 if sender is None else sender, self._where(variable, array), reason.rstrip("."))
 
     def check_result(self, variable: int, result: Array) -> None:
-        """See that a result that others had a part in holds finite numbers: sums of large ones may not.
+        """See that a result in which other nodes had a part holds finite numbers: sums of large ones may not.
 
         Raises: FloatingPointError naming codec, variable and batch.
         """
@@ -252,8 +263,8 @@ class CodecBank:
             )
 
     def describe(self, variable: int, array: object = None) -> str:
-        """The number and the name of a variable, or of all that are one vector; of that alone where the first number in `array`
-        is that is not finite."""
+        """Return number and name of a variable, or of all that are one vector; where `array` holds a number that is not finite,
+        of the variable of the first such number alone."""
         joined = self._joined[variable]
         first, last = joined.variables[0], joined.variables[-1]
         if first != last and isinstance(array, np.ndarray) and array.shape == (sum(joined.sizes),):
@@ -265,12 +276,12 @@ class CodecBank:
         return f"variables {first} to {last}" + (f" ({names[first]} to {names[last]})" if names else "")
 
     def _where(self, variable: int, array: object = None) -> str:
-        """Codec, variable and batch, for messages; people count from 1."""
+        """Return codec, variable and batch, for messages; people count from 1."""
         epoch, batch = self._step
         return f"{self._names[variable]}, {self.describe(variable, array)}, epoch {epoch + 1}, batch {batch + 1}"
 
     def answer(self, variable: int, node: int, step: tuple[int, int]) -> None:
-        """Let the codec of a server answer what `node` sent in `step`."""
+        """Let the codec of a server answer the packets that `node` sent in `step`."""
         watch = self._watch
         start, sent = watch.clock(), watch.send
         self.begin(step)
@@ -298,7 +309,7 @@ class CodecBank:
             self._step = self._settings.step = now
 
     def peers(self) -> list[int]:
-        """The other workers that have not left and are not lost."""
+        """Return the other workers that have not left and are not lost."""
         return [node for node in self.channel.peers() if node >= 0]
 
     def tell_peers(self, content: object) -> None:
@@ -313,7 +324,7 @@ class CodecBank:
         self.corked += wire
 
     def rescue(self, variable: int) -> bool:
-        """Let the codec try to save an overdue result; True when it sent something."""
+        """Let the codec try to save an overdue result; return True when it sent something."""
         self._enter(variable)
         return self._post(variable, self.codecs[variable].do_something_to_save_yourself()) > 0
 
@@ -329,15 +340,15 @@ class CodecBank:
 
     @property
     def partner(self) -> int | None:
-        """Who sent what was merged last."""
+        """The node that sent the packet which was merged last."""
         return self._settings.sender
 
     def suspects(self) -> Collection[int]:
-        """The peers that may be stuck: the failure detector will say so in a moment, or that they are well."""
+        """Return the peers that may be stuck: the failure detector will say so in a moment, or that they are well."""
         return self.channel.suspects()
 
     def flushed(self) -> bool:
-        """True when the arrays of all posted packets may change."""
+        """Return True when the arrays of all posted packets may change."""
         if not self.channel.flushed():
             return False
         self.unsent, self.settled = 0, True
@@ -350,18 +361,18 @@ class CodecBank:
 
     @property
     def takes_first_copy(self) -> bool:
-        """Whether every codec can do without a node whose blocks others hold too."""
+        """Whether every codec can do without a node whose blocks other nodes hold too."""
         return all(codec.traits.takes_first_copy for codec in self.codecs)
 
     def state_dict(self) -> dict[str, Any]:
-        """What the codecs remember, as `<variable>.<name>`."""
+        """Return the states of the codecs, as `<variable>.<name>`."""
         found = [(i, codec) for i, codec in zip(self._ids, self.codecs, strict=True) if isinstance(codec, Remembering)]
         return {f"{i}.{name}": value for i, codec in found for name, value in codec.state_dict().items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a copy of what `state_dict` returned.
+        """Take over a copy of a state that `state_dict` returned.
 
-        Raises: ValueError for a variable that there is not; whatever a codec raises.
+        Raises: ValueError for a variable that there is not; any error of a codec.
         """
         own: dict[int, dict[str, Any]] = {variable: {} for variable in self._ids}
         for key, value in state.items():
@@ -377,18 +388,18 @@ class CodecBank:
 
     @property
     def staleness(self) -> Counter[int]:
-        """How many gradients were how many steps old when they were applied, over the codecs that count it."""
+        """Gradients that were applied, counted by their age in steps, over the codecs that count it."""
         counts = (age_counts(codec) for codec in self.codecs)
         return sum((Counter(ages) for ages in counts), start=Counter[int]())
 
     def dispose(self) -> None:
-        """The job ends."""
+        """Let the codecs go of memory, at the end of the job."""
         self.closed = True
         for codec in self.codecs:
             codec.dispose()
 
     def _enter(self, variable: int) -> None:
-        """The code of this variable's codec runs now."""
+        """Note that the code of this variable's codec runs now."""
         self._settings.codec, self._settings.variable = self._names[variable], self._ids[variable]
 
     def _no_packet(self, variable: int, got: object) -> TypeError:
@@ -440,8 +451,8 @@ def _is_ours(method: object) -> bool:
 
 
 def _is_usual(content: object, like: Like, forms: tuple[Any, ...]) -> bool:
-    """Whether it is what nearly all packets are, one array like what is put, of finite numbers, alone or after integers: then
-    `check_packet` would take it."""
+    """Tell whether a content is like that of nearly all packets, one array of the shape and type that are put, of finite
+    numbers, alone or after integers: then `check_packet` would take it."""
     if type(content) is tuple:
         form = tuple(map(type, content))
         if form not in forms or not _INT.issuperset(form[:-1]):

@@ -1,4 +1,4 @@
-"""Which codec a variable has: one for all, or chosen by its id, its name, its layer, its size."""
+"""Choice of a codec for each variable: one for all, or chosen by its id, its name, its layer, its size."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ NamedChoice = type[Codec] | Mapping[Any, type[Codec]] | None
 
 
 def choose_codecs(choice: CodecChoice, default: type[Codec], variables: int, name: str = "codec") -> list[type[Codec]]:
-    """The codec class of each variable: one for all, or a dict by variable id, the rest `default`.
+    """Return the codec class of each variable: one for all, or a dict by variable id, the rest `default`.
 
-    Raises: TypeError for what is no codec class, ValueError for a variable that the model does not have; they call it `name`.
+    Raises: TypeError for an object that is no codec class, ValueError for a variable that the model does not have; they call
+        the choice `name`.
     """
     chosen: Mapping[int, type[Codec]] = choice if isinstance(choice, Mapping) else {}
     if choice is not None and not isinstance(choice, Mapping):
@@ -33,9 +34,9 @@ def choose_codecs(choice: CodecChoice, default: type[Codec], variables: int, nam
 
 
 def by_variable(choice: NamedChoice, names: Sequence[str], name: str = "codec") -> CodecChoice:
-    """A choice by variable id in place of one by id, variable name (`dense_1/kernel`) or layer name (`dense_1`).
+    """Return a choice by variable id in place of one by id, variable name (`dense_1/kernel`) or layer name (`dense_1`).
 
-    What is more exact counts: an id before a variable's name before a layer's. `names` are those of the variables.
+    The more exact key counts: an id before a variable's name before a layer's. `names` are those of the variables.
     Raises: ValueError for a name that the model does not have; it calls the dict `name`.
     """
     if not isinstance(choice, Mapping):
@@ -53,7 +54,7 @@ def by_variable(choice: NamedChoice, names: Sequence[str], name: str = "codec") 
 
 
 def choose_server_codecs(choice: CodecChoice, workers: CodecChoice, default: type[Codec], variables: int) -> list[type[Codec]]:
-    """The codec class of each variable on the parameter server: `choice`; without one, the workers' own where it `serves`.
+    """Return the codec class of each variable on the parameter server: `choice`, or else the workers' own where it `serves`.
 
     `default` is that of the workers. Raises: as `choose_codecs`, which calls the choice `ps_codec`.
     """
@@ -70,19 +71,24 @@ def _is_codec(kind: object) -> bool:
 
 
 def shown(kind: object) -> str:
-    """What was given for a class, in an error: one that is not complete is told what it lacks."""
+    """Return the text for an object that was given as a class, in an error; an incomplete class with the methods it lacks."""
     missing = sorted(getattr(kind, "__abstractmethods__", ())) if isinstance(kind, type) else ()
     return f"{kind!r}, which lacks {', '.join(missing)}" if missing else repr(kind)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SizeAdaptive:
-    """`codec=SizeAdaptive(big=DGC)`: variables of fewer than `min` elements use `small`, the others `big`.
+    """Choice of a codec by size: `codec=SizeAdaptive(big=DGC)`.
 
-    Biases and small layers gain nothing from compression: what a packet costs beside its payload stays. `small=None` is the
-    job's default codec, dense and exact. It may also stand in a dict: `codec={"dense_1": SizeAdaptive(big=QSGD)}`.
+    Biases and small layers gain nothing from compression: the cost of a packet beside its payload stays. The choice may also
+    stand in a dict: `codec={"dense_1": SizeAdaptive(big=QSGD)}`.
 
-    Raises: TypeError for what is no codec class, TypeError or ValueError where `min` is no integer of at least 0.
+    Args:
+        min: variables of fewer elements use `small`, the others `big`.
+        small: None is the job's default codec, dense and exact.
+        big: the codec of large variables.
+
+    Raises: TypeError for an object that is no codec class, TypeError or ValueError where `min` is no integer of at least 0.
     """
 
     min: int = 1024
@@ -105,7 +111,7 @@ CodecArgument = NamedChoice | SizeAdaptive | Mapping[Any, type[Codec] | SizeAdap
 
 
 def by_size(choice: CodecArgument, names: Sequence[str], sizes: Sequence[int], name: str = "codec") -> CodecChoice:
-    """A choice by variable id, or one class for all, in place of one by names and sizes, which are those of the variables.
+    """Return a choice by variable id, or one class for all, in place of one by `names` and `sizes` of the variables.
 
     Raises: ValueError for a name that the model does not have; it calls the argument `name`.
     """

@@ -33,7 +33,7 @@ def _local_sgd(name: str) -> type[Codec]:
 
 @shipped.composes("FedProx")
 def _fed_prox(name: str) -> type[Codec]:
-    """`FedAvg`, every `local_batches` (150) batches, whose local steps are also drawn to the common parameters, by `mu` (0.01)
+    """`FedAvg`, every `local_batches` (150) batches, with local steps also drawn to the common parameters, by `mu` (0.01)
     times the distance. `learn_rate` is by default that of the job's rule. For op_type=ParameterAveragingOptimizer.
 
     Li et al., "Federated optimization in heterogeneous networks", 2020.

@@ -1,4 +1,4 @@
-"""Gradient coding: any n - s of n workers give the exact mean, whoever is slow, for the traffic of one gradient each."""
+"""Gradient coding: any n - s of n workers, however slow the others, give the exact mean, at the traffic of a gradient."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ _DOWN: tuple[Any, ...] = (np.ndarray, (int, ...))
 
 
 class GradCode(CheckingPackets, Tracking):
-    """Every worker sends sum_j B_ij g_j over its s + 1 blocks to the server; of any n - s of them it makes the mean over all
-    blocks, (1/n) sum_i a_i c_i with a^T B = 1^T (`cyclic_code.CyclicCode`), and sends it to every worker.
+    """Gradient coding: every worker sends sum_j B_ij g_j over its s + 1 blocks to the server. Of any n - s of these sums the
+    server makes the mean over all blocks, (1/n) sum_i a_i c_i with a^T B = 1^T (`cyclic_code.CyclicCode`), and sends it to
+    every worker.
 
     For both sides, with `CyclicAssignment(n, s + 1)`. Sums are taken in float64 and sent in the gradient's own type. Their
     rounding grows with the code's `amplification`: the relative error of the mean was at most 6e-8 for n=4, s=1; 8e-7 for n=8,
-    s=3; 3e-6 for n=10, s=3; 1e-4 for n=16, s=4. All workers get the same bits; which ones depends on who came first. With more
-    than s workers missing a batch ends in a time-out. Bytes per worker and variable of n elements: 4n up and 4n down, whatever
-    s is.
+    s=3; 3e-6 for n=10, s=3; 1e-4 for n=16, s=4. All workers get the same bits, which depend on the workers that came first.
+    With more than s workers missing a batch ends in a time-out. Bytes per worker and variable of n elements: 4n up and 4n
+    down, for any s.
 
     Raises: ValueError where the assignment is not cyclic.
     """
@@ -103,7 +104,7 @@ class GradCode(CheckingPackets, Tracking):
         return mean
 
     def check(self, content: Any, like: Like | None) -> None:
-        """Refuse coded sums in the name of another worker, and answers of anybody but the server."""
+        """Refuse coded sums in the name of another worker, and answers of any node but the server."""
         super().check(content, like)
         self._settings.check_sender(content[1] if self._hears_workers else Parameter_Server)
         named = content[1:2] if self._hears_workers else content if isinstance(content, tuple) else ()
@@ -168,7 +169,7 @@ class GradCodePeers(GradCode, TakingLate):
     models, as if each summed in another order: none can know which sums the others have had without waiting for the slow ones.
     Where replicas must have the same bits, take `GradCode` with a server; or `Plain` with the same `CyclicAssignment`, which
     bears as many stragglers and sends each block by itself. With more than s workers missing a batch ends in a time-out.
-    Bytes per worker and variable of n elements: 4n for each other worker, whatever s is.
+    Bytes per worker and variable of n elements: 4n for each other worker, for any s.
 
     Raises: ValueError where the assignment is not cyclic.
     """
@@ -208,7 +209,7 @@ class GradCodePeers(GradCode, TakingLate):
             self.set_result(mean)
 
     def do_something_to_save_yourself(self) -> netEncapsulation | None:
-        """Send the coded sum again to those that were not heard, and ask for theirs."""
+        """Send the coded sum again to the workers that were not heard, and ask for theirs."""
         if self._sent is None:
             return None
         return netEncapsulation(self.missing_nodes(), (self._round, self.node_id, self._sent, True))
@@ -216,7 +217,7 @@ class GradCodePeers(GradCode, TakingLate):
     def get_result(self) -> Array | None:
         if self._result is not None:
             self._before = (self._round, self._sent)
-            self._buffer = None  # one that asks late gets what was sent
+            self._buffer = None  # a worker that asks late gets the sum that was sent, so its array must not change
         return super().get_result()
 
     def missing_nodes(self) -> Iterable[int]:
@@ -235,11 +236,11 @@ MOST_SETS: Final = 2048
 
 
 class CyclicCode:
-    """Tandon et al., "Gradient coding: avoiding stragglers in distributed learning", ICML 2017, algorithm 2.
+    """Cyclic code of Tandon et al., "Gradient coding: avoiding stragglers in distributed learning", ICML 2017, algorithm 2.
 
     Worker i sends sum_j B_ij g_j over its blocks i, ..., i+s modulo n. The rows of B lie in the null space of a random H
     (s x n) with H 1 = 0, so that those of any n - s workers span it, which holds 1: B_ii = 1 and the other coefficients of row
-    i are -H_J^-1 H_i over the columns J of its other blocks. What a worker's rounding does to the result grows with
+    i are -H_J^-1 H_i over the columns J of its other blocks. The effect of a worker's rounding on the result grows with
     `amplification`, the largest sum over n - s workers of |a_i| |B_i|: so H is the best of `SEEDS` draws, that of `seed`.
 
     >>> code = cyclic_code(3, 1)
@@ -268,7 +269,7 @@ class CyclicCode:
         self.matrix.flags.writeable = False
 
     def decoder(self, alive: Collection[int]) -> Matrix:
-        """The vector a with a^T B_alive = 1^T, in ascending order of the workers in `alive`.
+        """Return the vector a with a^T B_alive = 1^T, in ascending order of the workers in `alive`.
 
         Raises: ValueError unless there are exactly n - s workers.
         """
@@ -285,12 +286,12 @@ class CyclicCode:
 
 @lru_cache(maxsize=16)
 def cyclic_code(workers: int, stragglers: int) -> CyclicCode:
-    """The code for these numbers, the same on every node; shared by all codecs of a worker."""
+    """Return the code for these numbers, the same on every node; shared by all codecs of a worker."""
     return CyclicCode(workers, stragglers)
 
 
 def _matrix(workers: int, stragglers: int, seed: int) -> Matrix:
-    """B for the H of this seed."""
+    """Return B for the H of this seed."""
     h = keyed(seed, "cyclic code", workers, stragglers).standard_normal((stragglers, workers))
     h[:, -1] = -h[:, :-1].sum(axis=1)
     matrix = np.eye(workers)
@@ -309,7 +310,7 @@ def _alive_sets(workers: int, alive: int) -> NDArray[Any]:
 
 
 def _decoders(matrix: Matrix, sets: NDArray[Any]) -> Matrix:
-    """a for each set: in an orthonormal basis of the row space of B, of n - s dimensions, the system is square."""
+    """Return a for each set: in an orthonormal basis of the row space of B, of n - s dimensions, the system is square."""
     alive = sets.shape[1]
     basis = np.linalg.svd(matrix)[2][:alive].T
     rows = (matrix @ basis)[sets]
@@ -322,7 +323,7 @@ CHUNK: Final = 32 * 1024
 
 
 class WeightedSum:
-    """sum_i c_i x_i of arrays of one shape; one rounding per term to float64, and one at the end. Its buffer is used again."""
+    """Sum sum_i c_i x_i of arrays of one shape; one rounding per term to float64, and one at the end. Its buffer is reused."""
 
     def __init__(self) -> None:
         self._total: NDArray[np.float64] = np.empty(0)

@@ -25,9 +25,12 @@ Operation = Callable[[Array | None, Array], Array]
 
 
 class BlockWeight(NamedTuple):
-    """What one block contributes to one variable.
+    """Contribution of one block to one variable.
 
-    `content` is the gradient (or update, or weights, by `op_type`) averaged over the block's samples, read-only.
+    Args:
+        content: the gradient (or update, or weights, by `op_type`) averaged over the block's samples, read-only; an array of
+            the variable's shape.
+        block_id: the block, counted from 0.
     """
 
     content: Array
@@ -35,12 +38,12 @@ class BlockWeight(NamedTuple):
 
     @property
     def span(self) -> Span:
-        """Of which blocks it is: [low, high)."""
+        """The blocks whose sum the content is: [low, high)."""
         return self.block_id, self.block_id + 1
 
 
 class BlockSum(BlockWeight):
-    """The sum over two blocks that the tree of merging adds up first, for codecs that say `takes_sums`; the second one is
+    """Sum over two blocks that the tree of merging adds up first, for codecs that say `takes_sums`; the second one is
     `block_id`."""
 
     @property
@@ -49,9 +52,13 @@ class BlockSum(BlockWeight):
 
 
 class netEncapsulation:
-    """A packet: `content` for one worker or several. What may travel is listed in the guide.
+    """Packet with a content for one node or several. The guide lists the types that may travel.
 
     `netEncapsulation[tuple[int, ndarray]]` is allowed in annotations.
+
+    Args:
+        targets: the node that gets the packet, or several; a worker's id, or `Parameter_Server`.
+        content: the object to send, often a tuple of integers and one array.
     """
 
     __slots__ = ("content", "targets")
@@ -65,7 +72,7 @@ class netEncapsulation:
         self.content = content
 
     def target(self) -> list[int]:
-        """The nodes that it goes to."""
+        """Return the nodes that the packet goes to."""
         return list(self.targets)
 
     def __repr__(self) -> str:
@@ -77,7 +84,8 @@ Packets = netEncapsulation | Iterable[netEncapsulation] | None
 
 
 class Exchange(Protocol):
-    """Who talks to whom: what `Codec.of` begins with. Those that ship are in `parallel_sgd.codec.compose`."""
+    """Exchange pattern: the nodes that talk to each other, the first argument of `Codec.of`. `parallel_sgd.codec.compose` has
+    the patterns that ship."""
 
     def compose(self, **parts: Any) -> type[Codec]:
         """Return a codec class that exchanges in this way."""
@@ -87,7 +95,7 @@ class CodecKind(Extension):
     """Metaclass of codecs: reads those that were written before `Traits` and the capabilities, with one warning for each class.
 
     A class attribute of a former name becomes a field of `traits`, a method of a former name has the class derive from the
-    capability that offers it. What has another type or signature is left to `Extension`, which refuses it.
+    capability that offers it. An attribute of another type or signature is left to `Extension`, which refuses it.
     """
 
     def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **keywords: Any) -> CodecKind:
@@ -104,7 +112,8 @@ class CodecKind(Extension):
         bases = (*bases[:first], *missed, *(base for base in bases[first:] if base is not Codec or not missed))
         kind: Any = super().__new__(cls, name, bases, namespace, **keywords)
         if isinstance(namespace.get("traits"), Traits):
-            kind.traits = replace(kind.traits)  # a class that travels loses what is the same object in the class above
+            # a class that travels loses an attribute that is the same object in its base
+            kind.traits = replace(kind.traits)
         flags = {each: said[each] for each in FORMER_FLAGS if each in said and _stands(each, said[each])}
         flags = {each: value for each, value in flags.items() if not hasattr(value, "__get__")}
         joins = "joins" in said and _stands("joins", said["joins"])
@@ -132,7 +141,7 @@ class CodecKind(Extension):
     if not TYPE_CHECKING:
 
         def __getattr__(cls, name: str) -> Any:
-            """Return what a former class attribute or method was."""
+            """Return the value that a former class attribute or method had."""
             if name in FORMER_FLAGS:
                 return former(cls.traits, name)
             if name in _FORMER_METHODS:
@@ -143,7 +152,7 @@ class CodecKind(Extension):
 
 
 def _before_codecs(bases: tuple[type, ...]) -> dict[str, Any]:
-    """Return what classes that are no codecs define, where they stand before the first codec."""
+    """Return the attributes of classes that are no codecs, where these stand before the first codec."""
     found: dict[str, Any] = {}
     for base in bases:
         if isinstance(base, CodecKind):
@@ -154,7 +163,7 @@ def _before_codecs(bases: tuple[type, ...]) -> dict[str, Any]:
 
 
 def _stands(name: str, value: object) -> bool:
-    """Tell whether a value can stand under a former name, so that it means what it meant."""
+    """Tell whether a value can stand under a former name, so that it has the meaning of before."""
     return not conflict(Codec, name, value)
 
 
@@ -163,7 +172,7 @@ def _offers(capability: type) -> frozenset[str]:
 
 
 def _tell(kind: Any, flags: Mapping[str, Any], missed: Sequence[type], said: Mapping[str, Any], joins: bool) -> None:
-    """Warn of a class that is written as before, naming the present form."""
+    """Warn of a class in the former style, naming the present form."""
     mistaken = [
         text for name in ("check", "answer", "receive_late") if _FORMER_METHODS[name] in missed and name in said
         for text in [mistakable(kind, Codec, name, said[name])] if text
@@ -211,11 +220,14 @@ class _Former(Protocol):
 
 
 class Codec(metaclass=CodecKind, free=("record", "of"), fixed=("node_id", "_node_id", "_result"), former=(_Former,)):
-    """One object per worker and variable, for the whole job. Its methods are never called concurrently.
+    """Base of codecs: one object per worker and variable, for the whole job. Its methods are never called concurrently.
 
     A codec is done when it has a result, unless `is_done` is overridden; the result is the mean over blocks unless the
-    codec says otherwise. What the engine must know of a class stands in `traits`; what else a codec can do it takes on by a
+    codec says otherwise. `traits` holds all that the engine must know of a class; a codec takes on any other ability by a
     base: `Answering`, `TakingLate`, `Remembering`, `CheckingPackets`, `Tracking`, `Partial`.
+
+    Args:
+        node_id: the node that the codec runs on: a worker, counted from 0, or `Parameter_Server`.
     """
 
     #: Traits of the class; an object may have others.
@@ -231,7 +243,7 @@ class Codec(metaclass=CodecKind, free=("record", "of"), fixed=("node_id", "_node
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Return what an attribute or method of a former name was, for a codec that does not have it."""
+            """Return the value that an attribute or method of a former name had, for a codec without it."""
             if name in FORMER_FLAGS:
                 return former(self.traits, name)
             if name in _FORMER_METHODS:
@@ -246,22 +258,41 @@ class Codec(metaclass=CodecKind, free=("record", "of"), fixed=("node_id", "_node
 
     @abstractmethod
     def update_blocks(self, block_weight: BlockWeight) -> Packets:
-        """Take what this worker computed for one of its blocks; called in the order of `node_2_block`."""
+        """Take the contribution of one of this worker's blocks; called in the order of `node_2_block`.
+
+        Args:
+            block_weight: the block's content, read-only, with the block's id; a `BlockSum` only where `traits.takes_sums`.
+
+        Returns: packets to send in the present batch, or None.
+        """
 
     @abstractmethod
     def receive_blocks(self, content: Any) -> Packets:
-        """Take the content of a packet that another node's codec of the same variable sent in the same batch."""
+        """Take the content of a packet that another node's codec of the same variable sent in the same batch.
+
+        Returns: packets to send in that batch, or None.
+        """
 
     def do_something_to_save_yourself(self) -> Packets:
-        """Called once when the result is overdue. Packets: they are sent, and the worker waits once more; None: it fails."""
+        """Try to save a result that is overdue; called once for it.
+
+        Returns: packets, which are sent before the worker waits once more; or None, and the worker fails.
+        """
         return None
 
     def dispose(self) -> None:
-        """The job ends: let go of memory."""
+        """Let go of memory, at the end of the job."""
         self._result = None
 
     def set_result(self, content: Array, operation: Operation | None = None) -> None:
-        """Merge `content` into the result: added to what is there, or `operation(old or None, content)` replaces it."""
+        """Merge an array into the result.
+
+        Args:
+            content: the array, added to the result that is there, if any.
+            operation: None adds; otherwise `operation(old or None, content)` replaces the result.
+
+        Raises: TypeError where `content` is None.
+        """
         if content is None:
             raise TypeError(f"{type(self).__name__}.set_result() takes an array, got None")
         old = self._result
@@ -271,31 +302,35 @@ class Codec(metaclass=CodecKind, free=("record", "of"), fixed=("node_id", "_node
             self._result = content if old is None else old + content
 
     def get_result(self) -> Array | None:
-        """The result, or None when there is none; empties it."""
+        """Return the result, or None when there is none; the codec has none from then on."""
         result, self._result = self._result, None
         return result
 
     def is_done(self) -> bool:
-        """True when the result is complete."""
+        """Return True when the result is complete."""
         return self._result is not None
 
     @staticmethod
     def of(exchange: Exchange, **parts: Any) -> type[Codec]:
         """Compose a codec class: `Codec.of(ShardedPS(), up=ErrorFeedback(TopK(0.01) | Int8()), name="TopKInt8")`.
 
-        Parts, all optional: `up` and `down` are what happens to an array on its way to where it is merged and back (stages of
-        `parallel_sgd.codec.pipeline`; None sends it as it is); `send` is "gradient" (whatever the optimizer puts), "weights"
-        or "delta" (parameters, sent as what has changed since the last exchange); `merge` a merge rule, `trigger` says in
-        which batches there is an exchange, `local` what a worker does by itself beside it, `name` is the name of the class. A
-        part is an object, which every codec object copies, or a function that makes one, called in the codec's constructor,
+        A part is an object, which every codec object copies, or a function that makes one, called in the codec's constructor,
         where `GlobalSettings` can be read.
+
+        Args:
+            exchange: the exchange pattern, which says the nodes that talk to each other.
+            parts: all optional. `up` and `down` are stages of `parallel_sgd.codec.pipeline`, which an array passes on its way
+                to the node that merges it, and back; None sends it as it is. `send` is "gradient" (any array that the
+                optimizer puts), "weights" or "delta" (parameters, sent as their change since the last exchange). `merge` is a
+                merge rule; `trigger` says in which batches there is an exchange; `local` is a rule for a worker's own values
+                beside it; `name` is the name of the class.
 
         Raises: TypeError or ValueError where parts do not fit together, with the fix in words.
         """
         return exchange.compose(**parts)
 
     def record(self, message: str) -> None:
-        """Write a line into the worker's log."""
+        """Write a `message` as a line into the worker's log, with the name of the codec."""
         get_logger("parallel_sgd.codec").info("Codec: %s, Report: %s", type(self).__name__, message)
 
 
@@ -306,11 +341,14 @@ class Answering(Codec):
     """Codec of a parameter server that answers each worker by itself, when the sync type lets that one go on."""
 
     def answer(self, node: int) -> Packets:
-        """On the server: what `node` may read now.
+        """Return, on the server, packets with the values that a worker may read now.
 
-        Called once for each batch in which it has sent something, after `receive_blocks`, as soon as the sync type lets it
-        go on: at once under AsynchronizedSGD, when no worker is more than s batches behind it under StaleSynchronous(s),
-        when every worker has sent something in that batch under SynchronizedSGD.
+        Called once for each batch in which that worker has sent something, after `receive_blocks`, as soon as the sync type
+        lets it go on: at once under AsynchronizedSGD, when no worker is more than s batches behind it under
+        StaleSynchronous(s), when every worker has sent something in that batch under SynchronizedSGD.
+
+        Args:
+            node: the worker that waits for the answer.
         """
         return None
 
@@ -319,9 +357,12 @@ class TakingLate(Codec):
     """Codec that takes, or answers, packets of a batch whose result was taken."""
 
     def receive_late(self, content: Any) -> Packets:
-        """Take a packet of the batch whose result was taken last; what is returned goes out under that batch.
+        """Take a packet of the batch whose result was taken last; returned packets go out under that batch.
 
-        Its sender may still miss something there. Anything else that is late is dropped without asking.
+        Its sender may still miss something there. Packets of older batches are dropped without asking.
+
+        Args:
+            content: the content of the packet, as `receive_blocks` takes it.
         """
         return None
 
@@ -330,11 +371,14 @@ class Remembering(Codec):
     """Codec that remembers something between two batches, which checkpoints keep."""
 
     def state_dict(self) -> dict[str, Any]:
-        """What the codec remembers between two batches, for checkpoints: arrays and numbers, live."""
+        """Return the state that the codec has between two batches, for checkpoints: arrays and numbers, live."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a copy of what `state_dict` returned.
+        """Take over a copy of a state.
+
+        Args:
+            state: arrays and numbers by name, as `state_dict` returned them.
 
         Raises: ValueError for names that the codec does not know.
         """
@@ -343,45 +387,50 @@ class Remembering(Codec):
 
 
 class CheckingPackets(Codec):
-    """Codec that looks at what packets hold beyond their `traits.packets`: parts, places, codes, who may send what."""
+    """Codec that checks its packets beyond `traits.packets`: parts, places, codes, the nodes that may send each of them."""
 
     def check(self, content: Any, like: Like | None) -> None:
-        """Refuse what no codec of this kind sends. Called with every packet, late ones too, before any other method sees it.
+        """Refuse a packet that no codec of this kind sends; called with every packet, late ones too, before any other method.
 
-        This one takes arrays of exactly the shape of what is put for the variable, `like`; of its type, too, where
-        `keeps_type`, else of any real numbers; finite ones unless `sends_finite` is False; and anything that is no array. A
-        codec whose packets hold other arrays (parts, places, codes) looks at them here, all the more as NumPy adds an array of
-        one number, or of one row, to any other. `like` is None where nothing was put yet for what is no variable of the model.
+        This one takes arrays of exactly the shape of `like`; of its type, too, where `keeps_type`, else of any real numbers;
+        finite ones unless `sends_finite` is False; and anything that is no array. A codec whose packets hold other arrays
+        (parts, places, codes) looks at them here, all the more as NumPy adds an array of one number, or of one row, to any
+        other.
 
-        Raises: Unusable saying what is wrong.
+        Args:
+            content: the content of the packet.
+            like: shape and type of the array that the optimizer puts for the variable; None where it has put none yet, for an
+                id that is no variable of the model.
+
+        Raises: Unusable naming the fault.
         """
         check_packet(self, content, like)
 
 
 class Tracking(Codec):
-    """Codec that keeps account of what is missing, of the copies that a result was made of, or of the age of gradients."""
+    """Codec that keeps account of missing blocks and nodes, of the copies in a result, or of the age of gradients."""
 
     #: How many gradients that it has applied were how many steps old, where it counts that.
     staleness: Mapping[int, int] = _NO_AGES
 
     #: The copies that the last result was made of, in the order in which they were merged: ((low, high), node) for the
-    #: sum of `node` over the blocks [low, high); a wider span replaces what was within it. None where it does not keep track:
+    #: sum of `node` over the blocks [low, high); a wider span replaces those within it. None where it does not keep track:
     #: then a block counts as the copy of the worker itself, else of the first worker that holds it and is there.
     copies: tuple[Copy, ...] | None = None
 
     def missing_blocks(self) -> Iterable[int]:
-        """The blocks that a time-out message names; a codec that does not keep track leaves it empty."""
+        """Return the blocks that a time-out message names; a codec that does not keep track returns none."""
         return ()
 
     def missing_nodes(self) -> Iterable[int]:
-        """The nodes that a time-out message names where no block is missing."""
+        """Return the nodes that a time-out message names where no block is missing."""
         return ()
 
 
 class Partial(Tracking):
     """Codec whose result can be made before every block is there, for sync types such as `FirstK`.
 
-    What comes for a batch after `settle` must change neither its result nor the next one.
+    A packet that comes for a batch after `settle` must change neither its result nor the next one.
     """
 
     @abstractmethod
@@ -410,9 +459,9 @@ def age_counts(codec: Codec) -> Mapping[int, int]:
 
 
 def check_packet(codec: Codec, content: Any, like: Like | None) -> None:
-    """Refuse what the traits of a codec do not allow, and arrays that are not like what is put for its variable.
+    """Refuse a content that the traits of a codec do not allow, and arrays unlike those that are put for its variable.
 
-    Raises: Unusable saying what is wrong.
+    Raises: Unusable naming the fault.
     """
     packets = codec.traits.packets
     if packets.forms and not (type(content) is tuple and tuple(map(type, content)) in packets.forms):

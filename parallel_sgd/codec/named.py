@@ -38,15 +38,15 @@ def _tree(name: str) -> type[Codec]:
 
 @shipped.composes("FirstCopy")
 def _first_copy(name: str) -> type[Codec]:
-    """The mean over all blocks, each from whoever sends it first: with DuplicateAssignment or IIDBlockAssignment of redundancy
-    r any r - 1 of those that share a block may be late or lost, and no bit changes. `Plain` does the same by itself.
+    """The mean over all blocks, each from the worker that sends it first: with DuplicateAssignment or IIDBlockAssignment of
+    redundancy r any r - 1 of those that share a block may be late or lost, and no bit changes. `Plain` does the same by itself.
     """
     return Codec.of(compose.AllToAll(), merge=compose.FirstCopy(), name=name)
 
 
 @shipped.composes("FirstCopyInt8")
 def _first_copy_int8(name: str) -> type[Codec]:
-    """`FirstCopy` with numbers of 8 bits: every block is encoded by itself, alike by all who hold it."""
+    """`FirstCopy` with numbers of 8 bits: every block is encoded by itself, alike by all workers that hold it."""
     return Codec.of(compose.AllToAll(), up=pipeline.Int8(4096), merge=compose.FirstCopy(), name=name)
 
 
@@ -76,7 +76,7 @@ def _krum(name: str) -> type[Codec]:
 
 @shipped.composes("Adasum")
 def _adasum(name: str) -> type[Codec]:
-    """The sum of gradients less what two of them have in common.
+    """The sum of gradients less the part that two of them have in common.
 
     Maleki et al., "Scaling distributed training with adaptive summation", 2021.
     """
@@ -235,8 +235,8 @@ def _sign_sgd_ps(name: str) -> type[Codec]:
 
 @shipped.composes("LAQ")
 def _laq(name: str) -> type[Codec]:
-    """What is new in a worker's gradient, in `bits` (4) per number, only where it is large against the last results (`xi` 0.8,
-    `depth` 10), at the latest after `most` (100) batches. The server keeps the sum of what each worker has sent.
+    """The change of a worker's gradient, in `bits` (4) per number, only where it is large against the last results (`xi` 0.8,
+    `depth` 10), at the latest after `most` (100) batches. The server keeps the sum of all changes that each worker has sent.
 
     Sun et al., "Communication-efficient distributed learning via lazily aggregated quantized gradients", 2019.
     """
@@ -336,7 +336,7 @@ def _dpsgd(name: str) -> type[Codec]:
 
 @shipped.composes("CHOCO")
 def _choco(name: str) -> type[Codec]:
-    """`DPSGD` with the share `rho` (0.05) of what has changed in each worker's public copy.
+    """`DPSGD` with the share `rho` (0.05) of the changes in each worker's public copy.
 
     Koloskova et al., "Decentralized stochastic optimization and gossip algorithms with compressed communication", 2019.
     """

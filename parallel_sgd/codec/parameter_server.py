@@ -29,11 +29,12 @@ _DOWN: tuple[Any, ...] = (np.ndarray, [np.ndarray, tuple], (int, ...))
 
 
 class SyncPS(CheckingPackets, Tracking):
-    """The server merges the sums of all workers along the fixed tree, and sends the mean to every worker when it is complete.
+    """Dense exchange through the server, which merges the sums of all workers along the fixed tree.
 
-    For both sides: `codec=SyncPS, ps_codec=SyncPS`. The bits are those of `Plain`. With redundant blocks the first copy counts
-    and later ones change nothing. Bytes per worker and variable of n elements: 4n up for each whole subtree of its blocks, 4n
-    down, where blocks are redundant with some more that say whose copies counted.
+    It sends the mean to every worker when all blocks are there. For both sides: `codec=SyncPS, ps_codec=SyncPS`. The bits are
+    those of `Plain`. With redundant blocks the first copy counts and later ones change nothing. Bytes per worker and variable
+    of n elements: 4n up for each whole subtree of its blocks, 4n down, where blocks are redundant with some more that name the
+    workers of the copies that counted.
     """
 
     traits = Traits(
@@ -75,7 +76,7 @@ class SyncPS(CheckingPackets, Tracking):
         return netEncapsulation(Parameter_Server, (self._round, *span, total))
 
     def check(self, content: Any, like: Like | None) -> None:
-        """Refuse sums over blocks that the sender does not supply, and answers of anybody but the server."""
+        """Refuse sums over blocks that the sender does not supply, and answers of any node but the server."""
         super().check(content, like)
         settings = self._settings
         if self.node_id == Parameter_Server:

@@ -1,4 +1,4 @@
-"""Which parameters of a job its codecs can read: found in their code, so that a misspelt one is refused before it is sent."""
+"""Parameters of a job that its codecs can read: found in their code, so that a misspelt one is refused before it is sent."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from .settings import GlobalSettings
 _log = get_logger(SUBMIT_LOGGER)
 _GET = GlobalSettings.get_params
 _COMPOSITION = "composition"
-"""What holds the parts of a class that `Codec.of` made."""
+"""The attribute that holds the parts of a class that `Codec.of` made."""
 _OPAQUE = frozenset({"parameters", "eval", "exec", "import_module", "__import__"})
 """Names behind which a user's code may read any parameter."""
 
 
 @dataclass(frozen=True)
 class Reads:
-    """`keys` that a class asks for; `all_known`: whether it can ask for no others."""
+    """Parameters that a class asks for, by their `keys`; `all_known`: whether it can ask for no others."""
 
     keys: frozenset[Hashable]
     all_known: bool
@@ -39,9 +39,9 @@ class Reads:
 
 
 def check_parameters(given: Mapping[Hashable, Any], kinds: Iterable[type[Any]]) -> None:
-    """Refuse a parameter that none of the classes reads, codecs and what runs beside them, where that can be known.
+    """Refuse a parameter that none of the classes reads, codecs and classes that run beside them, where that can be known.
 
-    Raises: ValueError naming it, what may be meant, and what each codec reads.
+    Raises: ValueError naming it, the name that may be meant, and the parameters that each codec reads.
     """
     found = {kind: reads(kind) for kind in dict.fromkeys(kinds)} if given else {}
     names = {key for each in found.values() for key in each.keys}
@@ -55,7 +55,7 @@ def check_parameters(given: Mapping[Hashable, Any], kinds: Iterable[type[Any]]) 
 
 
 def warn_of_unread(given: Mapping[Hashable, Any], unread: Iterable[Iterable[int]], kinds: Iterable[type[Any]]) -> None:
-    """At the end of a job, name the parameters that nobody has read; `unread` are their places, as each node tells."""
+    """Name, at the end of a job, the parameters that no codec has read; `unread` are their places, as each node tells."""
     by_all = set.intersection(*map(set, unread))
     names = {key for kind in kinds for key in reads(kind).keys} if by_all else set()
     told = [f"{key!r}{did_you_mean(key, names - given.keys())}" for place, key in enumerate(given) if place in by_all]
@@ -64,14 +64,14 @@ def warn_of_unread(given: Mapping[Hashable, Any], unread: Iterable[Iterable[int]
 
 
 def reads(kind: type[Any]) -> Reads:
-    """What a class, or any function or class that its code can name, asks `GlobalSettings.get_params` for."""
+    """Return the parameters that a class, or any function or class that its code can name, asks `get_params` for."""
     walk = _Walk()
     walk.follow(kind)
     return Reads(frozenset(walk.keys), walk.all_known)
 
 
 class _Walk:
-    """From a class to all code that it can run."""
+    """Walk from a class to all code that it can run."""
 
     def __init__(self) -> None:
         self.keys: set[Hashable] = set()
@@ -115,7 +115,7 @@ class _Walk:
             yield item.__wrapped__
 
     def _named(self, function: types.FunctionType) -> Iterator[Any]:
-        """What its code names, and what was bound to it; what it asks for is noted."""
+        """Give the objects that a function's code names, and those bound to it; note the parameters that it asks for."""
         codes = list(_codes(function.__code__))
         names = {name for code in codes for name in (*code.co_names, *code.co_freevars)}
         space = {**function.__globals__, **_closure(function)}
@@ -140,7 +140,7 @@ class _Walk:
 
 
 class _Questions(ast.NodeVisitor):
-    """The keys that one function asks for; `space` holds what its names stand for."""
+    """Keys that one function asks for; `space` holds the values of its names."""
 
     def __init__(self, tree: ast.AST, space: Mapping[str, Any]) -> None:
         self.keys: set[Hashable] = set()
@@ -153,7 +153,7 @@ class _Questions(ast.NodeVisitor):
         self.visit(tree)
 
     def visit_Assign(self, node: ast.Assign) -> None:
-        """`get = GlobalSettings.get_params` is another name for it."""
+        """Note another name of the function: `get = GlobalSettings.get_params`."""
         if self._gets(node.value) and all(isinstance(target, ast.Name) for target in node.targets):
             self._aliases |= {target.id for target in node.targets if isinstance(target, ast.Name)}
         else:
@@ -172,7 +172,7 @@ class _Questions(ast.NodeVisitor):
             self.visit(further)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
-        """Anything of the settings but the function that reads them, which may be called elsewhere then."""
+        """Visit anything of the settings but the function that reads them, which may be called elsewhere then."""
         self.all_known &= node.attr not in (_GET.__name__, GlobalSettings.__name__)
         if isinstance(node.value, ast.Attribute) and node.value.attr == GlobalSettings.__name__:
             self.visit(node.value.value)
@@ -188,7 +188,10 @@ class _Questions(ast.NodeVisitor):
         return isinstance(node, ast.Name) and node.id in self._aliases
 
     def _value(self, node: ast.expr) -> Hashable:
-        """What an expression of constants stands for. Raises: ValueError, LookupError, AttributeError, TypeError for others."""
+        """Return the value of an expression of constants.
+
+        Raises: ValueError, LookupError, AttributeError, TypeError for other expressions.
+        """
         value = self._object(node) if isinstance(node, (ast.Name, ast.Attribute)) else ast.literal_eval(node)
         hash(value)
         if callable(value):
@@ -212,7 +215,7 @@ def _is_ours(module: str) -> bool:
 
 
 def _may_read(name: str) -> bool:
-    """Whether code of this module may know of parameters: a user's, or one that imports something of this package."""
+    """Tell whether code of this module may know of parameters: a user's, or one that imports something of this package."""
     if name == GlobalSettings.__module__ or name not in sys.modules:
         return False
     if is_user_module(name):
@@ -227,7 +230,7 @@ def _may_read(name: str) -> bool:
 
 
 def _source(function: types.FunctionType) -> list[ast.AST]:
-    """Its definition; several where they begin on the same line; none where it was typed in, or made by `exec`."""
+    """Return a function's definition; several that begin on the same line; none where it was typed in, or made by `exec`."""
     try:
         tree = _parsed("".join(inspect.findsource(function)[0]))
     except (OSError, SyntaxError):
@@ -269,7 +272,7 @@ def _closure(function: types.FunctionType) -> dict[str, Any]:
 
 
 def _looked_up(module: Any, names: set[str]) -> Iterator[Any]:
-    """What code may look up in a module, and in modules there."""
+    """Give the objects that code may look up in a module, and in modules there."""
     if isinstance(module, types.ModuleType) and (_may_read(module.__name__) or _is_ours(module.__name__)):
         for name in names & vars(module).keys():
             if vars(module)[name] is not module and vars(module)[name] is not GlobalSettings:

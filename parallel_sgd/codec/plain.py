@@ -1,4 +1,4 @@
-"""Dense all-to-all exchange, the correctness anchor, exact to the bit; and no exchange at all."""
+"""Dense all-to-all exchange, the correctness anchor, exact to the bit; and a codec without any exchange."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PlainContent = tuple[int, int, Array] | tuple[int, int, Array, int]
 
 
 class Plain(Partial, TakingLate):
-    """Every worker sends the sums over its whole subtrees of blocks to all workers that lack one of these blocks.
+    """Dense exchange: every worker sends the sums over its whole subtrees of blocks to all workers that lack one of these.
 
     The result is the mean over all blocks, summed along the fixed tree, so every worker gets the same bits. With redundant
     blocks the first copy counts and later ones change nothing. Bytes per variable of n elements: 4n per subtree and target.
@@ -111,7 +111,7 @@ class Plain(Partial, TakingLate):
         return netEncapsulation(asking, (0, 0, self._mean.copy()))  # the buffer may be overwritten before the bytes have left
 
     def do_something_to_save_yourself(self) -> Iterator[netEncapsulation] | None:
-        """Send the own sums again to those whose blocks are missing, and ask them for an answer."""
+        """Send the own sums again to the workers whose blocks are missing, and ask them for an answer."""
         late = {node for block in self._all.missing() for node in self._holders[block]} - {self.node_id}
         if not (late and self._sent):
             return None
@@ -119,8 +119,10 @@ class Plain(Partial, TakingLate):
         return (netEncapsulation(late, (*span, total, self.node_id)) for span, total in self._sent.items())
 
     def _begins(self) -> bool:
-        """Forget the batch before when the block that has come is the first one since its result was taken; True where the sum
-        over all blocks is still to be reset."""
+        """Forget the batch before when the block that has come is the first one since its result was taken.
+
+        Returns: True where the sum over all blocks is still to be reset.
+        """
         if self._result is not None:
             return False
         self._complete = False
@@ -155,9 +157,10 @@ class Plain(Partial, TakingLate):
 
 
 class DummyCodec(Codec):
-    """The result is the mean over the worker's own blocks of the batch, so n workers train n different models.
+    """Codec without an exchange, so n workers train n different models.
 
-    A batch is still `block_size` times all blocks of the data; a worker's step uses its own share of it. Sends nothing.
+    The result is the mean over the worker's own blocks of the batch. A batch is still `block_size` times all blocks of the
+    data; a worker's step uses its own share of it. Sends nothing.
     """
 
     traits = Traits(keeps_content=False, agrees=False, packets=PacketTraits(keeps_type=True))
@@ -173,14 +176,14 @@ class DummyCodec(Codec):
         self._result = self._own.add(block, content)
 
     def receive_blocks(self, content: Any) -> None:
-        """Nobody sends to this codec.
+        """Refuse a packet, for no codec of this class sends any.
 
         Raises: TypeError, because another codec runs for this variable on some other node.
         """
         raise TypeError(f"DummyCodec exchanges nothing, got a packet with {type(content).__name__}")
 
     def get_result(self) -> Array | None:
-        """The mean over the own blocks; valid until the next batch's result is complete."""
+        """Return the mean over the own blocks; valid until the next batch's result is complete."""
         if self._result is not None:
             self._own.reset()
         return super().get_result()

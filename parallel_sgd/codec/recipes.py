@@ -15,14 +15,14 @@ Recipe: TypeAlias = Callable[[str], type[Codec]]
 
 
 class Recipes:
-    """What the codecs of one module are made of. The module's `__getattr__` (PEP 562) asks for a class by its name."""
+    """Recipes for the codecs of one module. The module's `__getattr__` (PEP 562) asks for a class by its name."""
 
     def __init__(self, module: str) -> None:
         self._module = module
         self._recipes: dict[str, Recipe] = {}
 
     def composes(self, name: str) -> Callable[[Recipe], Recipe]:
-        """Enter a function as what composes the codec `name`; its docstring becomes that of the class."""
+        """Enter a function as the recipe of the codec `name`; its docstring becomes that of the class."""
 
         def enter(recipe: Recipe) -> Recipe:
             self._recipes[name] = recipe

@@ -31,8 +31,8 @@ def _server_adam(name: str) -> type[Codec]:
 
 @shipped.composes("FedAdam")
 def _fed_adam(name: str) -> type[Codec]:
-    """`local_batches` (150) batches alone, then a step of Adam (`learn_rate`, 0.01; 0.9, 0.99, epsilon 1e-3) on what has
-    changed. For op_type=ParameterAveragingOptimizer. Reddi et al., "Adaptive federated optimization", 2021.
+    """`local_batches` (150) batches alone, then a step of Adam (`learn_rate`, 0.01; 0.9, 0.99, epsilon 1e-3) on the change
+    since then. For op_type=ParameterAveragingOptimizer. Reddi et al., "Adaptive federated optimization", 2021.
     """
 
     def adam() -> compose.ServerOpt:

@@ -1,4 +1,4 @@
-"""What every codec of a job may look up: the block assignment and the job's extra parameters."""
+"""Settings that every codec of a job may look up: the block assignment and the job's extra parameters."""
 
 from __future__ import annotations
 
@@ -26,7 +26,12 @@ REQUIRED: Final = _Required()
 
 
 class MissingParameter(LookupError):
-    """A codec needs a parameter that the job did not give. Attributes: `key`, `codec` (class name, or empty)."""
+    """Error of a codec that needs a parameter which the job did not give.
+
+    Args:
+        key: the name of the parameter.
+        codec: the name of the codec's class, or empty.
+    """
 
     def __init__(self, key: Hashable, codec: str) -> None:
         who = codec or "A codec"
@@ -36,7 +41,7 @@ class MissingParameter(LookupError):
 
 
 class Parameters(Mapping[Any, Any]):
-    """The job's extra parameters; `unread` are the places, counted from 0, of those that nobody on this node has looked up."""
+    """Extra parameters of the job; `unread` are the places, from 0, of those that nothing on this node has looked up."""
 
     def __init__(self, given: Mapping[Any, Any]) -> None:
         self._given = dict(given)
@@ -60,11 +65,17 @@ class Parameters(Mapping[Any, Any]):
 
 
 class JobSettings:
-    """The settings of one job as one node sees them. `codec` names the class whose code runs, for messages.
+    """Settings of one job as one node sees them. `codec` names the class whose code runs, for messages.
 
-    `values` are the live values of the worker's variables, `rule` makes a gradient-descent rule as the job wants it,
-    `variable` is the id of the one whose codec runs. `seed` keys all random draws of the job. `step` is the (epoch, batch),
-    counted from 0, of what the codec is given; of the packet, where it receives one, and `sender` then is who sent it.
+    `variable` is the id of the variable whose codec runs. `step` is the (epoch, batch), counted from 0, of the block that the
+    codec is given; of the packet, where it receives one, and `sender` then is the node that sent it.
+
+    Args:
+        assignment: the block assignment of the job.
+        parameters: its `codec_extra_parameters`.
+        values: the live values of the worker's variables; none on a parameter server.
+        rule: makes a gradient-descent rule as the job wants it.
+        seed: keys all random draws of the job.
     """
 
     def __init__(
@@ -98,9 +109,9 @@ class JobSettings:
             raise ValueError(f"{name} runs on the workers {workers}{server}, got node {node}")
 
     def check_sender(self, node: int) -> None:
-        """See that what is being received comes from `node`; nothing is seen to where no sender is known, as without a bank.
+        """See that the packet being received comes from `node`; where no sender is known, as without a bank, see to nothing.
 
-        Raises: Unusable where another one has sent it.
+        Raises: Unusable where another node has sent it.
         """
         if self.sender is not None and node != self.sender:
             raise Unusable(f"it speaks for node({node})")
@@ -122,14 +133,15 @@ _CURRENT: ContextVar[JobSettings] = ContextVar("parallel_sgd_job_settings")
 
 
 class GlobalSettings:
-    """Read access for codecs. Valid in `__init__` or later, not in a class body, which runs before there is a job.
+    """Read access for codecs to the settings of their job. Valid in `__init__` or later, not in a class body, which runs before
+    there is a job.
 
     Every worker runs in its own `contextvars` context, so several may share one process.
     """
 
     @staticmethod
     def get_default() -> ISetting:
-        """The block assignment of the job: `node_count`, `nodes`, `block_count`, `node_2_block`, `get_adversary(block)`...
+        """Return the job's block assignment: `node_count`, `nodes`, `block_count`, `node_2_block`, `get_adversary(block)`...
 
         Raises: LookupError outside a job.
         """
@@ -137,7 +149,11 @@ class GlobalSettings:
 
     @staticmethod
     def get_params(key: Hashable, default: Any = 0) -> Any:
-        """The value of `key` in the job's `codec_extra_parameters`, else `default`.
+        """Return a value of the job's `codec_extra_parameters`.
+
+        Args:
+            key: the name of the parameter.
+            default: the value where the job does not give it; REQUIRED raises instead.
 
         Raises: MissingParameter when `default` is REQUIRED and the job does not give `key`; LookupError outside a job.
         """
@@ -149,7 +165,7 @@ class GlobalSettings:
 
     @staticmethod
     def get_value() -> Array:
-        """The present value of the codec's variable on this worker, read-only and live.
+        """Return the present value of the codec's variable on this worker, read-only and live.
 
         Raises: LookupError outside a job, and on a parameter server, which has no model.
         """
@@ -163,7 +179,7 @@ class GlobalSettings:
 
     @staticmethod
     def get_rule() -> IGradientDescent:
-        """A new gradient-descent rule of the job's `gd_type` and `gd_params`.
+        """Return a new gradient-descent rule of the job's `gd_type` and `gd_params`.
 
         Raises: LookupError outside a job, or where the settings have none.
         """
@@ -174,7 +190,7 @@ class GlobalSettings:
 
     @staticmethod
     def current() -> JobSettings:
-        """All settings of the running context; `variable` and `step` follow what the job does. A codec keeps it at its birth.
+        """Return all settings of the running context; `variable` and `step` follow the job. A codec keeps them at its birth.
 
         Raises: LookupError outside a job.
         """
@@ -200,7 +216,14 @@ class GlobalSettings:
         values: Sequence[Array] = (),
         rule: Callable[[], IGradientDescent] | None = None,
     ) -> Iterator[JobSettings]:
-        """Settings for a `with` block, which it gives: what a test of a codec needs. Its codecs are those of variable 0."""
+        """Install settings for a `with` block, which it gives, for tests of a codec. Their codecs are those of variable 0.
+
+        Args:
+            assignment: the block assignment.
+            parameters: the parameters that `get_params` reads.
+            values: the values of the worker's variables, that of variable 0 first, for `get_value`.
+            rule: makes the gradient-descent rule that `get_rule` returns.
+        """
         settings = JobSettings(assignment, parameters, values=values, rule=rule)
         token = _CURRENT.set(settings)
         try:

@@ -1,4 +1,4 @@
-"""Traits of a codec: what the engine needs to know of a class before it makes an object of it."""
+"""Traits of a codec: all that the engine needs to know of a class before it makes an object of it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _MEANINGS: Final = (None, "gradients", "updates", "parameters")
 
 @dataclass(frozen=True)
 class PacketTraits:
-    """Traits of the packets that come to a codec; what they do not allow is refused, naming the sender.
+    """Traits of the packets that come to a codec; a packet that they do not allow is refused, naming the sender.
 
     Args:
-        forms: what comes, each a type, or a tuple or list of types: `((int, np.ndarray), np.ndarray)`, with `(int, ...)` for
-            any number of integers. Empty: not looked at.
+        forms: the contents that come, each a type, or a tuple or list of types: `((int, np.ndarray), np.ndarray)`, with
+            `(int, ...)` for any number of integers. Empty: not looked at.
         finite: arrays hold finite numbers only.
-        keeps_type: arrays have the type of what was put for the variable, as well as its shape.
-        alike: a packet of one of `forms` whose one array is like what is put, of finite numbers, needs no `check`; its sender
-            is verified in `receive_blocks`.
+        keeps_type: arrays have the type of the array that was put for the variable, as well as its shape.
+        alike: a packet of one of `forms` whose one array has shape and type of the array that is put, of finite numbers,
+            needs no `check`; its sender is verified in `receive_blocks`.
 
     Raises: TypeError naming the argument.
     """
@@ -50,20 +50,20 @@ class Traits:
         takes_first_copy: the first copy of a block counts, so that a job with redundant blocks can go on without a lost node.
         needs_server: it sends to the parameter server, so a job without one is refused.
         serves: the same class also runs on the parameter server, and is its default there.
-        takes: what the optimizer has to put: "gradients", "updates" or "parameters"; None: whatever it puts.
-        gives: what the results are; None: the same as what was put.
+        takes: the meaning of the arrays that the optimizer has to put: "gradients", "updates" or "parameters"; None: any.
+        gives: the meaning of the results; None: that of the arrays that were put.
         agrees: all workers get equal results in every batch. Where not, they train models of their own.
-        synchronous: a result is made of what all workers send in the same batch, so asynchronous sync types refuse it.
-        asynchronous: packets count whatever batch they are of, so SynchronizedSGD, which keeps batches apart, refuses it.
-        by_arrival: the last bits of a result depend on what arrives first, so that no batch can be computed again.
-        awaits_answer: an answer to what was sent comes without waiting for any other worker's batch, and the result is made of
-            it; so a worker waits for it under asynchronous sync types too.
+        synchronous: a result is made of the packets of all workers in the same batch, so asynchronous sync types refuse it.
+        asynchronous: packets count in any batch, so SynchronizedSGD, which keeps batches apart, refuses it.
+        by_arrival: the last bits of a result depend on the packets that arrive first, so that no batch can be computed again.
+        awaits_answer: an answer to a worker's packet comes without waiting for any other worker's batch, and the result is made
+            of it; so a worker waits for it under asynchronous sync types too.
         elementwise: it treats every number by itself, so that it may be given neighbouring variables as one vector, with the
             number of the first. Counts for the class that says it, not for its subclasses.
         passes_on: its result is an array that came, unchanged, or was put, so that no check of the result is needed.
         packets: traits of the packets that come to it.
 
-    Raises: TypeError or ValueError naming the argument, the expectation and what came.
+    Raises: TypeError or ValueError naming the argument, the expectation and the value that came.
     """
 
     keeps_content: bool = True
@@ -98,11 +98,11 @@ class Traits:
             )
 
     def with_forms(self, *forms: Any) -> Traits:
-        """Return traits of an object to which packets of these forms come."""
+        """Return traits of an object to which packets of these `forms` come, written as in `PacketTraits`."""
         return replace(self, packets=replace(self.packets, forms=forms))
 
     def of_subclass(self) -> Traits:
-        """Return what a subclass inherits that says nothing: all but `elementwise` and `takes_sums`."""
+        """Return the traits that a subclass without its own inherits: all but `elementwise` and `takes_sums`."""
         return replace(self, elementwise=False, takes_sums=False) if self.elementwise or self.takes_sums else self
 
 
@@ -124,7 +124,7 @@ FORMER_FLAGS: Final = (*(each.name for each in fields(Traits) if each.name not i
 
 
 def with_former(traits: Traits, flags: Mapping[str, Any]) -> Traits:
-    """Return traits with what attributes of the former names say."""
+    """Return traits with the values of attributes of the former names."""
     packets = {IN_PACKETS[name]: value for name, value in flags.items() if name in IN_PACKETS}
     if "forms" in packets:
         packets["forms"] = tuple(packets["forms"])

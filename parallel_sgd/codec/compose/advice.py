@@ -1,4 +1,4 @@
-"""Whether a codec suits a job: its optimizer and rule, and the bandwidth that it saves."""
+"""Advice on a codec for a job: whether it suits optimizer and rule, and the bandwidth that it saves."""
 
 from __future__ import annotations
 
@@ -23,10 +23,15 @@ from .parts import Composition
 def check(
     kind: type[Codec], rule: IGradientDescent, op_type: type[IOptimizer], parameters: Mapping[Any, Any] | None = None
 ) -> list[str]:
-    """Return what speaks against a codec with this rule and optimizer, each with the fix in words.
+    """Return the objections to a codec with this rule and optimizer, each with the fix in words.
 
-    It is possible, and known to train badly: momentum after a merge of what error feedback sends late. `parameters` are the
-    job's `codec_extra_parameters`.
+    One combination is possible, and known to train badly: momentum after a merge of values that error feedback sends late.
+
+    Args:
+        kind: the codec class.
+        rule: the job's gradient-descent rule.
+        op_type: the job's optimizer class; only those that put gradients can meet an objection.
+        parameters: the job's `codec_extra_parameters`.
     """
     puts = getattr(op_type, "puts", "")
     composition = getattr(kind, "composition", None)
@@ -51,9 +56,14 @@ REPEATS = 5
 
 
 class Estimate(NamedTuple):
-    """What a payload costs: bytes of it and of the dense array, seconds to encode it, and to decode all that come in.
+    """Cost of a payload, and its gain.
 
-    `saved` are the seconds that the wire is free for: (dense - payload) / bandwidth.
+    Args:
+        payload: bytes of the payload.
+        dense: bytes of the dense array, 4n.
+        encode: seconds to encode the payload.
+        decode: seconds to decode all payloads that come in.
+        saved: seconds that the wire is free for: (dense - payload) / bandwidth.
     """
 
     payload: int
@@ -77,8 +87,15 @@ def estimate(
 ) -> Estimate:
     """Measure the way up of a composed codec on this machine, for n normally distributed numbers.
 
-    `bandwidth` is in bytes per second, `workers` those whose payloads each of them decodes, its own among them; `parameters`
-    are the job's `codec_extra_parameters`. The median of five runs counts.
+    The median of five runs counts.
+
+    Args:
+        kind: a class that `Codec.of` made, of stages.
+        n: how many numbers the variable has.
+        bandwidth: of the wire, in bytes per second.
+        workers: how many workers' payloads each worker decodes, its own among them.
+        parameters: the job's `codec_extra_parameters`.
+        clock: returns the time in seconds.
 
     Raises: TypeError for a codec that is not composed of stages, ValueError for numbers that are not positive.
     """

@@ -25,7 +25,7 @@ TYPICAL = 4096
 
 
 class CodecWarning(UserWarning):
-    """A codec is possible, but is known to train badly; the message says what to do instead."""
+    """Warning of a codec that is possible, but known to train badly; the message tells the remedy."""
 
 
 def build(
@@ -41,6 +41,17 @@ def build(
     name: str | None = None,
 ) -> type[Codec]:
     """Return a codec class of these parts, derived from `base`: see `Codec.of`.
+
+    Args:
+        base: the subclass of `Composed` that exchanges in the pattern's way.
+        exchange: the exchange pattern.
+        up: a stage, or `PowerSGD`, on the way to the node that merges; None sends arrays as they are.
+        down: a stage on the way back; None sends merged arrays as they are.
+        send: "gradient", "weights" or "delta".
+        merge: a merge rule; None: `Mean()`.
+        trigger: says in which batches there is an exchange; None: `Every()`.
+        local: a rule for a worker's own values, or None.
+        name: the name of the class; None makes one of the names of the parts.
 
     Raises: TypeError or ValueError where parts do not fit together. Warns with CodecWarning.
     """
@@ -89,7 +100,7 @@ def _traits(base: Traits, composition: Composition, parts: Parts | None) -> Trai
 
 
 def _by_number(parts: Parts, send: str) -> bool:
-    """Whether the result is a mean, number by number, whatever vector the numbers are in."""
+    """Tell whether the result is a mean, number by number, so that numbers may lie in any vector."""
     encodes = any(part is not None for part in (parts.up, parts.down, parts.local))
     return send == "gradient" and not encodes and type(parts.merge) is Mean and type(parts.trigger) is Every
 
@@ -212,7 +223,7 @@ def _refuse_mixing(composition: Composition, parts: Parts) -> None:
 
 
 def doubts(parts: Parts, send: str) -> Iterator[str]:
-    """Yield what speaks against the parts, with the fix."""
+    """Yield the objections to the parts, each with the fix."""
     for where, stage in (("up", parts.stage), ("down", parts.down)):
         if stage is None or parts.merge.votes or parts.trigger.skips or _remembers(stage):
             continue
@@ -242,7 +253,7 @@ def momentum_of(rule: IGradientDescent) -> str:
 
 
 def error_fed(parts: Parts) -> bool:
-    """Whether what a packet leaves out comes with later ones, so that momentum must come before it."""
+    """Tell whether later packets carry the part that one leaves out, so that momentum must come before it."""
     stages = [*flat(parts.stage), *flat(parts.down)]
     return any(stage.feeds_back for stage in stages)
 

@@ -1,4 +1,4 @@
-"""What all composed codecs have in common."""
+"""Base of all composed codecs, and a batch of one."""
 
 from __future__ import annotations
 
@@ -39,9 +39,19 @@ _NOTHING = object()
 class Batch:
     """One exchange of one variable.
 
-    `dense`: past all stages. `closed`: the places that this node has merged. `lacking`: what the server said that it lacks.
-    `asked`: the nodes that were asked for what is missing. `rooms`: vectors of its own. `views`: packets refer to arrays that
-    the next batch changes.
+    Args:
+        step: the (epoch, batch), counted from 0.
+        dense: the exchange goes past all stages.
+        sent: the packets that this node has sent, each with its targets, to be sent again to a node that asks.
+        collectors: the contributions to each place so far.
+        vectors: the vector of each round, with the shards that it still lacks.
+        closed: the places that this node has merged.
+        lacking: the blocks that the server said it lacks.
+        asked: the nodes that were asked for missing packets.
+        rooms: vectors of its own, for use by later batches.
+        views: packets refer to arrays that the next batch changes.
+        done: the exchange is over.
+        result: the result, in the variable's shape, once there is one.
     """
 
     step: tuple[int, int]
@@ -63,13 +73,13 @@ class Batch:
 
 
 class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
-    """A codec made of parts by `Codec.of`.
+    """Codec made of parts by `Codec.of`.
 
-    It puts the worker's own blocks together, asks the trigger, and hands over what is to be sent; subclasses exchange it.
+    It puts the worker's own blocks together, asks the trigger, and hands over contributions, which subclasses exchange.
 
-    It keeps what it has sent in this batch and in the one before. A worker whose result is overdue sends its packets again to
-    those from whom something is missing, and asks for theirs. `late` counts packets that came when their batch was over,
-    `duplicates` those whose content was there already; both change nothing.
+    It keeps the packets that it has sent in this batch and in the one before. A worker with an overdue result sends its packets
+    again to the nodes that have not sent theirs, and asks for these. `late` counts packets that came when their batch was over,
+    `duplicates` those with a content that was there already; both change nothing.
     """
 
     traits = Traits(keeps_content=False, synchronous=True)
@@ -165,7 +175,12 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
         return value if self._local is None else self._local.outgoing(value, self._dense)
 
     def open(self, step: tuple[int, int], dense: bool) -> None:
-        """A batch with an exchange begins; `dense`: past all stages."""
+        """Begin a batch with an exchange.
+
+        Args:
+            step: the (epoch, batch), counted from 0.
+            dense: the exchange goes past all stages.
+        """
         self.before, self.batch = self.batch, Batch(step, dense)
 
     def under_way(self) -> Batch:
@@ -175,7 +190,12 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
 
     @abstractmethod
     def contribute(self, span: Span, value: Array) -> None:
-        """Send a contribution, a flat vector that stays unchanged until the batch is over."""
+        """Send a contribution of this node.
+
+        Args:
+            span: the contributions [low, high), numbered as in `Units`, that the vector holds.
+            value: a flat vector, which stays unchanged until the batch is over.
+        """
 
     def check(self, content: Any, like: Like | None) -> None:
         """Refuse packets that this composition does not send."""
@@ -192,9 +212,14 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
 
     @abstractmethod
     def check_part(self, packet: Packet, like: Like, numbers: int) -> None:
-        """Refuse what its sender has no part in, and another size than that of its place; `numbers` are sent in all.
+        """Refuse a packet in which its sender has no part, or of another size than that of its place.
 
-        Raises: Unusable saying what is wrong.
+        Args:
+            packet: the packet, with fields that are right for any composition.
+            like: shape and type of the array that is put for the variable.
+            numbers: how many numbers are sent for the variable in all.
+
+        Raises: Unusable naming the fault.
         """
 
     def check_contribution(self, packet: Packet) -> None:
@@ -228,11 +253,18 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
         return self.receive_blocks(content)
 
     def post(self, targets: list[int], packet: Packet) -> None:
-        """Have a packet leave when the present call ends."""
+        """Have a packet leave for the nodes `targets` when the present call ends."""
         if targets:
             self._outbox.append(netEncapsulation(targets, tuple(packet)))
 
     def send(self, batch: Batch, targets: list[int], packet: Packet) -> None:
+        """Post a packet, and keep it for nodes that ask again.
+
+        Args:
+            batch: the batch that keeps it.
+            targets: the nodes that get it; where there are none, nothing is sent or kept.
+            packet: the packet.
+        """
         if targets:
             batch.sent.append((targets, packet))
             self.post(targets, packet)
@@ -256,18 +288,18 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
         """Take a packet of a batch that is not over."""
 
     def finish(self, batch: Batch, result: Array) -> None:
-        """The batch is over."""
+        """End a batch, with its result in the variable's shape."""
         batch.done, batch.result = True, result
         self.set_result(result)
 
     def answer_again(self, batch: Batch, node: int) -> None:
-        """Send again to `node` what it was sent in this batch."""
+        """Send again to `node` the packets that it was sent in this batch."""
         for targets, packet in batch.sent:
             if node in targets:
                 self.post([node], packet)
 
     def wanted(self) -> Batch | None:
-        """Return the batch whose result is waited for."""
+        """Return the batch that a result is still wanted for."""
         return self.batch
 
     @abstractmethod
@@ -292,6 +324,13 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
         yield netEncapsulation(sorted(missing), tuple(self.packet(ASK, 0, (0, 0))))
 
     def packet(self, flags: int, place: int, span: Span) -> Packet:
+        """Return a packet of this node without a payload.
+
+        Args:
+            flags: those of `compose.packet`, such as ASK.
+            place: the place that it is for, which counts shards and rounds.
+            span: the contributions [low, high) that it holds.
+        """
         return Packet(self.fingerprint, flags, self.node_id, place, *span, 0, None)
 
     def missing_blocks(self) -> Iterable[int]:
@@ -301,6 +340,12 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
         return batch.lacking or self.units.blocks(self.missing_units(batch))
 
     def draw(self, step: tuple[int, int], contributor: int) -> Draw:
+        """Return the key of the random numbers of one packet of this variable.
+
+        Args:
+            step: the (epoch, batch), counted from 0.
+            contributor: the number that tells the packet from others of the batch, as a node's id would.
+        """
         return Draw(self.job.seed, *step, self.variable, contributor)
 
     def result_of(self, flat: Array) -> Array:
@@ -332,8 +377,8 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
         return {} if self._local is None else {"local": self._local}
 
     def state_dict(self) -> dict[str, Any]:
-        """How many batches there were, the parameters after the last exchange where changes of them are sent, and what the
-        parts remember.
+        """Return the number of batches so far, the parameters after the last exchange where changes of them are sent, and the
+        states of the parts.
         """
         reference = {} if self._reference is None else {"reference": self._reference}
         return {"batches": self._batches, **reference, **gathered(self.within())}

@@ -1,4 +1,4 @@
-"""What happens to arrays on their way up to where they are merged, and down again."""
+"""Encoding of arrays on their way up to the node that merges them, and down again."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .parts import Copies, Parts
 
 
 class Encoders:
-    """The pipelines of one codec, with what they remember.
+    """Pipelines of one codec, with their states.
 
-    A variable as a whole passes the gradient's side and, where payloads are averaged, a linear code; what comes then is
-    encoded shard by shard. `decoder` is the contributor whose pipelines decode what comes up: the own one, so that what all
-    draw alike is drawn once.
+    A variable as a whole passes the gradient's side and, where payloads are averaged, a linear code; the vector that comes of
+    it is encoded shard by shard. `decoder` is the contributor that gives the pipelines for decoding payloads on the way up: the
+    own one, so that random numbers which all nodes draw alike are drawn once.
     """
 
     def __init__(self, parts: Parts, linear: bool, decoder: int) -> None:
@@ -63,7 +63,7 @@ class Encoders:
         return (pipeline.encode(x, draw) if self.uploads is None else self.uploads.encode(contributor, x, pipeline, draw)), 0
 
     def decode_up(self, contributor: int, shard: int, payload: Array | None, size: int, draw: Draw) -> Array:
-        """Return what a payload amounts to; valid until the next call."""
+        """Return the vector that a payload stands for; valid until the next call."""
         if self._up is not None:
             pipeline = self._up(self._decoder, shard)
             if self.uploads is not None:
@@ -77,7 +77,7 @@ class Encoders:
         return (x, DENSE) if self._down is None else (self._down(shard).encode(x, draw), 0)
 
     def decode_down(self, shard: int, payload: Array | None, size: int, draw: Draw) -> Array:
-        """Return what a payload amounts to; valid until the next call."""
+        """Return the vector that a payload stands for; valid until the next call."""
         if self._down is None or payload is None:
             return dense(payload, size)
         return self._down(shard).decode(payload, (size,), draw)
@@ -98,7 +98,7 @@ def dense(payload: Array | None, size: int) -> Array:
 
 
 class StageCode(LinearCode):
-    """A linear stage in one round: what it carries is averaged, and the mean decoded."""
+    """A linear stage in one round: the values that it carries are averaged, and their mean is decoded."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage

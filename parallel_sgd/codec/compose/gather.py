@@ -1,4 +1,4 @@
-"""Contributions to a result: what they are, how a worker puts its own together, and where those of all meet."""
+"""Contributions to a result: their numbers, how a worker puts its own together, and where those of all meet."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class Units:
         return [unit] if self.workers else list(self._assignment.block_2_node[unit])
 
     def supplies(self, node: int, span: Span) -> bool:
-        """Whether a contribution, where it is that of one worker or block, is one of `node`."""
+        """Tell whether a contribution, where it is that of one worker or block, is one of `node`."""
         unit, end = span
         if end != unit + 1 or not 0 <= unit < self.count:
             return False
         return unit == node if self.workers else node in self._assignment.block_2_node[unit]
 
     def lacking(self, span: Span) -> list[int]:
-        """Return the workers that cannot make what a span holds out of their own blocks."""
+        """Return the workers that cannot make the sum over a span out of their own blocks."""
         if self.workers:
             return [node for node in self._assignment.nodes if node != span[0]]
         return sorted({node for block in range(*span) for node in self._assignment.get_adversary(block)})
@@ -61,9 +61,9 @@ class Units:
 
 
 class OwnBlocks:
-    """Takes the blocks of one worker as they are computed and gives what it contributes, as flat vectors.
+    """Blocks of one worker: takes them as they are computed and gives the worker's contributions, as flat vectors.
 
-    Sums run along the tree over block ids. What is returned stays valid until `reset`; where `stays` is False it is also
+    Sums run along the tree over block ids. A contribution stays valid until `reset`; where `stays` is False it is also
     independent of the content that was put.
     """
 
@@ -177,7 +177,7 @@ class Gatherer:
         return sum(self._weights[unit] for unit in self._here) / sum(self._weights)
 
     def merged(self) -> Array:
-        """What the rule makes of those that are there; the copies are used up."""
+        """Return the result of the rule for the contributions that are there; the copies are used up."""
         here = sorted(self._here)
         return self._rule.combine([self._rooms[unit] for unit in here], [self._weights[unit] for unit in here])
 
@@ -186,12 +186,13 @@ class Gatherer:
 
 
 #: Takes contributions: `add` is True when nothing is missing any more, `stays` says that the value remains unchanged until
-#: `reset`; what is there already changes nothing and is counted. `merged` is valid until the next vector is merged.
+#: `reset`; a contribution that is there already changes nothing and is counted. `merged` is valid until the next vector is
+#: merged.
 Collector = SpanCollector | Gatherer
 
 
 class Merging:
-    """A copy of a merge rule for each place, with what it remembers, and collectors that are used again."""
+    """A copy of a merge rule for each place, with its state, and collectors that are used again."""
 
     def __init__(self, units: Units, rule: MergeRule) -> None:
         self._units = units

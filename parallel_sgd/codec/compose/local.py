@@ -19,7 +19,7 @@ __all__ = ["Drift", "Elastic", "FrozenAdam", "LocalRule", "Prox"]
 
 
 class Stepping(LocalRule):
-    """Goes by the learning rate of the worker's own steps: `learn_rate`, or that of the job's rule, step by step.
+    """Local rule that goes by the learning rate of the worker's own steps: `learn_rate`, or that of the job's, step by step.
 
     Raises: TypeError, ValueError unless learn_rate > 0.
     """
@@ -56,14 +56,17 @@ class Stepping(LocalRule):
 
 
 class Prox(Stepping):
-    """Every local step also follows mu (w - w_global), the gradient of mu / 2 ||w - w_global||^2:
+    """Proximal term: every local step also follows mu (w - w_global), the gradient of mu / 2 ||w - w_global||^2:
 
         w <- w - eta (g + mu (w - w_global))    with SGD; after other rules w <- w' - eta mu (w - w_global),
 
     w being the parameters before the step and w_global those of the last exchange. With mu = 0 it changes nothing.
 
-    eta is `learn_rate`, by default that of the job's rule. Li et al., "Federated optimization in heterogeneous networks"
-    (FedProx), 2020.
+    Li et al., "Federated optimization in heterogeneous networks" (FedProx), 2020.
+
+    Args:
+        mu: the weight of the term, a number >= 0.
+        learn_rate: eta, a number > 0; None: that of the job's rule, step by step.
 
     Raises: TypeError, ValueError unless mu >= 0 and learn_rate > 0.
     """
@@ -93,7 +96,7 @@ class Prox(Stepping):
 
 
 class Drift(Stepping):
-    """Each worker i keeps c_i, an estimate of its own gradient, and all keep c, that of the mean of all workers:
+    """Control variates: each worker i keeps c_i, an estimate of its own gradient, and c, that of the mean of all workers:
 
         local step    y <- y - eta (g - c_i + c)
         exchange      c_i' = c_i - c + (x - y) / (K eta);  x <- x + mean(y - x),  c <- c + mean(c_i' - c_i)
@@ -146,9 +149,9 @@ class Drift(Stepping):
 
 
 class Elastic(LocalRule):
-    """w <- (1 - alpha) w + alpha mean(w): workers keep models of their own, which explore, and stay near their mean.
+    """Elastic averaging, w <- (1 - alpha) w + alpha mean(w): workers keep models of their own, which explore, near their mean.
 
-    The mean of all workers stays what it is; what differs from it shrinks by 1 - alpha in each exchange. With alpha = 1 all
+    The mean of all workers stays as it is; differences from it shrink by 1 - alpha in each exchange. With alpha = 1 all
     take the mean. Mai et al., "KungFu: making training in distributed machine learning adaptive", 2020, calls it synchronous
     model averaging (SMA); its origin is Zhang, Choromanska and LeCun, "Deep learning with elastic averaging SGD", 2015, where
     the mean is that over time, too.
@@ -174,13 +177,19 @@ class Elastic(LocalRule):
 
 
 class FrozenAdam(LocalRule):
-    """In dense batches, those of a `Warmup`, Adam of the mean gradient, bit for bit. From then on v is frozen and
+    """Adam of the mean gradient, bit for bit, in dense batches, those of a `Warmup`. From then on v is frozen and
 
         m_i = beta1 m + (1 - beta1) g_i is sent,  m <- merged m_i,
         w <- w - eta (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^T)) + epsilon),  T being the last step of the warm-up.
 
-    m is the same on all workers, and linear in the gradients, so error feedback can make up for what a packet lacks; with v
-    in between it could not. As in `ADAMOptimizer`, m / (1 - beta1) is what is kept and sent.
+    m is the same on all workers, and linear in the gradients, so error feedback can make up for numbers that a packet lacks;
+    with v in between it could not. As in `ADAMOptimizer`, the vector that is kept and sent is m / (1 - beta1).
+
+    Args:
+        learn_rate: eta.
+        beta1: the decay of m.
+        beta2: the decay of v in the warm-up.
+        epsilon: added to the root.
 
     Tang et al., "1-bit Adam: communication efficient large-scale training with Adam's convergence speed", 2021.
 

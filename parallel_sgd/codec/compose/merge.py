@@ -1,4 +1,4 @@
-"""Merge rules: what becomes of the contributions. Means and sums."""
+"""Merge rules, which make one vector of the contributions. Means and sums."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from parallel_sgd.engine.merge import reduce_tree
 
 
 class MergeRule(Part, ABC):
-    """Makes one vector of the contributions to it. A node has one object for each vector that it merges."""
+    """Rule that makes one vector of the contributions to it. A node has one object for each vector that it merges."""
 
-    #: The result is a weighted mean or sum, so what is merged may be encoded linearly, and added up on the way.
+    #: The result is a weighted mean or sum, so payloads may be encoded linearly, and added up on the way.
     linear: ClassVar[bool] = False
     #: It is the mean over all blocks, which may be taken from sums over spans of them.
     exact: ClassVar[bool] = False
     #: It looks at vectors as a whole, so these may not be cut into shards.
     whole: ClassVar[bool] = False
-    #: Each block counts once, from whoever sends it first.
+    #: Each block counts once, from the worker that sends it first.
     first_copy: ClassVar[bool] = False
     #: The result is an increment of the parameters.
     updates: ClassVar[bool] = False
-    #: It looks at signs alone, so what stages leave out of numbers does no harm.
+    #: It looks at signs alone, so numbers of which stages leave out a part do no harm.
     votes: ClassVar[bool] = False
     #: The rule of gradient descent that makes the increment, where one does.
     rule: IGradientDescent | None = None
@@ -36,14 +36,17 @@ class MergeRule(Part, ABC):
     weights: Sequence[float] | None = None
 
     def use(self, send: str) -> None:
-        """Take note of what is merged: "gradient", "weights" or "delta"."""
+        """Take note of the kind of the vectors that are merged: `send` is "gradient", "weights" or "delta"."""
         return
 
     @abstractmethod
     def combine(self, parts: Sequence[Array], weights: Sequence[float]) -> Array:
-        """Return the result, valid until the next call. `parts` may be overwritten; there is at least one.
+        """Return the result, valid until the next call.
 
-        The order of parts is that of the contributions' numbers, so equal parts give equal bits on every node.
+        Args:
+            parts: at least one flat vector, which may be overwritten, in the order of the contributions' numbers, so that equal
+                parts give equal bits on every node.
+            weights: the weight of each part; by default the number of blocks of its worker, or 1 for a block.
         """
 
 
@@ -74,19 +77,20 @@ class Mean(MergeRule):
 
 
 class FirstCopy(Mean):
-    """The mean over all blocks, of which redundant copies count once, whichever comes first.
+    """The mean over all blocks, each counted once, by the copy that comes first.
 
-    All who hold a block encode it by itself and alike: random draws depend on the block, and what stages remember is kept
-    for each block. So up to r - 1 workers of those that share a block may be late or lost, and no bit changes.
+    All workers that hold a block encode it by itself and alike: random draws depend on the block, and the state of stages is
+    kept for each block. So up to r - 1 workers of those that share a block may be late or lost, and no bit changes.
     """
 
     first_copy: ClassVar[bool] = True
 
 
 class WeightedMean(MergeRule):
-    """sum_i w_i x_i / sum_i w_i over workers i; by default w_i is the number of the worker's blocks, and so of its samples.
+    """Weighted mean, sum_i w_i x_i / sum_i w_i over workers i.
 
-    McMahan et al., "Communication-efficient learning of deep networks from decentralized data", 2017.
+    By default w_i is the number of the worker's blocks, and so of its samples. McMahan et al., "Communication-efficient
+    learning of deep networks from decentralized data", 2017.
 
     Raises: TypeError, ValueError unless all weights are numbers > 0.
     """

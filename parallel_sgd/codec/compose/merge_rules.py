@@ -17,7 +17,7 @@ from .merge import MergeRule, WeightedMean, tree_sum, weighted_mean
 
 
 class Vote(MergeRule):
-    """+1 or -1 for each element, as most workers say: sign(sum_i sign(x_i)). 0 counts as positive, and so does a tie.
+    """Vote on each element, +1 or -1 as most workers say: sign(sum_i sign(x_i)). 0 counts as positive, and so does a tie.
 
     Every worker has one vote, however many blocks it has. Bernstein et al., "signSGD with majority vote is communication
     efficient and fault tolerant", 2019. Learning rates are those of sign descent, 1e-4 to 1e-3.
@@ -37,7 +37,7 @@ CHUNK: Final = 1 << 15
 
 
 class TrimmedMean(MergeRule):
-    """For each element the mean over workers without the `trim` largest and the `trim` smallest values.
+    """Mean over workers, for each element, without the `trim` largest and the `trim` smallest values.
 
     Yin et al., "Byzantine-robust distributed learning: towards optimal statistical rates", 2018. Bears `trim` wrong workers.
 
@@ -63,7 +63,7 @@ class TrimmedMean(MergeRule):
 
 
 class Median(TrimmedMean):
-    """For each element the median over workers, of an even number the mean of the two in the middle.
+    """Median over workers, for each element; of an even number the mean of the two in the middle.
 
     Yin et al., 2018, as `TrimmedMean`. Bears wrong workers as long as they are fewer than half.
     """
@@ -78,8 +78,12 @@ class Median(TrimmedMean):
 class Krum(MergeRule):
     """The one vector that is nearest to its W - f - 2 nearest ones; with `keep` > 1 the mean of that many, chosen so.
 
-    Blanchard et al., "Machine learning with adversaries: Byzantine tolerant gradient descent", 2017. Bears f = `faulty` wrong
-    workers of W >= 2 f + 3. Squared distances are taken in float64.
+    Blanchard et al., "Machine learning with adversaries: Byzantine tolerant gradient descent", 2017. Squared distances are
+    taken in float64.
+
+    Args:
+        faulty: f, how many wrong workers the rule bears, of W >= 2 f + 3.
+        keep: how many vectors the mean is taken of, at most W - f.
 
     Raises: TypeError, ValueError unless faulty >= 0 and keep >= 1 are integers; ValueError in a job of too few workers.
     """
@@ -113,8 +117,9 @@ def _squared_distance(a: Array, b: Array) -> float:
 
 
 class Adasum(MergeRule):
-    """a (1 - a.b / (2 |a|^2)) + b (1 - a.b / (2 |b|^2)), along the tree over workers: the sum of orthogonal vectors, and the
-    vector itself of equal ones. Products are taken for each variable, in float64.
+    """Adaptive sum a (1 - a.b / (2 |a|^2)) + b (1 - a.b / (2 |b|^2)), along the tree over workers.
+
+    It is the sum of orthogonal vectors, and the vector itself of equal ones. Products are taken for each variable, in float64.
 
     Maleki et al., "Scaling distributed training with adaptive summation", 2021, for a power of two of workers; here the left
     half of an odd number is the larger one.
@@ -142,12 +147,16 @@ def _product(a: Array, b: Array) -> float:
 
 
 class ServerOpt(MergeRule):
-    """Has a rule of its own make one step of what `merge` gives; all workers add that step to their parameters.
+    """Optimizer after the merge: a rule makes one step of the result of `merge`, which all workers add to their parameters.
 
     With `send="delta"` the rule takes minus the merged change of the parameters for the gradient: FedAvgM, FedAdam, FedYogi
     (Reddi et al., "Adaptive federated optimization", 2021), DiLoCo with Nesterov's momentum (Douillard et al., 2023); with
     SGD(1) it is federated averaging. With `send="gradient"` it is the optimizer of a parameter server; then the op_type
-    is GradientAveragingOptimizer. The result is in both cases the parameters. The rule must not decay weights: it sees none.
+    is GradientAveragingOptimizer. The result is in both cases the parameters.
+
+    Args:
+        rule: the rule that makes the step, of its own for each vector. It must not decay weights: it sees none.
+        merge: the merge rule before it; None: `WeightedMean()`.
 
     Raises: TypeError unless `rule` is a rule and `merge` a merge rule; ValueError for a rule with decay.
     """

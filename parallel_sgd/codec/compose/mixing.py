@@ -1,4 +1,4 @@
-"""Exchange among neighbours: every worker mixes what a few others have with its own, so there is no common result."""
+"""Exchange among neighbours: every worker mixes the parameters of a few others with its own, without a common result."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from .parts import Copies, ExchangePattern, Grain
 
 
 class Neighbours(ExchangePattern):
-    """Every worker mixes what a few others have with its own, so models differ and come together over time.
+    """Exchange pattern in which a worker mixes parameters of a few others with its own: models differ, and meet over time.
 
-    For parameters: `send="weights"` with op_type=ParameterAveragingOptimizer. `gamma` is the step towards what is decoded
-    where a pipeline leaves something out.
+    For parameters: `send="weights"` with op_type=ParameterAveragingOptimizer. `gamma` is the step towards the decoded
+    parameters, where a pipeline leaves something out.
 
     Raises: TypeError, ValueError unless 0 < gamma <= 1.
     """
@@ -44,22 +44,35 @@ class Neighbours(ExchangePattern):
 
     @abstractmethod
     def weights(self, node: int, workers: int, draw: Draw) -> dict[int, float]:
-        """Return the weights of a worker and of its neighbours in a batch. Who is a neighbour has the same weight back."""
+        """Return the weights of a worker and of its neighbours in a batch, by node.
+
+        A neighbour gives this worker the same weight.
+
+        Args:
+            node: the worker, counted from 0.
+            workers: how many workers the job has.
+            draw: keys the random numbers of the batch; those of its `shared` generator are equal on all nodes.
+        """
 
 
 TOLERANCE = 1e-6
 
 
 class Gossip(Neighbours):
-    """x_i <- sum_j a_ij x_j with a fixed symmetric matrix, whose rows add up to 1: decentralised parallel SGD.
+    """Decentralised parallel SGD: x_i <- sum_j a_ij x_j with a fixed symmetric matrix of rows that add up to 1.
 
-    `"ring"` has 1/3 for a worker and for each of its two neighbours, of two workers 1/2. The mean over workers stays what it
-    is; what differs from it shrinks in each step by the second largest eigenvalue of the matrix, 1/3 for a ring of 4, 0.805 of
+    The mean over workers stays as it
+    is; differences from it shrink in each step by the second largest eigenvalue of the matrix, 1/3 for a ring of 4, 0.805 of
     8. Bytes per worker: a payload for each neighbour.
 
     Lian et al., "Can decentralized algorithms outperform centralized algorithms?", 2017, here with the local step before the
     mixture; with `up=DiffRef(...)` and gamma < 1 Koloskova et al., "Decentralized stochastic optimization and gossip
     algorithms with compressed communication" (CHOCO-SGD), 2019.
+
+    Args:
+        matrix: a, a row of numbers >= 0 for each worker; `"ring"` has 1/3 for a worker and for each of its two neighbours, of
+            two workers 1/2.
+        gamma: the step towards the decoded parameters, where a pipeline leaves something out.
 
     Raises: TypeError, ValueError for another name, a matrix that is not square, symmetric, >= 0 and of row sums 1, or gamma.
     """
@@ -89,11 +102,11 @@ class Gossip(Neighbours):
 
 
 class RandomPair(Neighbours):
-    """In every batch workers are paired anew, at random and on all nodes alike; both of a pair get (x_i + x_j) / 2.
+    """Random pairs of workers, drawn anew in every batch, on all nodes alike; both of a pair get (x_i + x_j) / 2.
 
-    Of an odd number one keeps what it has. Since the pairs are a matching that all know, nobody waits for one who waits for
-    another. Bytes per worker: a payload. A worker may be several batches ahead of another with which it is not paired, so
-    a packet that was lost is only sent again while its sender is no more than one batch ahead.
+    Of an odd number one keeps its parameters. Since the pairs are a matching that all workers know, no worker waits for one
+    that waits for another. Bytes per worker: a payload. A worker may be several batches ahead of another with which it is not
+    paired, so a packet that was lost is only sent again while its sender is no more than one batch ahead.
 
     Lian et al., "Asynchronous decentralized parallel stochastic gradient descent", 2018, here in step.
     """
@@ -106,10 +119,10 @@ class RandomPair(Neighbours):
 
 
 class Mixing(Composed):
-    """x_i <- sum_j a_ij x_j over the worker and its neighbours, in the order of their ids.
+    """Mixture x_i <- sum_j a_ij x_j over the worker and its neighbours, in the order of their ids.
 
-    With a pipeline x_i <- x_i + gamma sum_j a_ij (y_j - y_i), where y are what receivers decode: with DiffRef these are the
-    public copies of CHOCO-SGD.
+    With a pipeline x_i <- x_i + gamma sum_j a_ij (y_j - y_i), where y are the vectors that receivers decode: with DiffRef these
+    are the public copies of CHOCO-SGD.
     """
 
     def __init__(self, node_id: int) -> None:

@@ -1,4 +1,4 @@
-"""What travels between composed codecs."""
+"""Packets between composed codecs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from parallel_sgd.codec.interfaces import Array
 from parallel_sgd.codec.pipeline import PayloadError
 from parallel_sgd.engine.unusable import Like, check_finite
 
-#: Flags of a packet. DENSE: the payload is the vector itself, not what a pipeline wrote. DOWN: it is merged. ASK: the sender
-#: wants the packets of this batch again. RESULT: the whole result, for one that comes late. LACKING: ids of what is missing.
+#: Flags of a packet. DENSE: the payload is the vector itself, not bytes of a pipeline. DOWN: it is merged. ASK: the sender
+#: wants the packets of this batch again. RESULT: the whole result, for one that comes late. LACKING: ids of missing blocks.
 #: PAST: all of this batch goes past the stages.
 DENSE: Final = 1
 DOWN: Final = 2
@@ -29,7 +29,7 @@ _BYTES, _IDS, _FLOATS = np.dtype(np.uint8), np.dtype(np.int64), np.dtype(np.floa
 
 
 class Packet(NamedTuple):
-    """The content of a packet. Batch and variable stand in its key; all but the payload take at most 32 bytes.
+    """Content of a packet. Batch and variable stand in its key; all but the payload take at most 32 bytes.
 
     `fingerprint` is that of the sender's composition, `place` counts shards and rounds, [low, high) are the contributions
     that it holds, `size` is the number of elements.
@@ -64,10 +64,11 @@ class Packet(NamedTuple):
         return packet
 
     def check(self, like: Like | None, most: int) -> None:
-        """See that every field is what such a packet holds, whatever the composition: `like` is what is put for the variable,
-        `most` how many numbers are sent for it.
+        """See that every field fits a packet of any composition.
 
-        Raises: Unusable saying what is wrong.
+        `like` is shape and type of the array that is put for the variable, `most` how many numbers are sent for it.
+
+        Raises: Unusable naming the fault.
         """
         _, flags, _, place, _, _, size, payload = self
         if not _INTEGERS.issuperset(map(type, self[:-1])) or flags & ~_FLAGS or size < 0 or place < 0:
@@ -102,5 +103,5 @@ def _shown(payload: object) -> str:
 
 
 def fingerprint_of(identity: object) -> int:
-    """Return 32 bits that tell compositions apart, of what makes them the same on all nodes."""
+    """Return 32 bits that tell compositions apart, of the data that is equal on all nodes for one composition."""
     return crc32(json.dumps(identity, sort_keys=True).encode())

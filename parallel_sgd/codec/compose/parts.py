@@ -32,11 +32,11 @@ SENDS = ("gradient", "weights", "delta")
 
 
 class Grain(Enum):
-    """Whose values a codec encodes and merges.
+    """Grain of the values that a codec encodes and merges.
 
-    SPANS: sums over whole subtrees of blocks, the first copy of each counts; exact, for what travels as it is.
+    SPANS: sums over whole subtrees of blocks, the first copy of each counts; exact, for vectors that travel as they are.
     WORKERS: the mean over all blocks of a worker; each worker counts as many times as it has blocks.
-    BLOCKS: each block by itself, encoded alike by all who hold it; the first copy counts.
+    BLOCKS: each block by itself, encoded alike by all workers that hold it; the first copy counts.
     """
 
     SPANS = "spans"
@@ -45,7 +45,7 @@ class Grain(Enum):
 
     @property
     def first_copy(self) -> bool:
-        """Whether nobody's silence is missed as long as each block comes from somewhere."""
+        """Whether no worker is missed that is silent, as long as each block comes from another one."""
         return self is not Grain.WORKERS
 
 
@@ -58,57 +58,70 @@ class Shard(NamedTuple):
 
 
 class ExchangePattern(Part, ABC):
-    """Who talks to whom. One object may serve many compositions; it is never changed."""
+    """Pattern of an exchange: the nodes that talk to each other. One object may serve many compositions; it never changes."""
 
     #: It goes through the parameter server.
     needs_server: ClassVar[bool] = False
-    #: It adds up on the way, so it takes only what is linear.
+    #: It adds up on the way, so it takes linear parts only.
     linear: ClassVar[bool] = False
-    #: All workers get the same result. Where not, what is exchanged are parameters, and there is no merge rule.
+    #: All workers get the same result. Where not, they exchange parameters, and there is no merge rule.
     agrees: ClassVar[bool] = True
-    #: What is merged somewhere travels to all workers; unless it is `linear`, a pipeline on the way down may encode it.
+    #: A vector that one node has merged travels to all workers; unless `linear`, a pipeline on the way down may encode it.
     returns: ClassVar[bool] = False
     #: It can average one vector after the other in the same batch.
     rounds: ClassVar[bool] = False
     #: Vectors are merged as a whole.
     in_one_place: ClassVar[bool] = False
-    #: No worker is needed to merge what others send, so that a job may go on without it.
+    #: No worker is needed to merge the packets of others, so that a job may go on without it.
     merges_first_copies: ClassVar[bool] = False
     #: The share of the weight of all workers that is enough for an overdue result.
     quorum: float = 1.0
 
     @abstractmethod
     def compose(self, **parts: Any) -> type[Codec]:
-        """Return a codec class, which `builder.build` derives from the one that exchanges in this way: see `Codec.of`."""
+        """Return a codec class of `parts`, those of `Codec.of`; `builder.build` derives it from the one that exchanges so."""
 
     def refuse(self, composition: Composition, parts: Parts) -> None:
-        """Raise ValueError, with the fix in words, for parts that do not suit this pattern."""
+        """Refuse parts that do not suit this pattern.
+
+        Args:
+            composition: the parts as they were given to `Codec.of`.
+            parts: those of one codec object, made of them.
+
+        Raises: ValueError, with the fix in words.
+        """
         return
 
     def shards(self, n: int, assignment: ISetting, variable: int) -> list[Shard]:
-        """Cut a vector of n elements, for patterns that merge it in one place or several."""
+        """Cut a vector into shards, for patterns that merge it in one place or several.
+
+        Args:
+            n: the number of elements of the vector.
+            assignment: the block assignment of the job, which knows the workers.
+            variable: the variable's id, by which owners of shards may take turns.
+        """
         return [Shard(0, n, None)]
 
 
 class LocalRule(Part):
-    """Changes a worker's own value of each batch, what it sends of it, and what comes back.
+    """Rule that changes a worker's own value of each batch, the vector that it sends, and the one that comes back.
 
-    One object serves one variable on one worker; vectors are flat. A subclass overrides what it needs.
+    One object serves one variable on one worker; vectors are flat. A subclass overrides the methods that it needs.
     """
 
     #: With which `send` of `Codec.of` it goes.
     sends: ClassVar[tuple[str, ...]] = ()
     #: All workers have the same parameters after an exchange.
     agrees: ClassVar[bool] = True
-    #: What comes back is turned into an increment of the parameters, whatever was sent.
+    #: The vector that comes back is turned into an increment of the parameters, for any vector that was sent.
     updates: ClassVar[bool] = False
-    #: What it sends must come back as a mean.
+    #: The vectors that it sends must come back as a mean.
     means: ClassVar[bool] = True
     #: How many vectors it sends in place of one.
     width: ClassVar[int] = 1
 
     def use(self, rule: RuleMaker | None) -> None:
-        """Take note of what makes the rule of the job, by which the worker steps; None where there is none."""
+        """Take note of the maker of the job's `rule`, by which the worker steps; None where there is none."""
         return
 
     def begin(self, parameters: Array) -> None:
@@ -116,15 +129,25 @@ class LocalRule(Part):
         return
 
     def step(self, value: Array) -> Array:
-        """Return what becomes of the worker's own value of a batch, which is not changed."""
+        """Return the value that the worker goes on with, made of its own `value` of a batch, which is not changed."""
         return value
 
     def outgoing(self, value: Array, dense: bool) -> Array:
-        """Return what is sent in place of `value`, in a batch with an exchange; `dense`: it goes past all stages."""
+        """Return the vector that is sent in place of `value`, in a batch with an exchange.
+
+        Args:
+            value: the worker's own value after `step`, or its change since the last exchange.
+            dense: the vector goes past all stages.
+        """
         return value
 
     def incoming(self, merged: Array, dense: bool) -> Array:
-        """Return what the result is made of, from what was merged."""
+        """Return the vector for the result, made of the merged one.
+
+        Args:
+            merged: the vector that the exchange has merged.
+            dense: the batch went past all stages.
+        """
         return merged
 
 
@@ -132,8 +155,8 @@ Copied = TypeVar("Copied", bound=Remembers)
 
 
 class Copies(Generic[Copied]):
-    """Copies of a part by numbers such as contributor and shard, made when they are first asked for. What they remember is kept
-    by these numbers: `<number>,<number>.<name>`.
+    """Copies of a part by numbers such as contributor and shard, made when they are first asked for. Their states are kept by
+    these numbers: `<number>,<number>.<name>`.
     """
 
     def __init__(self, pattern: Copied) -> None:
@@ -172,7 +195,7 @@ class Parts:
 
     @property
     def code(self) -> LinearCode | None:
-        """What averages vectors on the way up in rounds of its own, such as PowerSGD, if there is one."""
+        """The linear code that averages vectors on the way up in rounds of its own, such as PowerSGD, if there is one."""
         return self.up if isinstance(self.up, LinearCode) else None
 
     @property
@@ -195,7 +218,17 @@ class Parts:
 
 @dataclass(frozen=True)
 class Composition:
-    """What `Codec.of` was given."""
+    """Parts as they were given to `Codec.of`: objects, or functions that make them.
+
+    Args:
+        exchange: the exchange pattern.
+        up: a stage, or `PowerSGD`, on the way to the node that merges; None sends arrays as they are.
+        down: a stage on the way back, or None.
+        send: "gradient", "weights" or "delta".
+        merge: the merge rule.
+        trigger: says in which batches there is an exchange.
+        local: a rule for a worker's own values, or None.
+    """
 
     exchange: ExchangePattern
     up: Given[Up]
@@ -208,7 +241,7 @@ class Composition:
     def make(self) -> Parts:
         """Return parts for one codec object.
 
-        Raises: TypeError for a part of the wrong kind; what functions that make parts raise.
+        Raises: TypeError for a part of the wrong kind; any error of a function that makes a part.
         """
         up = _made(self.up, (Stage, LinearCode), "up", "a stage or PowerSGD")
         down = _made(self.down, (Stage,), "down", "a stage")
@@ -219,15 +252,17 @@ class Composition:
         return Parts(up, down, merge, trigger, local)
 
     def describe(self, parts: Parts) -> str:
+        """Return the arguments of `Codec.of` in words, with the `parts` of one codec object."""
         local = "" if parts.local is None else f", {parts.local!r}"
         ways = f"up={parts.up!r}, down={parts.down!r}, send={self.send}"
         return f"{self.exchange!r}, {ways}, {parts.merge!r}, {parts.trigger!r}{local}"
 
     def identity(self, parts: Parts) -> list[object]:
-        """Return what must be equal on all nodes, as data."""
+        """Return, as data, all of the composition and its `parts` that must be equal on all nodes."""
         return [self.send, *map(identity, (self.exchange, parts.up, parts.down, parts.merge, parts.trigger, parts.local))]
 
     def grain(self, parts: Parts) -> Grain:
+        """Return the grain of the contributions that a codec of these `parts` sends."""
         as_it_is = parts.up is None and self.send != "delta" and self.exchange.quorum == 1
         if parts.local is not None:
             return Grain.WORKERS
@@ -242,9 +277,9 @@ def flat(stage: Stage | None) -> list[Stage]:
 
 
 def identity(value: object) -> object:
-    """Return what makes a part, or an argument of one, the same on all nodes: its class and its constructor's arguments.
+    """Return the data that makes a part, or an argument of one, the same on all nodes: class and constructor's arguments.
 
-    A part keeps these as attributes of the same names; what it keeps under another name does not count.
+    A part keeps these as attributes of the same names; attributes of other names do not count.
     """
     if value is None or isinstance(value, (bool, int, float, str)):
         return value

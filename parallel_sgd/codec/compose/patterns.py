@@ -1,4 +1,4 @@
-"""Exchange patterns: who talks to whom."""
+"""Exchange patterns: all to all, parameter server, shards, ring."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .reduce import Peers, Serving
 
 
 class AllToAll(ExchangePattern):
-    """Every worker sends to all others, and all merge. Bytes per worker: W - 1 payloads."""
+    """All-to-all exchange: every worker sends to all others, and all merge. Bytes per worker: W - 1 payloads."""
 
     rounds: ClassVar[bool] = True
     in_one_place: ClassVar[bool] = True
@@ -27,10 +27,10 @@ class AllToAll(ExchangePattern):
 
 
 class PS(ExchangePattern):
-    """Through the parameter server, which merges and sends the result to all workers. `ps_codec` is the same class.
+    """Exchange through the parameter server, which merges and sends the result to all workers. `ps_codec` is the same class.
 
-    Bytes per worker: a payload up, one down. With `quorum` < 1 a worker whose result is overdue by `ssgd_timeout_limit` has
-    the server close the batch without those that are missing, if at least this share of the weight is there.
+    Bytes per worker: a payload up, one down. With `quorum` < 1 a worker with a result overdue by `ssgd_timeout_limit` has
+    the server close the batch without the missing workers, if at least this share of the weight is there.
 
     Raises: TypeError, ValueError unless 0 < quorum <= 1.
     """
@@ -59,7 +59,7 @@ class PS(ExchangePattern):
 
 
 class ShardedPS(ExchangePattern):
-    """Every worker is the server for a part of each variable: shards go to their owners, merged ones to everybody.
+    """Sharded exchange: every worker is the server for a part of each variable. Shards go to their owners, merged ones to all.
 
     Bytes per worker: 2 (W - 1) / W payloads, and the scales of each shard. Both ways may be encoded. Variables of fewer than
     W `smallest` elements are cut into fewer shards; owners take turns over variables.
@@ -87,7 +87,7 @@ class ShardedPS(ExchangePattern):
 
 
 class Ring(ShardedPS):
-    """Reduce-scatter and all-gather at the bytes of a ring, 2 (W - 1) / W payloads per worker, for what is linear.
+    """Reduce-scatter and all-gather at the bytes of a ring, 2 (W - 1) / W payloads per worker, for linear parts.
 
     A literal ring adds up along its way, so its bits depend on the number of workers. Here every shard goes straight to its
     owner, which adds along the fixed tree over blocks: the same bytes, and the bits of `Plain`. A linear stage such as

@@ -25,9 +25,9 @@ ROUND: Final = 1 << 16
 
 
 class Reducing(Composed):
-    """Contributions go to where each shard is merged; what is merged there travels to all workers, unless all merge it.
+    """Merging by shards: contributions go to the owner of each shard; its result travels to all workers, unless all merge it.
 
-    Everybody decodes what was sent, the sender too, so that all replicas have the same bits, and merges in the order of the
+    Every node decodes each payload, the sender too, so that all replicas have the same bits, and merges in the order of the
     contributions' numbers, so that these do not depend on the order of arrival.
     """
 
@@ -47,7 +47,7 @@ class Reducing(Composed):
         return self.repeated + self._merging.duplicates
 
     def open(self, step: tuple[int, int], dense: bool) -> None:
-        """Begin a batch; take back the buffers of the one before last, and those of the last that nobody asks for."""
+        """Begin a batch; take back the buffers of the one before last, and those of the last that no node asks for."""
         for batch in (self.before, self.batch):
             if batch is not None:
                 self._merging.take_back(batch.collectors)
@@ -87,7 +87,7 @@ class Reducing(Composed):
         return self.draw(batch.step, contributor + shard * self.units.count)
 
     def _kept(self, batch: Batch, value: Array) -> Array:
-        """Return an array that is `value` as long as others may ask for it."""
+        """Return an array that has the numbers of `value` as long as other nodes may ask for it."""
         if not self._lasting and self.units.grain is Grain.SPANS and self.node_id != Parameter_Server:
             batch.views = True
             return value
@@ -138,7 +138,7 @@ class Reducing(Composed):
             self.close(batch, place, found.merged())
 
     def close(self, batch: Batch, place: int, merged: Array) -> None:
-        """Contributions to a place are merged: send the result to all, where they do not merge it themselves."""
+        """Close a place, with its contributions merged: send the result to all, where they do not merge it themselves."""
         batch.closed.add(place)
         shard = place % ROUND
         if not self.composition.exchange.returns:
@@ -260,7 +260,7 @@ class Peers(Reducing):
             self.set_result(wanted.result)
 
     def check_part(self, packet: Packet, like: Like, numbers: int) -> None:
-        """A whole result is sent where exact sums are views."""
+        """Refuse as the base does, but take a whole result where exact sums are views."""
         if not packet.flags & RESULT or self._lasting or self.units.grain is not Grain.SPANS:
             super().check_part(packet, like, numbers)
 
@@ -280,8 +280,8 @@ class Peers(Reducing):
 
 
 class Serving(Reducing):
-    """The server begins a batch with the first packet of it. It answers one that asks too early with what it lacks, or closes
-    the batch without that where `quorum` allows it.
+    """Merging on the server, which begins a batch with the first packet of it. It answers a worker that asks too early with the
+    blocks that it lacks, or closes the batch without these where `quorum` allows it.
     """
 
     def take(self, packet: Packet) -> None:

@@ -21,10 +21,10 @@ from .parts import Composition, ExchangePattern, Grain, Parts
 
 
 class Tree(ExchangePattern):
-    """Sums climb a binary tree of workers and the mean comes down, for what is linear: 2 log2(W) steps in place of W packets.
+    """Tree of workers: sums climb it and the mean comes down, for linear parts: 2 log2(W) steps in place of W packets.
 
-    The tree is the one over blocks along which everything is merged, so the bits are those of `Plain`. Bytes: every worker but
-    one sends a payload up and gets one down; the first worker sends and receives log2(W) of each. Without redundancy.
+    It is binary, the tree over blocks along which everything is merged, so the bits are those of `Plain`. Bytes: every worker
+    but one sends a payload up and gets one down; the first worker sends and receives log2(W) of each. Without redundancy.
     """
 
     linear: ClassVar[bool] = True
@@ -41,7 +41,8 @@ class Tree(ExchangePattern):
 
 
 class TreeReduction(Composed):
-    """A worker adds what it has to what others send it, up to the root of the tree, whose worker sends the mean back down.
+    """Reduction along the tree: a worker adds its value to the sums that others send it, up to the root of the tree. The worker
+    there sends the mean back down.
 
     The sum over a span belongs to the worker with the span's first contribution. It goes up to the one of the span around it,
     and the mean comes down on the way of each worker's first sum.
@@ -62,7 +63,7 @@ class TreeReduction(Composed):
         return self.units.holders(span[0])[0]
 
     def _route(self, node: int) -> dict[Span, int]:
-        """Return the spans whose sums a worker hands on, and to whom; the root goes to itself."""
+        """Return the spans of the sums that a worker hands on, each with the worker that gets it; the root goes to itself."""
         tree, route = self.units.tree, {}
         for span in [*tree.parent, tree.root]:
             around = tree.parent.get(span)
@@ -93,7 +94,7 @@ class TreeReduction(Composed):
         return weighted
 
     def _add(self, batch: Batch, round_: int, span: Span, value: Array) -> None:
-        """Add a sum; hand on what is complete."""
+        """Add a sum; hand it on when its span is complete."""
         sums = self._sums.get(round_)
         if sums is None:
             sums = self._sums[round_] = TreeSum(self.units.tree, tops=self._routes[self.node_id])

@@ -1,4 +1,4 @@
-"""In which batches there is an exchange."""
+"""Triggers, which say in which batches there is an exchange."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from parallel_sgd.codec.pipeline.stage import room_for
 
 
 class Trigger(Part):
-    """Batches are counted from 0 by each codec, on all workers alike. Between exchanges a worker keeps what it has."""
+    """Choice of the batches with an exchange. Each codec counts its batches from 0, on all workers alike. Between exchanges a
+    worker keeps its own values."""
 
     #: Whether results are those of the exchange before.
     late: bool = False
@@ -23,15 +24,15 @@ class Trigger(Part):
     skips: bool = False
 
     def uploads(self) -> LastUploads | None:
-        """Return what decides whether a worker sends, and goes on with what it has sent before; None: all send."""
+        """Return the record that decides whether a worker sends, or goes on with its last uploads; None: all workers send."""
         return None
 
     def fires(self, batch: int) -> bool:
-        """Whether there is an exchange in this batch."""
+        """Tell whether there is an exchange in this batch."""
         return True
 
     def dense(self, batch: int) -> bool:
-        """Whether this batch is sent as it is, past all stages."""
+        """Tell whether this batch is sent as it is, past all stages."""
         return False
 
     @property
@@ -41,7 +42,7 @@ class Trigger(Part):
 
 
 class Every(Trigger):
-    """In every `batches`-th one. More than 1 is for parameters: `send="weights"` or `send="delta"`.
+    """Exchange in every `batches`-th batch. More than 1 is for parameters: `send="weights"` or `send="delta"`.
 
     Raises: TypeError, ValueError unless it is a positive integer.
     """
@@ -58,7 +59,11 @@ class Every(Trigger):
 
 
 class Warmup(Trigger):
-    """The first `batches` ones are exchanged dense; what the stages remember begins after them. Then `then` decides.
+    """Warm-up: the first batches are exchanged dense; the states of the stages begin after them.
+
+    Args:
+        batches: how many batches are dense.
+        then: the trigger that decides after them; None: `Every(1)`.
 
     Raises: TypeError, ValueError unless batches is an integer >= 0 and `then` a trigger.
     """
@@ -69,7 +74,7 @@ class Warmup(Trigger):
         self.late = self.then.late
 
     def fires(self, batch: int) -> bool:
-        """In all of the warm-up, then as `then` says, which counts from there."""
+        """Return True in all of the warm-up, then the answer of `then`, which counts from there."""
         return batch < self.batches or self.then.fires(batch - self.batches)
 
     def dense(self, batch: int) -> bool:
@@ -98,12 +103,12 @@ class Delay(Trigger):
 
 
 class Lazy(Trigger):
-    """Lazily aggregated gradients: a worker encodes what is new since its last upload, d = C(x - h), and sends it only if
+    """Lazily aggregated gradients: a worker encodes the change since its last upload, d = C(x - h), and sends it only if
 
     ||d||^2 > (xi / depth) sum ||r||^2 over the last `depth` results r + 3 (||e||^2 + ||e'||^2),
 
     e being the error of d and e' that of its last upload, or if it has not sent for `most` batches. Where nothing comes the
-    others go on with what they have: h is part of the merge in every batch. A packet that says so has no payload.
+    others go on with the uploads that they have: h is part of the merge in every batch. A packet that says so has no payload.
 
     In the paper the sum is over steps of the parameters divided by the learning rate; for SGD these are the results. Every
     variable decides for itself. For a deterministic pipeline without a memory, on the whole data or large blocks: under
@@ -111,6 +116,11 @@ class Lazy(Trigger):
 
     Chen et al., "LAG: lazily aggregated gradient for communication-efficient distributed learning", 2018; Sun et al.,
     "Communication-efficient distributed learning via lazily aggregated quantized gradients", 2019.
+
+    Args:
+        xi: the weight of the results in the limit, a number >= 0.
+        depth: how many last results the limit looks at.
+        most: how many batches a worker may go without sending.
 
     Raises: TypeError, ValueError unless xi >= 0, and depth and most are positive integers.
     """
@@ -127,7 +137,7 @@ class Lazy(Trigger):
 
 
 class LastUploads:
-    """What every contributor has uploaded so far, on one node, and when the own one sends again."""
+    """Uploads of every contributor so far, on one node, with the decision when the own one sends again."""
 
     def __init__(self, trigger: Lazy) -> None:
         self._trigger = trigger
@@ -143,7 +153,7 @@ class LastUploads:
         self.skipped = 0
 
     def encode(self, contributor: int, x: Array, pipeline: Pipeline, draw: Draw) -> Array | None:
-        """Return the payload of what is new in `x`, or None where it is not worth sending."""
+        """Return the payload of the change in `x`, or None where it is not worth sending."""
         self._own.add(contributor)
         self._difference = room_for(x, self._difference)
         difference = np.subtract(x, self._upload(contributor, x.size), out=self._difference)

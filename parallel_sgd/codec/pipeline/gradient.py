@@ -19,7 +19,7 @@ __all__ = ["AdamPrecond", "Clip", "GradientStage", "Momentum", "Nesterov"]
 
 
 class GradientStage(Stage):
-    """Makes another vector of the gradient, writes nothing, and leaves what arrives as it is.
+    """Stage that makes another vector of the gradient, writes nothing, and changes nothing where the vector arrives.
 
     Its declarations speak of the vector that it makes, which arrives exactly. It stands first in a pipeline.
     """
@@ -39,7 +39,13 @@ class GradientStage(Stage):
 
     @abstractmethod
     def transform(self, x: Vector) -> Vector:
-        """Return what becomes of `x`, which may be empty and stays as it is; valid until the next call."""
+        """Return the vector to send in place of the gradient `x`.
+
+        Args:
+            x: ``(n,)``, which may be empty and stays as it is.
+
+        Returns: a vector that is valid until the next call.
+        """
 
     def parse(self, reader: Reader, n: int, draw: Draw) -> tuple[None, int]:
         return None, n
@@ -52,11 +58,15 @@ CHUNK: Final = 1 << 16
 
 
 class Clip(GradientStage):
-    """x <- x min(1, c / ||x||), with the Euclidean norm of this variable and c = norm / sqrt(workers).
+    """Clipping x <- x min(1, c / ||x||), with the Euclidean norm of this variable and c = norm / sqrt(workers).
 
     Pascanu et al., "On the difficulty of training recurrent neural networks", 2013. A sum of the gradients of N workers is
     about sqrt(N) times as long as one, so Lin et al., "Deep gradient compression", 2018, clip each at 1 / sqrt(N) of the limit
     of the sum.
+
+    Args:
+        norm: the limit of the norm of a sum of gradients, a number > 0.
+        workers: how many gradients the sum has; 1 limits the gradient itself.
 
     Raises: TypeError, ValueError unless norm > 0 and workers is a positive integer.
     """
@@ -81,9 +91,9 @@ class Clip(GradientStage):
 
 
 class RuleStage(GradientStage):
-    """Sends what a rule of learning rate 1 subtracts from the parameters; `SGDOptimizer(learn_rate)` follows the merge.
+    """Stage that sends the step which a rule of learning rate 1 subtracts from the parameters.
 
-    The bits and the state are those of the rule.
+    `SGDOptimizer(learn_rate)` follows the merge. The bits and the state are those of the rule.
     """
 
     def __init__(self, rule: IGradientDescent) -> None:
@@ -103,7 +113,7 @@ class RuleStage(GradientStage):
 
 
 class Momentum(RuleStage):
-    """v <- momentum v + x, sends v: the heavy ball (Polyak, 1964) on every worker, for stages that leave something out.
+    """Momentum v <- momentum v + x, sends v: the heavy ball (Polyak, 1964) on every worker, for stages that omit something.
 
     Zheng et al., "Communication-efficient distributed blockwise momentum SGD with error-feedback", 2019, place it before the
     error feedback; the rule after the merge then has none of its own.
@@ -117,7 +127,7 @@ class Momentum(RuleStage):
 
 
 class Nesterov(RuleStage):
-    """v <- momentum v + x, sends x + momentum v: accelerated gradient (Nesterov, 1983; Sutskever et al., 2013) on every worker.
+    """Accelerated gradient v <- momentum v + x, sends x + momentum v (Nesterov, 1983; Sutskever et al., 2013), on every worker.
 
     As `Momentum` it belongs before stages that leave something out (Zheng et al., 2019).
 
@@ -130,13 +140,18 @@ class Nesterov(RuleStage):
 
 
 class AdamPrecond(RuleStage):
-    """Sends the direction of Adam (Kingma and Ba, 2015) on the worker's own moments, step t counted from 1:
+    """Direction of Adam (Kingma and Ba, 2015) on the worker's own moments, step t counted from 1:
 
         m <- beta1 m + (1 - beta1) x,  v <- beta2 v + (1 - beta2) x^2,
         sends (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon).
 
     Its elements are about 1 in magnitude, so that a scale shared by a whole vector fits them. After the merge follows
     `SGDOptimizer(1e-3)`.
+
+    Args:
+        beta1: the decay of the mean m.
+        beta2: the decay of the mean square v.
+        epsilon: added to the root, so that small v do not make large steps.
 
     Raises: TypeError, ValueError unless 0 <= beta1, beta2 < 1 and epsilon > 0.
     """

@@ -22,7 +22,7 @@ CHUNK: Final = 1 << 16
 
 
 class PowerSGD(LinearCode):
-    """Sends a gradient as factors of rank r, one step of power iteration from those of the step before.
+    """Code that sends a gradient as factors of rank r, one step of power iteration from those of the step before.
 
     One object serves one variable on one node. For a gradient G of shape (..., p), seen as m x p, and the residual E:
 
@@ -82,6 +82,10 @@ class PowerSGD(LinearCode):
 
         A dense gradient is returned as it is, flat, and its mean is the result already.
 
+        Args:
+            gradient: finite numbers, in the shape of the variable.
+            draw: keys the random numbers of the first Q, equal on all nodes.
+
         Raises: ValueError when the gradient has another shape than those before, or numbers that are not finite.
         """
         flat: Vector = np.ascontiguousarray(gradient, np.float32).reshape(-1)
@@ -115,7 +119,7 @@ class PowerSGD(LinearCode):
         return right.reshape(-1)
 
     def reconstruct(self, mean: Vector) -> Matrix:
-        """Take the mean of all Q; return the result in the gradient's shape, valid until the next step, and keep what it lacks.
+        """Take the mean of all Q; return the result in the gradient's shape, valid until the next step, and keep its error E.
 
         Raises: RuntimeError when the first round is not complete; ValueError when the mean has another size than Q.
         """
@@ -133,7 +137,7 @@ class PowerSGD(LinearCode):
         return self._result.reshape(self._shape)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a copy of what `state_dict` returned; an empty one starts afresh.
+        """Take over a copy of a state that `state_dict` returned; an empty one starts afresh.
 
         Raises: ValueError where it is no such state.
         """

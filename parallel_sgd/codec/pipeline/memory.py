@@ -1,4 +1,4 @@
-"""Stages that remember what they have not sent."""
+"""Stages that remember the part of their vectors which they have not sent."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ __all__ = ["DGCMemory", "DiffRef", "ErrorFeedback", "Memory"]
 
 
 class Memory(Stage):
-    """Has another stage, or a chain, send a vector, and remembers what the receivers make of the packet.
+    """Stage that has another one, or a chain, send a vector, and remembers the vector that receivers make of the packet.
 
-    A packet is what `inner` alone would write. Where that were more than the 4 n bytes of the dense vector, the vector is
-    sent dense, and the memory goes on all the same. Vectors of the memory appear with the first packet.
+    A packet has the bytes that `inner` alone would write. Where these were more than the 4 n bytes of the dense vector, the
+    vector is sent dense, and the memory goes on all the same. Vectors of the memory appear with the first packet.
 
     Raises: TypeError when `inner` is not a stage; ValueError when it holds a memory of its own, or a stage of the gradient's
     side, which belongs in front of the memory, not into it.
@@ -59,7 +59,7 @@ class Memory(Stage):
         self._vectors: dict[str, Vector] = {}
 
     def delta(self, n: int) -> float | None:
-        """None: what one packet lacks comes with later ones."""
+        """Return None: the part that one packet lacks comes with later ones."""
         return None
 
     def side_bytes(self, n: int) -> int:
@@ -75,9 +75,15 @@ class Memory(Stage):
         return self.sender(n).decode(values, side, n)
 
     def send(self, x: Vector, writer: Writer, draw: Draw) -> tuple[Vector, Decoded]:
-        """Write the packet of `x`; return the values for the next stage and what receivers will read, from the same bytes.
+        """Write the packet of a vector.
 
-        Neither shares memory with `x`, so `x` may be changed then.
+        Args:
+            x: the vector, of n float32 values.
+            writer: collects the bytes of the packet.
+            draw: keys the random numbers of the packet.
+
+        Returns: the values for the next stage, and the vector that receivers will read, from the same bytes. Neither shares
+            memory with `x`, so `x` may be changed then.
         """
         stage, own = self.sender(x.size), Writer()
         values = stage.encode(x, own, draw)
@@ -104,13 +110,13 @@ class Memory(Stage):
         return False
 
     def state_dict(self) -> State:
-        """Return the vectors, and what `inner` remembers as `inner.<name>`."""
+        """Return the vectors, and the state of `inner` as `inner.<name>`."""
         return self._vectors | gathered({"inner": self.inner})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a copy of what `state_dict` returned; an empty one starts afresh.
+        """Take over a copy of a state that `state_dict` returned; an empty one starts afresh.
 
-        Raises: ValueError for names that this stage does not remember, or what is no vector.
+        Raises: ValueError for names that this stage does not remember, or an array that is no vector.
         """
         rest = scattered({"inner": self.inner}, state)
         own = {name: np.array(value, np.float32) for name, value in rest.items()}
@@ -121,7 +127,7 @@ class Memory(Stage):
 
 
 class Decoded(NamedTuple):
-    """A vector: `values` at `indices` and 0 elsewhere, or all its `values` where `indices` is None."""
+    """Vector of `values` at `indices` and 0 elsewhere, or of all its `values` where `indices` is None."""
 
     values: Vector
     indices: Indices | None = None
@@ -135,7 +141,7 @@ class Decoded(NamedTuple):
 
 
 def decoded(stage: Stage, values: Vector, side: Any, n: int) -> Decoded:
-    """Return what `stage.decode(values, side, n)` returns, sparse where the stage, or the first one of a chain, is."""
+    """Return the vector of `stage.decode(values, side, n)`, sparse where the stage, or the first one of a chain, is."""
     if isinstance(stage, Sparsifier):
         indices, found = stage.entries(values, side)
         return Decoded(found, indices)
@@ -152,17 +158,21 @@ CHUNK: Final = 1 << 16
 
 
 class ErrorFeedback(Memory):
-    """Adds to every vector what the packets before it left over:  p = x + beta e,  send C(p),  e <- p - C(p).
+    """Memory that adds to every vector the residual of the packets before:  p = x + beta e,  send C(p),  e <- p - C(p).
 
-    e is `residual` in the state, C is `inner`. With beta = 1 nothing is ever lost: what was sent and e add up to the sum of
-    all inputs. Smaller values forget. It is to see what is subtracted from the parameters: with a rule that has momentum,
-    the momentum comes before it, not after the merge.
+    e is `residual` in the state. Its input has to be the vector that is subtracted from the parameters: with a rule
+    that has momentum, the momentum comes before it, not after the merge.
 
     Seide et al., "1-bit stochastic gradient descent", 2014; Karimireddy et al., "Error feedback fixes SignSGD and other
     gradient compression schemes", 2019.
 
-    Raises: TypeError, ValueError for what `Memory` does not take, a scaled RandomK, whose error grows from packet to packet,
-    or unless 0 <= beta <= 1.
+    Args:
+        inner: C, a stage or a chain that sends.
+        beta: the share of e that is added. With 1 nothing is ever lost: all decoded packets and e add up to the sum of all
+            inputs. Smaller values forget.
+
+    Raises: TypeError, ValueError for an `inner` that `Memory` does not take, a scaled RandomK, with an error that grows from
+    packet to packet, or unless 0 <= beta <= 1.
     """
 
     def __init__(self, inner: Stage, beta: float = 1.0) -> None:
@@ -198,11 +208,15 @@ class DGCMemory(Memory):
     u <- momentum u + x,  v <- v + u,  send C(v),  v <- v - C(v),  u <- 0 where something was sent.
 
     u is `velocity` in the state, v is `accumulated`. v is exactly 0 where its values were sent; where a quantiser after the
-    sparsifier rounds them, v keeps the rounding error. What sends all numbers needs no mask: u stays, so that with rho = 1
+    sparsifier rounds them, v keeps the rounding error. A packet of all numbers needs no mask: u stays, so that with rho = 1
     the packets are those of SGD with local momentum, bit for bit. The rule after the merge has no momentum then.
 
     Lin et al., "Deep gradient compression: reducing the communication bandwidth for distributed training", 2018. Its clipping
     is `Clip(norm, workers)` in front, its warm-up `TopK(rho, warmup=steps)`.
+
+    Args:
+        momentum: the factor of u.
+        inner: C, a sparsifier or a chain that begins with one.
 
     Raises: TypeError, ValueError unless 0 <= momentum < 1 and `inner` is a sparsifier or a chain that begins with one.
     """
@@ -237,16 +251,16 @@ HEARD = "heard."
 
 
 class DiffRef(Memory):
-    """Sends what is new: both sides keep h, 0 at first;  send C(x - h),  h <- h + C(x - h).  Receivers read h.
+    """Memory that sends changes: both sides keep h, 0 at first;  send C(x - h),  h <- h + C(x - h).  Receivers read h.
 
-    The sender's h is `reference` in the state; that of what node i sends is `heard.<i>` where it is received. As x settles,
+    The sender's h is `reference` in the state; receivers keep that of node i as `heard.<i>`. As x settles,
     x - h and with it the error of the packets go to 0, for every contraction C. Every packet has to be decoded, once, in the
     order of the steps: a codec drops repeated ones before.
 
     Richtarik, Sokolov and Fatkhullin, "EF21: a new, simpler, theoretically better, and practically faster error feedback",
     2021; with an unbiased C Mishchenko et al., "Distributed learning with compressed gradient differences", 2019.
 
-    Raises: TypeError, ValueError for what `Memory` does not take.
+    Raises: TypeError, ValueError for an `inner` that `Memory` does not take.
     """
 
     feeds_back: ClassVar[bool] = False

@@ -1,4 +1,4 @@
-"""From an array to the bytes of a packet and back."""
+"""Way of an array to the bytes of a packet and back."""
 
 from __future__ import annotations
 
@@ -19,10 +19,13 @@ Payload = NDArray[np.uint8]
 
 
 class Pipeline:
-    """Encodes and decodes the arrays of one variable on one node by a stage, usually a chain of them; None sends float32.
+    """Pipeline that encodes and decodes the arrays of one variable on one node.
 
     A payload never takes more than the 4 n bytes of the dense array: where the stage would need more, the array travels dense,
-    after what its first stages do to the gradient.
+    after the stages in front that shape the gradient.
+
+    Args:
+        stage: the stage, usually a chain of them; None sends float32.
     """
 
     def __init__(self, stage: Stage | None = None) -> None:
@@ -36,6 +39,10 @@ class Pipeline:
         return self.stage.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a copy of a `state` that `state_dict` returned.
+
+        Raises: ValueError for names that the stage does not know.
+        """
         self.stage.load_state_dict(state)
 
     def wire_bytes(self, n: int) -> int:
@@ -44,11 +51,15 @@ class Pipeline:
         return chosen.side_bytes(n) + 4 * chosen.carried(n)
 
     def is_dense(self, n: int) -> bool:
-        """Whether n values travel as they are, because the stage would take more bytes."""
+        """Tell whether n values travel as they are, because the stage would take more bytes."""
         return self._sender(n) is self._dense
 
     def encode(self, x: Array, draw: Draw) -> Payload:
-        """Return the payload of an array of any shape and float type.
+        """Return the payload of an array.
+
+        Args:
+            x: an array of any shape and float type, of finite numbers.
+            draw: keys the random numbers of the packet.
 
         Raises: ValueError where `x` holds a number that is not finite.
         """
@@ -61,9 +72,14 @@ class Pipeline:
         return self._writer.join()
 
     def decode(self, payload: Payload, shape: Sequence[int], draw: Draw) -> Vector:
-        """Return the array of a payload that a pipeline like this one encoded with this `draw`; valid until the next call.
+        """Return the array of a payload that a pipeline like this one encoded; valid until the next call.
 
-        Raises: PayloadError for what such a pipeline does not write, Unusable (its base) for numbers that are not finite.
+        Args:
+            payload: a row of bytes.
+            shape: the shape of the array that was encoded.
+            draw: the one that it was encoded with.
+
+        Raises: PayloadError for bytes that such a pipeline does not write, Unusable (its base) for numbers that are not finite.
         """
         n, reader = prod(shape), Reader(payload)
         stage = self._sender(n)

@@ -1,4 +1,4 @@
-"""Which numbers a sparsifier sends: found by their magnitude, and written in the fewest bytes."""
+"""Indices of the numbers that a sparsifier sends: found by magnitude, and written in the fewest bytes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Comparison = Callable[..., Any]
 
 
 class Magnitudes:
-    """Looks at the magnitudes of vectors, in buffers of its own."""
+    """Search by the magnitudes of vectors, in buffers of its own."""
 
     def __init__(self) -> None:
         self._magnitudes: Vector = np.empty(0, np.float32)
@@ -156,7 +156,7 @@ def write_indices(writer: Writer, indices: Indices, n: int) -> None:
 
 
 def read_indices(reader: Reader, n: int) -> Indices:
-    """Read what `write_indices` wrote.
+    """Read indices that `write_indices` wrote.
 
     Raises: PayloadError where it is no such block, so that no index is out of range or there twice.
     """

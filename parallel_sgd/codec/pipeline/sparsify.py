@@ -22,17 +22,21 @@ def kept(rho: float, n: int) -> int:
 
 
 class TopK(Sparsifier):
-    """Sends the k = max(1, ceil(rho n)) numbers of largest magnitude and where they stand; of equal ones the first.
+    """Sparsifier that sends the k = max(1, ceil(rho n)) numbers of largest magnitude and their places; of equal ones the first.
 
     ||C(x) - x||^2 is the sum of squares of the n - k smallest, at most (1 - k / n) ||x||^2. Biased, so `ErrorFeedback` or
     `DGCMemory` goes around it. Bytes: 4k + 5 + min(4k, 2k + 4 ceil(n / 65536), ceil(n / 8)); the k values go on to the next
     stage.
 
-    With `warmup` = T, rho falls to its value in five steps: the first T packets keep the share rho^((j + 1) / 5) in the j-th
-    quarter, j = 0..3; for rho = 0.001 these are 25, 6.3, 1.6 and 0.4 %. Then bytes are at most those of the first quarter.
+    With a warm-up of T packets, bytes are at most those of the first quarter.
 
     Aji and Heafield, "Sparse communication for distributed gradient descent", 2017; Stich et al., "Sparsified SGD with
     memory", 2018; warm-up and the sampled limit: Lin et al., "Deep gradient compression", 2018.
+
+    Args:
+        rho: the share of the numbers to send.
+        warmup: T. With 0 < T, rho falls to its value in five steps: the first T packets keep the share rho^((j + 1) / 5) in the
+            j-th quarter, j = 0..3; for rho = 0.001 these are 25, 6.3, 1.6 and 0.4 %.
 
     Raises: TypeError, ValueError unless 0 < rho <= 1 and warmup is an integer of at least 0.
     """
@@ -92,14 +96,17 @@ class TopK(Sparsifier):
 
 
 class RandomK(Sparsifier):
-    """Sends k = max(1, ceil(rho n)) numbers at random places, which all nodes draw alike, so that no index travels.
+    """Sparsifier that sends k = max(1, ceil(rho n)) numbers at random places. All nodes draw these alike: no index travels.
 
-    Payloads add up: what decodes from a sum is the sum. `scaled` multiplies by n / k, which makes it unbiased with
-    E||C(x) - x||^2 = (n / k - 1) ||x||^2. Unscaled it is biased with delta = k / n in expectation; then `ErrorFeedback` goes
-    around it. Bytes: 4k.
+    Payloads add up: a sum of them decodes to the sum of the vectors. Bytes: 4k.
 
     Wangni et al., "Gradient sparsification for communication-efficient distributed optimization", 2018; unscaled with memory:
     Stich et al., "Sparsified SGD with memory", 2018.
+
+    Args:
+        rho: the share of the numbers to send.
+        scaled: multiply by n / k, which makes it unbiased with E||C(x) - x||^2 = (n / k - 1) ||x||^2. Unscaled it is biased
+            with delta = k / n in expectation; then `ErrorFeedback` goes around it.
 
     Raises: TypeError, ValueError unless 0 < rho <= 1 and scaled is a bool.
     """
@@ -148,7 +155,7 @@ class RandomK(Sparsifier):
 
 
 def _times(values: Vector, factor: float) -> Vector:
-    """Multiply in place; what is too large for float32 becomes its largest number."""
+    """Multiply in place; a number too large for float32 becomes its largest one."""
     with np.errstate(over="ignore"):
         np.multiply(values, factor, out=values)
     largest = np.finfo(np.float32).max
@@ -158,8 +165,8 @@ def _times(values: Vector, factor: float) -> Vector:
 def subset(generator: np.random.Generator, n: int, k: int) -> Indices:
     """Return k of the numbers 0..n - 1, ascending, every subset equally likely.
 
-    Draws with repetition until k different ones are there, then leaves out random ones of what is too much: at no step is any
-    number preferred. More than half is what a smaller subset leaves over.
+    Draws with repetition until k different ones are there, then leaves out random ones of the surplus: at no step is any
+    number preferred. More than half of the numbers are the complement of a smaller subset.
     """
     if k > n // 2:
         rest = np.ones(n, np.bool_)
@@ -179,9 +186,9 @@ def subset(generator: np.random.Generator, n: int, k: int) -> Indices:
 
 
 class Threshold(Sparsifier):
-    """Sends tau for every x > tau and -tau for every x < -tau: where they stand, and one bit each for the sign.
+    """Sparsifier that sends tau for every x > tau and -tau for every x < -tau: their places, and one bit each for the sign.
 
-    What is more than tau stays in the residual: `ErrorFeedback` goes around it. Biased, and no contraction, because nothing is
+    The excess over tau stays in the residual: `ErrorFeedback` goes around it. Biased, and no contraction, because nothing is
     sent where no magnitude exceeds tau. Bytes for k such numbers: 5 + min(4k, 2k + 4 ceil(n / 65536), ceil(n / 8)) +
     ceil(k / 8), where the paper has 4k.
 

@@ -23,7 +23,15 @@ State = dict[str, Any]
 
 
 class Draw(NamedTuple):
-    """What random numbers of one packet depend on: equal keys give equal bits, on every node and after a restart."""
+    """Key of the random numbers of one packet: equal keys give equal bits, on every node and after a restart.
+
+    Args:
+        seed: that of the job.
+        epoch: the epoch, counted from 0.
+        batch: the batch in the epoch, counted from 0.
+        variable: the id of the variable.
+        node: the contributor that encodes the packet, often the id of its node.
+    """
 
     seed: int
     epoch: int
@@ -37,13 +45,13 @@ class Draw(NamedTuple):
 
 
 class Remembers(Protocol):
-    """What has a state between two batches."""
+    """Part that has a state between two batches."""
 
     def state_dict(self) -> Mapping[str, Any]:
-        """Return it: arrays and numbers, live."""
+        """Return the state: arrays and numbers, live."""
 
     def load_state_dict(self, state: Mapping[str, Any]) -> Any:
-        """Take over a copy of what `state_dict` returned."""
+        """Take over a copy of a `state` that `state_dict` returned."""
 
 
 def gathered(parts: Mapping[str, Remembers]) -> State:
@@ -52,7 +60,7 @@ def gathered(parts: Mapping[str, Remembers]) -> State:
 
 
 def scattered(parts: Mapping[str, Remembers], state: Mapping[str, Any]) -> State:
-    """Give each part what is its own of a state that `gathered` returned; return what is of none of them."""
+    """Give each part its own entries of a state that `gathered` returned; return the entries of none of them."""
     rest = dict(state)
     for name, part in parts.items():
         start = f"{name}."
@@ -72,9 +80,9 @@ def arguments_of(value: object) -> dict[str, Any]:
 
 
 class Part(arguments.Configurable):
-    """What a codec is composed of. Its constructor's arguments, kept under their names, tell it from others of its class."""
+    """Part of a composed codec. Its constructor's arguments, kept under their names, tell it from others of its class."""
 
-    #: What it remembers in attributes, numbers and arrays, by their names without the underscore; None is left out.
+    #: The attributes of its state, numbers and arrays, by their names without the underscore; None is left out.
     keeps: ClassVar[tuple[str, ...]] = ()
 
     def get_config(self) -> dict[str, Any]:
@@ -85,14 +93,17 @@ class Part(arguments.Configurable):
         return {}
 
     def state_dict(self) -> State:
-        """Return what it remembers: arrays and numbers, live."""
+        """Return the state of the part: arrays and numbers, live."""
         own = {name: getattr(self, f"_{name}") for name in self.keeps}
         return {name: value for name, value in own.items() if value is not None} | gathered(self.within())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a copy of what `state_dict` returned.
+        """Take over a copy of a state.
 
-        Raises: ValueError for names that it does not know.
+        Args:
+            state: arrays and numbers by name, as `state_dict` returned them.
+
+        Raises: ValueError for names that the part does not know.
         """
         rest = scattered(self.within(), state)
         for name in self.keeps:
@@ -109,16 +120,16 @@ class Part(arguments.Configurable):
 class Stage(Part, ABC):
     """One step between a float vector and the bytes of a packet.
 
-    In `encode` a stage writes its side information and returns the values that the next stage sees; what the last one
-    returns travels as float32. A quantiser writes all and returns nothing. Receivers go backwards: `parse` reads the side
+    In `encode` a stage writes its side information and returns the values that the next stage sees; those of the last one
+    travel as float32. A quantiser writes all and returns nothing. Receivers go backwards: `parse` reads the side
     information of all stages in order, then `decode` of the last stage comes first. A stage never changes its input.
 
-    One object serves one variable on one node. What it remembers stands in `state_dict`.
+    One object serves one variable on one node. Its state between packets stands in `state_dict`.
     """
 
     #: The expectation of decode(encode(x)) is x.
     unbiased: bool = False
-    #: Payloads of equal keys may be added up before they are decoded: what travels as float32 is a linear map of x.
+    #: Payloads of equal keys may be added up before they are decoded: the values that travel are a linear map of x.
     linear: bool = False
     #: It draws no random numbers.
     deterministic: bool = True
@@ -126,9 +137,9 @@ class Stage(Part, ABC):
     shared_seed: bool = False
     #: It works on the gradient before anything is left out, so nothing but its likes may stand before it.
     leads: ClassVar[bool] = False
-    #: It remembers what receivers make of its own packet, so nothing may follow that would change the packet.
+    #: It remembers the vector that receivers make of its own packet, so nothing may follow that would change the packet.
     ends: ClassVar[bool] = False
-    #: What one packet leaves out comes with later ones, so momentum must come before it and not after the merge.
+    #: The part that one packet leaves out comes with later ones, so momentum must come before it and not after the merge.
     feeds_back: ClassVar[bool] = False
     #: Receivers must decode each packet, once and in order.
     needs_every_packet: ClassVar[bool] = False
@@ -152,18 +163,35 @@ class Stage(Part, ABC):
 
     @abstractmethod
     def encode(self, x: Vector, writer: Writer, draw: Draw) -> Vector:
-        """Write the side information of `x` and return the values for the next stage, valid until the next call."""
+        """Write the side information of a vector and return the values for the next stage, valid until the next call.
+
+        Args:
+            x: n finite float32 values, which the stage does not change.
+            writer: collects the bytes of the payload.
+            draw: keys the random numbers of the packet.
+        """
 
     @abstractmethod
     def parse(self, reader: Reader, n: int, draw: Draw) -> tuple[Any, int]:
         """Read the side information of n values; return it and the number of values that the next stage carries.
 
-        `draw` is that of the sender. Raises PayloadError for what `encode` does not write.
+        Args:
+            reader: gives the bytes of the payload, from the side information of this stage on.
+            n: how many values the stage has encoded.
+            draw: that of the sender.
+
+        Raises: PayloadError for bytes that `encode` does not write.
         """
 
     @abstractmethod
     def decode(self, values: Vector, side: Any, n: int) -> Vector:
-        """Return n values from those of the next stage and the side information; valid until the next call."""
+        """Return n values, valid until the next call.
+
+        Args:
+            values: those that the next stage has decoded, or float32 values of the payload.
+            side: the side information that `parse` read.
+            n: how many values the stage has encoded.
+        """
 
     def __or__(self, other: Stage) -> Chain:
         return Chain([self, other])
@@ -174,7 +202,8 @@ class Chain(Stage):
 
     Its declarations are those of its stages together.
 
-    Raises: TypeError for what is no stage; ValueError for a stage that follows one that `ends`, or that `leads` and does not.
+    Raises: TypeError for an object that is no stage; ValueError for a stage that follows one that `ends`, or that `leads` and
+    does not.
     """
 
     def __init__(self, stages: Sequence[Stage] = ()) -> None:
@@ -247,7 +276,7 @@ class Chain(Stage):
 
 
 class OrDense:
-    """Chooses the stage that sends n values: `stage`, or `dense` where that would take more than their 4 n bytes."""
+    """Choice of the stage that sends n values: `stage`, or `dense` where that would take more than their 4 n bytes."""
 
     def __init__(self, stage: Stage, dense: Stage) -> None:
         self._stage, self._dense = stage, dense
@@ -261,7 +290,7 @@ class OrDense:
 
 
 class Sparsifier(Stage):
-    """Sends the values at some indices; the others arrive as 0.
+    """Stage that sends the values at some indices; the others arrive as 0.
 
     `entries` gives both without the zeros between them, so that receivers add a packet to a sum, and senders deduct it from
     their residual, in the time that its entries take and not in that of the whole vector.
@@ -284,9 +313,9 @@ class Sparsifier(Stage):
 
 
 class LinearCode(Part, ABC):
-    """Turns a vector into one that is averaged, and that mean into the next one, until it is the result.
+    """Code that turns a vector into one that is averaged, and that mean into the next one, until it is the result.
 
-    So nobody needs more of what is sent than the mean over all workers.
+    So no node needs more of the vectors that workers send than their mean.
     """
 
     @abstractmethod
@@ -295,7 +324,13 @@ class LinearCode(Part, ABC):
 
     @abstractmethod
     def start(self, x: NDArray[Any], shape: Sequence[int], draw: Draw) -> Vector:
-        """Return the vector of the first round."""
+        """Return the vector of the first round, flat.
+
+        Args:
+            x: the flat values of this node's contribution.
+            shape: the shape of the variable.
+            draw: keys the random numbers of the batch.
+        """
 
     @abstractmethod
     def proceed(self, mean: NDArray[Any]) -> tuple[Vector, bool]:
@@ -303,11 +338,11 @@ class LinearCode(Part, ABC):
 
 
 class PayloadError(Unusable):
-    """A payload is not what the pipeline writes."""
+    """Error for a payload that the pipeline does not write."""
 
 
 class Writer:
-    """Collects what stages write; nothing is copied before `join`."""
+    """Writer that collects the arrays of stages; nothing is copied before `join`."""
 
     def __init__(self) -> None:
         self._parts: list[Array] = []
@@ -334,7 +369,13 @@ class Writer:
 
 
 class Reader:
-    """Gives back what a `Writer` wrote. Raises PayloadError where there is less than a stage asks for."""
+    """Reader of the arrays that a `Writer` wrote.
+
+    Args:
+        payload: a row of bytes.
+
+    Raises: PayloadError for another array, and where fewer bytes are left than a stage asks for.
+    """
 
     def __init__(self, payload: Array) -> None:
         if payload.dtype != np.uint8 or payload.ndim != 1:
@@ -347,7 +388,7 @@ class Reader:
         return int(self._payload.size) - self._at
 
     def read(self, count: int, dtype: DTypeLike) -> Array:
-        """Return the next `count` values of a type, as a view where they lie aligned."""
+        """Return the next `count` values of the type `dtype`, as a view where they lie aligned."""
         kind = np.dtype(dtype).newbyteorder("<")
         size = count * kind.itemsize
         if count < 0 or size > self.left:
@@ -365,7 +406,7 @@ class Reader:
 def share(owner: object, name: str, value: float) -> float:
     """Return `value` as a float with 0 < value <= 1.
 
-    Raises: TypeError, ValueError naming the owner's class, the argument and what came.
+    Raises: TypeError, ValueError naming the owner's class, the argument and the value that came.
     """
     result = arguments.number(owner, name, value, 0, open_low=True)
     if result > 1:

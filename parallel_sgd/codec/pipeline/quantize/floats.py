@@ -17,9 +17,9 @@ _RELATIVE_ERROR = {"fp16": 2.0**-11, "bf16": 2.0**-8}
 
 
 class Cast(Quantizer):
-    """Round to `'fp16'` (IEEE half precision: 11 bits, up to 65504) or `'bf16'` (bfloat16: 8 bits, the range of float32).
+    """Cast to `'fp16'` (IEEE half precision: 11 bits, up to 65504) or `'bf16'` (bfloat16: 8 bits, the range of float32).
 
-    To nearest, ties to even; what is larger than the largest finite number becomes that one. Bytes: 2 n. The relative error
+    Rounds to nearest, ties to even; a number above the largest finite one becomes that one. Bytes: 2 n. The relative error
     is at most 2^-11 or 2^-8 where the result is a normal number, at least 6.1e-5 or 1.2e-38 in size; `delta` means these.
 
     Raises: ValueError for another format.
@@ -83,11 +83,11 @@ _BELOW = LOWEST + _BIAS - 1  # the biased exponent that becomes code 0
 
 
 class Natural(Quantizer):
-    """Round |x_j| to a power of two: of 2^e <= |x_j| < 2^(e+1) the upper one at probability |x_j| / 2^e - 1, else the lower.
+    """Rounding of |x_j| to a power of two: of 2^e <= |x_j| < 2^(e+1) the upper one with probability |x_j| / 2^e - 1.
 
-    Horvath et al., "Natural compression for distributed deep learning", 2019. Unbiased, E||C(x) - x||^2 <= ||x||^2 / 8.
-    Bytes: n, the sign and 7 bits of exponent, from 2^-96 to 2^30: what is smaller than 1.3e-29 becomes 0, what is larger
-    than 1.1e9 becomes that.
+    Otherwise the lower one. Horvath et al., "Natural compression for distributed deep learning", 2019. Unbiased, E||C(x) -
+    x||^2 <= ||x||^2 / 8. Bytes: n, the sign and 7 bits of exponent, from 2^-96 to 2^30: a number below 1.3e-29 in size becomes
+    0, one above 1.1e9 becomes that.
     """
 
     unbiased = True

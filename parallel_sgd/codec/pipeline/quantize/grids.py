@@ -16,7 +16,7 @@ _TOP = 127
 
 
 class Int8(Quantizer):
-    """Round every block of `block` values to multiples of its scale: q = rint(x 127 / max|x|), decoded as q max|x| / 127.
+    """Rounding of every block of `block` values to multiples of its scale: q = rint(x 127 / max|x|), decoded as q max|x| / 127.
 
     Bytes: n + 4 ceil(n / block), the scales max|x| / 127 first. No element is wrong by more than max|x| / 254 of its block;
     a block below 1.3e-29 becomes zeros. Blockwise 8 bits: Dettmers et al., "8-bit optimizers via block-wise quantization",
@@ -73,7 +73,7 @@ class Int8(Quantizer):
 
 
 class Grid(Quantizer):
-    """Round to the nearest of 2^bits values that are evenly spread over -R .. R, with R = max|x|: q = rint((x + R) / step),
+    """Rounding to the nearest of 2^bits values that are evenly spread over -R .. R, with R = max|x|: q = rint((x + R) / step),
     step = 2 R / (2^bits - 1), decoded as q step - R.
 
     The quantiser of Sun et al., "Communication-efficient distributed learning via lazily aggregated quantized gradients",

@@ -11,7 +11,7 @@ from .quantizer import CHUNK, NOTHING, Quantizer, chunks, code_table, pack_flags
 
 
 class Sign(Quantizer):
-    """C(x) = (||x||_1 / n) sign(x), where 0 and -0 count as positive.
+    """Signs with one scale: C(x) = (||x||_1 / n) sign(x), where 0 and -0 count as positive.
 
     The compressor of Karimireddy et al., "Error feedback fixes SignSGD and other gradient compression schemes", 2019:
     biased, ||C(x) - x||^2 = ||x||^2 - ||x||_1^2 / n, made for error feedback. `scale=None` sends the bare signs, decoded as
@@ -63,7 +63,7 @@ class Sign(Quantizer):
 
 
 class TwoMeans(Quantizer):
-    """Replace the values >= 0 by their mean and those < 0 by theirs: the two best values for these two sets.
+    """Means of both sides, in place of the values >= 0 and of those < 0: the two best values for these two sets.
 
     Seide et al., "1-bit stochastic gradient descent and its application to data-parallel distributed training of speech DNNs",
     2014, there for each column, here for the whole vector. Biased, made for error feedback. Bytes: ceil(n / 8) + 8.

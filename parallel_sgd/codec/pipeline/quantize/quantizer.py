@@ -1,4 +1,4 @@
-"""What all quantisers share: they write everything, work in chunks, keep their buffers, and pack small codes into bytes."""
+"""Base of all quantisers: they write everything, work in chunks, keep their buffers, and pack small codes into bytes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def chunks(n: int, size: int = CHUNK) -> Iterator[slice]:
 
 
 class Quantizer(Stage):
-    """A stage that writes some bits for each value and carries none: what comes after it would see nothing."""
+    """A stage that writes some bits for each value and carries none: a stage after it would see nothing."""
 
     def __init__(self) -> None:
         self._rooms: dict[str, NDArray[Any]] = {}
@@ -112,7 +112,7 @@ def unpack(packed: Bytes, table: NDArray[np.float32], out: Vector) -> None:
 
 
 def holds_zero(packed: Bytes, bits: int) -> bool:
-    """Whether any of the codes in whole bytes is 0."""
+    """Tell whether any of the codes in whole bytes is 0."""
     if bits == 8:
         return not packed.all()
     marks = 0x11 if bits == 4 else 0x55

@@ -53,7 +53,7 @@ STEP = 1 << FRACTION
 
 
 class Rounder:
-    """The work space of rounding up to CHUNK values at once; what its methods return is valid until the next call."""
+    """Work space for rounding up to CHUNK values at once; arrays that its methods return are valid until the next call."""
 
     def __init__(self) -> None:
         self._floats: Vector = np.empty(0, np.float32)
@@ -83,8 +83,8 @@ class Rounder:
     def stochastic(self, fixed: NDArray[np.int32], dither: Dither) -> NDArray[np.uint8]:
         """Return fixed / 2^15, rounded up with the probability of its fraction, plus OFFSET; zeros pad it to whole eights.
 
-        `fixed` is what `fixed` returned, of numbers of at most 127 steps. With y = fixed / 2^15 and u uniform in
-        {0, .., 2^15 - 1} / 2^15 the code is floor(y + u), whose expectation is y exactly: what biases a quantiser is only
+        `fixed` is the result of `fixed`, of numbers of at most 127 steps. With y = fixed / 2^15 and u uniform in
+        {0, .., 2^15 - 1} / 2^15 the code is floor(y + u), of expectation y exactly: a quantiser is biased only by
         the rounding to fixed point, at most 2^-16 of a step.
         """
         if self._dither.size < fixed.size:

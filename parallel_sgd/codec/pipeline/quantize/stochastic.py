@@ -32,14 +32,17 @@ from .rounding import FRACTION, MAGIC, OFFSET, STEP, Dither, Group, Rounder, cou
 
 
 class QSGD(Quantizer):
-    """Q(x)_j = ||x|| sign(x_j) xi_j with xi_j = l / s or (l + 1) / s, up with probability s |x_j| / ||x|| - l.
+    """Quantiser Q(x)_j = ||x|| sign(x_j) xi_j with xi_j = l / s or (l + 1) / s, up with probability s |x_j| / ||x|| - l.
 
     Alistarh et al., "QSGD: communication-efficient SGD via gradient quantization and encoding", 2017, with codes of fixed
-    width: `bits` of 8, 4 or 2 with sign, s = 2^(bits - 1) - 1 levels. Each `bucket` of values has its norm; None takes the
-    whole vector as one. Bytes: ceil(n bits / 8) + 4 ceil(n / bucket), norms first. Unbiased, with
-    E||Q(x) - x||^2 <= min(d / s^2, sqrt(d) / s) ||x||^2 for buckets of d. `norm='max'` takes max|x| in place of the
-    Euclidean norm: finer levels, smaller variance. The rounding to fixed point biases by at most 2^-16 of a level, and a bucket
-    whose norm is below 1.3e-29 becomes zeros.
+    width. Bytes: ceil(n bits / 8) + 4 ceil(n / bucket), norms first. Unbiased, with
+    E||Q(x) - x||^2 <= min(d / s^2, sqrt(d) / s) ||x||^2 for buckets of d. The rounding to fixed point biases by at most 2^-16
+    of a level, and a bucket of a norm below 1.3e-29 becomes zeros.
+
+    Args:
+        bits: the width of a code with sign, 8, 4 or 2, for s = 2^(bits - 1) - 1 levels.
+        bucket: how many values have a norm of their own, a multiple of 8; None takes the whole vector as one.
+        norm: 'l2', the Euclidean norm, or 'max', which takes max|x| in its place: finer levels, smaller variance.
 
     Raises: ValueError for bits other than 2, 4, 8, a bucket that is no multiple of 8, another norm.
     """
@@ -133,13 +136,16 @@ _CHUNK = CHUNK // _TRITS * _TRITS
 
 
 class Tern(Quantizer):
-    """t(x)_j = s sign(x_j) b_j with b_j = 1 at probability |x_j| / s and s = max|x|, after clipping x to +-`clip` sigma.
+    """Ternary t(x)_j = s sign(x_j) b_j with b_j = 1 at probability |x_j| / s and s = max|x|, after clipping to +-`clip` sigma.
 
     Wen et al., "TernGrad: ternary gradients to reduce communication in distributed deep learning", 2017. Sigma is the root mean
     square of x: the standard deviation for the mean of zero that gradients have. Unbiased with regard to the clipped x,
-    with E||t(x) - x||^2 = s ||x||_1 - ||x||^2; `clip=None` leaves x whole. Bytes: 2 ceil(n / 8) + 4, the scale and two
-    bit planes, of the positive and of the negative values; `base3=True` packs five values into a byte: ceil(n / 5) + 4,
-    but takes longer. The rounding to fixed point biases by at most 2^-16 s, and x becomes zeros where s is below 1.3e-29.
+    with E||t(x) - x||^2 = s ||x||_1 - ||x||^2. Bytes: 2 ceil(n / 8) + 4, the scale and two bit planes, of the positive and of
+    the negative values. The rounding to fixed point biases by at most 2^-16 s, and x becomes zeros where s is below 1.3e-29.
+
+    Args:
+        clip: the limit of |x| in units of sigma, a number > 0; None leaves x whole.
+        base3: pack five values into a byte: ceil(n / 5) + 4 bytes, but it takes longer.
     """
 
     deterministic = False
@@ -231,12 +237,15 @@ def tangent_levels(count: int) -> NDArray[np.float64]:
 
 
 class Levels(Quantizer):
-    """Round x_j / max|x| to one of its two neighbours among the levels, the upper at probability (x - lower) / (upper - lower).
+    """Rounding of x_j / max|x| to one of two neighbours among levels, the upper at probability (x - lower) / (upper - lower).
 
     The levels are 0 and plus and minus 1 / tan(k pi / (4 kmax)), k = 1 .. kmax = 2^(bits - 1) - 1, scaled so that the largest
-    is max|x|: with 8 bits half of them lie below 1.5 % of it. `levels` sets as many other positive ones, rising to 1.
-    Unbiased. Bytes: ceil(n bits / 8) + 4, the scale first. Rounding to fixed point biases by at most 2^-15 max|x|, and x
-    becomes zeros where max|x| is below 1.3e-29.
+    is max|x|: with 8 bits half of them lie below 1.5 % of it. Unbiased. Bytes: ceil(n bits / 8) + 4, the scale first. Rounding
+    to fixed point biases by at most 2^-15 max|x|, and x becomes zeros where max|x| is below 1.3e-29.
+
+    Args:
+        bits: the width of a code, 2, 4 or 8.
+        levels: 2^(bits - 1) - 1 other positive levels, rising to 1; None: those above.
 
     Raises: ValueError for bits other than 2, 4, 8, and for levels that do not rise to 1.
     """
