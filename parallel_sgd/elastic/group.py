@@ -1,4 +1,4 @@
-"""The group of workers that train together at the moment, its operations for programs, and the exceptions that interrupt them."""
+"""The group of workers that train together at present, its operations for programs, and the exceptions that interrupt them."""
 
 from __future__ import annotations
 

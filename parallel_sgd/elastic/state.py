@@ -187,7 +187,7 @@ def _carry_on(group: Group, state: State, train: Callable[[], _Result]) -> _Resu
 
 
 def _anybody_needs(group: Group, need: bool) -> bool:
-    """Whether any worker of the group needs the state.
+    """Tell whether any worker of the group needs the state.
 
     Each worker knows only its own reason to skip: when hosts were removed, others may have come until the group formed, and
     others may have lost a peer in the very exchange that told this one of the removal.

@@ -223,7 +223,7 @@ class JobGroup:
             return
 
     def _enter(self, order: Round) -> bool:
-        """Whether all members of the round have met."""
+        """Connect with the members of a round; tell whether all have met."""
         places = dict(zip(order.members, order.places, strict=True))
         self._kept = self._kept if order.kept is None else order.kept
         try:

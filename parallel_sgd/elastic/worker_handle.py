@@ -116,7 +116,7 @@ class WorkerHandle:
             try:
                 self._submit()
                 self._deliver(Running(self.worker))
-            except Exception as error:  # noqa: BLE001  whatever it is, the driver decides what follows
+            except Exception as error:  # noqa: BLE001  of any error: the driver decides on the next step
                 if isinstance(error, NodeBusy) and time.monotonic() < deadline and not self._given_up.wait(_PAUSE_SECONDS):
                     continue
                 agent_lost = isinstance(error, NetworkError) and not isinstance(error, SubmissionError)
