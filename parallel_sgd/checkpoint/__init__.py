@@ -3,13 +3,13 @@
 snapshot     the state of one node, and its file; it tells how to add a field
 disk, store  files that appear whole or not at all; the newest valid one counts
 state        from model, optimizer and codecs to arrays, and back; where a node resumes
-schedule     when: `checkpoint_every`, `commit_every`
-keeper       who takes checkpoints: a worker, a parameter server
+schedule     the times of checkpoints: `checkpoint_every`, `commit_every`
+keeper       the takers of checkpoints: a worker, a parameter server
 writer       a thread that saves beside training
-locate       where checkpoints of this and of earlier jobs lie
-choose       from what all nodes hold to the position where all resume
-agree        how the nodes of a job on agents choose together, and send each other what they lack
-resume       what `resume=` names, at the submitter
+locate       the places of the checkpoints of this and of earlier jobs
+choose       from the checkpoints that all nodes hold to the position where all resume
+agree        how the nodes of a job on agents choose together, and send each other checkpoints that others lack
+resume       the job or checkpoints that `resume=` names, at the submitter
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Where a node of a job on agents resumes: what all its nodes agree on, telling each other which checkpoints they hold and
-sending those that others lack, or what the submitter has sent.
+"""Start of a node of a job on agents: its nodes agree on the position where all resume, telling each other which checkpoints
+they hold and sending those that others lack; else a node takes the checkpoint that the submitter has sent.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .store import Store
 
 @dataclass(frozen=True)
 class StartPoint:
-    """How a node begins: at the beginning, or with `resumption`; `said` in words, "" for a job that was never interrupted.
+    """Start of a node: at the beginning, or with `resumption`; `said` in words, "" for a job that was never interrupted.
 
     `early` are messages for the exchange that came while the nodes agreed.
     """
@@ -49,9 +49,9 @@ def begin(
 ) -> StartPoint:
     """Find out, together with the other nodes, where this one begins.
 
-    A later attempt goes on from the checkpoints of its job, a job that continues the ended jobs `earlier` from those, else from
-    what the submitter has sent, `given`. `server` is the parameter server, if it remembers anything; one that does not has no
-    part in this. `start_limit` seconds are given to the others to appear.
+    A later attempt goes on from the checkpoints of its job, a job that continues the ended jobs `earlier` from theirs, else
+    from the checkpoint that the submitter has sent, `given`. `server` is the parameter server, if it remembers anything; a
+    server that does not has no part in this. The other nodes have `start_limit` seconds to appear.
 
     Raises: CheckpointError when `earlier` is to be continued, but no node has a checkpoint of it; PeerLost, TimedOut.
     """
@@ -99,9 +99,9 @@ _BYTES_PER_SECOND: Final = 1 << 20  # of a slow network
 
 
 class Agreement:
-    """The conversation of one node with `peers`, before training. What comes for the training itself waits in `early`.
+    """The conversation of one node with `peers`, before training. Messages for the training itself wait in `early`.
 
-    `start_limit` seconds are given to the peers to appear.
+    The peers have `start_limit` seconds to appear.
     """
 
     def __init__(self, com: Communication, peers: Sequence[int], start_limit: float = AGREE_SECONDS) -> None:
@@ -112,9 +112,11 @@ class Agreement:
         self.early: list[tuple[int, Message]] = []
 
     def agree(self, held: HeldCheckpoints, workers: Sequence[int], server: int | None) -> tuple[Choice, Snapshot | None] | None:
-        """Decide together with the peers; returns the choice and this node's snapshot, or None when nobody holds any.
+        """Decide together with the peers.
 
-        Raises: PeerLost, TimedOut naming who did not answer, CheckpointError when what was sent is no checkpoint.
+        Returns: the choice and this node's snapshot, None for a node that starts afresh; or None when no node holds any.
+
+        Raises: PeerLost, TimedOut naming the nodes that did not answer, CheckpointError when a peer sent no valid checkpoint.
         """
         self._com.on_block = self._take
         try:
@@ -161,7 +163,7 @@ class Agreement:
             self.early.append((sender, message))
 
     def _head(self, kind: int) -> tuple[int, int, int, int]:
-        """No batch has such a key."""
+        """Return the key of a message of the agreement; no batch has such a key."""
         return self._com.attempt, -1, -1, kind
 
     def _absent(self) -> list[int]:

@@ -1,4 +1,7 @@
-"""From what all nodes hold to the position where all go on. Every node decides alike, from the same offers, without I/O."""
+"""Choice of the position where all nodes go on, by the checkpoints that they hold.
+
+Every node decides alike, from the same offers, without I/O.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,16 @@ from .snapshot import Snapshot
 
 
 class CheckpointOffer(NamedTuple):
-    """A valid checkpoint that some node holds: whose state, where, whether personal, of how many workers, its size in bytes."""
+    """A valid checkpoint that some node holds.
+
+    Args:
+        owner: the node of the state.
+        epoch: completed epochs at its position.
+        batch: completed batches of the next epoch.
+        personal: whether other workers have other states at the position.
+        workers: number of workers of its job.
+        size: of its arrays, in bytes.
+    """
 
     owner: int
     epoch: int
@@ -31,7 +43,7 @@ class CheckpointOffer(NamedTuple):
 
 
 class CheckpointSource(NamedTuple):
-    """The node that holds a checkpoint, and the node whose state it is."""
+    """The node that holds a checkpoint, and its owner, the node of the state."""
 
     holder: int
     owner: int
@@ -39,11 +51,11 @@ class CheckpointSource(NamedTuple):
 
 @dataclass(frozen=True)
 class Choice:
-    """Where all go on, and which checkpoint each node takes; a node without one starts afresh.
+    """The position where all nodes go on, and the checkpoint that each node takes; a node without one starts afresh.
 
-    `whole`: everybody has all that belongs to it. Else only values and rules are taken over, by all from the same checkpoint,
-    and what optimizers and codecs remember of single workers begins anew everywhere. `reason` says why it is not simply the
-    newest checkpoint there is, or is "".
+    `whole`: every node has its whole state. Else only values and rules are taken over, by all from the same checkpoint, and
+    the memory of optimizers and codecs of single workers begins anew everywhere. `reason` says why it is not simply the newest
+    checkpoint there is, or is "".
     """
 
     position: Position
@@ -57,10 +69,10 @@ class Choice:
 
 
 def choose(offers: Mapping[int, Sequence[CheckpointOffer]], workers: Sequence[int], server: int | None = None) -> Choice | None:
-    """The newest position at which everybody has what it needs; without any the newest of all, in part. None without offers.
+    """Choose the newest position at which every node has the state it needs; without any the newest of all, in part.
 
-    A personal state is needed by its own worker, another one may be any worker's. `server` is the parameter server, if it
-    remembers anything.
+    A worker needs its own personal state; a state that is not personal may be any worker's. `server` is the parameter server,
+    if it remembers anything. Without offers the choice is None.
     """
     held: dict[Position, dict[int, list[int]]] = {}  # position: {owner: holders}
     personal: dict[Position, bool] = {}
@@ -95,7 +107,7 @@ def _lacking(held: Mapping[int, Sequence[int]], workers: Sequence[int], server: 
 
 
 def _sources(held: Mapping[int, Sequence[int]], workers: Sequence[int], server: int | None) -> dict[int, CheckpointSource]:
-    """For each node its own state before another's, and what it holds itself before what it must be sent."""
+    """Prefer, for each node, its own state before another's, and one that it holds itself before one that it must be sent."""
     sources: dict[int, CheckpointSource] = {}
     for node in workers:
         found = [CheckpointSource(holder, owner) for owner, holders in held.items() if owner >= 0 for holder in holders]

@@ -1,4 +1,4 @@
-"""Takes the checkpoints of a node: training pauses for a copy of the state, the rest happens beside it."""
+"""Keepers of the checkpoints of a node: training pauses for a copy of the state, the rest happens beside it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ from .store import Store
 from .writer import Copies, Writer
 
 MARK: Final = -1
-"""Stands for the variable in the key of what a worker tells the server after a checkpoint of its own."""
+"""Stands for the variable in the key of the message that a worker sends the server after a checkpoint of its own."""
 
 
 class Commits:
-    """Copies, in memory, of the states after the last two batches that were due; `every` so many batches one is due.
+    """Copies, in memory, of the states after the last two batches that were due.
 
-    Two, because workers may be a batch apart when training ends, and then have only the one before in common. The iteration
-    begins with the older one.
+    Two, because workers may be a batch apart when training ends, and then have only the state before in common. The iteration
+    begins with the older copy.
+
+    Args:
+        every: number of batches from one copy to the next; NEVER for no copies.
     """
 
     def __init__(self, every: int = NEVER) -> None:
@@ -38,7 +41,12 @@ class Commits:
         return self._every != NEVER and batches % self._every == 0
 
     def take(self, progress: Progress, state: State) -> None:
-        """Copy the state, in place of the older one."""
+        """Copy the state, in place of the older copy.
+
+        Args:
+            progress: position of the state, and the history before it.
+            state: live arrays and numbers.
+        """
         if len(self._kept) == 2:
             self._copies.put_back(self._kept.popleft()[1][0])
         arrays, numbers = state
@@ -49,9 +57,12 @@ class Commits:
 
 
 class Keeper:
-    """Copies states and has them written into `store`; `header` holds what all checkpoints of the node have in common.
+    """Keeper that copies states and has a thread write them.
 
-    `model` is written after each.
+    Args:
+        store: takes the checkpoints.
+        header: the fields that all checkpoints of the node have in common.
+        model: the model file that is written after each checkpoint; None for none.
     """
 
     def __init__(self, store: Store, header: Header, model: ModelFile | None = None) -> None:
@@ -60,19 +71,28 @@ class Keeper:
         self.writer = Writer(store, lambda snapshot: self._copies.put_back(dict(snapshot.arrays)), model)
 
     def describe(self, batches: Batches) -> None:
+        """Fill in the fields of the header that depend on the `batches` of the data."""
         self._header = replace(self._header, batch_size=batches.batch_size, batches=batches.count, samples=batches.samples)
 
     def batches_before(self, position: Position) -> int:
+        """Return the number of batches from the beginning of training to `position`."""
         return position.epoch * self._header.batches + position.batch
 
     def prepare(self, state: State) -> None:
-        """Get memory for copies of such a state, beside training."""
+        """Get memory for copies of states like `state`, beside training."""
         self._copies.prepare(state[0])
 
     def keep(self, progress: Progress, personal: bool, state: State, commit: bool = False) -> None:
-        """Copy a state and have it saved; one that waited for the disk until now is left out.
+        """Copy a state and have it saved; a state that waited for the disk until now is left out.
 
-        Not so a personal one, because the nodes would leave out different ones and have none in common; nor where some stay.
+        Where the state is personal, training waits for the disk instead, up to PATIENCE_SECONDS, because the nodes would leave
+        out different checkpoints and have none in common; so it does where `keep_every` makes some stay.
+
+        Args:
+            progress: position of the state, and the history before it.
+            personal: whether other workers have other states at the position.
+            state: live arrays and numbers.
+            commit: whether training ended too early, and the schedule asked for no checkpoint here.
         """
         arrays, numbers = state
         if personal or self._waits:
@@ -88,7 +108,7 @@ class Keeper:
 
 @dataclass(frozen=True)
 class Checkpointing:
-    """What a node goes on from, and who takes its checkpoints.
+    """Checkpoint from which a node goes on, and the keeper of its checkpoints.
 
     `server_keeps` says that the parameter server takes some of its own. `job` is the job's id: its later attempts are no other
     job to the ledger.
@@ -105,8 +125,14 @@ NO_CHECKPOINTS: Final = Checkpointing()
 
 @dataclass
 class WorkerKeeper:
-    """The checkpoints of a worker: `schedule` says when, `capture` gives the live state and whether it is personal, `mark`
-    tells the parameter server, where there is one that remembers something. `commits` are kept of a personal state.
+    """The checkpoints of a worker.
+
+    Args:
+        keeper: copies and saves states.
+        schedule: says at which positions.
+        capture: returns the live state and whether it is personal.
+        mark: tells the parameter server position and loss, where there is a server that remembers something; else None.
+        commits: copies that are kept of a personal state.
     """
 
     keeper: Keeper
@@ -118,25 +144,29 @@ class WorkerKeeper:
     _personal: bool | None = None
 
     def due(self, position: Position) -> bool:
-        """Whether there is a checkpoint at this position. The first batch, which has made all arrays, shows their sizes."""
+        """Tell whether there is a checkpoint at `position`."""
+        # the first batch has made all arrays, so that their sizes are known now
         if not self._prepared:
             self._prepared = True
             self.keeper.prepare(self.capture()[0])
         return self.schedule.due(position)
 
     def gathers(self, position: Position) -> bool:
-        """Whether all workers save here, so that they may bring together first what is spread over them."""
+        """Tell whether all workers save at `position`, so that they may first bring together a state spread over them."""
         return position.batch == 0 and self.schedule.on_all(position)
 
     def keep(self, progress: Progress) -> None:
+        """Save the live state, of the position in `progress`; mark it for the parameter server before."""
         state, personal = self.capture()
         if self.mark is not None:
             self.mark(progress.position, progress.evaluation.get("Loss") if progress.position.batch == 0 else None)
         self.keeper.keep(progress, personal, state)
 
     def commits_at(self, position: Position) -> bool:
-        """Whether `leave` will need a copy of the state at this position: one that other workers do not have, without a server
-        that remembers, whose state could not be had with it. The live state is the commit otherwise.
+        """Tell whether `leave` will need a copy of the state at this `position`.
+
+        It needs one of a state that other workers do not have, unless a server remembers: the server's state could not be had
+        with it. The live state is the commit otherwise.
         """
         if self.mark is not None or not self.commits.due(self.keeper.batches_before(position)):
             return False
@@ -145,12 +175,13 @@ class WorkerKeeper:
         return self._personal
 
     def commit(self, progress: Progress) -> None:
+        """Copy the live state, of the position in `progress`, in memory."""
         self.commits.take(progress, self.capture()[0])
 
     def leave(self, progress: Progress) -> None:
-        """Save the state after the last whole batch of a training that ends too early.
+        """Save the state after the last whole batch, at `progress`, of a training that ends too early.
 
-        The live one only where all workers have the same, without a server that remembers: what codecs remember of single
+        The live state only where all workers have the same, without a server that remembers: the memory of codecs of single
         workers may belong to the batch that broke off already. Of that batch composed codecs have counted no more than that it
         began. Of a state of its own, a worker saves the last commits.
         """
@@ -164,7 +195,7 @@ class WorkerKeeper:
         self.keeper.keep(progress, False, (arrays, counted))
 
     def settled(self, position: Position) -> bool:
-        """Whether a state of this position or a later one is on the disk, or was refused by it."""
+        """Tell whether a state of this `position` or a later one is on the disk, or was refused by it."""
         tried = self.keeper.writer.tried
         return tried is not None and tried >= position
 
@@ -173,11 +204,17 @@ class WorkerKeeper:
 
 
 class ServerKeeper:
-    """The checkpoints of a parameter server. The workers' marks cut what it has received in two.
+    """The checkpoints of a parameter server. The workers' marks cut the stream of its messages in two.
 
-    What a worker sends arrives in order, so its mark stands between what belongs before its checkpoint and what comes after.
-    Under synchronous types nobody is past a batch that the server has not answered to all: the first mark is the moment.
-    Under others the server waits until the last worker has come there; what the faster ones sent since is in the state too.
+    The messages of a worker arrive in order, so its mark stands between those before its checkpoint and those after it.
+    Under synchronous types no worker is past a batch that the server has not answered to all: the first mark is the moment.
+    Under others the server waits until the last worker has come there; the state also contains the messages that the faster
+    workers have sent since.
+
+    Args:
+        keeper: copies and saves states.
+        bank: codecs of the server.
+        staleness: of the sync type: by how many batches a worker may be ahead of the slowest one; 0 for synchronous types.
     """
 
     def __init__(self, keeper: Keeper, bank: CodecBank, staleness: float) -> None:
@@ -188,7 +225,14 @@ class ServerKeeper:
         self._kept = Position(-1, 0)
 
     def marked(self, node: int, position: Position, loss: float | None, present: Sequence[int]) -> None:
-        """A mark of `node` has come; `present` are the workers that have not left."""
+        """Take the mark of a worker, and save the server's state when its moment has come.
+
+        Args:
+            node: the worker.
+            position: of the worker's checkpoint.
+            loss: of the evaluation there; None for none.
+            present: the workers that have not left.
+        """
         self._marks[node] = position
         moment = position
         if not self._first_counts:
@@ -207,4 +251,5 @@ def server_state(bank: CodecBank) -> State:
 
 
 def keeps_state(kinds: Sequence[type[Codec]]) -> bool:
+    """Tell whether any of the codec classes `kinds` remembers something from batch to batch, so that checkpoints need it."""
     return any(issubclass(kind, Remembering) for kind in kinds)

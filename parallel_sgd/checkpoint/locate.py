@@ -1,7 +1,7 @@
-"""Where checkpoints lie.
+"""Places of checkpoints.
 
 <jobs>/<job>.<node>/checkpoints/             of a job, on the node's agent; beside it `out/` with the tables
-<run>/agent-<k>/<job>.<node>/checkpoints/    of a job on local workers until it has ended well, likewise
+<run>/agent-<k>/<job>.<node>/checkpoints/    of a job on local workers until it has ended well; beside it `out/`, too
 <run>/Node-<i>-Retrieve/checkpoints/         of one that has, and of a job within one process; beside it the tables
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # a worker, which needs the rest, has nothing to do with runs
 
 FOLDER: Final = "checkpoints"
 WORK: Final = "work"
-"""What the record of a run says of the folders in which the nodes of local workers have theirs."""
+"""Key, in the record of a run, of the folders in which the nodes of local workers have theirs."""
 _NODE = re.compile(r"(?:ps(\d+)|(\d+))")
 _RETRIEVED = re.compile(r"Node-(-?\d+)-Retrieve")
 
@@ -51,7 +51,7 @@ class HeldCheckpoints:
             self.offers.append(CheckpointOffer.of(snapshot))
 
     def load(self, owner: int, position: Position) -> Snapshot:
-        """One of those that `offers` lists.
+        """Return the snapshot of an offer, by its owner and position.
 
         Raises: CheckpointError when it has changed meanwhile.
         """
@@ -59,12 +59,12 @@ class HeldCheckpoints:
         return place if isinstance(place, Snapshot) else place.load(position)
 
     def file(self, owner: int, position: Position) -> Path | None:
-        """The file of one of those that `offers` lists; None: it is in memory."""
+        """Return the file of an offer, by its owner and position; None: it is in memory."""
         place = self._places[owner, position]
         return None if isinstance(place, Snapshot) else place.folder / file_name(position)
 
     def tables(self, node: int) -> Path | None:
-        """The folder with the tables that `node` has left, whether or not it has left a checkpoint; None: it is not here."""
+        """Return the folder with the tables that `node` has left, with or without a checkpoint; None: it is not here."""
         folder = self._folders.get(node)
         if folder is None:
             return None
@@ -82,7 +82,7 @@ def _node_of(folder: Path) -> int | None:
 
 
 def stores_of(jobs: Path, job: str) -> list[Store]:
-    """Those of all nodes of a job below the folder of all jobs of an agent."""
+    """Return the stores of all nodes of a job below the folder of all jobs of an agent."""
     found = []
     for folder in sorted(jobs.glob(f"{job}.*")):
         if _NODE.fullmatch(folder.name[len(job) + 1 :]):
@@ -91,7 +91,7 @@ def stores_of(jobs: Path, job: str) -> list[Store]:
 
 
 def stores_below(directory: Path, job: str | None = None) -> list[Store]:
-    """Those of the nodes of a job within one process, that left its files in `directory`: of `job`, else of the last one."""
+    """Return the stores of a job within one process that left its files in `directory`: of `job`, else of the last one."""
     folders = sorted(
         f for f in directory.glob("Node-*-Retrieve") if _RETRIEVED.fullmatch(f.name) and f.is_dir() and not f.is_symlink()
     )
@@ -102,21 +102,23 @@ def stores_below(directory: Path, job: str | None = None) -> list[Store]:
 
 
 def stores_of_run(run: Run) -> list[Store]:
-    """Those of a run that are on this machine: in its folder, or in the work directories of its local workers."""
+    """Return a run's stores on this machine: in its folder, or in the work directories of its local workers."""
     found = [store for work in works_of(run) for store in stores_of(work, run.job)]
     return [*found, *stores_below(run.path, run.job)]
 
 
 def works_of(run: Run) -> list[Path]:
-    """Where the folders of the nodes of local workers are: in the run's own, or wherever their `work_dir` is."""
+    """Return the parents of the folders of the nodes of local workers: in the run's own folder, or in their `work_dir`."""
     works = run.about.get(WORK)
     return [run.path / work for work in works if isinstance(work, str)] if isinstance(works, list) else []
 
 
 def held_at(path: Path) -> HeldCheckpoints:
-    """What a path stands for: a checkpoint file; a folder of them; the folder of a node or of a whole job, which has it.
+    """Return the checkpoints that a path stands for.
 
-    Raises: CheckpointError naming the path and what may stand there.
+    The path may be a checkpoint file; a folder of such files; the folder of a node or of a whole job, which has such a folder.
+
+    Raises: CheckpointError naming the path and the kinds of path that are allowed.
     """
     if path.is_file():
         return HeldCheckpoints(snapshots=[read_checkpoint(path.resolve())])

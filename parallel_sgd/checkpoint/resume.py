@@ -1,4 +1,4 @@
-"""What `resume=` names: an ended job, whose checkpoints its nodes have, or checkpoints that the submitter has.
+"""Resolution of `resume=`: it names an ended job, of which its nodes have checkpoints, or checkpoints that the submitter has.
 
 A run's record says where they are: with the agents that ran it, or on this machine, if it ran in this process or on workers of
 its own.
@@ -31,7 +31,7 @@ LAST: Final = "last"
 NODES: Final = "nodes"
 RESUMES: Final = "resumes"
 ON_AGENTS, ON_LOCAL_WORKERS, IN_PROCESS = "agents", "local workers", "in process"
-"""What the record of a run says of its nodes, and of what it goes on from."""
+"""Keys and values, in the record of a run, about its nodes and about the run or checkpoint from which it goes on."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class LocalCheckpoint:
     choice: Choice
 
     def resumption(self, node: int) -> Resumption | None:
-        """Where `node` goes on; None: it starts afresh."""
+        """Return the snapshot from which `node` goes on; None: it starts afresh."""
         source = self.choice.sources.get(node)
         if source is None:
             return None
@@ -50,7 +50,10 @@ class LocalCheckpoint:
         return Resumption(snapshot, self.choice.whole, self.held.tables(node))
 
     def resources(self, nodes: Iterable[int]) -> dict[str, Any]:
-        """The same for all `nodes` as it travels: what several nodes need is there once, `of` says which is whose."""
+        """Return the same for all `nodes`, in the form in which it travels.
+
+        A snapshot that several nodes need is there once, in `contents` by owner; `of` says which owner's each node takes.
+        """
         contents: dict[int, np.ndarray[Any, np.dtype[np.uint8]]] = {}
         of: dict[int, int] = {}
         for node in nodes:
@@ -63,15 +66,15 @@ class LocalCheckpoint:
         return {"contents": contents, "of": of, "whole": self.choice.whole, "said": self.choice.said}
 
     def tables(self, nodes: Iterable[int]) -> dict[int, str]:
-        """Where the tables of the part that is over are on this machine, by node."""
+        """Return the folders of the tables of the part that is over, on this machine, by node."""
         return {node: str(found.absolute()) for node in nodes if (found := self.held.tables(node)) is not None}
 
 
 @dataclass(frozen=True)
 class ResumePoint:
-    """What a job goes on from: the checkpoints that its nodes have of the ended `jobs`, else those that the submitter has.
+    """Checkpoints from which a job goes on: those that its nodes have of the ended `jobs`, else those that the submitter has.
 
-    `name` is what the record of the run says of it: a job id, or the path of a checkpoint.
+    `name` stands for it in the record of the run: a job id, or the path of a checkpoint.
     """
 
     name: str
@@ -82,10 +85,10 @@ class ResumePoint:
 def checked_resume(
     resume: Resume, model: Model, workers: Sequence[int], server: int | None, directory: Path
 ) -> ResumePoint | None:
-    """The argument `resume` of a job whose runs are in `directory`.
+    """Check the argument `resume` of a job; its runs are in `directory`.
 
-    `server` is the parameter server if its codecs remember anything. Raises: TypeError, ValueError for what can be neither;
-    CheckpointError where it leads to no checkpoint, or to one that does not fit the model.
+    `server` is the parameter server if its codecs remember anything. Raises: TypeError, ValueError for a value that can be
+    neither a job nor a path; CheckpointError where it leads to no checkpoint, or to one that does not fit the model.
     """
     if resume is None:
         return None
@@ -105,7 +108,7 @@ Located = tuple[str, list[str], HeldCheckpoints | None]
 
 
 def _locate(resume: str | Path, directory: Path, seen: set[str]) -> Located:
-    """Its name for the record, the jobs whose nodes may have checkpoints, and what is here."""
+    """Return the name for the record, the jobs of which nodes may have checkpoints, and the checkpoints on this machine."""
     if resume == LAST:
         newest = next(iter(runs_in(directory)), None)
         if newest is None:
@@ -126,7 +129,7 @@ def _locate(resume: str | Path, directory: Path, seen: set[str]) -> Located:
 
 
 def _of_run(run: Run, directory: Path, seen: set[str]) -> Located:
-    """What there is of a run; of one that ended before its first checkpoint, what it went on from itself."""
+    """Locate the checkpoints of a run; of one that ended before its first checkpoint, those from which it went on itself."""
     seen.add(run.job)
     held = HeldCheckpoints(stores_of_run(run))
     if held.offers:
@@ -154,7 +157,7 @@ def _of_run(run: Run, directory: Path, seen: set[str]) -> Located:
 
 
 def run_at(path: Path) -> Run | None:
-    """The run that a path stands for: its folder, one of a node in it, or a directory with runs, of which it is the newest."""
+    """Return the run that a path stands for: the folder of the run, or of a node in it; of a directory with runs the newest."""
     if not os.path.isdir(path):
         return None
     path = path.resolve()

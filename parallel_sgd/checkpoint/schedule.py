@@ -1,4 +1,4 @@
-"""When a node saves its state: the arguments `checkpoint_every` and `commit_every`, and the positions that they mean."""
+"""Schedule of a node's checkpoints: the arguments `checkpoint_every` and `commit_every`, and the positions that they mean."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ _SECONDS = re.compile(r"(\d+(?:\.\d+)?) *s")
 
 
 def checked_every(every: Every) -> Every:
-    """The argument in its plain form: "epoch", a number of batches, seconds as in "30s", or None for never.
+    """Return the argument `checkpoint_every` in its plain form.
+
+    Args:
+        every: "epoch", a number of batches, seconds as in "30s", or None or "off" for never.
+
+    Returns: the same, None for "off".
 
     Raises: ValueError for anything else.
     """
@@ -38,7 +43,7 @@ def _seconds(text: str) -> float:
 
 
 def checked_commits(every: object) -> int:
-    """The argument `commit_every`.
+    """Check the argument `commit_every`, and return it: `every` so many batches a worker copies its state.
 
     Raises: ValueError for anything but a positive integer.
     """
@@ -48,16 +53,22 @@ def checked_commits(every: object) -> int:
 
 
 def keeps(every: int | None) -> Callable[[Position], bool]:
-    """What `keep_every` means: whether the checkpoint of a position stays."""
+    """Return the meaning of `keep_every`, in epochs: a function that tells whether the checkpoint of a position stays."""
     return lambda position: every is not None and position.batch == 0 and position.epoch % every == 0
 
 
 class Schedule:
-    """Says at which positions there is a checkpoint; always at the end of the last of `epochs`. `batches` make an epoch.
+    """Positions at which there is a checkpoint; the end of the last epoch is always one of them.
 
-    What `keeps` shall stay, if there is any, is one of them.
     Under seconds it is every 2^k-th batch, with the largest k that keeps them: workers that differ a little in speed save at
-    the same positions all the same. The other kinds are `fixed`: equal on all workers, whatever happens.
+    the same positions all the same. The other kinds are `fixed`: equal on all workers at any speed.
+
+    Args:
+        every: "epoch", a number of batches, or seconds as in "30s".
+        epochs: number of epochs of the training.
+        batches: number of batches in an epoch.
+        clock: returns monotonic seconds.
+        keeps: tells whether the checkpoint of a position shall stay; each such position has a checkpoint.
     """
 
     def __init__(
@@ -77,6 +88,7 @@ class Schedule:
         self._began: tuple[int, float] | None = None
 
     def due(self, position: Position) -> bool:
+        """Tell whether there is a checkpoint at `position`."""
         if position == self._end or self._keeps(position):
             return True
         if self._every == EPOCH:
@@ -87,11 +99,11 @@ class Schedule:
         return done % self._stride(done) == 0
 
     def on_all(self, position: Position) -> bool:
-        """Whether all workers save at this position, if one does."""
+        """Tell whether all workers save at this `position`, if one does."""
         return self.fixed or self._keeps(position)
 
     def _stride(self, done: int) -> int:
-        """The batches from one checkpoint to the next, by the speed so far; the first batch, which is slow, does not count."""
+        """Return the batches from one checkpoint to the next, by the speed so far, without the first batch, which is slow."""
         now = self._clock()
         if self._began is None:
             self._began = (done, now)

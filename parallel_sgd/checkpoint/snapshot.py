@@ -5,9 +5,10 @@ The file is a tensor file (`nn.tensor_files`: safetensors-compatible, sealed by 
 behind the state, which are too many for metadata. Metadata: `format`, and `snapshot`, a JSON object with the fields of `Header`
 and the numbers of the state. Nothing in it can run.
 
-To add a field: one of `Header` with a default, which files before it have. `WorkerPlan.header` fills in what a job knows of its
-nodes, `Keeper` what changes between checkpoints. A file with a field that this release does not know is refused by its name, so
-`FORMAT` stays; it changes with the meaning of what there is, and then `FORMATS` keeps those that can still be read.
+To add a field: one of `Header` with a default, which files before it have. `WorkerPlan.header` fills in the facts that a job
+knows of its nodes, `Keeper` those that change between checkpoints. A file with a field that this release does not know is
+refused by its name, so `FORMAT` stays; it changes with the meaning of existing fields, and then `FORMATS` keeps the formats
+that can still be read.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from ..engine.progress import Position, Progress
 
 FORMAT: Final = "psgd.checkpoint/1"
 FORMATS: Final = (FORMAT,)
-"""All that can be read; FORMAT is what is written."""
+"""All formats that can be read; FORMAT is the one that is written."""
 _FAMILY: Final = "psgd.checkpoint/"
 _SCALARS = (bool, int, float, str, type(None))
 
@@ -40,32 +41,51 @@ _HISTORY: Final = "history"
 
 
 class CheckpointError(ValueError):
-    """A checkpoint is damaged, of another job or version, or does not fit the job; the message says which and why."""
+    """Error of a checkpoint that is damaged, of another job or version, or does not fit the job.
+
+    The message says which and why.
+    """
 
 
 class OtherJob(CheckpointError):
-    """A checkpoint is whole, but of another job."""
+    """Error of a checkpoint that is whole, but of another job."""
 
 
 def versions() -> dict[str, str]:
-    """What the bits of a state depend on, besides its job."""
+    """Return the versions on which the bits of a state depend, besides its job: {name: version}."""
     python = platform.python_version()
     return {"parallel_sgd": VERSION, "numpy": np.__version__, "python": python, "kernels": describe_kernels()}
 
 
 def differences(was: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Which of the things that decide on the last bits are others now, in words."""
+    """Describe the versions that decide on the last bits and are others now: those of `was`, with those of `now`."""
     return [f"{name} {was[name]} (here {now[name]})" for name in now if name in was and was[name] != now[name]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Header:
-    """Whose state it is, and when.
+    """Description of a state: its job, its node, and its position.
 
-    `personal`: other workers have other states at that position, so that each needs its own to go on as if nothing had
-    happened. `blocks` lists the blocks of every worker; `batches` make an epoch of all `samples`, dealt by `order`, each of
-    `batch_size` but for the last; a parameter server, which sees no data, leaves these numbers 0. `commit`: it was left when
-    training ended too early, and is not one of those that the schedule asked for.
+    A parameter server, which sees no data, leaves `batch_size`, `batches` and `samples` 0.
+
+    Args:
+        job: id of the job.
+        attempt: of the job, from 0.
+        node: id of the node of the state.
+        title: of the job.
+        seed: of the job's random numbers.
+        progress: position of the state, and the history before it.
+        personal: whether other workers have other states at that position, so that each needs its own to go on as if nothing
+            had happened.
+        blocks: the blocks of every worker.
+        batch_size: samples in a batch of all workers; the last of an epoch may have fewer.
+        batches: number of batches in an epoch.
+        samples: number of all samples of an epoch.
+        order: name of the order in which samples are dealt.
+        optimizer: class name of the optimizer.
+        rule: class name of the rule.
+        versions: on which the bits depend; see `versions`.
+        commit: whether it was left when training ended too early, and the schedule did not ask for it.
     """
 
     job: str
@@ -95,7 +115,7 @@ class Header:
 
     @property
     def loss(self) -> float | None:
-        """That of the evaluation at this position; None between two evaluations."""
+        """Loss of the evaluation at this position; None between two evaluations."""
         return self.progress.evaluation.get("Loss") if self.position.batch == 0 else None
 
 
@@ -104,19 +124,26 @@ _PLAIN: Final = {name: kind for name, kind in get_type_hints(Header).items() if 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A header with the arrays and the numbers of a state, by `<part>/<name>`."""
+    """A state of one node between two batches.
+
+    Args:
+        header: description of the state.
+        arrays: of the state, by `<part>/<name>`.
+        numbers: of the state, by `<part>/<name>`.
+    """
 
     header: Header
     arrays: Mapping[str, Array]
     numbers: Mapping[str, bool | int | float | str | None]
 
     def part(self, kind: str) -> dict[str, Any]:
+        """Return the arrays and numbers of one part of the state, by name; `kind` is VALUE, OPTIMIZER, CODEC or CALLBACK."""
         start = f"{kind}/"
         both = {**self.arrays, **self.numbers}
         return {name[len(start) :]: value for name, value in both.items() if name.startswith(start)}
 
     def pieces(self) -> list[bytes | memoryview]:
-        """The content of the file, one piece after the other.
+        """Return the content of the file, one piece after the other.
 
         Raises: TypeError for an array of a type that cannot be stored, ValueError for a state of too many numbers.
         """
@@ -130,9 +157,13 @@ class Snapshot:
 
     @classmethod
     def read(cls, data: bytes | memoryview, job: str | None = None) -> Snapshot:
-        """The snapshot in a file's content; its arrays are read-only views of `data`. With `job`, only one of that job.
+        """Read the snapshot in a file's content.
 
-        Raises: CheckpointError saying what is wrong.
+        Args:
+            data: the content; the arrays of the snapshot are read-only views of it.
+            job: id of the job of which it must be; None for any.
+
+        Raises: CheckpointError naming the fault; OtherJob for a snapshot of another job.
         """
         try:
             arrays, metadata = parse(data)
@@ -155,7 +186,7 @@ class Snapshot:
 
 
 def number_of(name: str, value: object) -> bool | int | float | str | None:
-    """A number of a state as it can be stored.
+    """Return a number of a state in the form in which it can be stored.
 
     Raises: TypeError for anything else.
     """

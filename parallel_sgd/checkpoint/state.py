@@ -1,4 +1,4 @@
-"""What decides how training goes on, as live arrays and numbers, and the way back; where a node resumes."""
+"""State that decides how training goes on, as live arrays and numbers, and the way back; the start of a node that resumes."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from nn.dataset.plan.plan import Plan
 
 State = tuple[dict[str, Array], dict[str, Any]]
-COUNTER = ".batches"  # what composed codecs count on all workers alike
+COUNTER = ".batches"  # the batches that composed codecs count on all workers alike
 
 
 def state_of(parts: Mapping[str, Mapping[str, Any]]) -> State:
-    """Arrays, live, and numbers of several parts, by `<part>/<name>`.
+    """Return the arrays, live, and the numbers of several parts, by `<part>/<name>`.
 
-    Raises: TypeError for what can be neither.
+    Raises: TypeError for a value that can be neither.
     """
     arrays: dict[str, Array] = {}
     numbers: dict[str, Any] = {}
@@ -44,7 +44,7 @@ def state_of(parts: Mapping[str, Mapping[str, Any]]) -> State:
 
 
 def worker_state(model: Model, optimizer: IOptimizer, bank: CodecBank, callbacks: Mapping[str, Any]) -> State:
-    """All values of the model, and what optimizer, codecs and callbacks remember.
+    """Return all values of the model, and the memory of optimizer, codecs and callbacks.
 
     Random numbers have no state: each is drawn from (seed, epoch, batch, block) and its purpose.
     """
@@ -54,11 +54,11 @@ def worker_state(model: Model, optimizer: IOptimizer, bank: CodecBank, callbacks
 
 
 def is_personal(state: State, optimizer: IOptimizer, bank: CodecBank, sync: ISyncType) -> bool:
-    """Whether other workers have another state at the same position.
+    """Tell whether other workers have another state at the same position.
 
     They have where results differ between workers, where the optimizer keeps something for the worker's own blocks, where
-    codecs remember what a worker has not sent yet, and where each has the slots of its own shard only. What callbacks remember
-    all have alike.
+    codecs remember values that a worker has not sent yet, and where each has the slots of its own shard only. The memory of
+    callbacks is the same on all workers.
     """
     arrays, numbers = state
     size, rule = optimizer.store.values.size, f"{OPTIMIZER}/rule:"
@@ -73,14 +73,14 @@ def is_personal(state: State, optimizer: IOptimizer, bank: CodecBank, sync: ISyn
 
 
 def is_common(optimizer: IOptimizer, bank: CodecBank, sync: ISyncType) -> bool:
-    """Whether every batch has one result, merged out of its blocks, that all apply; else each worker has a model of its own."""
+    """Tell whether every batch has one result, merged out of its blocks, that all apply; else each worker has its own model."""
     return sync.staleness == 0 and all(codec.traits.agrees for codec in bank.codecs) and getattr(optimizer, "by_block", False)
 
 
 def check_values(model: Model, snapshot: Snapshot) -> None:
     """Check that a snapshot holds the values of such a model.
 
-    Raises: CheckpointError naming the variable, the expectation and what is there.
+    Raises: CheckpointError naming the variable, the expectation and the value in the snapshot.
     """
     found = snapshot.part(VALUE)
     for variable in model.store.everything:
@@ -135,9 +135,9 @@ class ModelFile:
 
 
 def restore_optimizer(optimizer: IOptimizer, snapshot: Snapshot, whole: bool) -> bool:
-    """Give the optimizer its state; not `whole`, only that of the rule, and False where that is one of a single shard.
+    """Give the optimizer its state; not `whole`, only that of the rule, and return False where that is one of a single shard.
 
-    Raises: CheckpointError when it is the state of another one.
+    Raises: CheckpointError when it is the state of another optimizer or rule.
     """
     state = snapshot.part(OPTIMIZER)
     if not whole:
@@ -156,10 +156,10 @@ def restore_optimizer(optimizer: IOptimizer, snapshot: Snapshot, whole: bool) ->
 
 
 def restore_codecs(bank: CodecBank, snapshot: Snapshot) -> None:
-    """Give the codecs what they remembered; the count of batches only to those that count: a job that names no codec may have
-    another one, with the same bits, on another number of workers.
+    """Give the codecs their memory; the count of batches only to codecs that count: a job that names no codec may have
+    another codec, with the same bits, on another number of workers.
 
-    Raises: CheckpointError when they are others.
+    Raises: CheckpointError when it is the memory of other codecs.
     """
     counting = bank.state_dict()
     state = {name: value for name, value in snapshot.part(CODEC).items() if name in counting or not name.endswith(COUNTER)}
@@ -171,8 +171,15 @@ def restore_codecs(bank: CodecBank, snapshot: Snapshot) -> None:
 
 @dataclass(frozen=True)
 class Resumption:
-    """A snapshot to go on from; `whole`: with what codecs and optimizers remember of single workers, so that the bits are
-    those of an undisturbed run. `owner` is the node whose state it is; `tables` the folder of what it has reported before.
+    """A snapshot from which a node goes on.
+
+    Args:
+        snapshot: the state.
+        whole: whether codecs and optimizers take their memory of single workers from it too, so that the bits are those of an
+            undisturbed run.
+        tables: folder of the tables that the node has reported before; None: there is none here.
+
+    Attributes: `position` of the snapshot; `owner`, the node of the state.
     """
 
     snapshot: Snapshot
@@ -188,7 +195,13 @@ class Resumption:
         return self.snapshot.header.node
 
     def progress(self, batches: Batches, blocks: Collection[int], job: str = "") -> Progress:
-        """What a worker of `job` with these blocks has behind it; another worker may have had more or fewer."""
+        """Return the progress of a worker up to this position; the owner of the state may have had more or fewer blocks.
+
+        Args:
+            batches: of the data of this job.
+            blocks: the blocks of the worker.
+            job: id of this job; where the snapshot is of another job, the attempts of its history count on.
+        """
         header = self.snapshot.header
         done = header.position.epoch * header.batches + header.position.batch
         steps = done * len(blocks) - header.position.epoch * batches.idle(blocks)
@@ -202,7 +215,13 @@ class Resumption:
     def check(self, batches: Batches, order: str, seed: int, epochs: int) -> None:
         """Check that the job goes on from there, and that a position within an epoch means the same samples in it.
 
-        Raises: CheckpointError.
+        Args:
+            batches: of the data of this job.
+            order: name of the order in which this job deals samples.
+            seed: of this job.
+            epochs: number of epochs of this job.
+
+        Raises: CheckpointError naming the number that does not fit.
         """
         header = self.snapshot.header
         least = header.position.epoch + bool(header.position.batch)
@@ -225,7 +244,7 @@ class Resumption:
             )
 
     def remarks(self, seed: int) -> list[str]:
-        """What keeps the bits from being those of an undisturbed run, in words."""
+        """Describe the differences, of `seed` and versions, by which the bits may not be those of an undisturbed run."""
         header, now = self.snapshot.header, versions()
         found = []
         if header.seed != seed:

@@ -28,8 +28,10 @@ _log = get_logger("parallel_sgd.checkpoint")
 
 
 class Disk:
-    """The file system as checkpoints use it: an argument, so that each of its failures can be tried. Every method may raise
-    OSError."""
+    """The file system as checkpoints use it: an argument, so that each of its failures can be tried.
+
+    Every method may raise OSError.
+    """
 
     def make_folder(self, path: Path) -> None:
         """Make a folder that is closed to others, where there is none."""
@@ -50,7 +52,7 @@ class Disk:
             os.close(descriptor)
 
     def put(self, target: Path, pieces: Iterable[bytes | memoryview], draft: Path) -> None:
-        """Make a file, in place of what had its name; `draft`, in the same folder, is where it is written.
+        """Make a file, in place of an older one of its name; it is written as `draft`, in the same folder.
 
         It takes its name in one step when the device has all of it: a crash at any moment leaves the old content or the new.
         """
@@ -72,9 +74,9 @@ class Disk:
         path.unlink(missing_ok=True)
 
     def read(self, path: Path) -> bytes:
-        """The content of a regular file in a folder of its own; neither may be a link.
+        """Return the content of a regular file in a folder of its own; neither may be a link.
 
-        Raises: ValueError (ModelFileError) for what is none, OSError.
+        Raises: ValueError (ModelFileError) for a path that is no such file, OSError.
         """
         place = path.absolute()
         way = [name for name in (place.parent.name, place.name) if name]
@@ -83,7 +85,7 @@ class Disk:
 
 
 def file_name(position: Position) -> str:
-    """`checkpoint-<completed epochs>-<completed batches of the next one>.safetensors`."""
+    """Return `checkpoint-<completed epochs>-<completed batches of the next one>.safetensors`."""
     return f"checkpoint-{position.epoch:06d}-{position.batch:08d}.safetensors"
 
 
@@ -93,13 +95,20 @@ def position_of(name: str) -> Position | None:
 
 
 class Store:
-    """Checkpoints below `folder`, of `job` (None: of any).
+    """Checkpoints of one node in a folder.
 
-    Kept are the last `keep_last`, the `keep_best` of those with the lowest loss at an evaluation, those after each `keep_every`
-    epochs, and two that were left beside the schedule (`Header.commit`), which must not take the place of those that all nodes
-    have. A temporary file is written and synchronised, takes its name in one step, then the folder is synchronised: a crash at
-    any moment leaves the old checkpoints and perhaps the new one, all whole. Files that cannot be used are named in a warning,
-    once.
+    Kept are the last ones, the best ones, those after some epochs, and two that were left beside the schedule
+    (`Header.commit`), which must not take the place of those that all nodes have. A temporary file is written and synchronised,
+    takes its name in one step, then the folder is synchronised: a crash at any moment leaves the old checkpoints and perhaps
+    the new one, all whole. Files that cannot be used are named in a warning, once.
+
+    Args:
+        folder: the folder; made with the first checkpoint.
+        job: id of the job of the checkpoints; None for any.
+        keep_last: number of the newest checkpoints that stay.
+        keep_best: number of the checkpoints with the lowest loss at an evaluation that stay.
+        disk: the file system.
+        keep_every: epochs from one checkpoint that stays to the next; None: none stays for its epoch.
     """
 
     def __init__(
@@ -120,9 +129,11 @@ class Store:
         self._refused: set[str] = set()
 
     def save(self, snapshot: Snapshot) -> Path:
-        """Write a checkpoint, in place of one of the same position; then remove what is not kept.
+        """Write `snapshot`, in place of a checkpoint of the same position; then remove checkpoints that are not kept.
 
-        Raises: OSError when the disk refuses; what was there before is there still.
+        Returns: the file.
+
+        Raises: OSError when the disk refuses; all checkpoints before are there still.
         """
         disk, header = self._disk, snapshot.header
         disk.make_folder(self.folder)
@@ -136,10 +147,11 @@ class Store:
         return target
 
     def headers(self) -> list[Header]:
-        """Those of all valid checkpoints, the newest first. Each file is read and checked as a whole."""
+        """Return the headers of all valid checkpoints, the newest first. Each file is read and checked as a whole."""
         return [snapshot.header for snapshot in self.snapshots()]
 
     def snapshots(self, *, warns_of_others: bool = True) -> Iterator[Snapshot]:
+        """Yield all valid checkpoints, the newest first; `warns_of_others` as in `load`."""
         for position in self._positions():
             with contextlib.suppress(CheckpointError):
                 yield self.load(position, warns_of_others=warns_of_others)
@@ -148,7 +160,11 @@ class Store:
         return next(self.snapshots(), None)
 
     def load(self, position: Position, *, warns_of_others: bool = True) -> Snapshot:
-        """The checkpoint of a position.
+        """Read the checkpoint of a position.
+
+        Args:
+            position: of the checkpoint.
+            warns_of_others: whether a warning tells of a checkpoint of another job.
 
         Raises: CheckpointError when it is not there or cannot be used; a warning tells that too, the first time.
         """
@@ -178,7 +194,7 @@ class Store:
         return sorted((position for name in names if (position := position_of(name)) is not None), reverse=True)
 
     def _known(self) -> dict[Position, float]:
-        """The losses of the valid ones; those of earlier attempts are read before the first save."""
+        """Return the losses of the valid checkpoints; those of earlier attempts are read before the first save."""
         if self._losses is None:
             # a run that begins where another one has left its own replaces them, and need not say so
             headers = [snapshot.header for snapshot in self.snapshots(warns_of_others=False)]
@@ -187,7 +203,7 @@ class Store:
         return self._losses
 
     def _remove_others(self) -> None:
-        """Remove what is not kept, broken and foreign checkpoints too, and temporary files of a process that was killed."""
+        """Remove checkpoints that are not kept, broken and foreign ones too, and temporary files of a killed process."""
         known = self._known()
         kept = set(sorted(known.keys() - self._commits)[-self._keep_last :]) | set(sorted(known.keys() & self._commits)[-2:])
         judged = [position for position in known if not math.isnan(known[position])]
@@ -203,9 +219,9 @@ class Store:
 
 
 def read_checkpoint(path: Path, job: str | None = None, disk: Disk | None = None) -> Snapshot:
-    """The checkpoint in a file.
+    """Read the checkpoint in a file; with `job`, only one of that job.
 
-    Raises: CheckpointError naming the file and what is wrong with it.
+    Raises: CheckpointError naming the file and its fault.
     """
     try:
         return Snapshot.read((disk or Disk()).read(path), job)

@@ -29,10 +29,13 @@ _log = get_logger("parallel_sgd.checkpoint")
 
 
 class Writer:
-    """Saves snapshots into `store`; while one is written the newest waits its turn, and one that waited is dropped for it.
+    """Writer of snapshots into `store`; while one is written the newest waits its turn, and one that waited is dropped for it.
 
-    `on_done(snapshot)` is called, in any thread, when the memory of a snapshot is free again. What the disk refuses is a
-    warning, and training goes on. `model` is written after each snapshot.
+    `on_done(snapshot)` is called, in any thread, when the memory of a snapshot is free again. A write that the disk refuses
+    leads to a warning, and training goes on. `model` is written after each snapshot.
+
+    Attributes: `saved`, the position of the last snapshot on the disk; `tried`, that of the last one written or refused;
+    `failures`, the number of refused ones.
     """
 
     def __init__(self, store: Store, on_done: Callable[[Snapshot], None], model: ModelFile | None = None) -> None:
@@ -49,7 +52,7 @@ class Writer:
         self.failures = 0
 
     def await_turn(self) -> bool:
-        """Wait until no snapshot waits any more; False when that took longer."""
+        """Wait until no snapshot waits any more; return False when that took longer than PATIENCE_SECONDS."""
         with self._changed:
             return self._changed.wait_for(lambda: self._next is None, PATIENCE_SECONDS)
 
@@ -61,7 +64,7 @@ class Writer:
             self._on_done(dropped)
 
     def submit(self, snapshot: Snapshot) -> None:
-        """Have a snapshot saved soon.
+        """Have `snapshot` saved soon.
 
         Raises: RuntimeError after `close`, and where no thread can be started.
         """
@@ -78,7 +81,7 @@ class Writer:
             self._changed.notify_all()
 
     def flush(self, seconds: float = SAVE_SECONDS) -> bool:
-        """Wait until everything is saved; False, with a warning, when the disk takes longer than that."""
+        """Wait until everything is saved; return False, with a warning, when the disk takes longer than `seconds`."""
         deadline = time.monotonic() + seconds
         with self._changed:
             while self._next is not None or self._writing:
@@ -90,7 +93,7 @@ class Writer:
         return True
 
     def close(self, seconds: float = SAVE_SECONDS) -> None:
-        """Save what is there, and end the thread; idempotent."""
+        """Save the snapshots that are there, waiting at most `seconds` for the disk, and end the thread; idempotent."""
         done = self.flush(seconds)
         with self._changed:
             self._closed = True
@@ -118,7 +121,7 @@ class Writer:
         start = time.monotonic()
         try:
             path = self._store.save(snapshot)
-        except Exception as error:  # noqa: BLE001  whatever it is, training goes on, and so does this thread
+        except Exception as error:  # noqa: BLE001  after any error training goes on, and so does this thread
             self.failures += 1
             _log.warning("The checkpoint after %s could not be saved, training goes on: %s.", position, error)
         else:
@@ -129,19 +132,19 @@ class Writer:
         if self._model is not None:
             try:
                 self._model.save(snapshot)
-            except Exception as error:  # noqa: BLE001  likewise
+            except Exception as error:  # noqa: BLE001  here too
                 _log.warning("The model after %s could not be saved, training goes on: %s.", position, error)
 
 
 class Copies:
-    """Gives copies of arrays by name; `put_back` (from any thread) tells that one of its results is not needed any more."""
+    """Memory for copies of arrays by name; `put_back` (from any thread) tells that one of its results is no longer needed."""
 
     def __init__(self) -> None:
         self._free: list[dict[str, Array]] = []
         self._preparing: threading.Thread | None = None
 
     def prepare(self, live: Mapping[str, Array]) -> None:
-        """Get memory for copies of such arrays, in a thread, once: the first `take` then finds it."""
+        """Get memory for copies of arrays like `live`, in a thread, once: the first `take` then finds it."""
         if self._preparing is None:
             kinds = {name: (array.shape, array.dtype) for name, array in live.items()}
             thread = threading.Thread(target=self._touch, args=(kinds,), name="checkpoint-memory", daemon=True)

@@ -1,4 +1,4 @@
-"""The worker's thread that talks with the driver of the job, so that the driver is heard whatever the function does."""
+"""The worker's thread that talks with the driver of the job, so that the worker hears the driver while its function runs."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ logger = get_logger("parallel_sgd.elastic")
 
 
 class DriverLink:
-    """Owns `controller` and the `line` to the driver in it until `close`; its methods belong to the thread of the function.
+    """Link of a worker to the driver: owns `controller` and the `line` to the driver in it until `close`.
 
-    `on_break(error)` is called in this link's thread when nothing more will come of the present round: WorkersLostError when
-    another one follows, WorkerRemoved or JobAborted when this worker is done. While it waits for the driver, it shows the
-    failure detector that it lives.
+    Its methods belong to the thread of the function. `on_break(error)` is called in this link's thread when the present round
+    gives no more results: with WorkersLostError when another round follows, WorkerRemoved or JobAborted when this worker is
+    done. While the link waits for the driver, it shows the failure detector that the worker lives.
     """
 
     def __init__(self, controller: Controller, line: Session) -> None:
@@ -57,7 +57,7 @@ class DriverLink:
     # ---- the thread of the function
 
     def say(self, operation: Operation) -> None:
-        """Tell the driver something; it goes out in the background."""
+        """Tell the driver `operation`; it goes out in the background."""
         self._said.append(operation)
         self._controller.wake()
 
@@ -67,7 +67,7 @@ class DriverLink:
             raise self._error
 
     def await_order(self) -> Round | Void:
-        """The driver's next message on rounds. Raises: as `check`."""
+        """Return the driver's next message on rounds. Raises: as `check`."""
         while True:
             monitor_alive()
             self.check()
@@ -79,7 +79,7 @@ class DriverLink:
                 return order
 
     def is_broken(self, attempt: int) -> bool:
-        """Whether nothing will come of a round, by what is known; shows that the worker lives."""
+        """Tell whether a round is known to give no more results; shows the failure detector that the worker lives."""
         monitor_alive()
         return self._error is not None or attempt in self._broken
 
@@ -91,7 +91,7 @@ class DriverLink:
             on_break(error or WorkersLostError(reason or ""))
 
     def subscribe(self, listener: Listener) -> None:
-        """Tell `listener` of host changes from now on; the driver repeats what nobody has heard."""
+        """Tell `listener` of host changes from now on; the driver repeats those of which no listener was told."""
         with self._lock:
             self._listeners.append(listener)
 
@@ -105,7 +105,7 @@ class DriverLink:
             self.check()
 
     def close(self) -> None:
-        """Send what is left and end the thread; the controller belongs to the caller then. Idempotent."""
+        """Send the messages that are left and end the thread; the controller belongs to the caller then. Idempotent."""
         self._closing = True
         self._deadline = time.monotonic() + CLOSE_SECONDS
         self._closed.set()
@@ -159,7 +159,7 @@ class DriverLink:
             self._over.set()
 
     def _fail(self, error: Exception) -> None:
-        """Nobody waits for this worker any more: its function ends at its next operation, or by force."""
+        """End a worker for which the job waits no more: its function ends at its next operation, else its process by force."""
         with self._lock:
             self._error, on_break = error, self._on_break
         self._orders.put(None)

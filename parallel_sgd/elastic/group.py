@@ -1,4 +1,4 @@
-"""The group of workers that train together at the moment, its operations for programs, and what interrupts them."""
+"""The group of workers that train together at present, its operations for programs, and the exceptions that interrupt them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from rpc.elastic import HostUpdateResult
 
 
 def rank() -> int:
-    """This worker's place in the group, from 0. It may change whenever the group does: ask again, or in a reset callback."""
+    """Return this worker's place in the group, from 0.
+
+    It may change whenever the group does: ask again, or in a reset callback.
+    """
     return current().rank
 
 
 def size() -> int:
-    """The number of workers in the group.
+    """Return the number of workers in the group.
 
     >>> size()
     1
@@ -29,27 +32,37 @@ def size() -> int:
 
 
 def allreduce(array: Any, op: str = "mean") -> Array:
-    """Combine an array of the same shape from every worker, by 'mean', 'sum', 'max' or 'min': the same bits for all.
+    """Combine an array of the same shape from every worker: the same bits for all.
 
     >>> allreduce([1.0, 2.0], "sum")
     array([1., 2.])
 
-    Raises: WorkersLostError when a worker is lost, so that nothing will come of it; ValueError for an unknown `op`, or shapes
-    that differ.
+    Args:
+        array: of the same shape on every worker; anything that `numpy.asarray` takes.
+        op: 'mean', 'sum', 'max' or 'min'.
+
+    Returns: a new array of that shape; of floats for 'mean'.
+
+    Raises: WorkersLostError when a worker is lost, so that the operation has no result; ValueError for an unknown `op`, or
+    shapes that differ.
     """
     return current().allreduce(array, op)
 
 
 def broadcast(value: Any, root: int = 0) -> Any:
-    """The value of rank `root`, data that may travel, on every worker.
+    """Return the value of rank `root` on every worker.
 
-    Raises: WorkersLostError; ValueError when there is no such rank, TypeError for what cannot travel.
+    Args:
+        value: data that may travel: numbers, text, arrays, lists, tuples, dicts; that of the other ranks is ignored.
+        root: the rank that gives the value.
+
+    Raises: WorkersLostError; ValueError when there is no such rank, TypeError for a value that cannot travel.
     """
     return current().broadcast(value, root)
 
 
 def barrier() -> None:
-    """Return when every worker has come here.
+    """Return when every worker has called this.
 
     Raises: WorkersLostError.
     """
@@ -58,19 +71,19 @@ def barrier() -> None:
 
 Array: TypeAlias = NDArray[Any]
 Listener: TypeAlias = Callable[[int, HostUpdateResult], None]
-"""Is given the number of a host change and what it was; called from any thread."""
+"""Gets the number of a host change and its kind; called from any thread."""
 
 
 class Group(Protocol):
-    """One object per worker, which stays the same while its group changes.
+    """Group of workers as one worker sees it: one object per worker, which stays the same while its group changes.
 
-    All members make the same operations in the same order. Each raises WorkersLostError where a member is lost, in every
-    member that had not got its result.
+    All members make the same operations in the same order. Each operation raises WorkersLostError where a member is lost, in
+    every member that had not got its result.
     """
 
     @property
     def rank(self) -> int:
-        """This worker's place, from 0."""
+        """Place of this worker, from 0."""
 
     @property
     def size(self) -> int:
@@ -81,51 +94,53 @@ class Group(Protocol):
         """The number of the last host change that this membership takes account of."""
 
     def allreduce(self, array: Any, op: str = "mean") -> Array:
-        """Combine an array of the same shape from every worker, by 'mean', 'sum', 'max' or 'min': the same bits for all."""
+        """Combine an array of the same shape from every worker, by the `op` 'mean', 'sum', 'max' or 'min', to the same bits."""
 
     def broadcast(self, value: Any, root: int = 0) -> Any:
-        """The value of rank `root`, data that may travel, on every worker."""
+        """Return the value of rank `root`, data that may travel, on every worker."""
 
     def barrier(self) -> None:
-        """Return when every worker has come here."""
+        """Return when every worker has called this."""
         return
 
     def reform(self, holds: bool) -> None:
         """Leave this group, and return as a member of the next one.
 
-        `holds` tells whether this worker holds the state of the training, so that the others may take it from here.
-        Raises: WorkerRemoved when there is no place for it, JobAborted when the job has ended.
+        `holds` tells whether this worker holds the state of the training, so that the others may take it from this worker.
+        Raises: WorkerRemoved when there is no place for this worker, JobAborted when the job has ended.
         """
         return
 
     def keep(self, content: Callable[[], Any]) -> None:
-        """The state was saved: where it is kept beyond the lives of all workers, and it is time for that, keep what `content`
-        returns, data of no user's classes. Raises: TypeError for anything else."""
+        """Take note that the state was saved; keep the value of `content()` where a copy outlives all workers, and is due.
+
+        The value is data of no user's classes. Raises: TypeError for anything else.
+        """
         return
 
     def take_kept(self) -> Any:
-        """What was kept, once, where this group begins with it; else None."""
+        """Return the state that was kept, once, where this group begins with it; else None."""
         return None
 
     def subscribe(self, listener: Listener) -> None:
-        """From now on tell `listener` of host changes, while this worker is rank 0."""
+        """Tell `listener` of host changes from now on, while this worker is rank 0."""
         return
 
     def unsubscribe(self, listener: Listener) -> None:
-        """Do not tell it any more."""
+        """Tell `listener` of host changes no more."""
         return
 
 
 class Alone(Group):
-    """The group of a program that was started by itself: one worker, which nobody joins or leaves, so that most of what it asks
-    for is done already."""
+    """The group of a program that was started by itself: one worker, which no other worker joins or leaves, so that most
+    operations are done at once."""
 
     rank = 0
     size = 1
     sequence = 0
 
     def allreduce(self, array: Any, op: str = "mean") -> Array:
-        """What it would be with more workers: a copy, of floats for a mean."""
+        """Return the same as with more workers: a copy, of floats for a mean."""
         check_op(op)
         return combined([np.array(array)], op)
 
@@ -138,7 +153,7 @@ _current: ContextVar[Group] = ContextVar("group")
 
 
 def current() -> Group:
-    """The group of this worker; outside an elastic job that of a single worker, so that a program runs by itself as well."""
+    """Return the group of this worker; outside an elastic job that of a single one, so that a program runs by itself too."""
     return _current.get(None) or Alone()
 
 
@@ -153,13 +168,14 @@ def using(group: Group) -> Iterator[None]:
 
 
 class WorkersLostError(RuntimeError):
-    """A peer failed during an exchange. `run` goes back to the last commit and on with those who are left."""
+    """Loss of a peer during an exchange. `run` goes back to the last commit, and on with the workers that are left."""
 
 
 class HostsUpdatedInterrupt(RuntimeError):
-    """Workers are to come or to go. `run` goes on with them, and nothing is lost.
+    """Notice that workers are to come or to go. `run` goes on with the new group, and nothing is lost.
 
-    Attributes: `skip_sync`, whether workers only go, so that nobody needs the state.
+    Args:
+        skip_sync: whether workers only go, so that no worker needs the state; also an attribute.
     """
 
     def __init__(self, skip_sync: bool = False) -> None:
@@ -168,4 +184,4 @@ class HostsUpdatedInterrupt(RuntimeError):
 
 
 class WorkerRemoved(RuntimeError):
-    """This worker has no place in the next round: it ends, which is no failure. The message names it."""
+    """Notice that this worker has no place in the next round: it ends, which is no failure. The message names it."""

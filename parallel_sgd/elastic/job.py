@@ -1,4 +1,4 @@
-"""An elastic job at its driver: what the machine of `rpc.elastic` decides becomes processes, messages and results."""
+"""An elastic job at its driver: decisions of the machine of `rpc.elastic` become processes, messages and results."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _log = get_logger(SUBMIT_LOGGER)
 
 class ElasticJob:
     """One elastic job from its first round to its end. `members` is told of hosts, `state_file` keeps the state, `on_print`
-    is called with rank and text of what functions print.
+    is called with the rank and the text that functions print.
 
     `run` belongs to one thread.
     """
@@ -58,7 +58,7 @@ class ElasticJob:
         self._on_print = on_print
         self._task, self._stragglers, self._state_file = task, stragglers, state_file
         self.members = ElasticMembership(driver, self._act)
-        self._nobody_holds = True  # the state, so that whoever begins takes what was kept
+        self._nobody_holds = True  # the state, so that the next round begins with the content that was kept
         self._monitor = ClusterMonitor(task.job, 0, _log)
         self._pool = WorkerPool(task, self.members)
         self._opening: StartRound | None = None  # some of its workers have not started yet
@@ -66,11 +66,11 @@ class ElasticJob:
         self._results: dict[Worker, Any] = {}
         self._failures: dict[int, tuple[str, str]] = {}
         self._cut_off: dict[Worker, float] = {}  # since when
-        self._awaited: dict[Worker, float] = {}  # who has started and not said anything, since when
+        self._awaited: dict[Worker, float] = {}  # workers that have started and not said anything, since when
         self._silent: set[Worker] = set()
 
     def run(self) -> dict[int, Any]:
-        """What the workers of the last round have returned, by rank. Raises: JobFailed."""
+        """Run the job; return the results of the workers of the last round, by rank. Raises: JobFailed."""
         members = self.members
         try:
             if self._state_file is not None and self._state_file.content is not None:
@@ -174,7 +174,7 @@ class ElasticJob:
         self.members.tell(failure_of(worker, state, detail, verdict, **start))
 
     def _give_up(self, worker: Worker, reason: str, *, agent_lost: bool = False) -> None:
-        """Nothing more is expected of a worker, though its process may exist."""
+        """Expect nothing more of a worker, though its process may exist."""
         handle = self._pool[worker]
         if handle.fenced or handle.ended or worker in self._results:
             return
@@ -184,7 +184,7 @@ class ElasticJob:
         self.members.tell(WorkerStuck(worker, reason, agent_lost))
 
     def _find_lost(self, now: float) -> None:
-        """See who is silent, cut off, or missing where others wait."""
+        """Give up the workers that are silent, cut off, or missing where others wait."""
         for verdict in self._monitor.look(now):
             if verdict.kind in ("deadlock", "cut"):
                 self._break(None, verdict.headline)
@@ -230,13 +230,13 @@ class ElasticJob:
         handle.stop(reason)
 
     def _break(self, worker: Worker | None, reason: str) -> None:
-        """Let all others of the round know that nothing more will come of it, if the worker is in it, or None."""
+        """Tell all other workers of the round that it gives no more results, if `worker` is in it, or None."""
         for other in self._round.workers if worker is None or worker in self._round.workers else ():
             if other != worker:
                 self._pool[other].say(Broken(self._round.attempt, reason))
 
     def _try_open(self, order: StartRound) -> None:
-        """Let the round begin when all of its workers have started; if one of them is lost already, it comes to nothing."""
+        """Let the round begin when all of its workers have started; if one of them is lost already, the round is void."""
         handles = [self._pool[worker] for worker in order.workers]
         if any(handle.place is None and not (handle.ended or handle.fenced) for handle in handles):
             return
@@ -265,7 +265,9 @@ _DIGEST = 32  # bytes of SHA-256 over what follows
 
 
 class StateFile:
-    """`content` is what the file held, or what was kept since, None for nothing; `digest` tells one content from another.
+    """File with the state of an elastic job, at its driver.
+
+    `content` is the content of the file, or the content kept since, None for nothing; `digest` tells one content from another.
 
     Raises: ValueError for a file that is no such state, or a damaged one; OSError when it cannot be read.
     """
@@ -276,7 +278,7 @@ class StateFile:
         self.content: Any = self._read() if self._path.exists() else None
 
     def keep(self, content: Any) -> bool:
-        """Write `content`; False when the disk refuses, and the file is what it was."""
+        """Write `content`; return False when the disk refuses, and the file is unchanged."""
         parts = [bytes(part) for part in pack(Kind.MESSAGE, (), content).buffers()]
         digest = hashlib.sha256(b"".join(parts)).digest()
         draft = self._path.with_name(self._path.name + ".new")

@@ -26,7 +26,7 @@ from .stragglers import STOP_SECONDS, WARN_SECONDS, StragglerDetector
 from .worker import ElasticWorker
 from .worker_handle import Task
 
-_HOPELESS_SECONDS = 1.0  # to wait for slots that nobody can bring
+_HOPELESS_SECONDS = 1.0  # to wait for slots that no host can bring
 
 
 def launch(
@@ -50,44 +50,45 @@ def launch(
     title: str = "elastic",
     on_print: Callable[[int, str], None] | None = None,
 ) -> dict[int, Any]:
-    """Run `func(*args)` on every worker; returns what it returned, {rank: value}, for the workers of the last round.
+    """Run `func(*args)` on every worker; return the results of the workers of the last round, {rank: value}.
 
     Inside, `elastic.rank()`, `size()`, `allreduce`, `broadcast` and `barrier` work on the group of all workers, in the thread
     that runs the function; `elastic.run` has it go on when workers are lost, come or leave. Survivors keep their process and
-    what is in its memory. This program drives the job: it returns with its end, and the job ends with it.
+    its memory. This program drives the job: it returns when the job ends, and the job ends with it.
 
-    The function travels as the code of jobs does (see `rpc.shipping`); arguments that are data may have any size; what it
-    returns must be data.
+    The function travels as the code of jobs does (see `rpc.shipping`); arguments that are data may have any size; the result
+    of the function must be data.
 
     Args:
-        func: what every worker runs.
+        func: the function that every worker runs.
         nodes: the workers of the first round, which waits for as many slots; a host that stands there twice has two.
         args: the arguments of `func`.
         min_workers: with how many later rounds may go on; with fewer, training pauses.
         max_workers: how many there are at most; default as many as there are slots.
-        discovery: where hosts come from while the job runs: the path of a script that prints `host[:port] [slots=n]`
-            lines, of a watched `worker.json`, or a function that returns such lines. Default: those of `nodes`, for ever.
-        cool_down: (low, high) seconds for which a slot, or a host whose agent is lost, is left alone after a failure: low,
+        discovery: source of hosts while the job runs: the path of a script that prints `host[:port] [slots=n]` lines, of a
+            watched `worker.json`, or a function that returns such lines. Default: the hosts of `nodes`, for ever.
+        cool_down: (low, high) seconds for which a slot, or a host with a lost agent, is left alone after a failure: low,
             2 low, ... at most high. Default: for ever; and without `checkpoint`, too, a host as a whole after a failure of
             one of its workers.
         reset_limit: how many rounds may follow the first; default any number.
-        timeout: seconds to wait for slots. Where nobody can come, neither by discovery nor after a cool-down nor because of
-            `checkpoint`, the job ends at once.
+        timeout: seconds to wait for slots. Where no worker can come, neither by discovery nor after a cool-down nor because
+            of `checkpoint`, the job ends at once.
         stall_timeout: seconds without progress after which a worker counts as stuck, once it has ended its first group
             operation: each of them is progress, and so are the signals of `rpc.monitor` in programs that give these. Default:
             only programs that give signals are watched so.
-        warn_after: seconds that workers wait for others in a group operation, or for a new round, until a warning names those.
-        stop_after: seconds until those are given up; 0 for never.
+        warn_after: seconds that workers wait for others in a group operation, or for a new round, until a warning names the
+            late workers.
+        stop_after: seconds until the late workers are given up; 0 for never.
         discovery_every: seconds from one look for hosts to the next.
         checkpoint: a file in which this program keeps the state (an `ObjectState` or `ModelState` of plain data) as rank 0 has
-            saved it last. The job goes on from it when all that hold the state are lost, killed, crashed or stuck, on every
-            host that answers, unless it was lost so three times at the same place: by the same rank at the same epoch and
-            batch of its signals; without signals, by the same rank with nothing else kept in between. It begins with the
+            saved it last. The job goes on from it when all workers that hold the state are lost, killed, crashed or stuck, on
+            every host that answers, unless it was lost so three times at the same place: by the same rank at the same epoch
+            and batch of its signals; without signals, by the same rank with nothing else kept in between. It begins with the
             file if it is there already, so that the same call continues a job that has ended badly. Remove it to begin anew.
         checkpoint_every: seconds from one writing of that file to the next.
         blas_threads: BLAS threads of each worker.
-        title: what others see while the nodes are busy.
-        on_print: called with rank and text, whole lines, of what the function prints; it is in the job's log in any case.
+        title: the name that other submitters see while the nodes are busy.
+        on_print: called with the rank and the text, whole lines, that the function prints; it is in the job's log in any case.
 
     Raises: JobFailed with the first worker that failed; ValueError, TypeError for wrong arguments, code that cannot travel, and
     a `checkpoint` that is none; KeyFileError for a key that cannot be read.
@@ -146,7 +147,10 @@ def launch(
 
 
 def _packed(func: Callable[..., Any], args: list[Any], settings: dict[str, Any]) -> tuple[Bundle, dict[int, Any], int]:
-    """What the workers get: the code with what is no data, and the data, which may be large, with the size of its arrays."""
+    """Pack the code, with the arguments that are no data, apart from the data, which may be large; with the size of its arrays.
+
+    Workers request the data by themselves (`ElasticWorker.requests`), so that it may have any size.
+    """
     data: dict[int, Any] = {}
     size = 0
     for place, value in enumerate(args):

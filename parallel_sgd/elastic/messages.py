@@ -1,4 +1,4 @@
-"""What the driver of an elastic job and its workers say to each other, over the line that the driver opens to each worker."""
+"""Messages between the driver of an elastic job and its workers, over the line that the driver opens to each worker."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Number = Annotated[int, range(1 << 53)]
 
 
 class Round(Operation):
-    """A round begins: its members by rank, and where each of them can be called. `sequence` is that of `StartRound`.
+    """A round begins: its members by rank, and the place where each of them can be called. `sequence` is that of `StartRound`.
 
-    `kept` is the content of the state to begin with, where none of them holds it; else None.
+    `kept` is the content of the state to begin with, where no member holds the state; else None.
     """
 
     attempt: Attempt
@@ -27,26 +27,26 @@ class Round(Operation):
 
 
 class Void(Operation):
-    """This round comes to nothing, because a member is lost before it has begun: ask for the next one."""
+    """Round that comes to nothing, because a member is lost before it has begun: ask for the next one."""
 
     attempt: Attempt
 
 
 class Broken(Operation):
-    """A member of this round is lost, whatever the connections with it say: nobody shall wait for it."""
+    """A member of this round is lost, even if the connections with it are up: no worker shall wait for it."""
 
     attempt: Attempt
     reason: str
 
 
 class Removed(Operation):
-    """There is no place for this worker any more."""
+    """Notice that the job has no place for this worker any more."""
 
     message: str
 
 
 class HostsChanged(Operation):
-    """For rank 0: hosts have come or gone."""
+    """Notice for rank 0: hosts have come or gone."""
 
     sequence: Number
     result: Annotated[int, range(1, 4)]
@@ -66,46 +66,46 @@ class Here(Operation):
 
 
 class Ready(Operation):
-    """It asks for the round after `attempt`; `holds` tells whether it holds the state of the training."""
+    """The worker asks for the round after `attempt`; `holds` tells whether it holds the state of the training."""
 
     attempt: Attempt
     holds: bool
 
 
 class Noted(Operation):
-    """It has taken note of the host change with this number."""
+    """The worker has taken note of the host change with this number."""
 
     sequence: Number
 
 
 class Waits(Operation):
-    """It has waited for others in this group operation for a while."""
+    """The worker has waited for others in this group operation for a while."""
 
     attempt: Attempt
     operation: str
 
 
 class Got(Operation):
-    """A group operation in which it had waited has ended."""
+    """A group operation in which the worker had waited has ended."""
 
     attempt: Attempt
     operation: str
 
 
 class Kept(Operation):
-    """The content of the state after a commit, to be kept where it outlives all workers."""
+    """The content of the state after a commit, for a file of the driver that outlives all workers."""
 
     content: Any
 
 
 class Returned(Operation):
-    """Its function has returned this value."""
+    """The worker's function has returned this value."""
 
     value: Any
 
 
 class Printed(Operation):
-    """What its function has printed."""
+    """Text that the worker's function has printed."""
 
     text: str
 

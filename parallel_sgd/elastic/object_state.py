@@ -16,14 +16,14 @@ from .group import current
 from .state import State
 
 Content: TypeAlias = dict[str, dict[str, Any]]
-"""What is saved and sent: values of each kind by name."""
+"""Content of a state as it is saved and sent: values of each kind by name."""
 
 
 class ObjectState(State):
     """Values by name, each an attribute that may be read, set, and changed in place.
 
     `save`, `restore` and `sync` work on deep copies. Random generators (NumPy's and Python's) and objects with `state_dict` and
-    `load_state_dict` stay the objects they are and get their content back. What is to be synchronised must be data that may
+    `load_state_dict` stay the objects they are and get their content back. Values that are synchronised must be data that may
     travel: numbers, text, arrays, lists, tuples, dicts.
 
     >>> state = ObjectState(epoch=0, seen=[])
@@ -31,6 +31,9 @@ class ObjectState(State):
     >>> state.restore()
     >>> state.seen
     []
+
+    Args:
+        values: the values, each by its name as a keyword.
 
     Raises: ValueError for a name that the state itself uses, TypeError for a model, which needs a `ModelState`.
     """
@@ -49,7 +52,7 @@ class ObjectState(State):
         self._saved = self._copy(self._spare)
 
     def __getattr__(self, name: str) -> Any:
-        """Values are attributes; here comes what is none."""
+        """Refuse a name that is no value; values are attributes, which Python finds by itself."""
         names = ", ".join(self.__dict__.get("_names", ())) or "nothing"
         raise AttributeError(f"{type(self).__name__} has no attribute '{name}'; it holds {names}")
 
@@ -79,7 +82,7 @@ class ObjectState(State):
         self.save()
 
     def load(self, content: Any) -> None:
-        """Begin with the values that were kept, and save them. Raises: ValueError for what does not fit."""
+        """Begin with the values `content` that were kept, and save them. Raises: ValueError for content that does not fit."""
         try:
             self._check(content)
             self._put(content)
@@ -88,7 +91,7 @@ class ObjectState(State):
         self.save()
 
     def _copy(self, into: Content) -> Content:
-        """A copy of everything; may use up the memory of an older one, `into`."""
+        """Return a copy of everything; may use up the memory of an older copy, `into`."""
         values = {name: getattr(self, name) for name in self._names}
         kept = {name: content(value) for name, value in values.items() if is_kept(value)}
         # in one go: two names of one array stay names of one array
@@ -110,7 +113,7 @@ class ObjectState(State):
             )
 
     def _agree(self, decision: tuple[int, int, int]) -> tuple[int, int, int]:
-        """Rank 0's decision, known to nobody before everybody has saved: what one worker has committed, all have."""
+        """Return rank 0's decision, which no worker knows before all have saved: a commit of one worker is one of all."""
         group = current()
         mine = decision if group.rank == 0 else (0, 0, 0)
         previous, last, kind = group.allreduce(np.array(mine, np.int64), "max").tolist()
@@ -122,24 +125,24 @@ _PythonGenerator = random.Random  # noqa: S311 - to be told from others, not to 
 
 @runtime_checkable
 class Stateful(Protocol):
-    """Tells its state and takes one over, such as a sampler, a rule, an optimizer or a callback."""
+    """Object that tells its state and takes one over, such as a sampler, a rule, an optimizer or a callback."""
 
     def state_dict(self) -> Any:
-        """The state, which may be live."""
+        """Return the state, which may be live."""
 
     def load_state_dict(self, state: Any) -> Any:
         """Take over a copy of a state."""
 
 
 def is_kept(value: object) -> bool:
-    """Whether `value` stays the same object while what is in it is saved and restored; else a deep copy takes its place."""
+    """Tell whether `value` stays the same object while its content is saved and restored; else a deep copy takes its place."""
     return isinstance(value, (np.random.Generator, _PythonGenerator)) or (
         isinstance(value, Stateful) and not isinstance(value, type)
     )
 
 
 def content(value: Any) -> Any:
-    """A copy of what is in a value that `is_kept`, as data that may travel."""
+    """Return a copy of the content of a value that `is_kept`, as data that may travel."""
     if isinstance(value, np.random.Generator):
         return copy.deepcopy(value.bit_generator.state)
     if isinstance(value, _PythonGenerator):
@@ -171,7 +174,12 @@ class ModelState(ObjectState):
     >>> bool((model.store.values == 9).any())
     False
 
-    Raises: TypeError for what is no model, ValueError for one without variables yet, or a name that the state itself uses.
+    Args:
+        model: a built model.
+        values: further values, each by its name as a keyword.
+
+    Raises: TypeError for an object that is no model, ValueError for one without variables yet, or a name that the state itself
+    uses.
     """
 
     model: Model
@@ -234,7 +242,7 @@ class ModelState(ObjectState):
 
 
 def _copied(live: dict[str, Any], last: dict[str, Any]) -> dict[str, Any]:
-    """A deep copy of `live`, whose arrays take the memory of those in `last` where these fit."""
+    """Return a deep copy of `live`; its arrays take the memory of the arrays in `last` where these fit."""
     copies: dict[str, Any] = {}
     for name, value in live.items():
         place = last.get(name)

@@ -1,4 +1,4 @@
-"""Which samples a worker takes next, when the number of workers changes in the middle of an epoch."""
+"""Sampler that says which samples a worker takes next, when the number of workers changes in the middle of an epoch."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ Rows = NDArray[np.intp]
 
 
 class ElasticSampler:
-    """Deals each sample of an epoch exactly once, in batches that all workers of the group share.
+    """Sampler that deals each sample of an epoch exactly once, in batches that all workers of the group share.
 
     The order of an epoch is a permutation keyed by (seed, epoch), the same on every worker; batch after batch is cut from it,
-    and of each batch worker `rank` takes its part. What has been processed is therefore a prefix of that order, whoever took
-    part in it: it is one number, which every worker knows of all others, also of those that are lost. It is neither padded nor
-    rounded; at the end of an epoch a worker's part may be smaller, or empty, but all workers get the same number of batches.
+    and of each batch worker `rank` takes its part. The processed samples are therefore a prefix of that order, no matter which
+    workers took part in it: one number, which every worker knows of all others, also of those that are lost. It is neither
+    padded nor rounded; at the end of an epoch a worker's part may be smaller, or empty, but all workers get the same number of
+    batches.
 
     As a value of a state it is committed, restored and synchronised with the rest:
 
@@ -36,7 +37,7 @@ class ElasticSampler:
     [8 9]
 
     Args:
-        samples: how many there are.
+        samples: number of samples in an epoch.
         batch_size: samples in a batch of all workers together.
         shuffle: whether each epoch has an order of its own.
         seed: of these orders.
@@ -53,11 +54,11 @@ class ElasticSampler:
         self._deal = 0
 
     def __len__(self) -> int:
-        """The number of batches that are left of this epoch."""
+        """Return the number of batches that are left of this epoch."""
         return -(-(self.samples - self.processed) // self.batch_size)
 
     def __iter__(self) -> Iterator[Rows]:
-        """Deal what is not processed: for each batch, the numbers of the samples that this worker takes.
+        """Deal the samples that are not processed: for each batch, the numbers of those that this worker takes.
 
         Raises: RuntimeError when the sampler was set to another place meanwhile, or a second dealing has begun.
         """
@@ -75,7 +76,7 @@ class ElasticSampler:
         self.processed = min(self.processed + self.batch_size, self._dealt)
 
     def set_epoch(self, epoch: int) -> None:
-        """Begin another epoch. The one that is going on goes on, so a function that is called again may say it again."""
+        """Begin epoch `epoch`; the present one goes on, so that a function that is called again may call this again."""
         if arguments.integer(self, "epoch", epoch, minimum=0) != self.epoch:
             self._place(epoch, 0)
 
@@ -84,7 +85,7 @@ class ElasticSampler:
         return {"epoch": self.epoch, "processed": self.processed}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go to the place that `state_dict` told.
+        """Go to the place `state`, as `state_dict` returned it.
 
         Raises: ValueError where this is no place in an epoch of so many samples.
         """
@@ -101,7 +102,7 @@ class ElasticSampler:
     def _place(self, epoch: int, processed: int) -> None:
         self.epoch, self.processed = epoch, processed
         self._dealt = processed
-        self._deal += 1  # whoever iterates still knows another place
+        self._deal += 1  # a loop that still runs was dealt from another place
 
     def _batches(self, deal: int, rank: int, size: int) -> Iterator[Rows]:
         order: Rows = np.arange(self.samples)

@@ -27,8 +27,8 @@ class _Source(importlib.abc.SourceLoader):
 def run_script(path: str, text: str, arguments: Sequence[str], folder: str) -> None:
     """Run the script `text` of `path` as the main program, with `arguments` in `sys.argv`, in `folder` where that exists.
 
-    What lies beside the script can be imported where it lies there on this machine, too.
-    Raises: what the script raises, but SystemExit for an end that is none of an error.
+    Modules beside the script can be imported where they lie there on this machine, too.
+    Raises: any error that the script raises; SystemExit only with the code of an error.
     """
     if os.path.isdir(folder):
         os.chdir(folder)

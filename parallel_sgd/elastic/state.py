@@ -1,7 +1,7 @@
-"""The base of all states, what must not get lost when workers come and go, and `run`, which trains on with it.
+"""The base of all states, which must not get lost when workers come and go, and `run`, which trains on with a state.
 
 The order of calls, after each interruption: `restore` (where workers were lost), `Group.reform`, `State.on_reset`, `State.load`
-(where nobody holds the state, but it was kept), an agreement whether anybody needs the state, `State.sync` (if anybody does),
+(where no worker holds the state, but it was kept), an agreement whether any worker needs the state, `State.sync` (if any does),
 and the function again.
 """
 
@@ -45,14 +45,17 @@ class State(ABC):
         self._reset_callbacks: list[Callable[[], None]] = []
 
     def register_reset_callbacks(self, callbacks: Iterable[Callable[[], None]]) -> None:
-        """Add functions to be called after each change of the group, in this order, with the new rank and size in force.
+        """Add functions to be called after each change of the group, with the new rank and size in force.
 
-        They run before `sync`: what depends on the number of workers, such as a learning rate, is set there.
+        They run before `sync`, to set values that depend on the number of workers, such as a learning rate.
+
+        Args:
+            callbacks: functions without arguments, called in this order.
         """
         self._reset_callbacks.extend(callbacks)
 
     def on_reset(self) -> None:
-        """The group has changed: forget the host changes that led to it, `reset`, and call the callbacks."""
+        """Take note of a new group: forget the host changes that led to it, `reset`, and call the callbacks."""
         waiting = self._drain()
         if self._get_sequence is not None:
             self._last_sequence = max(self._last_sequence, self._get_sequence())
@@ -64,13 +67,18 @@ class State(ABC):
             callback()
 
     def on_hosts_updated(self, sequence: int, result: HostUpdateResult) -> None:
-        """Take note that hosts have changed, for the next `check_host_updates`. Any thread may call this."""
+        """Take note that hosts have changed, for the next `check_host_updates`. Any thread may call this.
+
+        Args:
+            sequence: number of the change; each change counts once, however often it is told.
+            result: whether hosts were added, removed, or both.
+        """
         self._notices.put((sequence, HostUpdateResult(result)))
 
     def commit(self) -> None:
-        """`save`, then `check_host_updates`: what the training cannot lose any more, even if this raises.
+        """Call `save`, then `check_host_updates`: training cannot lose the saved state any more, even if this raises.
 
-        Costs a copy of the state and one small exchange; the batches since the last commit are what a lost worker costs.
+        Costs a copy of the state and one small exchange; a lost worker costs the batches since the last commit.
         """
         self.save()
         self.check_host_updates()
@@ -97,25 +105,25 @@ class State(ABC):
 
     @abstractmethod
     def restore(self) -> None:
-        """Go back to what was saved last; before the first time, to what was given at construction."""
+        """Go back to the state that was saved last; before the first time, to that given at construction."""
 
     @abstractmethod
     def sync(self) -> None:
         """Take over rank 0's state, and save it."""
 
     def load(self, content: Any) -> None:
-        """Begin with what was kept of a state like this one (`Group.keep`), and save it.
+        """Begin with `content`, kept of a state like this one (`Group.keep`), and save it.
 
-        Raises: TypeError for a kind of state that is not kept, ValueError for what does not fit.
+        Raises: TypeError for a kind of state that is not kept, ValueError for content that does not fit.
         """
         raise TypeError(f"{type(self).__name__} is no state that can begin with a checkpoint; use ObjectState or ModelState")
 
     def reset(self) -> None:
-        """Do what a change of the group asks for, before the callbacks."""
+        """Adapt the state to a changed group, before the callbacks; does nothing unless a subclass overrides it."""
         return
 
     def _agree(self, decision: tuple[int, int, int]) -> tuple[int, int, int]:
-        """Rank 0's decision, on every worker."""
+        """Return rank 0's decision, on every worker."""
         previous, last, kind = self._bcast_object(decision)
         return previous, last, kind
 
@@ -132,8 +140,8 @@ def run(func: Callable[Concatenate[_State, _Rest], _Result]) -> Callable[Concate
     """Decorate `func(state, ...)`, which trains from where `state` is and commits as it goes.
 
     It is called with the state of rank 0, and again whenever the group of workers has changed: after a loss with the last
-    commit (WorkersLostError), after a change of hosts with everything that was done (HostsUpdatedInterrupt). What it returns
-    is returned; any other exception ends this worker.
+    commit (WorkersLostError), after a change of hosts with everything that was done (HostsUpdatedInterrupt). Its result is
+    returned; any other exception ends this worker.
 
     >>> @run
     ... def train(state, batches):
@@ -179,7 +187,7 @@ def _carry_on(group: Group, state: State, train: Callable[[], _Result]) -> _Resu
 
 
 def _anybody_needs(group: Group, need: bool) -> bool:
-    """Whether any worker of the group needs the state.
+    """Tell whether any worker of the group needs the state.
 
     Each worker knows only its own reason to skip: when hosts were removed, others may have come until the group formed, and
     others may have lost a peer in the very exchange that told this one of the removal.

@@ -1,4 +1,4 @@
-"""Finds workers that keep the others waiting: in a group operation, or on the way to the next round."""
+"""Detection of workers that keep the others waiting: in a group operation, or on the way to the next round."""
 
 from __future__ import annotations
 
@@ -18,7 +18,12 @@ STOP_SECONDS = 120.0
 
 @dataclass(frozen=True)
 class Submitted:
-    """A worker has put a variable into an exchange."""
+    """Event: a worker has put a variable into an exchange.
+
+    Args:
+        rank: of the worker.
+        variable: name of the variable.
+    """
 
     rank: int
     variable: str
@@ -26,24 +31,29 @@ class Submitted:
 
 @dataclass(frozen=True)
 class Completed:
-    """The exchange of a variable has ended, whoever had told of it."""
+    """Event: the exchange of a variable has ended, whichever workers had told of it."""
 
     variable: str
 
 
 @dataclass(frozen=True)
 class Stop:
-    """The exchange will never end: the job is to act on the `ranks` that have not put what the others wait for."""
+    """Action: the exchange will never end; the job is to act on the `ranks` that have not put a variable that others await."""
 
     message: str
     ranks: tuple[int, ...]
 
 
 class StallInspector(Machine):
-    """Knows which of `size` workers have put which variables. `deadline` is when to send the next Tick, or None.
+    """Machine that knows which workers have put which variables. `deadline` is when to send the next Tick, or None.
 
-    A variable that some but not all have put is told of after `warn_after` seconds, once, and stops the job after `stop_after`
-    seconds, 0 meaning never.
+    A variable that some but not all workers have put is told of once, and stops the job later.
+
+    Args:
+        size: number of workers.
+        warn_after: seconds until such a variable is told of.
+        stop_after: seconds until it stops the job; 0 for never.
+
     Raises: ValueError where `stop_after` is neither 0 nor at least `warn_after`.
     """
 
@@ -148,11 +158,11 @@ class StragglerDetector:
             self._feed(Completed(operation))
 
     def asks_for_next(self, attempt: int, worker: Worker) -> None:
-        """A worker asks for the next round, or will not be in it."""
+        """Take note that a worker asks for the next round, or will not be in it."""
         self.waits(attempt, worker, NEXT_ROUND)
 
     def look(self, now: float) -> list[tuple[Worker, str]]:
-        """The workers that have kept the others waiting for too long, and with what."""
+        """Return the workers that have kept the others waiting for too long, each with a message that names the operation."""
         self._feed(Tick(), now)
         found, self._found = self._found, []
         return found

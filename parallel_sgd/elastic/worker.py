@@ -1,4 +1,4 @@
-"""What a worker of an elastic job runs, in one process from first round to last: the function and its group over sockets."""
+"""Worker of an elastic job, in one process from first round to last: the function and its group over sockets."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TOLD_CHARACTERS = 1 << 16  # of what was printed, in one message
 
 
 class _Lines(io.TextIOBase):
-    """A stream that tells the driver whole lines of what is written, and leaves all of it in the log, too."""
+    """A stream that tells the driver the whole lines that are written, and leaves all of the text in the log, too."""
 
     def __init__(self, log: TextIO, link: DriverLink) -> None:
         self._log, self._link = log, link
@@ -70,11 +70,11 @@ def _printing(link: DriverLink) -> Iterator[None]:
 
 
 class ElasticWorker(AbsExecutable):
-    """Meets the other workers, runs the function with their group, and tells the driver what it returned.
+    """Executor that meets the other workers, runs the function with their group, and tells the driver its result.
 
     Shipped with it: `function`; `arguments`, a list with those that are code or objects; `watched` and `keep_every`, see
-    `JobGroup`; `prints`, whether the driver is told what the function prints. The data among the arguments is requested from
-    the submitter, as {place: value}.
+    `JobGroup`; `prints`, whether the driver is sent the text that the function prints. The data among the arguments is
+    requested from the submitter, as {place: value}.
     """
 
     serves_submitter: ClassVar[bool] = True
@@ -126,7 +126,7 @@ class ElasticWorker(AbsExecutable):
         return arguments
 
     def done(self) -> ReplyPackage:
-        """Nothing: the driver has the result already."""
+        """Return an empty reply: the driver has the result already."""
         return ReplyPackage(None)
 
 
@@ -137,7 +137,7 @@ def _check_travels(value: Any, com: Communication) -> None:
         raise TypeError(f"What the function of an elastic job returns must be data: {error}") from None
 
 
-TELL_SECONDS = 1.0  # of waiting in an operation until the driver is told, who then looks for whoever is missing
+TELL_SECONDS = 1.0  # of waiting in an operation until the driver is told, which then looks for the missing workers
 _Result = TypeVar("_Result")
 logger = get_logger("parallel_sgd.elastic")
 
@@ -223,7 +223,7 @@ class JobGroup:
             return
 
     def _enter(self, order: Round) -> bool:
-        """Whether all members of the round have met."""
+        """Connect with the members of a round; tell whether all have met."""
         places = dict(zip(order.members, order.places, strict=True))
         self._kept = self._kept if order.kept is None else order.kept
         try:
@@ -249,7 +249,7 @@ class JobGroup:
         return ranked
 
     def leave(self, *, graceful: bool) -> None:
-        """Close the connections of the round. With `graceful` what was sent arrives before; without, the others see a loss."""
+        """Close the connections of the round. With `graceful` all sent data arrives before; without, the others see a loss."""
         if self._controller is not None:
             self._controller.close(graceful=graceful)
             self._controller = self._peers = None

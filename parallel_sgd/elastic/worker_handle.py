@@ -37,7 +37,7 @@ _quiet.setLevel(logging.ERROR)  # the driver tells of rounds, not of the submiss
 
 @dataclass(frozen=True)
 class Task:
-    """What every worker of a job is submitted with.
+    """Data with which every worker of a job is submitted.
 
     `bundle` has the `ElasticWorker`, packed once; `data` the arguments that are data, by their place; `size` is that of their
     arrays.
@@ -55,14 +55,14 @@ class Task:
 
 @dataclass(frozen=True)
 class Running:
-    """The worker has started, and its line is open."""
+    """Event: the worker has started, and its line is open."""
 
     worker: Worker
 
 
 @dataclass(frozen=True)
 class NotStarted:
-    """The worker could not be started; `agent_lost` where its agent could not be reached."""
+    """Event: the worker could not be started; `agent_lost` where its agent could not be reached."""
 
     worker: Worker
     reason: str
@@ -71,17 +71,18 @@ class NotStarted:
 
 @dataclass(frozen=True)
 class Unreachable:
-    """Its agent, or for a while its process, cannot be reached."""
+    """Event: the worker's agent, or for a while its process, cannot be reached."""
 
     reason: str
 
 
 class WorkerHandle:
-    """Starts in a helper thread; `deliver` gets Running or NotStarted from there. Until then nothing else may be called.
+    """Handle of one worker process at the driver.
 
-    `others` are the nodes of the job that it may call.
+    The worker starts in a helper thread; `deliver` gets Running or NotStarted from there. Until then nothing else may be
+    called. `others` are the nodes of the job that the worker may call.
 
-    Attributes: `worker`, `node`, `place` once it is known, `fenced` when nothing that it says counts any more.
+    Attributes: `worker`, `node`, `place` once it is known, `fenced` when no message of the worker counts any more.
     """
 
     def __init__(
@@ -100,7 +101,9 @@ class WorkerHandle:
         self._line: Session | None = None
         self._gone = False
         self._given_up = threading.Event()
-        self._handing_over = threading.Lock()  # so that whoever gives it up finds its connections, or it finds out
+        self._handing_over = (
+            threading.Lock()
+        )  # so that `stop` or `close` finds its connections, or its thread finds it given up
         # in the context of the job, which says how much is shown
         self._thread = threading.Thread(target=copy_context().run, args=(self._start,), name=f"start {worker}", daemon=True)
         self._thread.start()
@@ -113,7 +116,7 @@ class WorkerHandle:
             try:
                 self._submit()
                 self._deliver(Running(self.worker))
-            except Exception as error:  # noqa: BLE001  whatever it is, the driver decides what follows
+            except Exception as error:  # noqa: BLE001  of any error: the driver decides on the next step
                 if isinstance(error, NodeBusy) and time.monotonic() < deadline and not self._given_up.wait(_PAUSE_SECONDS):
                     continue
                 agent_lost = isinstance(error, NetworkError) and not isinstance(error, SubmissionError)
@@ -121,7 +124,7 @@ class WorkerHandle:
             return
 
     def _check_slots(self, slots: object) -> None:
-        """No waiting helps where an agent has fewer than discovery, or the nodes, say."""
+        """Refuse an agent that has fewer slots than discovery, or the nodes, say: no waiting helps there."""
         if isinstance(slots, int) and self.worker.slot >= slots:
             has, wanted = f"{slots} slot{'s' if slots > 1 else ''}", self.worker.slot + 1
             raise SubmissionError(
@@ -169,7 +172,7 @@ class WorkerHandle:
 
     @property
     def sessions(self) -> list[Session]:
-        """What `hear` reads: its line, and its agent."""
+        """Sessions that `hear` reads: the worker's line, and its agent's."""
         if self._com is None or self._line is None or self._gone:
             return []
         return [self._line, self._com.sessions[self.node]]
@@ -181,7 +184,7 @@ class WorkerHandle:
                 self._line.send()
 
     def stop(self, reason: str) -> None:
-        """Have its agent end the process, or do not start it."""
+        """Have the agent end the process, or do not start it."""
         with self._handing_over:
             self._given_up.set()
         if self._com is not None and not self.ended:
@@ -191,8 +194,8 @@ class WorkerHandle:
                 session.send()
 
     def hear(self) -> list[Operation | Unreachable]:
-        """What the worker and its agent have said, the worker first; nothing more after the State of a process that has ended,
-        or Unreachable of the agent.
+        """Return the messages of the worker and its agent, the worker's first; none after the State of a process that has
+        ended, or Unreachable of the agent.
 
         With that State the connections are closed: a long job may see many workers come and go.
         """
@@ -215,7 +218,7 @@ class WorkerHandle:
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether the line is lost though its agent has not said why."""
+        """Whether the line is lost though the agent has not said why."""
         return self._line is not None and not self._line.alive and not self._gone
 
     @property
@@ -237,7 +240,7 @@ class WorkerHandle:
 
 
 def _read(session: Session, allowed: Sequence[type[Operation]]) -> list[Operation]:
-    """What has arrived; of who breaks the protocol, what came before."""
+    """Return the messages that have arrived; of a session that breaks the protocol, those that came before."""
     said: list[Operation] = []
     with contextlib.suppress(ProtocolError):
         said.extend(operations(session, allowed, OBJECT_BYTES))
@@ -245,7 +248,7 @@ def _read(session: Session, allowed: Sequence[type[Operation]]) -> list[Operatio
 
 
 class WorkerPool:
-    """Handles by worker, whoever was ever started. What their threads bring goes to the inbox of `members`."""
+    """Handles of all workers that were ever started. Events of their threads go to the inbox of `members`."""
 
     def __init__(self, task: Task, members: ElasticMembership) -> None:
         self._task, self._members = task, members
@@ -258,7 +261,7 @@ class WorkerPool:
         return self._handles[worker]
 
     def start(self, worker: Worker) -> None:
-        """Start a worker, unless it was started before. Its node id is never used again."""
+        """Start a worker, unless it was started before; no other worker ever gets its node id."""
         if worker not in self._handles:
             others = [handle.node for handle in self if not handle.ended]  # it calls those that were started before it
             self._handles[worker] = WorkerHandle(worker, len(self._handles), self._task, self._members.inbox.put, others)
@@ -269,7 +272,7 @@ class WorkerPool:
     def dismiss(self, returned: Collection[Worker], silent: Collection[Worker]) -> None:
         """End all processes, wait until their nodes are free, and close all connections.
 
-        Those that have `returned` end by themselves; nobody waits for those whose hosts are `silent`.
+        Workers that have `returned` end by themselves; the driver does not wait for `silent` ones, on silent hosts.
         """
         for handle in self:
             if handle.worker in returned:

@@ -1,4 +1,4 @@
-"""How the samples of a batch are dealt to the workers."""
+"""Block assignments, by which the samples of a batch are dealt to the workers."""
 
 from __future__ import annotations
 

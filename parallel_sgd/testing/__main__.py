@@ -18,7 +18,13 @@ from .laws import CodecLawError, check_codec
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Return 0 when all laws hold, 1 when one is broken or the codec raises, 2 for a command that makes no sense."""
+    """Try the laws on the codec that the command line names, and print the report.
+
+    Args:
+        arguments: words of the command line; None for those of this process.
+
+    Returns: 0 when all laws hold, 1 when one is broken or the codec raises. A wrong command ends the process with 2.
+    """
     parser = OptionParser(prog="python -m parallel_sgd.testing", description="Tries the laws of codecs on yours.")
     parser.add_argument("codec", help="file.py:Class, module:Class, or the name of a codec of parallel_sgd.codec")
     parser.add_argument("--server", help="the codec of the parameter server, named likewise")

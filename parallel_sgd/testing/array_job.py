@@ -35,7 +35,16 @@ Shapes = Sequence[tuple[int, ...]]
 
 
 def gradient(batch: int, block: int, variable: int, shapes: Shapes = SHAPES) -> Array:
-    """The gradient that whoever holds this block computes; values whose sum depends on the order of addition."""
+    """Return the gradient that each worker computes for a block; the sum of such values depends on the order of addition.
+
+    Args:
+        batch: number of the batch, from 0.
+        block: id of the block.
+        variable: place of the variable in `shapes`.
+        shapes: of all variables.
+
+    Returns: a float32 array of the shape `shapes[variable]`, drawn from (batch, block, variable).
+    """
     return _drawn(batch, block, variable, tuple(shapes[variable])).copy()
 
 
@@ -47,11 +56,22 @@ def _drawn(batch: int, block: int, variable: int, shape: tuple[int, ...]) -> Arr
 
 
 def start(variable: int, shapes: Shapes = SHAPES) -> Array:
+    """Return the value of a variable before the first batch.
+
+    Args:
+        variable: place of the variable in `shapes`.
+        shapes: of all variables.
+
+    Returns: a float32 array of the shape `shapes[variable]`, drawn from `variable`.
+    """
     return np.random.default_rng(variable).standard_normal(shapes[variable]).astype(np.float32)
 
 
 def tree_mean(values: Sequence[Array]) -> Array:
-    """The reference: halves, the left one larger, added recursively."""
+    """Return the mean of `values` in the reference order: halves, the left one larger, added recursively.
+
+    `engine.merge` adds in this order too, so that results can be compared bit for bit.
+    """
 
     def total(part: Sequence[Array]) -> Array:
         middle = (len(part) + 1) // 2
@@ -61,14 +81,38 @@ def tree_mean(values: Sequence[Array]) -> Array:
 
 
 def expected(batch: int, blocks: int, shapes: Shapes = SHAPES) -> list[Array]:
-    """The exact mean of each variable over the blocks of a batch."""
+    """Return the exact mean of each variable over the blocks of a batch.
+
+    Args:
+        batch: number of the batch, from 0.
+        blocks: number of blocks in the batch.
+        shapes: of all variables.
+    """
     found = range(len(shapes))
     return [tree_mean([gradient(batch, block, variable, shapes) for block in range(blocks)]) for variable in found]
 
 
 @dataclass
 class ArrayJob:
-    """Runs `batches` batches on all workers; afterwards `results[node][batch][variable]` are the merged arrays."""
+    """Job of workers that exchange given arrays in memory; after `run`, `results[node][batch][variable]` are the merged arrays.
+
+    Args:
+        assignment: the workers and their blocks.
+        batches: number of batches.
+        shapes: of the variables.
+        codec: of the workers, as `parallel(codec=...)` takes it.
+        sync_type: of the workers.
+        timeout: T of the sync type, in seconds of `clock`.
+        link: returns the delays in seconds with which each copy of a packet arrives, none for a packet that is lost.
+        server: the codec of a parameter server; None for a job without one.
+        parameters: `codec_extra_parameters`.
+        rule: makes the rule that `GlobalSettings.get_rule` gives.
+        ends_after: {node: batches after which it ends}; the other nodes end after `batches`.
+        attempts: {node: attempt} of the nodes that are not in attempt 0.
+        clock: of all nodes; no real time passes.
+        on_batch: called with node and batch when a worker has all results of the batch.
+        content: called with batch, block, variable and shapes, returns the array that the block gives for the variable.
+    """
 
     assignment: ISetting
     batches: int = 3
@@ -77,14 +121,14 @@ class ArrayJob:
     sync_type: SyncChoice = SynchronizedSGD
     timeout: float = 10.0
     link: Link = reliable
-    server: type[Codec] | None = None  # the codec of a parameter server
+    server: type[Codec] | None = None
     parameters: Mapping[Hashable, Any] = field(default_factory=dict)
-    rule: Callable[[], IGradientDescent] = lambda: SGDOptimizer(0.1)  # what `GlobalSettings.get_rule` gives
-    ends_after: Mapping[int, int] = field(default_factory=dict)  # node: batches after which it dies
+    rule: Callable[[], IGradientDescent] = lambda: SGDOptimizer(0.1)
+    ends_after: Mapping[int, int] = field(default_factory=dict)
     attempts: Mapping[int, int] = field(default_factory=dict)
     clock: VirtualClock = field(default_factory=VirtualClock)
     on_batch: Callable[[int, int], None] = lambda node, batch: None
-    content: Callable[[int, int, int, Shapes], Array] = gradient  # what a block gives for a variable in a batch
+    content: Callable[[int, int, int, Shapes], Array] = gradient
 
     def __post_init__(self) -> None:
         self.results: dict[int, list[list[Array]]] = {node: [] for node in self.assignment.nodes}
@@ -99,9 +143,9 @@ class ArrayJob:
         return self
 
     def sync(self, node: int) -> SynchronizedSGD:
-        """The sync type of a worker.
+        """Return the sync type of the worker `node`.
 
-        Raises: TypeError where the job runs another one.
+        Raises: TypeError where the job runs another type than SynchronizedSGD.
         """
         sync = self.exchanges[node].sync
         if not isinstance(sync, SynchronizedSGD):

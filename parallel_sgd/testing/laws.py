@@ -1,4 +1,4 @@
-"""What holds for every codec, tried on one in memory, in seconds: for authors of codecs.
+"""Laws that hold for every codec, tried on one codec in memory, in seconds: for authors of codecs.
 
 >>> from parallel_sgd.codec import Plain
 >>> from parallel_sgd.testing import check_codec
@@ -35,14 +35,23 @@ class CodecLawError(AssertionError):
 
 @dataclass(frozen=True)
 class CodecReport:
-    """What `check_codec` saw: the laws that hold, those that do not apply and why, and what the codec costs and loses."""
+    """Report of `check_codec`: the laws that hold, the laws that do not apply and why, and the codec's costs and losses.
+
+    Args:
+        codec: name of the class.
+        held: the laws that hold.
+        skipped: {law: the reason why it does not apply}.
+        wire_bytes: bytes per worker and batch, as they travel.
+        dense_bytes: the same for Plain's dense exchange.
+        error: ||result - exact mean|| / ||exact mean||, of the first batch.
+    """
 
     codec: str
     held: list[str] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
-    wire_bytes: float = 0.0  # per worker and batch, as they travel
-    dense_bytes: float = 0.0  # the same for Plain's dense exchange
-    error: float = 0.0  # ||result - exact mean|| / ||exact mean||
+    wire_bytes: float = 0.0
+    dense_bytes: float = 0.0
+    error: float = 0.0
 
     def summary(self) -> str:
         """Return the report as lines for people."""
@@ -64,14 +73,21 @@ def check_codec(
     assignments: Sequence[ISetting] | None = None,
     replicas_agree: bool = True,
 ) -> CodecReport:
-    """Run the laws on a codec class; return what was seen.
+    """Run the laws on a codec class, and return the report.
 
-    `server` is the codec of the parameter server, by default the same class where it needs one; `parameters` are
-    `codec_extra_parameters`. `replicas_agree=False`, or `agrees = False` in the class, is for codecs that leave workers with
-    different values, as gossip does. A codec that is `asynchronous` is tried under AsynchronizedSGD.
+    A codec that is `asynchronous` is tried under AsynchronizedSGD.
 
-    Raises: CodecLawError for the first law that is broken; ValueError for a parameter that no codec reads; TypeError for what
-        is no class of codecs; whatever the codec raises.
+    Args:
+        codec: the class.
+        server: the codec of the parameter server, by default the same class where it needs one.
+        parameters: `codec_extra_parameters`.
+        assignments: the jobs on which each law is tried; default: three workers and one worker, with a block each, and for
+            codecs that take the first copy of a block four workers in pairs with the same block.
+        replicas_agree: False, or `agrees = False` in the class, is for codecs that leave workers with different values, as
+            gossip does.
+
+    Raises: CodecLawError for the first law that is broken; ValueError for a parameter that no codec reads; TypeError for an
+        argument that is no class of codecs; any error that the codec raises.
     """
     for name, kind in (("codec", codec), ("server", Codec if server is None else server)):
         if not isinstance(kind, type) or not issubclass(kind, Codec):
@@ -126,7 +142,7 @@ class _Trial:
         ).run()
 
     def fail(self, law: str, assignment: ISetting, how: str) -> CodecLawError:
-        """Return the error that tells it."""
+        """Return the error that tells how a law is broken, and with which assignment."""
         workers = f"{assignment.node_count} worker(s), {type(assignment).__name__}"
         return CodecLawError(f"{self.codec.__name__} on {workers}: {law} {how}")
 
@@ -146,7 +162,7 @@ Law = Callable[[_Trial, ISetting], str]
 
 
 def _tried(holds: Law, trial: _Trial, assignment: ISetting) -> str:
-    """Return why a law was skipped, "" where it holds. Raises: CodecLawError; what the codec raises, with a note."""
+    """Return why a law was skipped, "" where it holds. Raises: CodecLawError; an error of the codec, with a note."""
     try:
         return holds(trial, assignment)
     except CodecLawError:
@@ -159,7 +175,7 @@ def _tried(holds: Law, trial: _Trial, assignment: ISetting) -> str:
 
 
 def _gives_results(trial: _Trial, assignment: ISetting) -> str:
-    """Every batch ends with results that are finite; that they have the right shapes the exchange sees to."""
+    """Try that every batch ends with results that are finite; the exchange itself sees to the right shapes."""
     try:
         job = trial.run(assignment)
     except FloatingPointError as error:
@@ -176,7 +192,7 @@ def _gives_results(trial: _Trial, assignment: ISetting) -> str:
 
 
 def _takes_zeros(trial: _Trial, assignment: ISetting) -> str:
-    """A batch of fewer samples than blocks, of which some give zeros, is one like any other."""
+    """Try that a batch of fewer samples than blocks, of which some give zeros, is a batch like any other."""
     law = "blocks without samples, which give zeros, must do no harm,"
     try:
         job = trial.run(assignment, tail=True)
@@ -193,7 +209,7 @@ def _takes_zeros(trial: _Trial, assignment: ISetting) -> str:
 
 
 def _leaves_input(trial: _Trial, assignment: ISetting) -> str:
-    """The arrays that a codec is given stay as they are."""
+    """Try that the arrays that a codec is given stay as they are."""
     try:
         _changed(trial, assignment, writeable=False)
     except ValueError as error:  # NumPy's for a write into what is read-only, or one of the codec's own
@@ -208,7 +224,7 @@ def _leaves_input(trial: _Trial, assignment: ISetting) -> str:
 
 
 def _changed(trial: _Trial, assignment: ISetting, *, writeable: bool) -> int | None:
-    """Give a new codec all blocks of the first worker; return the first whose content it has changed, None for none."""
+    """Give a new codec all blocks of the first worker; return the first block that it has changed, None for none."""
     changed = None
     with GlobalSettings.use(assignment, trial.parameters, values=[start(0, SHAPES)]):
         codec = made(trial.codec, 0)
@@ -225,14 +241,14 @@ def _changed(trial: _Trial, assignment: ISetting, *, writeable: bool) -> int | N
 
 
 def _repeats(trial: _Trial, assignment: ISetting) -> str:
-    """The same job gives the same bits."""
+    """Try that the same job gives the same bits."""
     if _bits(trial.run(assignment)) != _bits(trial.run(assignment)):
         raise trial.fail("a repeated job must give the same bits", assignment, "but they differ")
     return ""
 
 
 def _agrees(trial: _Trial, assignment: ISetting) -> str:
-    """All workers have the same result after every batch."""
+    """Try that all workers have the same result after every batch."""
     if not trial.replicas_agree or assignment.node_count == 1:
         return "workers may differ" if not trial.replicas_agree else "there is one worker"
     found = _bits(trial.run(assignment))
@@ -243,7 +259,7 @@ def _agrees(trial: _Trial, assignment: ISetting) -> str:
 
 
 def _any_order(trial: _Trial, assignment: ISetting) -> str:
-    """The order in which packets arrive changes nothing."""
+    """Try that the order in which packets arrive changes nothing."""
     if trial.codec.traits.asynchronous:
         return "packets count when they come"
     rng = np.random.default_rng(1)
@@ -251,7 +267,7 @@ def _any_order(trial: _Trial, assignment: ISetting) -> str:
 
 
 def _duplicates(trial: _Trial, assignment: ISetting) -> str:
-    """A packet that arrives twice changes nothing."""
+    """Try that a packet that arrives twice changes nothing."""
     rescues = trial.codec.do_something_to_save_yourself is not Codec.do_something_to_save_yourself
     if not rescues and not trial.codec.traits.takes_first_copy:
         return "nobody sends one twice, for it has neither a rescue nor redundant blocks"
@@ -259,7 +275,7 @@ def _duplicates(trial: _Trial, assignment: ISetting) -> str:
 
 
 def _rescue(trial: _Trial, assignment: ISetting) -> str:
-    """Packets of one node that are lost once are made up for by the rescue."""
+    """Try that the rescue makes up for packets of one node that are lost once."""
     if trial.codec.traits.asynchronous:
         return "nobody waits for a packet"
     seen: set[tuple[int, int, Key]] = set()

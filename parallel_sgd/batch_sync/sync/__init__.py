@@ -1,13 +1,14 @@
 """Sync types. Their names stand in this file alone: `batch_sync` and `--psgd` take them from this list.
 
 To add one: a class in a new file, with the methods of `ISyncType` (`interface` says when each is called), and its name below;
-`forms` are its words for `--psgd`. One that takes a number is made by a `SyncSetting`, a frozen dataclass that names it in
-`makes`; `FirstK` is the shortest of both.
+`forms` are its words for `--psgd`. A type that takes a number is made by a `SyncSetting`, a frozen dataclass that names the
+type in `makes`; `FirstK` is the shortest example of both.
 `RescuingSync` brings the wait with its limits and the rescue, so that `receive` and `ready` are left to write. A type that
-keeps batches apart derives from `SynchronizedSGD` and says in `is_done` when a result is complete: `present` tells whose blocks
-are there, and `settle` makes the result of these. A type by which workers go on without each other's batches derives from
-`AsynchronizedSGD`. What else it needs to be told is a parameter of the job (`GlobalSettings.get_params`, given as
-`codec_extra_parameters` or `--codec-params`). It gets a row in `tests/contract/test_sync_types.py`, which a test demands.
+keeps batches apart derives from `SynchronizedSGD` and says in `is_done` when a result is complete: `present` returns the
+workers that have sent all their blocks, and `settle` makes the result of the blocks that are there. A type by which workers go
+on without each other's batches derives from `AsynchronizedSGD`. Any further setting of a type is a parameter of the job
+(`GlobalSettings.get_params`, given as `codec_extra_parameters` or `--codec-params`). Each type gets a row in
+`tests/contract/test_sync_types.py`, which a test demands.
 """
 
 from __future__ import annotations

@@ -21,12 +21,12 @@ from .synchronized import TIMED_OUT, RescuingSync, SynchronizedSGD, listed
 
 
 class AsynchronizedSGD(RescuingSync):
-    """Messages reach the codecs on arrival, whatever batch they are of, and results are taken as they are.
+    """Asynchronous exchange: messages of any batch reach the codecs on arrival, and results are taken as they are.
 
-    A worker waits only for a codec whose answer comes without anybody's batch (`Traits.awaits_answer`: AsyncPS, DCASGD), with
-    the limits and the rescue of SynchronizedSGD. Where another codec has no result yet, the worker goes on with its own
-    value, the mean over its blocks of the batch. `late` counts messages that came after the last batch. (Dean et al., "Large
-    scale distributed deep networks", 2012.)
+    A worker waits only for a codec that gets an answer without any other worker's batch (`Traits.awaits_answer`: AsyncPS,
+    DCASGD), with the limits and the rescue of SynchronizedSGD. Where another codec has no result yet, the worker goes on with
+    its own value, the mean over its blocks of the batch. `late` counts messages that came after the last batch. (Dean et al.,
+    "Large scale distributed deep networks", 2012.)
     """
 
     staleness = math.inf
@@ -34,9 +34,9 @@ class AsynchronizedSGD(RescuingSync):
 
     @classmethod
     def admit(cls, codec: type[Codec], op_type: type[IOptimizer]) -> None:
-        """Refuse codecs that need every worker's batch, and optimizers that a worker's own value does not help.
+        """Refuse codecs that need every worker's batch, and optimizers that cannot use a worker's own value as a result.
 
-        Raises: ValueError naming both.
+        Raises: ValueError naming the sync type and the codec or optimizer.
         """
         check_asynchronous(cls.__name__, codec, op_type)
 
@@ -74,9 +74,10 @@ class AsynchronizedSGD(RescuingSync):
             self.codecs.receive(variable, content, sender)
 
     def ready(self, variable: int) -> bool:
-        """True when the wire took all of ours, and the answer is there where one is awaited.
+        """Tell whether the wire took all packets of this worker, and the answer is there where the codec awaits one.
 
-        One that waits for nothing looks once in a batch what has arrived, and lets other workers of this process run.
+        A worker that awaits no answer takes in the messages that have arrived once in a batch, and lets other workers of this
+        process run.
         """
         self.codecs.flush()
         if self._passes:
@@ -86,13 +87,17 @@ class AsynchronizedSGD(RescuingSync):
         return self.codecs.flushed() and (self.is_done(variable) or not self.codecs.codecs[variable].traits.awaits_answer)
 
     def wait(self, variable: int) -> Iterator[Wait]:
-        """At most two periods of T."""
+        """Yield waits until the variable is ready, for at most two periods of T.
+
+        Raises: TimeoutError as `RescuingSync.wait`.
+        """
+        # a turn for the other workers of this process: with a value of its own at hand, the worker would wait for nothing
         if self._own[variable] is not None:
             yield Wait(lambda: True, None, lambda: "nothing")
         yield from super().wait(variable)
 
     def get(self, variable: int) -> Array:
-        """The codec's result, else the own value.
+        """Return the codec's result, else the worker's own value.
 
         Raises: RuntimeError when the variable is not ready.
         """
@@ -104,7 +109,7 @@ class AsynchronizedSGD(RescuingSync):
 
 
 def check_asynchronous(name: str, codec: type[Codec], op_type: type[IOptimizer]) -> None:
-    """Check that workers of the sync type `name` can run `codec` without each other's batches.
+    """Check that workers of the sync type `name` can run `codec` under the optimizer `op_type` without each other's batches.
 
     Raises: ValueError naming sync type and codec or optimizer.
     """
@@ -124,9 +129,16 @@ def check_asynchronous(name: str, codec: type[Codec], op_type: type[IOptimizer])
 class StaleSynchronizedSGD(ISyncType):
     """SynchronizedSGD (s = 0) or AsynchronizedSGD, with a barrier at the end of a batch that opens at the right clocks.
 
-    Where a parameter server answers (`Traits.awaits_answer`), that holds back the answers of those who are too far ahead, and
-    the worker waits for nothing else. For other codecs the workers tell each other their clocks, one small packet per batch
-    and pair, after all that they have sent in it. Nobody waits for a worker that has left.
+    Where a parameter server answers (`Traits.awaits_answer`), the server holds back its answers to workers that are too far
+    ahead, and the worker waits for nothing else. For other codecs the workers tell each other their clocks, one small packet
+    per batch and pair, after all other packets of the batch. No worker waits for one that has left.
+
+    Args:
+        codecs: the codecs of this worker, one per variable.
+        timeout: T in seconds: a worker waits at most two periods of T.
+        clock: returns monotonic seconds.
+        names: of the variables, for messages.
+        staleness: s, the batches that a worker may be ahead of the slowest one.
     """
 
     def __init__(
@@ -162,7 +174,7 @@ class StaleSynchronizedSGD(ISyncType):
             self._clocks[sender] = max(self._clocks[sender], clock)
 
     def ready(self, variable: int) -> bool:
-        """True when the codec's result may be taken and the slowest worker is near enough."""
+        """Tell whether the codec's result may be taken and the slowest worker is at most s batches behind."""
         if not self._told:  # all blocks of the batch have been put
             self._told = True
             self._clock += 1
@@ -170,7 +182,10 @@ class StaleSynchronizedSGD(ISyncType):
         return self._inner.ready(variable) and not self._behind()
 
     def wait(self, variable: int) -> Iterator[Wait]:
-        """At most two periods of T for the codec, and for the others' clocks."""
+        """Yield waits for the codec and for the other workers' clocks, for at most two periods of T.
+
+        Raises: TimeoutError naming the workers that are too far behind.
+        """
         start = self.clock()
         deadline = start + 2 * self.timeout
         yield from self._inner.wait(variable)
@@ -186,7 +201,7 @@ class StaleSynchronizedSGD(ISyncType):
         return self._inner.get(variable)
 
     def _behind(self) -> list[int]:
-        """The workers that are too far behind."""
+        """Return the workers that are more than s batches behind this one, in ascending order."""
         if not self.codecs.hears_peers:
             return []
         return sorted(node for node in self.codecs.peers() if self._clock - self._clocks[node] > self.staleness)
@@ -204,8 +219,11 @@ class StaleSynchronous(SyncSetting):
     server", NIPS 2013).
 
     A worker's clock c counts the batches that it has computed and sent. It may go on iff c - min over workers of c <= s. So
-    what it computes the next batch with contains every update of the first c - s batches of all workers; s = 0 is
+    the values with which it computes the next batch contain every update of the first c - s batches of all workers; s = 0 is
     SynchronizedSGD, s = inf is AsynchronizedSGD.
+
+    Args:
+        staleness: s, in batches: an integer of at least 0, or `math.inf`.
 
     Raises: ValueError or TypeError when `staleness` is neither an integer of at least 0 nor infinite.
     """
@@ -219,9 +237,13 @@ class StaleSynchronous(SyncSetting):
             arguments.integer(self, "staleness", self.staleness, minimum=0)
 
     def admit(self, codec: type[Codec], op_type: type[IOptimizer]) -> None:
-        """Refuse what AsynchronizedSGD refuses, unless s = 0.
+        """Refuse the codecs and optimizers that AsynchronizedSGD refuses, unless s = 0, for which all are admitted.
 
-        Raises: ValueError naming both.
+        Args:
+            codec: class of the codec.
+            op_type: class of the optimizer.
+
+        Raises: ValueError naming the sync type and the codec or optimizer.
         """
         if self.staleness > 0:
             check_asynchronous(self.__name__, codec, op_type)

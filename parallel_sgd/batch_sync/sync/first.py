@@ -20,7 +20,11 @@ class FirstKSGD(SynchronizedSGD):
     """SynchronizedSGD that completes a result as soon as the blocks of `k` workers are there; see `FirstK`.
 
     Args:
-        k: workers, this one among them.
+        codecs: the codecs of this worker, one per variable.
+        timeout: T in seconds; see `RescuingSync`.
+        clock: returns monotonic seconds.
+        names: of the variables, for messages.
+        k: number of workers, this one among them, that must have sent their blocks.
 
     Raises: ValueError where the job has fewer workers.
     """
@@ -45,10 +49,11 @@ class FirstKSGD(SynchronizedSGD):
 class FirstK(SyncSetting):
     """`sync_type=FirstK(3)`: a result is the mean over the blocks of the first k workers, this one among them.
 
-    Blocks that come by then count, those that come later are counted as late and change nothing. k = n, the number of workers,
-    gives the results of SynchronizedSGD. With k < n two workers may take the blocks of different ones, so that each trains a
-    model of its own: `op_type=ParameterAveragingOptimizer` keeps these together. A worker that is always late keeps in memory
-    what the others have sent meanwhile. (Chen et al., "Revisiting distributed synchronous SGD", 2016, with a parameter server.)
+    Blocks that come by then count; blocks that come later are counted as late and change nothing. k = n, the number of workers,
+    gives the results of SynchronizedSGD. With k < n two workers may take the blocks of different workers, so that each trains a
+    model of its own: `op_type=ParameterAveragingOptimizer` keeps these models together. A worker that is always late keeps in
+    memory the messages that the others have sent meanwhile. (Chen et al., "Revisiting distributed synchronous SGD", 2016, with
+    a parameter server.)
 
     Args:
         k: number of workers, at least 1 and at most those of the job.
@@ -65,9 +70,9 @@ class FirstK(SyncSetting):
         arguments.integer(self, "k", self.k, minimum=1)
 
     def admit(self, codec: type[Codec], op_type: type[IOptimizer]) -> None:
-        """Refuse codecs whose results are complete or none.
+        """Refuse codecs that make no result of some of their blocks: those that are not derived from `Partial`.
 
-        Raises: ValueError naming both.
+        Raises: ValueError naming the sync type and the codec.
         """
         if not issubclass(codec, Partial):
             raise ValueError(

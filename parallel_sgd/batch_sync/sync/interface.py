@@ -18,24 +18,36 @@ Step = tuple[int, int]  # (epoch, batch), counted from 0
 
 
 class ISyncType(metaclass=Extension, fixed=("codecs", "timeout", "clock", "names", "late")):
-    """Stands between the training process and the codecs of one worker: no socket, thread or clock of its own.
+    """Sync type of one worker, between its training process and its codecs: no socket, thread or clock of its own.
 
-    `timeout` is T in seconds, `clock` returns monotonic seconds, `names` are those of the variables, for messages. `late`
-    counts messages that came after the result of their batch was taken.
+    A worker calls, in each batch: `begin`; `put` for each of its blocks and variables; `wait` and `get` for each variable.
+    `receive` is called whenever a message has arrived.
+
+    Args:
+        codecs: the codecs of this worker, one per variable.
+        timeout: T in seconds, the limit of a wait.
+        clock: returns monotonic seconds.
+        names: of the variables, for messages.
+
+    Attributes: `late`, the number of messages that came after the result of their batch was taken.
     """
 
     #: By how many batches a worker may be ahead of the slowest one; a parameter server keeps its answers back accordingly.
     #: 0 also promises that a result holds every block of its batch, on all workers: one worker's checkpoint may stand for all
     #: then, and buffers travel losslessly. A type that goes on without some blocks has more: `math.inf`, as AsynchronizedSGD.
     staleness: float = 0
-    #: What `--psgd` calls it, the first of which is listed; a subclass does not inherit these.
+    #: Names that `--psgd` takes for it, the first of which is listed; a subclass does not inherit these.
     forms: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def admit(cls, codec: type[Codec], op_type: type[IOptimizer]) -> None:
-        """Check that it can run `codec` under the optimizer `op_type`; `parallel()` asks before anything is sent.
+        """Check that the type can run a codec under an optimizer; `parallel()` asks before anything is sent.
 
-        Raises: ValueError naming both, and what to take instead.
+        Args:
+            codec: class of the codec.
+            op_type: class of the optimizer.
+
+        Raises: ValueError naming both, and the classes to take instead.
         """
         return
 
@@ -54,10 +66,20 @@ class ISyncType(metaclass=Extension, fixed=("codecs", "timeout", "clock", "names
 
     @abstractmethod
     def begin(self, step: Step) -> None:
-        """A new batch begins; every result of the one before has been got."""
+        """Begin a new batch; every result of the one before has been got.
+
+        Args:
+            step: (epoch, batch), both counted from 0.
+        """
 
     def put(self, variable: int, block_id: int, content: Array) -> None:
-        """A block of this worker is computed: straight to its codec, unless a type does more with it."""
+        """Give a computed block of this worker to its codec; a type may do more with it.
+
+        Args:
+            variable: place of its codec in `self.codecs.codecs`.
+            block_id: the block of the batch.
+            content: gradient or values, of the variable's shape; must not change until the variable is ready.
+        """
         self.codecs.update(variable, block_id, content)
 
     @abstractmethod
@@ -67,31 +89,31 @@ class ISyncType(metaclass=Extension, fixed=("codecs", "timeout", "clock", "names
         Args:
             sender: node that sent it.
             step: (epoch, batch) that it belongs to.
-            variable: place of its codec in `self.codecs.codecs`; the place behind these for what `tell_peers` has sent.
-            content: what it holds, perhaps not decoded yet; `network.message.unpacked` returns the value.
+            variable: place of its codec in `self.codecs.codecs`; the place behind these for a message of `tell_peers`.
+            content: of the message, perhaps not decoded yet; `network.message.unpacked` returns the value.
         """
 
     @abstractmethod
     def ready(self, variable: int) -> bool:
-        """True when `get` may be called and the blocks that were put may change."""
+        """Tell whether `get` may be called for `variable`, and the blocks of it that were put may change."""
 
     @abstractmethod
     def wait(self, variable: int) -> Iterator[Wait]:
         """Yield waits until the variable is ready.
 
-        Raises: TimeoutError naming variable, batch and what is missing.
+        Raises: TimeoutError naming the variable, the batch, and the blocks or nodes that are missing.
         """
 
     @abstractmethod
     def get(self, variable: int) -> Array:
-        """The result of a ready variable; valid until the next batch begins."""
+        """Return the result of a ready variable, an array of its shape; valid until the next batch begins."""
 
 
 class SyncSetting(metaclass=Extension):
-    """Plain data that makes the sync type of each worker, for one that takes a number: `sync_type=StaleSynchronous(3)`.
+    """Plain data that makes the sync type of each worker, for a type that takes a number: `sync_type=StaleSynchronous(3)`.
 
-    A frozen dataclass whose fields are the arguments of the class in `makes` behind those of `ISyncType`. On the command line
-    and in job files the first of its `forms`, such as `stale:N`, stands for one whose first field is the number N.
+    It is a frozen dataclass; its fields are the arguments of the class in `makes` behind those of `ISyncType`. On the command
+    line and in job files the first of its `forms`, such as `stale:N`, stands for a setting with the number N as first field.
     """
 
     staleness: float
@@ -104,12 +126,12 @@ class SyncSetting(metaclass=Extension):
 
     @property
     def __name__(self) -> str:
-        """For logs and messages: `FirstK(3)`."""
+        """Name for logs and messages: `FirstK(3)`."""
         return f"{type(self).__name__}({', '.join(map(str, self._arguments()))})"
 
     @property
     def _number(self) -> float:
-        """What stands for N in the form."""
+        """Number that stands for N in the form."""
         number: float = self._arguments()[0] if is_dataclass(self) else self.staleness
         return number
 
@@ -118,9 +140,9 @@ class SyncSetting(metaclass=Extension):
         return self.makes(codecs, timeout, clock, names, *self._arguments())
 
     def admit(self, codec: type[Codec], op_type: type[IOptimizer]) -> None:
-        """Check a codec and an optimizer, as `ISyncType.admit`."""
+        """Check the classes of a codec and of an optimizer, `codec` and `op_type`, as `ISyncType.admit`."""
         self.makes.admit(codec, op_type)
 
 
 SyncChoice = type[ISyncType] | SyncSetting
-"""What `sync_type` may be."""
+"""Values of the argument `sync_type`."""

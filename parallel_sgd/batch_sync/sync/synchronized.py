@@ -19,8 +19,10 @@ TIMED_OUT: Final = "Time out while getting result"
 
 
 class RescuingSync(ISyncType):
-    """A result that is overdue by T has all unfinished codecs try their rescue, once; when the awaited one sends something,
-    one more T is waited. Blocks go to their codec when they are put, and its packets leave while the rest is computed.
+    """Base of sync types that wait for codecs, with a limit and a rescue.
+
+    A result that is overdue by T has all unfinished codecs try their rescue, once; when the awaited codec sends something, the
+    worker waits one more T. Blocks go to their codec when they are put, and its packets leave while the rest is computed.
     """
 
     def __init__(self, codecs: CodecBank, timeout: float, clock: Callable[[], float], names: tuple[str, ...]) -> None:
@@ -34,12 +36,18 @@ class RescuingSync(ISyncType):
         self._taken = [False] * len(self.names)
 
     def is_done(self, variable: int) -> bool:
-        """Tell whether the codec's result is complete. A subclass may complete one earlier: see `present` and `settle`."""
+        """Tell whether the result of the codec of `variable` is complete.
+
+        A subclass may complete a result earlier: see `present` and `settle`.
+        """
         codec = self.codecs.codecs[variable]
         return codec._result is not None if self.codecs.plain_results[variable] else codec.is_done()
 
     def present(self, variable: int) -> set[int]:
-        """Return the workers all of whose blocks of this batch the codec holds; none where it keeps no account of blocks."""
+        """Return the workers of which the codec of `variable` holds all blocks of this batch.
+
+        Returns: node ids; an empty set where the codec keeps no account of blocks.
+        """
         codec, mine = self.codecs.codecs[variable], self.codecs.assignment.node_2_block
         if not isinstance(codec, Partial):
             return set()
@@ -47,7 +55,7 @@ class RescuingSync(ISyncType):
         return {node for node in self.codecs.assignment.nodes if missing.isdisjoint(mine[node])}
 
     def settle(self, variable: int) -> None:
-        """Make the result of the blocks that are there; what comes later for this batch is late.
+        """Have the codec of `variable` make the result of the blocks that are there; later blocks of this batch are late.
 
         Raises: TypeError for a codec that is not `Partial`.
         """
@@ -57,14 +65,19 @@ class RescuingSync(ISyncType):
         codec.settle()
 
     def look(self) -> None:
-        """Take in what has arrived, without waiting."""
+        """Take in the messages that have arrived, without waiting."""
         watch = self.codecs.accounts.watch
         start, other = watch.clock(), watch.send + watch.merge
         self.codecs.channel.poll()
         watch.wait += watch.clock() - start - (watch.send + watch.merge - other)
 
     def wait(self, variable: int) -> Iterator[Wait]:
-        """At most two periods of T, and on while the failure detector suspects a peer: its verdict comes first."""
+        """Yield waits until the variable is ready: for at most two periods of T, and on while a peer is suspected.
+
+        The failure detector's verdict comes first, because it names the peer and the cause.
+
+        Raises: TimeoutError naming the variable, the batch, and the blocks or nodes that are missing.
+        """
         start, seconds = self.clock(), self.timeout
         wait = Wait(partial(self.ready, variable), start + seconds, partial(self._describe, variable))
         if (yield from until(wait, self.clock)):
@@ -84,7 +97,7 @@ class RescuingSync(ISyncType):
         raise TimeoutError(f"{TIMED_OUT}, {how}. Waited {seconds:g} s for {wait.what()}.")
 
     def get(self, variable: int) -> Array:
-        """The codec's result.
+        """Return the codec's result.
 
         Raises: RuntimeError when the variable is not ready.
         """
@@ -109,7 +122,7 @@ class RescuingSync(ISyncType):
         return True
 
     def _describe(self, variable: int) -> str:
-        """People count epochs and batches from 1."""
+        """Describe a variable's batch and the parts of it that are missing; people count epochs and batches from 1."""
         epoch, batch = self._step
         what = f"{self.codecs.describe(variable)} of epoch {epoch + 1}, batch {batch + 1}"
         codec, assignment = self.codecs.codecs[variable], self.codecs.assignment
@@ -137,12 +150,12 @@ def listed(numbers: list[int]) -> str:
 
 
 class SynchronizedSGD(RescuingSync):
-    """Workers that exchange directly never differ by more than one batch.
+    """Synchronous exchange: workers that exchange directly never differ by more than one batch.
 
-    A message is stashed until a result of its batch is being got, so one of batch k+1 never enters batch k; from then on the
-    bank gives what comes to the codecs. One that comes after its result was taken is counted in `late` and changes no result
-    of its batch; its codec may answer, or use it in the next one (`TakingLate`). A result that is overdue by T has all
-    unfinished codecs try their rescue, once; when the awaited one sends something, one more T is waited.
+    A message is stashed until a result of its batch is being got, so a message of batch k+1 never enters batch k; from then on
+    the bank gives arriving messages to the codecs. A message that comes after its result was taken is counted in `late` and
+    changes no result of its batch; its codec may answer, or use it in the next batch (`TakingLate`). A result that is overdue
+    by T has all unfinished codecs try their rescue, once; when the awaited codec sends something, the worker waits one more T.
     """
 
     forms: ClassVar[tuple[str, ...]] = ("ssgd",)
@@ -160,7 +173,7 @@ class SynchronizedSGD(RescuingSync):
         super().begin(step)
 
     def receive(self, sender: int, step: Step, variable: int, content: Content) -> None:
-        """Keep the message until a result is got: of its batch, or of the one after, where it is late."""
+        """Keep the message until a result is got: of its batch, or of the batch after, where the message is late."""
         if step < self._previous:
             self.late += 1
         elif self._open and step in (self._step, self._previous):
@@ -169,8 +182,11 @@ class SynchronizedSGD(RescuingSync):
             self._stash.setdefault(step, []).append((sender, variable, content))
 
     def ready(self, variable: int) -> bool:
-        """True when the result is complete and the wire took all of ours. The first time in a batch what has arrived is taken
-        in: for the slowest worker all packets of the others are there, and it need not wait."""
+        """Tell whether the result of `variable` is complete and the wire took all packets of this worker.
+
+        The first call in a batch takes in the messages that have arrived: for the slowest worker all packets of the others are
+        there, and it need not wait.
+        """
         codecs = self.codecs
         while codecs.corked:  # a wire that takes bytes may bring some too, which a codec answers
             codecs.flush()
@@ -184,7 +200,7 @@ class SynchronizedSGD(RescuingSync):
         return self.is_done(variable) and (codecs.settled or codecs.flushed())
 
     def _hand_over(self) -> None:
-        """Open all variables: those of which a result was taken are done with."""
+        """Open all variables but those of which the result was taken, and give the stashed messages to the codecs."""
         codecs = self.codecs
         codecs.open[:] = [not taken for taken in self._taken]
         for sender, variable, content in self._stash.pop(self._step, ()):
@@ -197,7 +213,7 @@ class SynchronizedSGD(RescuingSync):
             self._late(sender, variable, content, self._previous)
 
     def _late(self, sender: int, variable: int, content: Content, step: Step) -> None:
-        """Count it; the codec may answer or use it as long as the result of that batch is its last."""
+        """Count a late message; the codec may answer or use it as long as the result of that batch is its last."""
         self.late += 1
         if step == self._step or not (self._taken[variable] or self.is_done(variable)):
             self.codecs.receive_late(variable, content, step, sender)

@@ -1,5 +1,5 @@
-"""What a codec may ask about the job, who computes which block; and the base of all block assignments, which answers it: a
-subclass says which blocks each worker computes, the rest follows.
+"""Questions of a codec about the job, which worker computes which block; and the base of all block assignments, which answers
+them: a subclass says which blocks each worker computes, the rest follows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class ISetting(metaclass=Extension):
     @property
     @abstractmethod
     def redundancy(self) -> int:
-        """How many workers compute each block."""
+        """The number of workers that compute each block."""
 
     @property
     @abstractmethod
@@ -48,21 +48,25 @@ class ISetting(metaclass=Extension):
         return range(self.block_count)
 
     def get_adversary(self, block: int) -> list[int]:
-        """The workers that do not hold `block`, so the ones that need its gradient from elsewhere."""
+        """Return the workers that do not hold `block`, and so need its gradient from another worker, in ascending order."""
         holders = self.block_2_node[block]
         return [node for node in self.nodes if node not in holders]
 
 
 class AbsBlockAssignment(ISetting, fixed=("_node_count", "_redundancy", "_node_2_block", "_block_2_node")):
-    """Deals the blocks of a batch to `node_count` workers, each block to `redundancy` of them.
+    """Assignment that deals the blocks of a batch to `node_count` workers, each block to `redundancy` of them.
 
     To add one: a class with `deal` in `assignments`, `forms` for its words, its name in the `__init__.py` here, and a row in
     `tests/contract/test_assignments.py`, which a test demands.
 
+    Args:
+        node_count: n, the number of workers, at least 1; a parameter server is not counted.
+        redundancy: r, the number of workers that compute each block, from 1 to n.
+
     Raises: ValueError when the numbers do not fit, before anything is sent anywhere.
     """
 
-    #: What `--block-assignment` calls it; a subclass does not inherit these.
+    #: Names that `--block-assignment` takes for it; a subclass does not inherit these.
     forms: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, node_count: int, redundancy: int = 1) -> None:
@@ -86,8 +90,13 @@ class AbsBlockAssignment(ISetting, fixed=("_node_count", "_redundancy", "_node_2
 
     @abstractmethod
     def deal(self, node_count: int, redundancy: int) -> Sequence[Sequence[int]]:
-        """The blocks of each worker; block ids are 0..B-1 without a gap, neighbours close together.
+        """Return the blocks of each worker; block ids are 0..B-1 without a gap, neighbours close together.
 
+        Args:
+            node_count: n, the number of workers.
+            redundancy: r, the number of workers that compute each block.
+
+        Returns: one list of block ids per worker, in the order in which it computes them.
         Raises: ValueError when the numbers do not fit this assignment.
         """
 

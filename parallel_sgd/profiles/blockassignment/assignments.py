@@ -34,7 +34,7 @@ class DuplicateAssignment(AbsBlockAssignment):
     forms: ClassVar[tuple[str, ...]] = ("duplicate",)
 
     def deal(self, node_count: int, redundancy: int) -> list[list[int]]:
-        """The one block of each worker.
+        """Return the one block of each worker.
 
         Raises: ValueError when the workers do not fall into groups of `redundancy`.
         """
@@ -63,6 +63,13 @@ class FixedBlockAssignment(AbsBlockAssignment):
 
     Shares are whole subtrees of the merge tree where that keeps them even, so most workers send one sum per variable.
     4 blocks, n=2, r=1: `[[0, 1], [2, 3]]`; 4 blocks, n=3: `[[0, 1], [2], [3]]`.
+
+    Args:
+        node_count: n, the number of workers.
+        redundancy: r, the number of workers that compute each block; must divide n.
+        blocks: number of blocks in a batch, at least n/r and at most `MOST_BLOCKS`.
+
+    Raises: ValueError when the numbers do not fit.
     """
 
     forms: ClassVar[tuple[str, ...]] = ("fixed",)
@@ -76,7 +83,7 @@ class FixedBlockAssignment(AbsBlockAssignment):
         super().__init__(node_count, redundancy)
 
     def deal(self, node_count: int, redundancy: int) -> list[list[int]]:
-        """The blocks of each worker.
+        """Return the blocks of each worker.
 
         Raises: ValueError when the workers do not fall into groups of `redundancy`, or a group would be left without a block.
         """
@@ -95,19 +102,28 @@ class FixedBlockAssignment(AbsBlockAssignment):
 
     @staticmethod
     def of(blocks: int = 4) -> FixedBlocks:
-        """An `assignment_type` with this many blocks per batch: `parallel(..., assignment_type=FixedBlockAssignment.of(8))`."""
+        """Return an `assignment_type` with so many `blocks` per batch.
+
+        Example: `parallel(..., assignment_type=FixedBlockAssignment.of(8))`.
+        """
         return FixedBlocks(blocks)
 
 
 @dataclass(frozen=True)
 class FixedBlocks:
-    """`FixedBlockAssignment` with its number of blocks: plain data that can be called with `(node_count, redundancy)`."""
+    """`FixedBlockAssignment` with its number of blocks: plain data that can be called with `(node_count, redundancy)`.
+
+    Args:
+        blocks: number of blocks in a batch, from the number of groups of workers to `MOST_BLOCKS`.
+
+    Attributes: `forms`, the names that `--block-assignment` takes for it.
+    """
 
     blocks: int = 4
     forms: ClassVar[tuple[str, ...]] = ("fixed:BLOCKS",)
 
     def __call__(self, node_count: int, redundancy: int = 1) -> FixedBlockAssignment:
-        """The assignment for these workers.
+        """Return the assignment for `node_count` workers, `redundancy` of which compute each block.
 
         Raises: ValueError when the numbers do not fit.
         """
