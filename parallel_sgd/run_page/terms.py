@@ -31,5 +31,10 @@ def word(phase: str) -> str:
 
 
 def term(shown: str, exact: str) -> str:
-    """Return HTML of a text with its exact term as a tooltip; only the text where `exact` is empty."""
+    """Return HTML of a text with its exact term as a tooltip.
+
+    Args:
+        shown: text that a newcomer knows.
+        exact: term of the field; only the text is returned where it is empty.
+    """
     return f'<abbr title="{escape(exact, quote=True)}">{escape(shown)}</abbr>' if exact else escape(shown)

@@ -43,6 +43,11 @@ def lengths() -> dict[str, int]:
     return {path.relative_to(ROOT).as_posix(): _lines(path) for path in library_files()}
 
 
+def loose(package: str) -> list[str]:
+    """Modules of a package that stand in none of its rooms."""
+    return sorted(path.name for path in (ROOT / package).glob("*.py") if path.name not in ("__init__.py", "__main__.py"))
+
+
 def _lines(path: Path) -> int:
     return len(path.read_text("utf-8").splitlines())
 
