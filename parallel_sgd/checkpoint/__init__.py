@@ -1,7 +1,7 @@
 """Checkpoints: the state of every node of a job on its own disk, and the way back from there.
 
 snapshot     the state of one node, and its file; it tells how to add a field
-disk, store  files that appear whole or not at all; the newest valid one counts
+store        files that appear whole or not at all; the newest valid one counts
 state        from model, optimizer and codecs to arrays, and back; where a node resumes
 schedule     the times of checkpoints: `checkpoint_every`, `commit_every`
 keeper       the takers of checkpoints: a worker, a parameter server

@@ -31,7 +31,7 @@ _DOWN: tuple[Any, ...] = (np.ndarray, (int, ...))
 
 class GradCode(CheckingPackets, Tracking):
     """Gradient coding: every worker sends sum_j B_ij g_j over its s + 1 blocks to the server. Of any n - s of these sums the
-    server makes the mean over all blocks, (1/n) sum_i a_i c_i with a^T B = 1^T (`cyclic_code.CyclicCode`), and sends it to
+    server makes the mean over all blocks, (1/n) sum_i a_i c_i with a^T B = 1^T (`CyclicCode`), and sends it to
     every worker.
 
     For both sides, with `CyclicAssignment(n, s + 1)`. Sums are taken in float64 and sent in the gradient's own type. Their
@@ -241,7 +241,7 @@ class CyclicCode:
     Worker i sends sum_j B_ij g_j over its blocks i, ..., i+s modulo n. The rows of B lie in the null space of a random H
     (s x n) with H 1 = 0, so that those of any n - s workers span it, which holds 1: B_ii = 1 and the other coefficients of row
     i are -H_J^-1 H_i over the columns J of its other blocks. The effect of a worker's rounding on the result grows with
-    `amplification`, the largest sum over n - s workers of |a_i| |B_i|: so H is the best of `SEEDS` draws, that of `seed`.
+    `amplification`, the largest sum over n - s workers of |a_i| |B_i|: so H is the best of `CODE_SEEDS` draws, that of `seed`.
 
     >>> code = cyclic_code(3, 1)
     >>> bool(np.allclose(code.decoder([0, 2]) @ code.matrix[[0, 2]], 1))
