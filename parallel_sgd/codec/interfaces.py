@@ -393,7 +393,7 @@ class CheckingPackets(Codec):
         """Refuse a packet that no codec of this kind sends; called with every packet, late ones too, before any other method.
 
         This one takes arrays of exactly the shape of `like`; of its type, too, where `keeps_type`, else of any real numbers;
-        finite ones unless `PacketTraits.finite` is False; and anything that is no array. A codec whose packets hold other arrays
+        finite unless `PacketTraits.finite` is False; and anything that is no array. A codec whose packets hold other arrays
         (parts, places, codes) looks at them here, all the more as NumPy adds an array of one number, or of one row, to any
         other.
 
