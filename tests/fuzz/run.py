@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -28,6 +29,19 @@ HANGS_SECONDS = 20.0  # of the processor, after which a worker that is at the sa
 WAITS = 15  # times as long on the clock, for one that waits
 MOST_KEPT = 5  # inputs that fail alike
 BEGIN, END = "<!-- fuzz: begin -->", "<!-- fuzz: end -->"
+
+
+@contextlib.contextmanager
+def _interrupted_later() -> Iterator[None]:
+    """Let Ctrl-C come after the block. A mask would not do: a thread of BLAS takes the signal, and Python acts on it here."""
+    came: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _frame: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
 
 class Worker:
@@ -92,11 +106,8 @@ class Worker:
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None:
             command = [sys.executable, "-m", self._module, str(self._place)]
-            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # else Ctrl-C could leave it behind
-            try:
+            with _interrupted_later():
                 self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         return self._process
 
     def _end(self) -> None:
