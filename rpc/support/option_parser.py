@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -15,7 +15,33 @@ _CHOICE = re.compile(r"invalid choice: '?([^']*?)'? \(choose from (.*)\)$", re.D
 
 
 class OptionParser(argparse.ArgumentParser):
-    """Parser of a command line (an `argparse.ArgumentParser`) that suggests near words."""
+    """Parser of a command line (an `argparse.ArgumentParser`) that suggests near words, and can show few of many options."""
+
+    _hidden: Sequence[argparse.Action] = ()
+
+    def show_first(self, names: Collection[str]) -> None:
+        """Show only the named options and those added later in `--help`, and all of them in `--help-all`.
+
+        Args:
+            names: `dest` of each option that is shown, of those that the parser has.
+        """
+        self._hidden = [action for action in self._actions if action.dest not in {*names, "help"}]
+        self.add_argument("--help-all", action=_HelpAll, help=f"show all options, {len(self._hidden)} more")
+
+    def format_help(self) -> str:
+        """Return the help, without the options that `show_first` leaves to `--help-all`."""
+        told = [action.help for action in self._hidden]
+        try:
+            for action in self._hidden:
+                action.help = argparse.SUPPRESS
+            return super().format_help()
+        finally:
+            for action, text in zip(self._hidden, told, strict=True):
+                action.help = text
+
+    def format_whole_help(self) -> str:
+        """Return the help of all options."""
+        return super().format_help()
 
     def parse_args(  # type: ignore[override] # one signature instead of three
         self, args: Sequence[str] | None = None, namespace: Any = None
@@ -39,6 +65,17 @@ class OptionParser(argparse.ArgumentParser):
     def complain(self, message: str) -> None:
         """Print usage and the error, exit with status 2."""
         super().error(message)
+
+
+class _HelpAll(argparse.Action):
+    """Option that shows the help of all options and ends the program."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **more: Any) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, default=argparse.SUPPRESS, **more)
+
+    def __call__(self, parser: argparse.ArgumentParser, *given: Any) -> None:
+        sys.stdout.write(parser.format_whole_help() if isinstance(parser, OptionParser) else parser.format_help())
+        parser.exit()
 
 
 def program_name(command: str, script: str) -> str:
