@@ -48,7 +48,7 @@ def test_the_wheel_works_outside_the_repository(tmp_path: Path) -> None:
     source.mkdir()
     for name in PACKAGES:
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "_psgd_packages.py"):
         shutil.copy(ROOT / name, source / name)
     call(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path, source, cwd=tmp_path)
     (wheel,) = tmp_path.glob("parallel_sgd-*.whl")
