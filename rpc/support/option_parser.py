@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from network.names import did_you_mean
-
-_CHOICE = re.compile(r"invalid choice: '?([^']*?)'? \(choose from (.*)\)$", re.DOTALL)
 
 
 class OptionParser(argparse.ArgumentParser):
@@ -55,11 +52,15 @@ class OptionParser(argparse.ArgumentParser):
             self.error(f"unrecognized arguments: {' '.join(strange)}{near}")
         return found
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:  # argparse's own tells each version in other words
+        if action.choices is not None and value not in action.choices:
+            known = ", ".join(repr(each) for each in action.choices)
+            near = did_you_mean(value, action.choices, quoted=False)
+            raise argparse.ArgumentError(action, f"invalid choice: {value!r} (choose from {known}){near}")
+
     def error(self, message: str) -> NoReturn:
-        """Print usage, the error and a near word, exit with status 2."""
-        choice = _CHOICE.search(message)
-        near = "" if choice is None else did_you_mean(choice[1], re.findall(r"[^\s,']+", choice[2]), quoted=False)
-        self.complain(message + near)
+        """Print usage and the error, exit with status 2."""
+        self.complain(message)
         raise SystemExit(2)
 
     def complain(self, message: str) -> None:
