@@ -23,11 +23,11 @@ $(VENV)/.made:
 
 # under Python 3.11 on Linux the versions of the lock, each file by its hash; elsewhere, or with LOCKED=no, the ranges of pyproject.toml
 define install
-	@if [ "$(LOCKED)" = no ]; then echo "LOCKED=no: installing by the ranges of pyproject.toml" && $(INSTALL) -e '.$(2)'; \
+	@if [ "$(LOCKED)" = no ]; then echo "LOCKED=no: installing by the ranges of pyproject.toml" && $(INSTALL) -e . $(2); \
 	elif $(BIN)/python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) or sys.platform != "linux")'; then \
 		{ $(INSTALL) --no-deps --require-hashes -r $(1) && $(INSTALL) --no-deps --no-build-isolation -e .; } \
 		|| { echo "$(1) could not be installed; 'make $@ LOCKED=no' takes the ranges of pyproject.toml" >&2; exit 1; }; \
-	else echo "$(1) is for Python 3.11 on Linux: installing by the ranges of pyproject.toml" && $(INSTALL) -e '.$(2)'; fi
+	else echo "$(1) is for Python 3.11 on Linux: installing by the ranges of pyproject.toml" && $(INSTALL) -e . $(2); fi
 endef
 
 $(VENV)/.base: pyproject.toml $(RUN_LOCK) $(VENV)/.made
@@ -35,26 +35,28 @@ $(VENV)/.base: pyproject.toml $(RUN_LOCK) $(VENV)/.made
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml $(DEV_LOCK) $(VENV)/.made
-	$(call install,$(DEV_LOCK),[dev])
+	$(call install,$(DEV_LOCK),--group dev)
 	@touch $(VENV)/.base $@
 
 $(VENV)/.bench: $(VENV)/.dev
-	$(INSTALL) -e '.[bench]'
+	$(INSTALL) -e . --group bench
 	@touch $@
 
 # find the newest versions that pyproject.toml allows, with Python 3.11 (PYTHON=...); takes some minutes
 lock:
 	$(PYTHON) -m venv $(VENV)-lock
 	$(VENV)-lock/bin/python -m pip install --quiet --disable-pip-version-check pip-tools==7.6.2
-	$(call compile,$(DEV_LOCK),--extra dev)
-	$(call compile,$(RUN_LOCK),--constraint $(DEV_LOCK))
+	$(VENV)-lock/bin/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['dependency-groups']['dev'], sep='\n')" \
+		> $(VENV)-lock/dev.in
+	$(call compile,$(DEV_LOCK),pyproject.toml $(VENV)-lock/dev.in)
+	$(call compile,$(RUN_LOCK),--constraint $(DEV_LOCK) --build-deps-for editable pyproject.toml)
 	rm -r $(VENV)-lock
 
 # the two lines of comment at the top stay
 define compile
 	head -n 2 $(1) > $(VENV)-lock/head
 	$(VENV)-lock/bin/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
-		--no-emit-options --allow-unsafe --strip-extras --no-header $(2) --build-deps-for editable -o $(VENV)-lock/body pyproject.toml
+		--no-emit-options --allow-unsafe --strip-extras --no-header $(2) -o $(VENV)-lock/body
 	cat $(VENV)-lock/head $(VENV)-lock/body > $(1)
 	rm $(VENV)-lock/body
 endef
@@ -64,7 +66,7 @@ audit: $(VENV)/.audit
 	$(BIN)/pip-audit --skip-editable
 
 $(VENV)/.audit: $(VENV)/.dev
-	$(INSTALL) -e '.[audit]'
+	$(INSTALL) -e . --group audit
 	@touch $@
 
 demo: $(VENV)/.base
@@ -120,7 +122,7 @@ extras: $(VENV)/.extras
 	$(BIN)/python -m pytest -q tests/equivalence/test_writers.py
 
 $(VENV)/.extras: $(VENV)/.dev
-	$(INSTALL) -e '.[dev,extras,mlflow,tensorboard]'
+	$(INSTALL) -e '.[mlflow,tensorboard]' --group dev --group extras
 	@touch $@
 
 # for half an hour jobs are killed, stopped, cut off, grown and shrunk; each must end with the bits of a calm one
@@ -170,7 +172,7 @@ docs: $(VENV)/.docs
 	@echo "Built: site/index.html"
 
 $(VENV)/.docs: $(VENV)/.dev
-	$(INSTALL) -e '.[dev,docs]'
+	$(INSTALL) -e . --group dev --group docs
 	@touch $@
 
 clean:
