@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # thousands of imports: each of our modules, and each rewritten test, is compiled once
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-computing test-processes test-alone check house pictures long steady soak extras faults fuzz mutants proofs golden audit bench browser docs gallery clean lock
+.PHONY: demo test test-computing test-processes test-alone test-pythons release check house pictures long steady soak extras faults fuzz mutants proofs golden audit bench browser docs gallery clean lock
 
 DEV_LOCK := requirements/dev-3.11.txt
 RUN_LOCK := requirements/run-3.11.txt
@@ -81,6 +81,7 @@ check: $(VENV)/.dev
 test: $(VENV)/.dev
 	@$(MAKE) --no-print-directory -j2 test-computing check
 	@$(MAKE) --no-print-directory test-processes
+	@$(MAKE) --no-print-directory test-pythons
 	@$(MAKE) --no-print-directory test-alone
 	@echo "Passed: format, lint, types and the test suite."
 
@@ -92,6 +93,14 @@ test-computing: $(VENV)/.dev
 
 test-processes: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -n 5 --dist worksteal -m "processes and not alone and not long" $(call marked,processes)
+
+# what a release needs, step by step; begins again where it ended
+release: $(VENV)/.dev
+	$(BIN)/python -m tests.release --run
+
+# a slice under the lowest and the newest other Python that is here, with the oldest and the newest dependencies
+test-pythons: $(VENV)/.dev
+	$(BIN)/python -m tests.pythons
 
 test-alone: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -m alone $(call marked,alone)

@@ -323,6 +323,9 @@ def _fits(kind: Any, value: Any) -> bool:
     origin = get_origin(kind)
     if kind is None or kind is type(None):
         return value is None
+    alias = kind if origin is None else origin
+    if hasattr(alias, "__value__"):  # of the statement `type`, as NumPy has them from 2.5 on
+        return _fits(alias.__value__, value)
     if origin in (Union, types.UnionType):
         return any(_fits(each, value) for each in get_args(kind))
     if origin is Literal:

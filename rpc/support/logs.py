@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import Final, TextIO, cast
+from typing import TYPE_CHECKING, Final, TextIO, cast
 
 from .console import console_stream, tell_where
 
@@ -103,7 +103,13 @@ def _escape(text: str, keep: str = "") -> str:
     return "".join(c if c.isprintable() or c in keep else ascii(c)[1:-1] for c in text)
 
 
-class ConsoleHandler(logging.StreamHandler[TextIO]):
+if TYPE_CHECKING:
+    _TextHandler = logging.StreamHandler[TextIO]
+else:
+    _TextHandler = logging.StreamHandler  # which takes no parameter in Python 3.10
+
+
+class ConsoleHandler(_TextHandler):
     """Handler that shows records on a standard stream; a reader that does not read cannot hold up the program."""
 
     def emit(self, record: logging.LogRecord) -> None:
