@@ -17,7 +17,7 @@ from rpc.launch import KubernetesLauncher, launcher_of
 
 from ..statements import covers
 
-yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: it is in the extra dev")
+yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: it is in the group dev")
 DEPLOY = Path(__file__).parents[2] / "deploy"
 LOCKED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 KEY_FILE = "/run/psgd/key"
