@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # thousands of imports: each of our modules, and each rewritten test, is compiled once
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-computing test-processes test-alone check house pictures long steady soak extras faults fuzz mutants proofs golden audit bench browser docs gallery clean lock
+.PHONY: demo test test-computing test-processes test-alone test-pythons release check house pictures long steady soak extras faults fuzz mutants proofs golden audit bench browser docs gallery clean lock
 
 DEV_LOCK := requirements/dev-3.11.txt
 RUN_LOCK := requirements/run-3.11.txt
@@ -23,11 +23,11 @@ $(VENV)/.made:
 
 # under Python 3.11 on Linux the versions of the lock, each file by its hash; elsewhere, or with LOCKED=no, the ranges of pyproject.toml
 define install
-	@if [ "$(LOCKED)" = no ]; then echo "LOCKED=no: installing by the ranges of pyproject.toml" && $(INSTALL) -e '.$(2)'; \
+	@if [ "$(LOCKED)" = no ]; then echo "LOCKED=no: installing by the ranges of pyproject.toml" && $(INSTALL) -e . $(2); \
 	elif $(BIN)/python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) or sys.platform != "linux")'; then \
 		{ $(INSTALL) --no-deps --require-hashes -r $(1) && $(INSTALL) --no-deps --no-build-isolation -e .; } \
 		|| { echo "$(1) could not be installed; 'make $@ LOCKED=no' takes the ranges of pyproject.toml" >&2; exit 1; }; \
-	else echo "$(1) is for Python 3.11 on Linux: installing by the ranges of pyproject.toml" && $(INSTALL) -e '.$(2)'; fi
+	else echo "$(1) is for Python 3.11 on Linux: installing by the ranges of pyproject.toml" && $(INSTALL) -e . $(2); fi
 endef
 
 $(VENV)/.base: pyproject.toml $(RUN_LOCK) $(VENV)/.made
@@ -35,26 +35,28 @@ $(VENV)/.base: pyproject.toml $(RUN_LOCK) $(VENV)/.made
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml $(DEV_LOCK) $(VENV)/.made
-	$(call install,$(DEV_LOCK),[dev])
+	$(call install,$(DEV_LOCK),--group dev)
 	@touch $(VENV)/.base $@
 
 $(VENV)/.bench: $(VENV)/.dev
-	$(INSTALL) -e '.[bench]'
+	$(INSTALL) -e . --group bench
 	@touch $@
 
 # find the newest versions that pyproject.toml allows, with Python 3.11 (PYTHON=...); takes some minutes
 lock:
 	$(PYTHON) -m venv $(VENV)-lock
 	$(VENV)-lock/bin/python -m pip install --quiet --disable-pip-version-check pip-tools==7.6.2
-	$(call compile,$(DEV_LOCK),--extra dev)
-	$(call compile,$(RUN_LOCK),--constraint $(DEV_LOCK))
+	$(VENV)-lock/bin/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['dependency-groups']['dev'], sep='\n')" \
+		> $(VENV)-lock/dev.in
+	$(call compile,$(DEV_LOCK),pyproject.toml $(VENV)-lock/dev.in)
+	$(call compile,$(RUN_LOCK),--constraint $(DEV_LOCK) --build-deps-for editable pyproject.toml)
 	rm -r $(VENV)-lock
 
 # the two lines of comment at the top stay
 define compile
 	head -n 2 $(1) > $(VENV)-lock/head
 	$(VENV)-lock/bin/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
-		--no-emit-options --allow-unsafe --strip-extras --no-header $(2) --build-deps-for editable -o $(VENV)-lock/body pyproject.toml
+		--no-emit-options --allow-unsafe --strip-extras --no-header $(2) -o $(VENV)-lock/body
 	cat $(VENV)-lock/head $(VENV)-lock/body > $(1)
 	rm $(VENV)-lock/body
 endef
@@ -64,7 +66,7 @@ audit: $(VENV)/.audit
 	$(BIN)/pip-audit --skip-editable
 
 $(VENV)/.audit: $(VENV)/.dev
-	$(INSTALL) -e '.[audit]'
+	$(INSTALL) -e . --group audit
 	@touch $@
 
 demo: $(VENV)/.base
@@ -79,6 +81,7 @@ check: $(VENV)/.dev
 test: $(VENV)/.dev
 	@$(MAKE) --no-print-directory -j2 test-computing check
 	@$(MAKE) --no-print-directory test-processes
+	@$(MAKE) --no-print-directory test-pythons
 	@$(MAKE) --no-print-directory test-alone
 	@echo "Passed: format, lint, types and the test suite."
 
@@ -90,6 +93,14 @@ test-computing: $(VENV)/.dev
 
 test-processes: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -n 5 --dist worksteal -m "processes and not alone and not long" $(call marked,processes)
+
+# what a release needs, step by step; begins again where it ended
+release: $(VENV)/.dev
+	$(BIN)/python -m tests.release --run
+
+# a slice under the lowest and the newest other Python that is here, with the oldest and the newest dependencies
+test-pythons: $(VENV)/.dev
+	$(BIN)/python -m tests.pythons
 
 test-alone: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -m alone $(call marked,alone)
@@ -120,7 +131,7 @@ extras: $(VENV)/.extras
 	$(BIN)/python -m pytest -q tests/equivalence/test_writers.py
 
 $(VENV)/.extras: $(VENV)/.dev
-	$(INSTALL) -e '.[dev,extras,mlflow,tensorboard]'
+	$(INSTALL) -e '.[mlflow,tensorboard]' --group dev --group extras
 	@touch $@
 
 # for half an hour jobs are killed, stopped, cut off, grown and shrunk; each must end with the bits of a calm one
@@ -170,7 +181,7 @@ docs: $(VENV)/.docs
 	@echo "Built: site/index.html"
 
 $(VENV)/.docs: $(VENV)/.dev
-	$(INSTALL) -e '.[dev,docs]'
+	$(INSTALL) -e . --group dev --group docs
 	@touch $@
 
 clean:

@@ -1,8 +1,12 @@
-"""Parallel compute on agents: the interface of `concurrent.futures`, lazy collections, a joblib backend. It knows no
-learning.
+"""Parallel compute on the agents of Parallel-SGD: the interface of `concurrent.futures`, lazy collections, a joblib backend.
+It knows no learning.
 """
 
 from typing import TYPE_CHECKING
+
+import _psgd_packages
+
+_psgd_packages.check(__name__)
 
 from network.names import lazily
 

@@ -48,7 +48,7 @@ def register_joblib(executor: ClusterExecutor, name: str = "psgd", trust_results
     try:
         from joblib import parallel  # noqa: PLC0415 - an optional extra
     except ImportError as error:
-        raise ImportError("register_joblib() needs joblib: pip install parallel-sgd[joblib]") from error
+        raise ImportError("register_joblib() needs joblib: pip install joblib") from error
     backend = type("ClusterBackend", (_OnExecutor, parallel.AutoBatchingMixin, parallel.ParallelBackendBase), {})
     parallel.register_parallel_backend(name, functools.partial(backend, executor, trust_results))
 

@@ -8,7 +8,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from pathlib import Path
 
 from .keys import KeyFileError, Keyring, format_keyring, new_key, parse_keyring
@@ -92,6 +92,58 @@ def find_keys(explicit: str | os.PathLike[str] | None, environ: Mapping[str, str
     if create and _load(path) is None:
         _publish(path, format_keyring(Keyring((new_key(),))))
     return load_key_file(path)
+
+
+class KeySource:
+    """Keys of an agent, read again from their file whenever that has changed, so that a key is changed without a restart.
+
+    A file that cannot be used, as while it is being written, changes nothing; `on_change` tells it once. Not for two threads
+    at once.
+    """
+
+    def __init__(self, keyring: Keyring, path: Path | None, on_change: Callable[[str], None]) -> None:
+        """Keep the keys.
+
+        Args:
+            keyring: keys that were read at the start.
+            path: file from which they come; None for keys from elsewhere, which never change.
+            on_change: gets a sentence after each change of the file, without a secret.
+        """
+        self._keyring, self._path, self._tell = keyring, path, on_change
+        self._seen = self._state()
+
+    def current(self) -> Keyring:
+        """Return the keys of the file as it is now, or the last ones that could be read."""
+        state = self._state()
+        if self._path is None or state == self._seen:
+            return self._keyring
+        try:
+            keyring = load_key_file(self._path)
+        except KeyFileError as error:
+            self._tell(f"The keys stay those that were read before: {error}")
+        else:
+            if keyring.keys != self._keyring.keys:
+                self._tell(f"The key file has changed: {' and '.join(key.id.hex() for key in keyring)} admit from now on.")
+            self._keyring = keyring
+        self._seen = state
+        return self._keyring
+
+    def _state(self) -> tuple[int, ...] | None:
+        if self._path is None:
+            return None
+        try:
+            found = os.lstat(self._path)
+        except OSError:
+            return ()
+        return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_mode, found.st_uid
+
+
+def key_file_of(explicit: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> Path | None:
+    """Return the file from which `find_keys` takes the keys with these arguments; None where they come from no file."""
+    named = explicit if explicit is not None else environ.get(KEY_FILE_VARIABLE) or None
+    if named is not None:
+        return Path(named)
+    return None if KEY_VARIABLE in environ else default_key_path(environ)
 
 
 def _overwrite(variable: str) -> None:

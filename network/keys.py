@@ -78,7 +78,7 @@ class Keyring:
     """One key, or two while a key is being changed. ValueError for another number or the same key twice.
 
     To change the key of a running cluster: add the new one as second line everywhere, then make it the first everywhere, then
-    remove the old one; agents read the file when they start. `keys` holds them in this order.
+    remove the old one; agents read the file again when it has changed. `keys` holds them in this order.
     """
 
     keys: tuple[Key, ...]

@@ -1,4 +1,4 @@
-"""`nn`: neural networks on CPUs in pure NumPy, in the manner of Keras. See nn/README.md for a guide."""
+"""`nn` of Parallel-SGD: neural networks on CPUs in pure NumPy, in the manner of Keras. See nn/README.md for a guide."""
 
 from typing import TYPE_CHECKING
 

@@ -395,6 +395,9 @@ def _fits(kind: Any, value: Any) -> bool:
     origin = get_origin(kind)
     if kind is None or kind is type(None):
         return value is None
+    alias = kind if origin is None else origin
+    if hasattr(alias, "__value__"):  # of the statement `type`, as NumPy has them from 2.5 on
+        return _fits(alias.__value__, value)
     if origin in (Union, types.UnionType):
         return any(_fits(each, value) for each in get_args(kind))
     if origin is Literal:
@@ -561,13 +564,17 @@ def _explain(cls: type, error: AttributeError) -> None:
     if is_ours(cls):
         return
     for name, claim in claimed_names(cls).items():
-        if isinstance(claim.value, property) and claim.value.fset is None and _cannot_set(str(error), name):
+        if isinstance(claim.value, property) and claim.value.fset is None and str(error) == _refusal(cls, claim.value):
             raise HiddenName(f"{cls.__name__}.{name} hides {claim}, which the engine reads; rename it") from error
 
 
-def _cannot_set(message: str, name: str) -> bool:
-    """Tell whether Python says so of a property: "can't set attribute" until 3.10, "has no setter" since."""
-    return f"'{name}'" in message and ("has no setter" in message or "can't set attribute" in message)
+def _refusal(cls: type, read_only: property) -> str:
+    """Return what this Python says where the property of an object of `cls` is set, in words that differ between versions."""
+    try:
+        read_only.__set__(object.__new__(cls), None)
+    except AttributeError as error:
+        return str(error)
+    return ""
 
 
 def _is_method(value: Any) -> bool:

@@ -20,7 +20,7 @@ try:
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError as error:
-    raise ImportError("nn.sklearn needs scikit-learn 1.6 or later: pip install parallel-sgd[sklearn]") from error
+    raise ImportError("nn.sklearn needs scikit-learn 1.6 or later: pip install 'scikit-learn>=1.6'") from error
 
 from nn import arguments
 from nn.activation.activation import Activation

@@ -1,8 +1,12 @@
-"""Parallel stochastic gradient descent over workers of one process, one machine, or a cluster."""
+"""Parallel-SGD: stochastic gradient descent over workers of one process, one machine, or a cluster."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+import _psgd_packages
+
+_psgd_packages.check(__name__)
 
 from network import VERSION
 from network.names import lazily

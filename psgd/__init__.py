@@ -9,6 +9,7 @@
 
 A wrong option ends a program with exit code 2 and a sentence, Ctrl-C ends it with 130 and in silence. The console scripts are
 here, too: `psgd` has a command for each task (`psgd.cli`), `psgd-worker` and `psgd-submit` are worker.py and job_submit.py.
+Where a file hides a package of Parallel-SGD, they end with a sentence and 2.
 """
 
 from __future__ import annotations
@@ -20,10 +21,17 @@ def _end_quietly(kind: type[BaseException], error: BaseException, traceback: Tra
     """Exit with 130 on Ctrl-C; any other exception that the program did not catch is shown as ever."""
     if issubclass(kind, KeyboardInterrupt):
         sys.exit(130)  # 128 + SIGINT, by which shells know that it was Ctrl-C
+    if kind.__module__ == "_psgd_packages":
+        sys.stderr.write(f"{error}\n")
+        sys.exit(2)
     sys.__excepthook__(kind, error, traceback)
 
 
 sys.excepthook = _end_quietly
+
+import _psgd_packages
+
+_psgd_packages.check(__name__)
 
 import argparse
 import contextlib

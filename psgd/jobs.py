@@ -5,15 +5,22 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from parallel_sgd.commands import jobs as known
 from parallel_sgd.commands import options, repeat
 from parallel_sgd.commands import submit as submission
 from parallel_sgd.commands.cli import carry_out
+from rpc import OptionParser
 
 from . import above_0, positive
 from .cli import Task
+
+_FIRST: Final = (
+    "model", "worker_count", "local", "dataset", "transform", "epoch", "block_size", "learn_rate", "codec", "on_failure",
+    "resume", "mission_title",
+)  # fmt: skip
+"""The options that `--help` of a command that trains shows; `--help-all` shows all of them."""
 
 
 def run(parser: argparse.ArgumentParser) -> Task:
@@ -26,6 +33,7 @@ def run(parser: argparse.ArgumentParser) -> Task:
     options.add_job(parser)
     parser.set_defaults(post_mortem=None)
     defaults = _told_apart(parser)
+    _show_first(parser)
     parser.add_argument("job_file", metavar="JOB.TOML", help="of a run's folder, or that folder, such as runs/latest")
     _add_code(parser)
     return partial(_with_all, repeat.run, defaults)
@@ -94,14 +102,27 @@ def _with_all(
 def submit(parser: argparse.ArgumentParser) -> Task:
     """Configure `psgd submit`: add its options to `parser`."""
     parser.epilog = f"{options.EXIT_CODES} Example: %(prog)s -m dnn.model --local 2 --dataset digits --epochs 5"
-    output = options.add_job(parser)
+    parser.usage = "%(prog)s -m FILE [options]"
+    output = options.add_job(parser, "the name of the model's file")
     output.add_argument(
         "--post-mortem",
         action="store_const",
         const="",
         help="should it fail, collect what all workers know of it into post-mortem-JOB.zip",
     )
-    return partial(carry_out, submission.submit, short=True)
+    _show_first(parser)
+    return partial(carry_out, _submit, short=True)
+
+
+def _submit(given: argparse.Namespace) -> int:
+    if given.mission_title is None:
+        given.mission_title = options.title_from(given.model or "")
+    return submission.submit(given)
+
+
+def _show_first(parser: argparse.ArgumentParser) -> None:
+    if isinstance(parser, OptionParser):
+        parser.show_first(_FIRST)
 
 
 def jobs(parser: argparse.ArgumentParser) -> Task:

@@ -3,6 +3,10 @@
 import sys
 from typing import TYPE_CHECKING
 
+import _psgd_packages
+
+_psgd_packages.check(__name__)
+
 from network.names import lazily
 
 if sys.platform == "win32":

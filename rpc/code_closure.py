@@ -14,8 +14,10 @@ import types
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-OWN_PACKAGES = frozenset({"nn", "network", "rpc", "parallel_sgd", "executor", "psgd"})
-"""Packages of this project: every node has them, in the same version."""
+import _psgd_packages
+
+OWN_PACKAGES = frozenset({*_psgd_packages.NEEDED, _psgd_packages.__name__})
+"""Packages of this project, and the module beside them: every node has them, in the same version."""
 
 _ON_EVERY_NODE = OWN_PACKAGES | sys.stdlib_module_names | {"numpy", "pandas", "msgpack", "tqdm", "cloudpickle"}
 

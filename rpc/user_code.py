@@ -91,4 +91,4 @@ def formatted(found: traceback.TracebackException, error: BaseException) -> str:
     """Return a traceback as text, with the notes of the error at its end in every version of Python."""
     text = "".join(found.format())
     notes = [] if _SHOWS_NOTES else getattr(error, "__notes__", [])
-    return text + "".join(f"{each}\n" for each in notes)
+    return text + "".join(f"{each}\n" for each in notes if f"{each}\n" not in text)  # `exceptiongroup` shows them in 3.10, too

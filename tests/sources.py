@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("nn", "network", "rpc", "parallel_sgd", "executor", "psgd")
-SCRIPTS = ("worker.py", "job_submit.py")
+SCRIPTS = ("worker.py", "job_submit.py", "_psgd_packages.py")
 
 
 def library_files() -> list[Path]:

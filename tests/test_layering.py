@@ -24,10 +24,10 @@ ALLOWED = {
 REQUIRED = {
     "nn": {"numpy", "tqdm"},
     "network": {"numpy", "msgpack", "cryptography"},
-    "rpc": {"numpy", "msgpack", "cloudpickle", "tqdm", "tomllib", "tomli"},  # Python 3.10 has no tomllib
-    "executor": {"numpy", "msgpack", "tqdm"},
-    "parallel_sgd": {"numpy", "tqdm"},
-    "psgd": set[str](),
+    "rpc": {"_psgd_packages", "numpy", "msgpack", "cloudpickle", "tqdm", "tomllib", "tomli"},  # Python 3.10 has no tomllib
+    "executor": {"_psgd_packages", "numpy", "msgpack", "tqdm"},
+    "parallel_sgd": {"_psgd_packages", "numpy", "tqdm"},
+    "psgd": {"_psgd_packages"},
 }
 OPTIONAL = {
     "nn": {"pandas", "matplotlib", "safetensors", "IPython"},

@@ -23,7 +23,7 @@ PINNED = re.compile(r"^([a-z0-9-]+)==([^ ]+)(?: ; [^\\]+)? \\\n((?:    --hash=sh
 def test_the_lock_satisfies_the_project(name: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     wanted = [*project["project"]["dependencies"], *project["build-system"]["requires"]]
-    wanted += project["project"]["optional-dependencies"].get(name, [])
+    wanted += project["dependency-groups"].get(name, [])
     pins = {name: version for name, version, _ in PINNED.findall(TEXTS[name])}
     for requirement in map(Requirement, wanted):
         if requirement.marker is None or requirement.marker.evaluate({"python_version": "3.11", "sys_platform": "linux"}):

@@ -21,7 +21,9 @@ import pytest
 
 from network import VERSION
 from parallel_sgd import local_workers
+from parallel_sgd.commands import options
 from parallel_sgd.nodes import LocalNodes
+from parallel_sgd.options import checks as check
 from tests.parallel_sgd.networks import mlp
 
 from .programs import environment, python
@@ -99,6 +101,52 @@ def test_what_is_wrong_is_said_in_one_line(arguments: str, said: str, place: Pat
     assert (code, printed.out) == (2, "")
     assert re.match(r"[a-z._-]+( [a-z]+)?: ", printed.err) and printed.err.count("\n") == 1
     assert re.search(said.replace("?", r"\?"), printed.err), printed.err
+
+
+@pytest.mark.parametrize("command", ["submit", "run"])
+def test_the_help_of_training_shows_what_one_needs_first(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Twelve options, and with --help-all each that the command takes; the usage names none of the rest."""
+    shown = {}
+    for asked in ("--help", "--help-all"):
+        with pytest.raises(SystemExit, match=r"^0$"):
+            cli.main([command, asked])
+        printed = capsys.readouterr().out
+        assert printed.startswith(f"usage: psgd {command} ") and "Exit codes: 0" in printed
+        shown[asked] = set(re.findall(r"^  (?:-\w \w+, )?(--[a-z-]+)", printed, re.MULTILINE)) - {"--help", "--help-all"}
+    needed = {
+        "model",
+        "local",
+        "worker-count",
+        "dataset",
+        "transform",
+        "epochs",
+        "batch-size",
+        "learn-rate",
+        "codec",
+        "on-failure",
+    }
+    code = {"--allow-code", "--no-code"} if command == "run" else set()
+    assert shown["--help"] == {f"--{name}" for name in (*needed, "resume", "title")} | code
+    parser, _ = cli.make_parser(command)[1][command]
+    taken = {
+        next(t for t in action.option_strings if t.startswith("--")) for action in parser._actions if action.option_strings
+    }
+    assert shown["--help-all"] >= taken - {"--help", "--help-all", "--quiet", "--verbose"}
+
+
+@pytest.mark.parametrize(
+    ("file", "title"),
+    [
+        ("dnn.model", "dnn"),
+        ("models/my net.v2.model", "my net.v2"),
+        ("../-x..y*.model", "x-y"),
+        ("\u6570\u5b57.model", "P-SGD"),
+        ("a" * 300 + ".model", "a" * 64),
+        ("", "P-SGD"),
+    ],
+)
+def test_a_job_is_named_for_its_model_file(file: str, title: str) -> None:
+    assert check.title("title", options.title_from(file)) == title
 
 
 def test_it_starts_at_once_and_needs_no_command(tmp_path: Path) -> None:
@@ -258,9 +306,9 @@ def test_a_result_that_cannot_be_printed_has_an_exit_code_of_its_own(cluster: Pa
     refused = "printed on standard output (No space left on device)"
     job_done = "The job is done, but its result could not be "
     commands = [
-        (("submit", *DIGITS, "-n", "1", "-q"), job_done, "runs/P-SGD-2."),
-        (("submit", *DIGITS, "-n", "1", "-q", "--json"), job_done, "runs/P-SGD-3."),
-        (("run", str(run), "-q"), job_done, "runs/P-SGD-4."),
+        (("submit", *DIGITS, "-n", "1", "-q"), job_done, "runs/dnn-2."),
+        (("submit", *DIGITS, "-n", "1", "-q", "--json"), job_done, "runs/dnn-3."),
+        (("run", str(run), "-q"), job_done, "runs/dnn-4."),
         (("verify", str(run)), "The run is verified, but its result could not be ", ""),
         (("jobs",), "The jobs are listed, but its result could not be ", ""),
         (("jobs", "--json"), "The jobs are listed", ""),
@@ -284,7 +332,7 @@ def test_a_result_that_cannot_be_printed_has_an_exit_code_of_its_own(cluster: Pa
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device refuses what is written")
 def test_a_failure_keeps_its_exit_code_where_nothing_can_be_printed(cluster: Path) -> None:
     assert _ended(cluster, "submit", *DIGITS, "-n", "1", "-q", redirect="")[0] == 0
-    (run,) = [path for path in (cluster / "runs").glob("P-SGD-*") if not path.is_symlink()]
+    (run,) = [path for path in (cluster / "runs").glob("dnn-*") if not path.is_symlink()]
     wrong = [(("verify", "nowhere"), 2), (("fetch", "nothing", "--json"), 2), (("submit", "-m", "none.model", "--json"), 2)]
     for arguments, code in wrong:
         assert _ended(cluster, *arguments, redirect=">/dev/full")[0] == code

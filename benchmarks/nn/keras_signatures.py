@@ -52,7 +52,7 @@ def main() -> None:
     """Write the file that is named on the command line."""
     found = importlib.util.find_spec("keras")
     if found is None or found.origin is None or len(sys.argv) != 2:
-        sys.exit("usage: python -m benchmarks.nn.keras_signatures FILE, with Keras installed (pip install .[bench])")
+        sys.exit("usage: python -m benchmarks.nn.keras_signatures FILE, with Keras installed (pip install --group bench)")
     content = {"keras": importlib.metadata.version("keras"), "signatures": signatures(Path(found.origin).parent / "src")}
     Path(sys.argv[1]).write_text(json.dumps(content, indent=1) + "\n", "utf-8")
 

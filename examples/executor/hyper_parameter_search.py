@@ -39,7 +39,7 @@ def main() -> int:
     try:
         from joblib import Parallel, delayed, parallel_config  # noqa: PLC0415 - an optional extra
     except ImportError:
-        raise SystemExit("This example needs joblib: pip install parallel-sgd[joblib]") from None
+        raise SystemExit("This example needs joblib: pip install joblib") from None
     parser = argparse.ArgumentParser(description="Search for hyper-parameters on several workers.")
     parser.add_argument("--workers", type=psgd.positive, default=2, help="processes on this machine (default 2)")
     parser.add_argument("--epochs", type=psgd.positive, default=6, help="passes over the images for each pair (default 6)")

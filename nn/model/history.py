@@ -105,7 +105,7 @@ class History:
         try:
             from matplotlib.figure import Figure  # noqa: PLC0415 - an optional extra
         except ImportError as error:
-            raise ImportError("History.plot() needs matplotlib: pip install parallel-sgd[plot]") from error
+            raise ImportError("History.plot() needs matplotlib: pip install matplotlib") from error
 
         names = dict.fromkeys(name.removeprefix(VALIDATION) for row in self.rows for name in row if name != "epoch")
         figure = Figure(figsize=(5 * len(names), 3.6), layout="constrained")

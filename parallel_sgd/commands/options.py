@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Mapping
 from dataclasses import Field, fields
+from pathlib import Path
 from typing import Any, Final
 
 import nn
@@ -56,8 +58,17 @@ EXIT_CODES: Final = (
 )
 
 
-def add_job(parser: argparse.ArgumentParser) -> Any:
-    """Add the options that describe a job, and say where it runs; return the group of its output."""
+def add_job(parser: argparse.ArgumentParser, title: str = "") -> Any:
+    """Add the options of a job and of its nodes.
+
+    Args:
+        parser: gets the options.
+        title: the default of `--title` in words, which the caller replaces, for `mission_title` is then None; "" for that of
+            `parallel()`.
+
+    Returns:
+        The group of the options about output.
+    """
     parser.add_argument("-m", "--model", metavar="FILE", help="a model file, from nn.model.Model.save()")
     nodes = add_nodes(parser, "number of workers (default: 1; to look after a job, all of the file)")
     nodes.add_argument("--local", type=int, metavar="N", help="start N workers on this machine for this job")
@@ -82,8 +93,18 @@ def add_job(parser: argparse.ArgumentParser) -> Any:
     groups = {"nodes": nodes, "data": data, "training": training, "faults": faults, "output": output}
     for field in fields(JobOptions):
         if field.metadata["option"].flag is not None:
-            _add_flag(groups, field)
+            _add_flag(groups, field, title if field.name == "mission_title" else "")
     return output
+
+
+def title_from(model: str) -> str:
+    """Return the name of a model's file as the title of a job, without the letters that a title cannot have.
+
+    Args:
+        model: path of the file.
+    """
+    letters = re.sub(r"[^A-Za-z0-9 ._()+-]+|\.{2,}", "-", Path(model).stem)
+    return re.sub(r"^[^A-Za-z0-9]+", "", letters)[:64].rstrip(" .-") or JobOptions.mission_title
 
 
 def add_nodes(parser: argparse.ArgumentParser, count: str, file: str | None = "worker.json") -> Any:
@@ -137,8 +158,10 @@ def add_post_mortem(group: Any) -> None:
     )
 
 
-def _add_flag(groups: Mapping[str, Any], field: Field[Any]) -> None:
-    """Add the argument of an option. Its default is that of `parallel()` unless the flag has one of its own, as a text."""
+def _add_flag(groups: Mapping[str, Any], field: Field[Any], by: str = "") -> None:
+    """Add the argument of an option, whose default is that of `parallel()` unless the flag has one of its own, as a text, or
+    the caller finds it out, `by` these words.
+    """
     about = field.metadata["option"]
     flag, settings = about.flag, {"default": field.default, **about.form.settings, **about.flag.settings}
     said = flag.help or about.text.rstrip(".")
@@ -146,7 +169,9 @@ def _add_flag(groups: Mapping[str, Any], field: Field[Any]) -> None:
         said = said.format(forms=", ".join(LISTED[flag.form]()))
     if "(default: " not in said and settings["default"] not in (None, "", []):
         shown = settings["default"]
-        said += f" (default: {shown:g})" if isinstance(shown, float) else f" (default: {shown})"
+        said += f" (default: {by})" if by else f" (default: {shown:g})" if isinstance(shown, float) else f" (default: {shown})"
+    if by:
+        settings["default"] = None
     if "action" not in settings and "choices" not in settings:
         settings.setdefault("metavar", flag.names[0].strip("-").upper().replace("-", "_"))
     groups[flag.group].add_argument(*flag.names, dest=field.name, help=said, **settings)

@@ -145,7 +145,7 @@ def switch(name: str, value: Any) -> bool:
 def page(name: str, value: Any) -> bool:
     """Check a switch; True needs Starlette and uvicorn."""
     if switch(name, value) and not (find_spec("starlette") and find_spec("uvicorn")):
-        raise ValueError(f"'{name}' needs Starlette and uvicorn, which are not installed: pip install parallel-sgd[page]")
+        raise ValueError(f"'{name}' needs Starlette and uvicorn, which are not installed: pip install starlette uvicorn")
     return bool(value)
 
 

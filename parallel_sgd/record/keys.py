@@ -19,7 +19,7 @@ __all__ = ["PublicKey", "SigningKey", "library"]
 _MOST: Final = 1 << 16  # bytes of a key
 _CURVES: Final = ("secp256r1", "secp384r1", "secp521r1")
 _WANTED: Final = "an elliptic-curve key on P-256, P-384 or P-521 as PEM"
-_REMEDY: Final = "pip install 'parallel-sgd[sign]'"
+_REMEDY: Final = "pip install 'model-signing<2' pyOpenSSL"
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ class LivePage:
         try:
             import uvicorn  # noqa: PLC0415 - an optional extra
         except ImportError as error:
-            raise ImportError("The live page needs Starlette and uvicorn: pip install parallel-sgd[page]") from error
+            raise ImportError("The live page needs Starlette and uvicorn: pip install starlette uvicorn") from error
         self._feed = _Feed(source, about or {})
         self._token = secrets.token_urlsafe(18)
         self._socket = socket.socket()

@@ -79,5 +79,5 @@ def _library() -> Any:
     try:
         import mlflow  # noqa: PLC0415 - an optional extra
     except ImportError as error:
-        raise ImportError("MLflowWriter needs MLflow: pip install parallel-sgd[mlflow]") from error
+        raise ImportError("MLflowWriter needs MLflow: pip install mlflow-skinny") from error
     return mlflow

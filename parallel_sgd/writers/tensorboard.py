@@ -79,5 +79,5 @@ def _library() -> Any:
     try:
         import tensorboardX  # noqa: PLC0415 - an optional extra
     except ImportError as error:
-        raise ImportError("TensorBoardWriter needs tensorboardX: pip install parallel-sgd[tensorboard]") from error
+        raise ImportError("TensorBoardWriter needs tensorboardX: pip install tensorboardX") from error
     return tensorboardX

@@ -17,8 +17,7 @@ from network.acceptor import Accept, Acceptor, Authenticated, Dropped, Forward, 
 from network.clock import SystemClock
 from network.errors import NetworkError
 from network.hello import Hello, Hint
-from network.key_files import find_keys, take_key_from_environment
-from network.keys import Keyring
+from network.key_files import KeySource, find_keys, key_file_of, take_key_from_environment
 from network.nodes import Address, is_ip, is_loopback
 from network.session import LOOK_SECONDS
 from network.transport import (
@@ -68,7 +67,7 @@ class Agent:
     def __init__(self, settings: AgentSettings, *, owns_process: bool = False) -> None:
         self._settings = settings
         self._clock = SystemClock()
-        self._keyring = _find_keyring(settings)
+        self._keys = _find_keys(settings, self._tell_keys)
         self._stopping = False
         with contextlib.ExitStack() as held:
             self._listeners = [listen_tcp(Address(settings.listen, settings.port))]
@@ -190,7 +189,7 @@ class Agent:
             kernels.CAP: kernels.as_cap(self._kernels.offered),
             processors.CAP: processors.cores_as_cap(),
         }
-        return Accept({"submitter": self._keyring}, "agent", "", caps)
+        return Accept({"submitter": self._keys.current()}, "agent", "", caps)
 
     def serve_forever(self) -> None:
         """Serve job after job until `stop` is called."""
@@ -288,28 +287,35 @@ class Agent:
     def _admit(self, arrived: Authenticated) -> None:
         peer, hello = arrived.session.link.peer, arrived.hello
         self._audit.write("admitted", f"{peer} as {hello.role}, key {hello.key_id.hex()}")
-        key = self._keyring.find(hello.key_id)
-        if key is not None:  # the handshake has found it, too
+        key = self._keys.current().find(hello.key_id)
+        if key is None:  # it was removed from the file during the handshake
+            arrived.session.close()
+        else:
             self._handler.admit(arrived.session, key)
+
+    def _tell_keys(self, text: str) -> None:
+        self.logger.info("%s", text)
+        self._audit.write("keys", text)
 
     def close(self) -> None:
         """Stop listening, end all job processes, and let go of everything; idempotent."""
         self._held.close()
 
 
-def _find_keyring(settings: AgentSettings) -> Keyring:
+def _find_keys(settings: AgentSettings, on_change: Callable[[str], None]) -> KeySource:
     from_environment = take_key_from_environment(os.environ)  # in any case: it must not stay there
     if settings.keyring is not None:
-        return settings.keyring
+        return KeySource(settings.keyring, None, on_change)
     loopback = is_loopback(settings.listen)
     if settings.key_file is None and from_environment is not None:
-        return from_environment
+        return KeySource(from_environment, None, on_change)
     if settings.key_file is None and not loopback:
         raise NetworkError(
             f"Listening on {settings.listen} needs an explicit key: make one with 'psgd-worker --new-key --key-file FILE', "
             f"copy it to every machine, and start with '--key-file FILE'."
         )
-    return find_keys(settings.key_file, os.environ, create=loopback)
+    keyring = find_keys(settings.key_file, os.environ, create=loopback)
+    return KeySource(keyring, key_file_of(settings.key_file, os.environ), on_change)
 
 
 def _detach(handler: logging.Handler) -> None:

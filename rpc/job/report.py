@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-import re
+import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -46,13 +46,24 @@ def outcome_of(error: BaseException | None) -> tuple[str, str]:
 
 def add_remedy(error: BaseException) -> None:
     """Add the remedy to an error of user code that names none: of a spawned process, or of a thread that cannot be started."""
-    kind = type(error)
-    if (kind.__module__, kind.__name__) == ("_pickle", "PicklingError") and re.match(
-        r"Can't pickle <(function|class) ", str(error)
-    ):
+    if _is_of_spawning(error):
         error.args = (f"{error}; {_SPAWNED}",)
-    elif kind is RuntimeError and (limit := limit_met(error)):
+    elif type(error) is RuntimeError and (limit := limit_met(error)):
         error.args = (f"{error}: {limit}",)
+
+
+def _is_of_spawning(error: BaseException) -> bool:
+    """Tell if a function or class could not be sent to a process of `multiprocessing`, by the place of the error, for its words
+    and its class (PicklingError, AttributeError for what is local to a function) depend on the version of Python.
+    """
+    if type(error) is not AttributeError and (type(error).__module__, type(error).__name__) != ("_pickle", "PicklingError"):
+        return False
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    pickling = sys.modules.get("multiprocessing.reduction")  # which such an error has loaded
+    if not frames or pickling is None:
+        return False
+    # what pickles for another process; a method of the object itself would have a frame of its own
+    return frames[-1].f_code in (pickling.dump.__code__, pickling.ForkingPickler.dumps.__code__)
 
 
 def shown_to_submitter(state: str, detail: str, error: BaseException | None) -> str:

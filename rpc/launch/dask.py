@@ -227,5 +227,5 @@ def _distributed() -> Any:
     try:
         import distributed  # noqa: PLC0415 - needed here only
     except ImportError as error:
-        raise NetworkError("Dask is not installed here: pip install 'parallel-sgd[dask]'.") from error
+        raise NetworkError("Dask is not installed here: pip install distributed.") from error
     return distributed

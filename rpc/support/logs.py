@@ -8,10 +8,11 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from datetime import datetime
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import Final, TextIO, cast
+from typing import TYPE_CHECKING, Final, TextIO, cast
 
 from .console import console_stream, tell_where
 
@@ -47,6 +48,13 @@ class CleanFormatter(logging.Formatter):
         if getattr(record, "plain", False):
             return clean_text(record.getMessage())
         return clean_lines(self._told(super().format(record)))
+
+
+class _DatedFormatter(CleanFormatter):
+    """Formatter whose times are dates and times of ISO 8601, such as 2026-11-28T20:19:08+01:00."""
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
+        return datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="seconds")
 
 
 class _CleanFilter(logging.Filter):
@@ -103,7 +111,13 @@ def _escape(text: str, keep: str = "") -> str:
     return "".join(c if c.isprintable() or c in keep else ascii(c)[1:-1] for c in text)
 
 
-class ConsoleHandler(logging.StreamHandler[TextIO]):
+if TYPE_CHECKING:
+    _TextHandler = logging.StreamHandler[TextIO]
+else:
+    _TextHandler = logging.StreamHandler  # which takes no parameter in Python 3.10
+
+
+class ConsoleHandler(_TextHandler):
     """Handler that shows records on a standard stream; a reader that does not read cannot hold up the program."""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -133,9 +147,11 @@ def attach_console(level: int = logging.INFO) -> None:
 
 
 def attach_file(path: Path) -> logging.Handler:
-    """Write the log to a rotating file too, readable by its owner only: 10 MiB, five parts."""
+    """Write the log to a rotating file too, readable by its owner only: 10 MiB, five parts, which may span months; so each
+    line has the date, and the distance to UTC, where the console has the time alone.
+    """
     handler = _PrivateFileHandler(path, maxBytes=AGENT_LOG_BYTES, backupCount=_AGENT_LOG_PARTS - 1, encoding="utf-8")
-    handler.setFormatter(CleanFormatter())
+    handler.setFormatter(_DatedFormatter())
     logging.getLogger().addHandler(handler)
     tell_where(str(path))
     return handler

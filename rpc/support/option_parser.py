@@ -3,19 +3,42 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from network.names import did_you_mean
 
-_CHOICE = re.compile(r"invalid choice: '?([^']*?)'? \(choose from (.*)\)$", re.DOTALL)
-
 
 class OptionParser(argparse.ArgumentParser):
-    """Parser of a command line (an `argparse.ArgumentParser`) that suggests near words."""
+    """Parser of a command line (an `argparse.ArgumentParser`) that suggests near words, and can show few of many options."""
+
+    _hidden: Sequence[argparse.Action] = ()
+
+    def show_first(self, names: Collection[str]) -> None:
+        """Show only the named options and those added later in `--help`, and all of them in `--help-all`.
+
+        Args:
+            names: `dest` of each option that is shown, of those that the parser has.
+        """
+        self._hidden = [action for action in self._actions if action.dest not in {*names, "help"}]
+        self.add_argument("--help-all", action=_HelpAll, help=f"show all options, {len(self._hidden)} more")
+
+    def format_help(self) -> str:
+        """Return the help, without the options that `show_first` leaves to `--help-all`."""
+        told = [action.help for action in self._hidden]
+        try:
+            for action in self._hidden:
+                action.help = argparse.SUPPRESS
+            return super().format_help()
+        finally:
+            for action, text in zip(self._hidden, told, strict=True):
+                action.help = text
+
+    def format_whole_help(self) -> str:
+        """Return the help of all options."""
+        return super().format_help()
 
     def parse_args(  # type: ignore[override] # one signature instead of three
         self, args: Sequence[str] | None = None, namespace: Any = None
@@ -29,16 +52,31 @@ class OptionParser(argparse.ArgumentParser):
             self.error(f"unrecognized arguments: {' '.join(strange)}{near}")
         return found
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:  # argparse's own tells each version in other words
+        if action.choices is not None and value not in action.choices:
+            known = ", ".join(repr(each) for each in action.choices)
+            near = did_you_mean(value, action.choices, quoted=False)
+            raise argparse.ArgumentError(action, f"invalid choice: {value!r} (choose from {known}){near}")
+
     def error(self, message: str) -> NoReturn:
-        """Print usage, the error and a near word, exit with status 2."""
-        choice = _CHOICE.search(message)
-        near = "" if choice is None else did_you_mean(choice[1], re.findall(r"[^\s,']+", choice[2]), quoted=False)
-        self.complain(message + near)
+        """Print usage and the error, exit with status 2."""
+        self.complain(message)
         raise SystemExit(2)
 
     def complain(self, message: str) -> None:
         """Print usage and the error, exit with status 2."""
         super().error(message)
+
+
+class _HelpAll(argparse.Action):
+    """Option that shows the help of all options and ends the program."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **more: Any) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, default=argparse.SUPPRESS, **more)
+
+    def __call__(self, parser: argparse.ArgumentParser, *given: Any) -> None:
+        sys.stdout.write(parser.format_whole_help() if isinstance(parser, OptionParser) else parser.format_help())
+        parser.exit()
 
 
 def program_name(command: str, script: str) -> str:

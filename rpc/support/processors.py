@@ -7,6 +7,8 @@ import errno
 import math
 import os
 import resource
+import threading
+import traceback
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
@@ -14,7 +16,6 @@ CAP = "cores"
 """Under this name an agent tells which cores it may use."""
 _MOST_DIGITS = 1024
 _ROOT = Path("/")
-_NO_THREAD = "can't start new thread"
 
 
 def usable_cores(root: Path = _ROOT) -> int:
@@ -112,9 +113,22 @@ def _lines(path: Path) -> list[str]:
 
 def limit_met(error: BaseException) -> str:
     """Return that no more processes or threads may be started here, where `error` comes of that; "" for any other error."""
-    thread = type(error) is RuntimeError and str(error).startswith(_NO_THREAD)
     process = isinstance(error, OSError) and error.errno == errno.EAGAIN
-    return process_limit() if thread or process else ""
+    return process_limit() if process or _is_no_thread(error) else ""
+
+
+def _is_no_thread(error: BaseException) -> bool:
+    """Tell if the system has refused a new thread, for which Python has no class of errors and in each version other words.
+
+    Such an error comes out of `Thread.start`, of a thread that has not been started before.
+    """
+    if type(error) is not RuntimeError:
+        return False
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    if not frames or frames[-1].f_code is not threading.Thread.start.__code__:
+        return False
+    thread = frames[-1].f_locals["self"]
+    return bool(vars(thread).get("_initialized")) and thread.ident is None
 
 
 def process_limit() -> str:

@@ -21,7 +21,7 @@ from tests.processes.harness import wait_for
 from tests.sources import ROOT
 from tests.statements import covers
 
-yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: it is in the extra dev")
+yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: it is in the group dev")
 TEXT = (ROOT / "deploy" / "compose.yaml").read_text("utf-8")
 COMPOSE = yaml.safe_load(TEXT)
 WORKERS = {name: service for name, service in COMPOSE["services"].items() if name.startswith("worker-")}

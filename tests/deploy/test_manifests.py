@@ -17,7 +17,7 @@ from rpc.launch import KubernetesLauncher, launcher_of
 
 from ..statements import covers
 
-yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: it is in the extra dev")
+yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: it is in the group dev")
 DEPLOY = Path(__file__).parents[2] / "deploy"
 LOCKED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 KEY_FILE = "/run/psgd/key"
@@ -187,6 +187,7 @@ def test_the_image(manifest: dict[str, Any], pod: dict[str, Any]) -> None:
     project = (DEPLOY.parent / "pyproject.toml").read_text("utf-8")
     packages = re.search(r"^include = \[(.*)\]$", project, re.MULTILINE)
     assert packages is not None and copied == set(re.findall(r'"(\w+)\*"', packages[1]))
+    assert "_psgd_packages.py" in " ".join(steps).split()
     sent = {line[1:] for line in (DEPLOY.parent / ".dockerignore").read_text("utf-8").splitlines() if line.startswith("!")}
     for name in {word for line in steps if line.startswith("COPY") for word in line.split()[1:-1]}:
         assert (DEPLOY.parent / name).exists() and name.partition("/")[0] in sent, name

@@ -18,7 +18,7 @@ from tests.processes.executors import Sum
 from tests.processes.harness import LIMIT, start_job, wait_for
 
 pytestmark = pytest.mark.processes
-yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: it is in the extra dev")
+yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: it is in the group dev")
 
 
 def test_a_pod(tmp_path: Path) -> None:

@@ -56,7 +56,8 @@ def test_peers_can_neither_act_on_the_terminal_nor_forge_lines(logger: logging.L
     attach_file(tmp_path / "log")
     fail(logger)
     first, *rest = (tmp_path / "log").read_text().splitlines()
-    assert first.startswith("ERROR root@") and all(text.startswith("\t") for text in rest)
+    assert re.match(r"ERROR root@\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d: ", first)
+    assert all(text.startswith("\t") for text in rest)
     assert any("ValueError: a\\x1b" in text for text in rest)
 
 

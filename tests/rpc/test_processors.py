@@ -7,6 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +16,7 @@ import pytest
 
 from rpc.agent.checks import threads_of
 from rpc.messages import CanCommit
-from rpc.support.processors import usable_cores
+from rpc.support.processors import limit_met, process_limit, usable_cores
 from tests.sources import ROOT, findings, library_files
 
 UNIFIED = "35 24 0:30 {root} /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
@@ -89,7 +91,7 @@ def test_jobs_of_a_host_share_what_may_be_used(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.processes
 @pytest.mark.skipif(shutil.which("taskset") is None, reason="there is no taskset here")
 def test_a_process_that_is_bound_to_one_core_has_one() -> None:
-    code = "from rpc.support.processors import usable_cores; print(usable_cores())"
+    code = "from rpc.support.processors import limit_met, process_limit, usable_cores; print(usable_cores())"
     command = ["taskset", "-c", FIRST_CORE, sys.executable, "-c", code]
     assert subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout == "1\n"
 
@@ -104,3 +106,50 @@ def test_nothing_else_counts_cores() -> None:
         return [f"line {node.lineno}" for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in words]
 
     assert findings(library_files(), counts) == []
+
+
+def refused_thread() -> RuntimeError:
+    """Return the error of a thread that the system really refuses: there is no room for its stack."""
+    threading.stack_size(1 << 46)
+    try:
+        threading.Thread(target=print).start()
+    except RuntimeError as error:
+        return error
+    finally:
+        threading.stack_size(0)
+    raise AssertionError("a thread with a stack of 64 TiB has started")
+
+
+@pytest.mark.parametrize("words", [None, "kein neuer Thread"])
+def test_a_thread_that_cannot_start_is_known_by_its_place(words: str | None) -> None:
+    """The words of the error differ between versions of Python."""
+    error = refused_thread()
+    if words is not None:
+        error.args = (words,)
+    assert limit_met(error) == process_limit()
+
+
+def started_twice() -> None:
+    thread = threading.Thread(target=int)
+    thread.start()
+    thread.join()
+    thread.start()
+
+
+def not_made() -> None:
+    class Thread(threading.Thread):
+        def __init__(self) -> None:
+            pass
+
+    Thread().start()
+
+
+def raised_by_a_user() -> None:
+    raise RuntimeError("can't start new thread")
+
+
+@pytest.mark.parametrize("wrong", [started_twice, not_made, raised_by_a_user])
+def test_another_error_about_a_thread_is_no_limit(wrong: Callable[[], None]) -> None:
+    with pytest.raises(RuntimeError) as raised:
+        wrong()
+    assert limit_met(raised.value) == "" == limit_met(RuntimeError("can't start new thread"))

@@ -249,7 +249,7 @@ def test_curves_of_a_history(tmp_path, monkeypatch):
         assert (tmp_path / name).stat().st_size > 1000
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r"History.plot\(\) needs matplotlib: pip install parallel-sgd\[plot\]"):
+    with pytest.raises(ImportError, match=r"History.plot\(\) needs matplotlib: pip install matplotlib"):
         history().plot(tmp_path / "curves.png")
 
 

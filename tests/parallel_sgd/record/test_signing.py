@@ -332,7 +332,7 @@ def test_without_the_extra_one_sentence_says_so(
     monkeypatch.setitem(sys.modules, "model_signing", None)
     monkeypatch.delitem(sys.modules, "parallel_sgd.record.openssf", raising=False)
     monkeypatch.delattr("parallel_sgd.record.openssf", raising=False)
-    remedy = "needs the library model-signing, which is not installed: pip install 'parallel-sgd[sign]'"
+    remedy = "needs the library model-signing, which is not installed: pip install 'model-signing<2' pyOpenSSL"
     key, public = tmp_path / "me.key", tmp_path / "me.pub"
     for arguments in (("sign", signed, "--key", key), ("run", signed, "--sign", key), ("verify", signed, "--signer", public)):
         code, out, err = psgd(capsys, *arguments)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import multiprocessing
+import pickle
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 
 from network.values import encode
 from rpc import AbsSimpleExecutor, Communication, JobAborted
-from rpc.job.report import MOST_FILES, exit_code_of, keep_sources, make_report, outcome_of, shown_to_submitter
+from rpc.job.report import MOST_FILES, add_remedy, exit_code_of, keep_sources, make_report, outcome_of, shown_to_submitter
 from rpc.process_channel import MAX_PACKET
 from rpc.support.files import RESULT_FILE
 
@@ -56,6 +58,34 @@ def raised(error: BaseException) -> BaseException:
 def test_outcomes(error: BaseException | None, state: str, words: str) -> None:
     found, detail = outcome_of(None if error is None else raised(error))
     assert found == state and words in detail
+
+
+class Unfit:
+    """Object that cannot be sent, for a reason of its own."""
+
+    def __reduce__(self) -> Any:
+        raise AttributeError("no such thing")
+
+    def __call__(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("words", [None, "in the words of another version"])
+def test_a_function_that_no_spawned_process_can_import_is_told_with_the_remedy(words: str | None) -> None:
+    """By the place of the error: Python 3.14 has another class and other words for it than 3.10."""
+
+    def local() -> None: ...
+
+    def hidden() -> None: ...
+
+    hidden.__qualname__ = hidden.__name__
+    for function, told in ((local, True), (hidden, True), (Unfit(), False)):
+        with pytest.raises((AttributeError, pickle.PicklingError)) as raised:
+            multiprocessing.get_context("spawn").Process(target=function).start()
+        if words is not None:
+            raised.value.args = (words,)
+        add_remedy(raised.value)
+        assert ("belongs into a module that is installed on the workers" in str(raised.value)) == told
 
 
 def fail_in_users_code() -> None:

@@ -1,0 +1,114 @@
+"""Check that the packages of Parallel-SGD are those that Python finds under their names, which other files have, too.
+
+A file `network.py` beside a program comes before the package `network`, and an installed project `executor` writes its files
+over those of the package `executor`. Each package that imports others calls `check` first, so that the file and the remedy are
+told in place of an error about a missing name.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import warnings
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+__all__ = ["NEEDED", "HiddenPackage", "check"]
+
+NEEDED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "nn": (),
+        "network": (),
+        "rpc": ("network",),
+        "executor": ("network", "rpc"),
+        "parallel_sgd": ("nn", "network", "rpc"),
+        "psgd": ("nn", "network", "rpc", "parallel_sgd"),
+    }
+)
+"""The packages of this project, each with those that it imports."""
+_FOLDER: Final = Path(__file__).resolve().parent
+_INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
+_MARK: Final = b"Parallel-SGD"  # stands in the `__init__.py` of each package
+_INSTALL_AGAIN: Final = "install Parallel-SGD again, as you did it, with 'pip install --force-reinstall --no-deps ..'"
+
+
+class HiddenPackage(ImportError):
+    """Error about a package of Parallel-SGD that Python does not find, because another file has its name or its place."""
+
+
+def check(package: str) -> None:
+    """Look where Python finds the packages; warn where another one is hidden than those that `package` imports.
+
+    Args:
+        package: name of the package that is being imported.
+
+    Raises:
+        HiddenPackage: One that `package` imports is hidden, overwritten or removed; names the file and the remedy.
+    """
+    for name in NEEDED:
+        if name == package or not (problem := _problem(name)):
+            continue
+        if name in NEEDED[package]:
+            raise HiddenPackage(problem, name=name)
+        warnings.warn(problem, RuntimeWarning, stacklevel=1)  # once for all packages, as it comes from one line
+
+
+def _problem(name: str) -> str:
+    """Return what is wrong with a package of this project, and the remedy; "" where it is what Python finds."""
+    module = sys.modules.get(name)
+    spec = importlib.util.find_spec(name) if module is None else None
+    found = getattr(module, "__file__", None) if spec is None else spec.origin if spec.has_location else None
+    own = _FOLDER / name / "__init__.py"
+    if _FOLDER.is_dir() and not own.exists():
+        return (
+            f"The package {name!r} of Parallel-SGD has no __init__.py in {own.parent}, as after the removal of another project "
+            f"that had installed a package of this name: {_INSTALL_AGAIN}."
+        )
+    if found is not None and Path(found).resolve() != own.resolve():
+        return _hidden(name, found)
+    if found is not None and _is_foreign(own):
+        others = " and ".join(f"'pip uninstall {other}'" for other in _owners(own)) or "uninstall the other project"
+        return (
+            f"{own} is not that of Parallel-SGD: another installed project has overwritten the package {name!r}. "
+            f"{others[0].upper()}{others[1:]}, then {_INSTALL_AGAIN}."
+        )
+    return ""
+
+
+def _hidden(name: str, found: str) -> str:
+    path = Path(found).absolute()
+    where = path.parent if path.name == "__init__.py" else path
+    told = f"{where} hides the package {name!r} of Parallel-SGD, which is in {_FOLDER / name}:"
+    if _INSTALLED & {*path.parts}:
+        others = " and ".join(f"'pip uninstall {other}'" for other in _owners(path)) or "uninstall it"
+        return f"{told} {others}, or give Parallel-SGD an environment of its own."
+    kind = "folder" if where != path else "file"
+    return f"{told} rename this {kind}, or start the program where it is not on Python's path."
+
+
+def _is_foreign(path: Path) -> bool:
+    """Tell if a file that has the place of a package's `__init__.py` is one of another project."""
+    try:
+        return _MARK not in path.read_bytes()
+    except OSError:  # in an archive, or compiled alone
+        return False
+
+
+def _owners(path: Path) -> list[str]:
+    """Return the names of the other installed projects that list this file as theirs."""
+    ending = os.path.join(path.parent.name, path.name)
+    return sorted(
+        {
+            str(each.metadata["Name"])
+            for each in metadata.distributions()
+            if str(each.metadata["Name"]).lower().replace("_", "-") != "parallel-sgd"
+            and any(
+                str(file) == ending and Path(str(each.locate_file(file))).resolve() == path.resolve()
+                for file in each.files or ()
+            )
+        }
+    )

@@ -1,0 +1,164 @@
+"""A file that hides a package of Parallel-SGD, or an installed project that has overwritten one, is told with the remedy."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+import _psgd_packages
+
+from .programs import python
+from .sources import PACKAGES, ROOT
+from .test_layering import ALLOWED
+
+SENTENCE = "{file} hides the package {name!r} of Parallel-SGD, which is in {own}: rename this {kind}, or start the program"
+
+
+def sentence(folder: Path, name: str, kind: str = "file") -> str:
+    file = folder / (f"{name}.py" if kind == "file" else name)
+    return SENTENCE.format(file=file, name=name, own=ROOT / name, kind=kind)
+
+
+def hide(folder: Path, name: str, kind: str = "file") -> None:
+    if kind == "folder":
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text("layers = 3\n")
+    else:
+        (folder / f"{name}.py").write_text("layers = 3\n")
+
+
+def test_the_check_knows_what_each_package_imports() -> None:
+    assert {name: set(needed) for name, needed in _psgd_packages.NEEDED.items()} == ALLOWED
+    assert all(_psgd_packages._MARK in (ROOT / name / "__init__.py").read_bytes() for name in PACKAGES)
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+@pytest.mark.parametrize("name", ["network", "nn", "rpc"])
+def test_a_file_of_the_user_is_named_at_the_first_import(name: str, kind: str, tmp_path: Path) -> None:
+    hide(tmp_path, name, kind)
+    finished = python(tmp_path, "-c", "import parallel_sgd")
+    assert finished.returncode == 1 and finished.stderr.splitlines()[-1].startswith(
+        f"_psgd_packages.HiddenPackage: {sentence(tmp_path, name, kind)}"
+    ), finished.stderr
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import rpc",
+        "import executor",
+        "import nn, parallel_sgd",
+        "import network\nimport parallel_sgd",  # when the user's is loaded already
+        "from parallel_sgd import local_workers",
+        "import psgd",
+    ],
+)
+def test_every_import_tells_it(program: str, tmp_path: Path) -> None:
+    hide(tmp_path, "network")
+    (tmp_path / "mine.py").write_text(program)
+    finished = python(tmp_path, "mine.py")
+    assert finished.returncode and sentence(tmp_path, "network") in finished.stderr.splitlines()[-1], finished.stderr
+
+
+@pytest.mark.parametrize("door", ["worker.py", "job_submit.py", "-m psgd", "-m psgd submit", "-m psgd worker"])
+@pytest.mark.parametrize("name", ["network", "nn", "rpc"])
+def test_a_command_tells_it_in_one_line_and_ends_with_2(door: str, name: str, tmp_path: Path) -> None:
+    hide(tmp_path, name)
+    if door.endswith(".py"):
+        shutil.copy(ROOT / door, tmp_path)  # Python looks beside the program first
+    finished = python(tmp_path, *door.split())
+    assert (finished.returncode, finished.stdout) == (2, "")
+    assert finished.stderr.startswith(sentence(tmp_path, name)) and finished.stderr.count("\n") == 1
+
+
+@pytest.mark.processes
+def test_a_script_of_psgd_launch_is_not_in_the_way(tmp_path: Path) -> None:
+    """The folder of the script comes onto the path of a worker that has loaded the packages already."""
+    for name in ("network", "nn", "rpc"):
+        hide(tmp_path, name)
+    (tmp_path / "script.py").write_text("import nn, parallel_sgd\nprint(nn.layer.Dense)\n")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    finished = python(elsewhere, "-m", "psgd", "launch", tmp_path / "script.py")
+    assert finished.returncode == 0 and "[0] <class 'nn.layer." in finished.stdout, finished.stderr
+
+
+NOTEBOOK = """
+import nbclient, nbformat
+book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("import parallel_sgd")])
+try:
+    nbclient.NotebookClient(book, timeout=60, resources={"metadata": {"path": "."}}).execute()
+except nbclient.exceptions.CellExecutionError as error:
+    print(error.ename, error.evalue)
+"""
+
+
+@pytest.mark.processes
+def test_a_notebook_tells_it(tmp_path: Path) -> None:
+    pytest.importorskip("nbclient")
+    hide(tmp_path, "network")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "run.py").write_text(NOTEBOOK)
+    # a kernel looks in PYTHONPATH before its own folder, in which it looks before installed packages
+    finished = python(tmp_path, "elsewhere/run.py", PYTHONPATH="")
+    assert finished.stdout.startswith(f"HiddenPackage {sentence(tmp_path, 'network')}"), finished.stdout + finished.stderr
+
+
+def test_one_that_is_not_needed_is_warned_of_once(tmp_path: Path) -> None:
+    hide(tmp_path, "executor")
+    finished = python(tmp_path, "-c", "import psgd, parallel_sgd, rpc; print('runs')")
+    assert finished.stdout == "runs\n" and finished.stderr.count(sentence(tmp_path, "executor")) == 1
+
+
+def test_nothing_is_said_where_nothing_is_hidden(tmp_path: Path) -> None:
+    (tmp_path / "network").mkdir()  # without an __init__.py: what comes later on the path goes before it
+    (tmp_path / "mine.py").write_text("import nn, executor, parallel_sgd, psgd, rpc")
+    finished = python(tmp_path, "-W", "error", "mine.py")
+    assert (finished.returncode, finished.stderr) == (0, "")
+
+
+def site(folder: Path, name: str) -> Path:
+    """An environment like one in which the project `name` was installed after Parallel-SGD, over its package of that name."""
+    place = folder / "site-packages"
+    place.mkdir()
+    for each in (*PACKAGES, "_psgd_packages.py"):
+        if each != name:
+            (place / each).symlink_to(ROOT / each)
+    shutil.copytree(ROOT / name, place / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (place / name / "__init__.py").write_text("__version__ = '23.2'\n")
+    about = place / f"{name}-23.2.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 23.2\n")
+    (about / "RECORD").write_text(f"{name}/__init__.py,,\n{name}-23.2.dist-info/METADATA,,\n{name}-23.2.dist-info/RECORD,,\n")
+    return place
+
+
+@pytest.mark.parametrize("name", ["network", "executor"])
+def test_a_project_that_has_overwritten_a_package_is_named(name: str, tmp_path: Path) -> None:
+    # the check of this checkout goes by the place of its file, so the environment has a copy
+    place = site(tmp_path, name)
+    (place / "_psgd_packages.py").unlink()
+    shutil.copy(ROOT / "_psgd_packages.py", place)
+    finished = python(tmp_path, "-c", "import parallel_sgd", PYTHONPATH=str(place))
+    told = f"{place / name / '__init__.py'} is not that of Parallel-SGD: another installed project has overwritten the package"
+    remedy = (
+        f"'pip uninstall {name}', then install Parallel-SGD again, as you did it, with 'pip install --force-reinstall --no-deps"
+    )
+    assert finished.returncode == (name != "executor")  # which this program does not need
+    assert f"{told} {name!r}." in finished.stderr and remedy in finished.stderr, finished.stderr
+
+    os.unlink(place / name / "__init__.py")  # as pip does when it removes the other project
+    finished = python(tmp_path, "-c", "import parallel_sgd", PYTHONPATH=str(place))
+    assert f"The package {name!r} of Parallel-SGD has no __init__.py in {place / name}" in finished.stderr, finished.stderr
+
+
+def test_a_project_of_another_folder_is_named(tmp_path: Path) -> None:
+    place = site(tmp_path, "nn")
+    elsewhere = tmp_path / "work"
+    elsewhere.mkdir()
+    finished = python(elsewhere, "-c", "import parallel_sgd", PYTHONPATH=f"{place}{os.pathsep}{ROOT}")
+    told = f"{place / 'nn'} hides the package 'nn' of Parallel-SGD, which is in {ROOT / 'nn'}: 'pip uninstall nn', or give"
+    assert finished.returncode == 1 and told in finished.stderr, finished.stderr
