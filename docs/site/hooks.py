@@ -26,7 +26,7 @@ from docstrings import as_markdown
 ROOT = Path(__file__).resolve().parents[2]
 DECISIONS, PROGRAMS, REFERENCE = "docs/adr/README.md", "examples/README.md", "docs/reference.md"
 NOTEBOOK, PICTURES = ".ipynb", {".png", ".svg"}
-LANGUAGES = {".py": "python", ".sh": "bash", ".yaml": "yaml", "": "dockerfile"}
+LANGUAGES = {".py": "python", ".sh": "bash", ".yaml": "yaml", ".service": "ini", "": "dockerfile"}
 MODULE = re.compile(r"^\| `([\w.]+)` \|", re.MULTILINE)
 LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)((?:#[^)\s]*)?)\)")
 
@@ -38,6 +38,7 @@ def guides() -> list[str]:
         "README.zh-CN.md",
         "CHANGELOG.md",
         "CONTRIBUTING.md",
+        "SECURITY.md",
         "nn/README.md",
         "executor/README.md",
         "deploy/README.md",
