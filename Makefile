@@ -116,6 +116,7 @@ pictures: $(VENV)/.dev
 # the rest of the suite: what takes long and has others of its kind in `make test`
 long: $(VENV)/.dev $(VENV)/.tables
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m long
+	$(BIN)/python -m tests.pythons --wide
 
 # real tables: the packages lie in a folder of their own, without what they need, for only their CSV files are read
 $(VENV)/.tables: requirements/tables.txt $(VENV)/.dev
