@@ -26,8 +26,8 @@ from tests.processes.training.jobs import line_data, line_model, weights
 class Opposite(MSELoss):
     """Minus the mean square error."""
 
-    def total(self, label: Array, output: Array) -> float:
-        return -super().total(label, output)
+    def sum_losses(self, label: Array, output: Array) -> float:
+        return -super().sum_losses(label, output)
 
     def slope(self, difference: Array, share: float | Array, out: Array) -> None:
         super().slope(difference, share, out)

@@ -89,7 +89,7 @@ def test_accuracy_of_one_output_is_that_of_two_classes_whatever_the_loss(late: b
     x, y = np.array([[2.0], [-3.0], [1.0]]), np.array([1, 0, 0])
     made = nn.model.SequentialModel(None if late else [-1, 1], [Dense(1, "sigmoid")])
     made.compile("sgd", "mse", ["accuracy"])
-    made.check(x)
+    made._take_samples(x)
     made.set_weights([np.ones((1, 1)), np.zeros(1)])
     assert made.evaluate(x, y)["accuracy"] == pytest.approx(2 / 3)
     assert made.fit(x, y, epochs=1, verbose=0)["accuracy"] == [pytest.approx(2 / 3)]
