@@ -89,7 +89,7 @@ test: $(VENV)/.dev
 marked = tests/processes $(shell grep -rlE --include='test_*.py' 'mark\.$(1)' tests)
 
 test-computing: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not processes and not long"
+	$(BIN)/python -m pytest -q -n 3 --dist worksteal -m "not processes and not long"
 
 test-processes: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -n 5 --dist worksteal -m "processes and not alone and not long" $(call marked,processes)

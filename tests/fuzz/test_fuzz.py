@@ -19,7 +19,7 @@ from .planted import PLANTED, WHATS, is_bad
 from .run import BEGIN, END, Run, Worker, write_table
 from .targets import TARGETS
 
-INPUTS = 20_000
+INPUTS = 10_000
 RUN = Run(1, INPUTS)
 COMMAND = [sys.executable, "-m", "tests.fuzz"]
 

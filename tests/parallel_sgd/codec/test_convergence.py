@@ -67,7 +67,7 @@ AFTER_THE_MEAN = (
     Row(M, codecs.BF16, 0.3, 3.8),
     Row(M, codecs.Int8, 0.3, 7.5),
     Row(M, codecs.QSGD, 0.3, 3.8, {"bits": 8}),
-    Row(M, codecs.QSGD, 1.0, 7.5, {"bits": 4}, always=True),
+    Row(M, codecs.QSGD, 1.0, 7.5, {"bits": 4}),
     Row(M, codecs.QSGD, 2.0, 7.5, {"bits": 4, "bucket": None}),
     Row(M, codecs.QSGD, 1.5, 14, {"bits": 2}, seeds=(0, 1)),
     Row(M, codecs.TernGrad, 1.0, 14),
