@@ -77,6 +77,7 @@ def check_page(wheel: Path) -> None:
     assert f"{tag.replace('github.com', 'raw.githubusercontent.com').replace('/blob', '')}docs/gallery/report.png" in targets
 
 
+@pytest.mark.long
 def test_the_archive_of_the_sources_builds_and_tests_itself(tmp_path: Path) -> None:
     source = tmp_path / "source"
     left = shutil.ignore_patterns(".[!d]*", "runs", "site", "build", "dist", "*.egg-info", "__pycache__", "Node-*-Retrieve")

@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -67,6 +68,11 @@ def run(cluster: Cluster, folder: Path) -> str:
     return done.coordinator.job
 
 
+def as_shown(agent: AgentProcess) -> str:
+    """The lines of the log of an agent as its console has them, where a line has a time without a date."""
+    return re.sub(r"(?<=@)\d{4}-\d\d-\d\dT(\d\d:\d\d:\d\d)[+-]\d\d:\d\d(?=: )", r"\1", log_of(agent))
+
+
 def test_an_agent_whose_console_nobody_reads(own: Cluster, tmp_path: Path) -> None:
     """It serves job after job, and has all it says in its log; once somebody reads, the console goes on, each line once."""
     with stuck_pipe(own.root / "console") as console:
@@ -82,7 +88,7 @@ def test_an_agent_whose_console_nobody_reads(own: Cluster, tmp_path: Path) -> No
 
         wait_for(all_shown, "the console to show what has waited")  # without another line: the agent looks now and then
         lines = shown.lstrip(".").splitlines()
-        assert lines == log_of(agent).splitlines()[: len(lines)]
+        assert lines == as_shown(agent).splitlines()[: len(lines)]
 
 
 def test_an_agent_whose_console_nobody_reads_ends_when_it_is_told(own: Cluster, tmp_path: Path) -> None:
@@ -95,7 +101,7 @@ def test_an_agent_whose_console_nobody_reads_ends_when_it_is_told(own: Cluster, 
 
 def test_what_an_agent_leaves_out_is_counted_and_told_once(own: Cluster, tmp_path: Path) -> None:
     """And where it stands. Here 300 bytes may wait, so that a few jobs say too much."""
-    (tmp_path / "sitecustomize.py").write_text("import rpc.support.console\nrpc.console.WAITING_BYTES = 300\n")
+    (tmp_path / "sitecustomize.py").write_text("import rpc.support.console\nrpc.support.console.WAITING_BYTES = 300\n")
     with stuck_pipe(own.root / "console") as console:
         path = os.pathsep.join([environment(tmp_path)["PYTHONPATH"], str(tmp_path)])
         agent = agent_with(own, f">{own.root}/console 2>&1", PYTHONPATH=path)
@@ -106,7 +112,7 @@ def test_what_an_agent_leaves_out_is_counted_and_told_once(own: Cluster, tmp_pat
         shown += read_from(console)
         agent.end()
         shown += read_from(console)
-    lines, log = shown.lstrip(".").splitlines(), log_of(agent).splitlines()
+    lines, log = shown.lstrip(".").splitlines(), as_shown(agent).splitlines()
     place = next(number for number, line in enumerate(lines) if "left out here" in line)
     note, count = lines.pop(place), len(log) - len(lines)
     assert lines == log[:place] + log[place + count :] and count > 5
@@ -132,7 +138,7 @@ def test_an_agent_whose_reader_is_stopped(own: Cluster, tmp_path: Path) -> None:
         reader.send_signal(signal.SIGCONT)
         agent.end()
         assert reader.wait(10) == 0
-    assert shown.read_text().replace("." * (PAGE - 1000) + "\n", "") == log_of(agent)
+    assert shown.read_text().replace("." * (PAGE - 1000) + "\n", "") == as_shown(agent)
 
 
 @pytest.mark.parametrize("redirect", ["2>&-", ">&- 2>&-", "2>/dev/full", "2>broken"])

@@ -142,7 +142,7 @@ def test_no_file_of_a_run_names_a_home_or_a_folder_of_the_machine(user: _User) -
 @covers("RUN-11")
 @pytest.mark.processes
 @pytest.mark.parametrize("name", KINDS[:-1])
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 def test_a_run_finds_its_files_from_everywhere(user: _User, name: str, tmp_path: Path) -> None:
     """Its own folder stays where it is, and commands are called elsewhere."""
     code, out, err = user.python("-m", "psgd", "verify", user.place / "runs" / name, place=tmp_path)

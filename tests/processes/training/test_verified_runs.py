@@ -147,7 +147,7 @@ def test_nodes_with_different_kernels_are_told_apart(
     ],
     ids=["calm", "restarted", "shrunk", "redundant", "threads", "bits"],
 )
-@pytest.mark.share(2)
+@pytest.mark.share(6)
 def test_a_run_on_local_workers_is_equal(
     options: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
