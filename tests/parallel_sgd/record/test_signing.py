@@ -164,7 +164,7 @@ def test_a_job_signs_its_run(tmp_path: Path, capsys: Capture, monkeypatch: pytes
     code, out, err = psgd(capsys, *submitted, "--sign", key, "--json", "--quiet")
     assert code == 0 and json.loads(out)["signature"] == "runs/start-1/model.sig", err
     assert (
-        model_signing("verify", "key", "runs/P-SGD-3", "--signature", "runs/start-1/model.sig", "--public_key", public)[0] == 0
+        model_signing("verify", "key", "runs/start-1", "--signature", "runs/start-1/model.sig", "--public_key", public)[0] == 0
     )
 
 
