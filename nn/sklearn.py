@@ -311,7 +311,10 @@ class NeuralEstimator(BaseEstimator):
             self._plan = None if reset else getattr(self, "_plan", None)
             return x
         if reset:
-            self._plan = plan_of(x, y)
+            try:
+                self._plan = plan_of(x, y)
+            except ValueError as error:
+                raise ValueError(f"{error}; nn.sklearn.TableEncoder, before it in a pipeline, takes such arguments") from error
         if self._plan is None:
             raise ValueError(
                 f"{type(self).__name__} 'X' must hold numbers, as in the first call, got texts, categories or dates"

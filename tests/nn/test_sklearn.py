@@ -6,6 +6,7 @@ import pickle
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 
 import nn
@@ -20,7 +21,7 @@ from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import StandardScaler  # noqa: E402
 from sklearn.utils.estimator_checks import check_estimator  # noqa: E402
 
-from nn.sklearn import NeuralClassifier, NeuralRegressor  # noqa: E402
+from nn.sklearn import NeuralClassifier, NeuralRegressor, TableEncoder  # noqa: E402
 
 Estimator = type[NeuralClassifier] | type[NeuralRegressor]
 BOTH = pytest.mark.parametrize("kind", [NeuralClassifier, NeuralRegressor])
@@ -134,3 +135,12 @@ def test_what_partial_fit_refuses() -> None:
         begun.partial_fit(X, Y, [0, 1])
     with pytest.raises(ValueError, match=r"'y' must hold classes of the first call, \[0, 1, 2\], got 3"):
         begun.partial_fit(X, Y + 1)
+
+
+def test_a_refused_frame_names_the_estimator_that_takes_the_remedy() -> None:
+    frame = pandas.DataFrame({"code": ["01067", "50667"] * 6, "size": range(12)})
+    labels = ["a", "b"] * 6
+    with pytest.raises(ValueError, match=r"categories=\['code'\] keeps them.*TableEncoder, before it in a pipeline, takes"):
+        NeuralClassifier(**QUICK).fit(frame, labels)
+    pipeline = make_pipeline(TableEncoder(categories=["code"]), NeuralClassifier(**QUICK)).fit(frame, labels)
+    assert pipeline.score(frame, labels) == 1.0
