@@ -166,18 +166,29 @@ def test_a_silent_visitor_has_its_time_and_gives_way(served: Served) -> None:
     assert not any(map(served.is_open, silent)) and not served.server.reading
 
 
+def test_who_has_asked_is_answered_before_it_gives_way(served: Served) -> None:
+    """Also where the agent had no time to read the request before the others came."""
+    asking = served.call(b"GET /metrics HTTP/1.1\r\n" + HOST + b"\r\n")
+    silent = [served.call() for _ in range(MOST_VISITORS)]
+    assert served.answer(asking).endswith(TEXT.encode()) and all(map(served.is_open, silent))
+
+
 def test_a_visitor_that_does_not_read(served: Served) -> None:
     """The answer waits in the server, which waits for room, until the visitor's time is over."""
     served.text = TEXT * 1_000_000
     visitor = served.call(b"GET /metrics HTTP/1.1\r\n" + HOST + b"\r\n")
-    served.server.step()
-    assert served.server.writing
-    assert not wait_sockets([], served.server.writing, 0.0) or served.server.step() is None
+    while not served.server.writing or wait_sockets([], served.server.writing, 0.1):
+        served.server.step()
     other = served.call(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
     assert served.answer(other).startswith(b"HTTP/1.1 404 ")
     served.clock.later = VISITOR_SECONDS
     served.server.step()
-    assert not served.server.writing and visitor
+    assert not served.server.writing and not served.server.reading
+    visitor.settimeout(60)
+    said = 0
+    while data := visitor.recv(1 << 20):
+        said += len(data)
+    assert 0 < said < len(served.text)
 
 
 def test_a_fault_of_ours_ends_the_visit_alone(
