@@ -135,7 +135,7 @@ class _Visit:
         self._request += self._buffer[: count or 0]
         if not self._is_answered and (_END in self._request or len(self._request) > MOST_REQUEST):
             self._is_answered = True
-            self.answer = memoryview(_answer(bytes(self._request), text))
+            self.answer = memoryview(answer_to(bytes(self._request), text))
         if self.answer:
             self.answer = self.answer[self.link.send([self.answer]) :]
             if not self.answer:
@@ -143,7 +143,7 @@ class _Visit:
         return (self.has_ended and not self.answer) or len(self._request) > 2 * MOST_REQUEST
 
 
-def _answer(request: bytes, text: Callable[[], str]) -> bytes:
+def answer_to(request: bytes, text: Callable[[], str]) -> bytes:
     """Answer `request`, the bytes of a visitor up to the end of its headers or beyond."""
     head, end, _ = request.partition(_END)
     first, *headers = head.decode("latin-1").split("\r\n")

@@ -198,7 +198,7 @@ def test_a_fault_of_ours_ends_the_visit_alone(
         raise KeyError("gone")
 
     with monkeypatch.context() as patched:
-        patched.setattr(metrics_server, "_answer", broken)
+        patched.setattr(metrics_server, "answer_to", broken)
         assert served.answer(served.call(b"GET /metrics HTTP/1.1\r\n\r\n")) == b""
     assert "The metrics cannot be told" in caplog.text
     assert served.answer(served.call(b"GET /metrics HTTP/1.1\r\n\r\n")).endswith(TEXT.encode())
