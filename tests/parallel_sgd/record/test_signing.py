@@ -162,9 +162,9 @@ def test_a_job_signs_its_run(tmp_path: Path, capsys: Capture, monkeypatch: pytes
     data = "SimData:kind=classification,samples=120,features=6,classes=3"
     submitted = ("submit", "-m", "start.model", "--dataset", data, "--transform", "none", "--epochs", 1, "--local", 1)
     code, out, err = psgd(capsys, *submitted, "--sign", key, "--json", "--quiet")
-    assert code == 0 and json.loads(out)["signature"] == "runs/P-SGD-3/model.sig", err
+    assert code == 0 and json.loads(out)["signature"] == "runs/start-1/model.sig", err
     assert (
-        model_signing("verify", "key", "runs/P-SGD-3", "--signature", "runs/P-SGD-3/model.sig", "--public_key", public)[0] == 0
+        model_signing("verify", "key", "runs/start-1", "--signature", "runs/start-1/model.sig", "--public_key", public)[0] == 0
     )
 
 
