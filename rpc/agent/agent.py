@@ -40,6 +40,8 @@ from .children import ChildProcesses, child_environment
 from .event_log import RateLimit, SecurityLog, new_log
 from .failover import DriverLeases
 from .kernel_sets import KernelSets
+from .metrics import AgentMetrics
+from .metrics_server import MetricsServer
 from .probing import Probes
 from .process_table import ProcessTable
 from .scheduler_env import temporary_directory
@@ -111,6 +113,9 @@ class Agent:
                 self._processes, folders, self._leases, subscribers, self._audit, self.logger, work.log, probes
             )
             held.callback(self._handler.close)
+            metrics = AgentMetrics(settings.slots, self._processes, self._handler, self._rate_limit, self._clock)
+            self._metrics = MetricsServer(settings.metrics_port, metrics.text, self._clock, self.logger)
+            held.callback(self._metrics.close)
             # close callbacks run last to first: a submitter hears of the end of its job before its session is closed
             held.callback(self._processes.close)  # before the handler, so that submitters hear of it
             self._drain = drain.Drain()
@@ -195,6 +200,8 @@ class Agent:
         """Serve job after job until `stop` is called."""
         self.logger.info("Worker version: %s.", VERSION)
         self.logger.info("Worker started on port: %s", self.address.port)
+        if self._metrics.address:
+            self.logger.info("Metrics are served at %s", self._metrics.address)
         while not self._stopping:
             self._step()
 
@@ -221,18 +228,24 @@ class Agent:
     def _step(self) -> None:
         pairs = [run.channel.sock for run in self._processes if run.channel is not None]
         outputs = [run.output for run in self._processes if run.output.is_open]
+        listeners = [*self._listeners, *self._metrics.listeners]
+        links = [*self._acceptor.links, *self._metrics.reading, *self._handler.reading]
         wait_sockets(
-            [*self._listeners, self._waker.sock, *pairs, *outputs, *self._acceptor.links, *self._handler.reading],  # type: ignore[list-item]
-            self._handler.writing,  # type: ignore[arg-type]
+            [*listeners, self._waker.sock, *pairs, *outputs, *links],  # type: ignore[list-item]
+            [*self._metrics.writing, *self._handler.writing],  # type: ignore[list-item]
             0.0 if self._handler.hurried else self._timeout(),
         )
         self._waker.clear()
-        self._accept()
+        for listener in self._listeners:
+            self._accept(listener, self._acceptor.add)
+        for listener in self._metrics.listeners:
+            self._accept(listener, self._metrics.add)
         for outcome in self._acceptor.step():
             self._settle(outcome)
         self._processes.step()
         self._handler.step()
         self._leases.step()
+        self._metrics.step()
         self._depart()
         settle_all()
 
@@ -253,21 +266,21 @@ class Agent:
 
     def _timeout(self) -> float:
         now = self._clock.monotonic()
-        ours = (self._processes.deadline, self._leases.deadline, self._acceptor.deadline, self._drain.deadline)
-        return max(0.0, min([now + LOOK_SECONDS, *(deadline for deadline in ours if deadline is not None)]) - now)
+        ours = (self._processes, self._leases, self._acceptor, self._metrics, self._drain)
+        deadlines = (each.deadline for each in ours)
+        return max(0.0, min([now + LOOK_SECONDS, *(deadline for deadline in deadlines if deadline is not None)]) - now)
 
-    def _accept(self) -> None:
-        for listener in self._listeners:
-            for _ in range(_MOST_ACCEPTED):
-                try:
-                    visitor, _address = listener.accept()
-                except BlockingIOError:
-                    break
-                except OSError as error:
-                    if error.errno in (errno.EMFILE, errno.ENFILE):  # no descriptor left: the visitor waits in the backlog
-                        time.sleep(_PAUSE_SECONDS)
-                    break
-                self._acceptor.add(visitor)
+    def _accept(self, listener: socket.socket, take: Callable[[socket.socket], None]) -> None:
+        for _ in range(_MOST_ACCEPTED):
+            try:
+                visitor, _address = listener.accept()
+            except BlockingIOError:
+                break
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE):  # no descriptor left: the visitor waits in the backlog
+                    time.sleep(_PAUSE_SECONDS)
+                break
+            take(visitor)
 
     def _settle(self, outcome: Outcome) -> None:
         if isinstance(outcome, Dropped):

@@ -79,6 +79,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output-mib", type=int, metavar="MIB", help="how much of what a job prints is kept, the first and the newest (64)"
     )
+    parser.add_argument(
+        "--metrics-port",
+        type=int,
+        metavar="N",
+        help="serve metrics for Prometheus at http://127.0.0.1:N/metrics, on this machine alone (0: a free port, which the log "
+        "tells; default: none)",
+    )
     parser.add_argument("--no-kernel-probe", action="store_true", help=argparse.SUPPRESS)  # of releases that measured kernels
     parser.add_argument("--log-level", choices=LEVELS, type=str.upper, help="default: INFO")
     code = parser.add_mutually_exclusive_group()

@@ -157,20 +157,25 @@ WINDOW_SECONDS = 60.0
 
 
 class RateLimit:
-    """Limit of lines per peer host and window; the number left out is told when the window ends and another line comes."""
+    """Limit of lines per peer host and window; the number left out is told when the window ends and another line comes.
+
+    Attributes: `left_out`, how many in all.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._end = clock.monotonic() + WINDOW_SECONDS
         self._lines: Counter[str] = Counter()
-        self._left_out = 0
+        self._untold = 0  # of those left out
+        self.left_out = 0
 
     def pass_on(self, peer: str, line: str) -> list[str]:
         """Return the lines to write now that `peer` (an address) caused `line`: usually that one, none in a flood."""
         lines = self._turn_window()
         host = peer.rpartition(":")[0] or peer
         if self._lines[host] >= LINES_PER_PEER or self._lines.total() >= LINES_IN_ALL:
-            self._left_out += 1
+            self._untold += 1
+            self.left_out += 1
             return lines
         self._lines[host] += 1
         return [*lines, line]
@@ -181,5 +186,5 @@ class RateLimit:
             return []
         self._end = now + WINDOW_SECONDS
         self._lines.clear()
-        left_out, self._left_out = self._left_out, 0
+        left_out, self._untold = self._untold, 0
         return [f"{left_out} more lines of this kind were left out."] if left_out else []

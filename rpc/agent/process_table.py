@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
 
@@ -39,10 +40,14 @@ from .subscribers import Subscribers
 from .supervisor import Supervisor, Surroundings
 
 _REAP_SECONDS = 0.01
+OUTCOMES = ("done", "failed", "stopped", "left", "aborted")
 
 
 class ProcessTable:
     """Table that starts, watches and ends job processes.
+
+    Attributes: `attempts`, how many it has started; `restarts`, those of them that were not the first attempt at their job;
+    `ended`, how many have ended with each outcome.
 
     Args:
         surroundings: resources that the processes share.
@@ -69,6 +74,8 @@ class ProcessTable:
         self._audit, self._logger, self._clock = audit, logger, clock
         self._supervisors: list[Supervisor] = []
         self._leaving = ""  # why no more jobs are taken
+        self.attempts = self.restarts = 0
+        self.ended = Counter(dict.fromkeys(OUTCOMES, 0))
 
     def __iter__(self) -> Iterator[Supervisor]:
         return iter(self._supervisors)
@@ -119,6 +126,8 @@ class ProcessTable:
             self._logger.error("Job %s (%s) refused: %s.", clean(order.job), clean(order.title), problem)
             return Refused(order.job, order.node, problem, 0.0)
         self._supervisors.append(supervisor)
+        self.attempts += 1
+        self.restarts += order.attempt > 0
         self._subscribers.add(submitter, order.job, order.node)
         self._leases.begin(order, supervisor.record, submitter, cluster)
         self._logger.info("Job %s (%s) accepted as node %s.", order.job, clean(order.title), order.node)
@@ -231,6 +240,7 @@ class ProcessTable:
             supervisor.write_down()  # its last signals stand before its end in the event log
         supervisor.events.note("state", state=tell.state, detail=tell.detail)
         if tell.state != "running":
+            self.ended[tell.state] += 1
             record.ended, record.files = time.time(), list(tell.files)
             level = logging.INFO if tell.state == "done" else logging.WARNING
             lines = tell.detail.strip().splitlines()

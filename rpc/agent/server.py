@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from network.errors import ProtocolError
 from network.keys import Key
@@ -56,6 +57,20 @@ _END = object()
 _Send = Callable[[JobRecord, Path, Sequence[Path]], Iterator[Operation | None]]
 
 
+class Traffic(NamedTuple):
+    """Traffic of sessions, in bytes."""
+
+    sent: int = 0
+    received: int = 0
+
+    def and_of(self, sessions: Iterable[Session]) -> Traffic:
+        """Return the sum of this and the traffic of `sessions`."""
+        sent, received = self
+        for session in sessions:
+            sent, received = sent + session.bytes_sent, received + session.bytes_read
+        return Traffic(sent, received)
+
+
 class RequestHandler:
     """Handler of submitters' requests at an agent.
 
@@ -86,6 +101,12 @@ class RequestHandler:
         self._sessions: list[Session] = []
         self._keys: dict[Session, Key] = {}
         self._streams: dict[Session, Iterator[Operation | None]] = {}
+        self._past = Traffic()  # of sessions that have ended
+
+    @property
+    def traffic(self) -> Traffic:
+        """Traffic of all sessions, those that have ended and those that are open."""
+        return self._past.and_of(self._sessions)
 
     @property
     def reading(self) -> list[Link]:
@@ -128,6 +149,7 @@ class RequestHandler:
 
     def _let_go(self, session: Session) -> None:
         self._sessions.remove(session)
+        self._past = self._past.and_of([session])
         del self._keys[session]
         self._streams.pop(session, None)
         for holder in (self._subscribers, self._processes, self._leases, self._probes):

@@ -45,6 +45,8 @@ class AgentSettings:
         output_mib: MiB of a job's output that its log keeps.
         own_kernels: its jobs have the BLAS kernels that its environment gives, as the process that started it has.
         keyring: keys that come from no file, instead of `key_file`.
+        metrics_port: on loopback, where metrics are served; 0 picks a free one, None serves none. `worker.toml` cannot set it:
+            all agents of a user read that.
     """
 
     listen: str = "127.0.0.1"
@@ -58,12 +60,17 @@ class AgentSettings:
     output_mib: int = DEFAULT_LIMIT >> 20
     own_kernels: bool = False
     keyring: Keyring | None = None
+    metrics_port: int | None = None
 
     def __post_init__(self) -> None:
         if not self.listen:
             raise SettingsError("The address to listen on must be a host, got ''; for all of this machine's, say 0.0.0.0.")
         if not 0 <= self.port <= 65535:
             raise SettingsError(f"The port must be a number from 0 to 65535, got {self.port}.")
+        if self.metrics_port is not None and not 0 <= self.metrics_port <= 65535:
+            raise SettingsError(f"--metrics-port must be a number from 0 to 65535, got {self.metrics_port}.")
+        if self.metrics_port and self.metrics_port == self.port:
+            raise SettingsError(f"--metrics-port must be another port than that of the worker, got {self.port} for both.")
         if self.slots < 1:
             raise SettingsError(f"The number of slots must be 1 or more, got {self.slots}.")
         if self.keep_jobs < 1:

@@ -166,6 +166,16 @@ class Supervisor:
         deadlines = [self.slot.deadline, self._monitor.deadline]
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
+    @property
+    def heartbeat_at(self) -> float:
+        """Time of the newest heartbeat, before the first one that of the start (monotonic seconds)."""
+        return self._monitor.heartbeat_at
+
+    @property
+    def sign_at(self) -> float | None:
+        """Time of the newest sign of work (monotonic seconds), None of a process that gives none now."""
+        return self._monitor.sign_at
+
     def _send(self, operation: Operation, connection: socket.socket | None = None) -> bool:
         if self.channel is None:
             return False

@@ -54,8 +54,8 @@ Place: TypeAlias = tuple[str, int, str, int, int]  # host, process, phase, epoch
 class Pulse:
     """Maker of the heartbeats of one process, by its detector and its recorder, and by looks at it from outside.
 
-    Attributes: `interval`, seconds from one heartbeat to the next; `due`, when that is; `stopped`, for how many seconds every
-    look from outside, one a heartbeat, has found the process stopped by a signal.
+    Attributes: `interval`, seconds from one heartbeat to the next; `due`, when that is; `newest`, when the newest was made, or
+    this; `stopped`, for how many seconds every look from outside, one a heartbeat, has found the process stopped by a signal.
 
     Args:
         job: id of the job.
@@ -70,6 +70,7 @@ class Pulse:
         self._job, self._node, self._attempt = job, node, attempt
         self._watch, self._reader = watch, reader
         self.interval, self.due, self.stopped = HEARTBEAT_SECONDS, now, 0.0
+        self.newest = now
         self._seconds = 0.0  # of processor time when it was seen last
 
     def see(self, pid: int) -> ProcessStatus:
@@ -81,7 +82,7 @@ class Pulse:
 
     def heartbeat(self, place: Place, now: float, seen: ProcessStatus | None = None) -> Heartbeat:
         """Make the heartbeat to send now, of a process at `place`; until its executor starts, with how it was `seen`."""
-        self.due = now + self.interval
+        self.newest, self.due = now, now + self.interval
         watch, worked = self._watch, 0.0
         waiting = watch.waiting(now)
         links = [list(link) for link in self._reader.links()] if waiting > LINKS_SECONDS else []

@@ -138,6 +138,16 @@ class ProcessMonitor:
             looks.append(self._watch.deadline)
         return min(looks)
 
+    @property
+    def heartbeat_at(self) -> float:
+        """Time of the newest heartbeat, before the first one that of the start (monotonic seconds)."""
+        return self._pulse.newest
+
+    @property
+    def sign_at(self) -> float | None:
+        """Time of the newest sign of work (monotonic seconds), None of a process that gives none now."""
+        return None if self._watch.phase is Phase.UNWATCHED else self._watch.silent_since
+
     # ---- its messages
 
     @property

@@ -14,6 +14,7 @@ from dataclasses import MISSING, dataclass, fields
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -34,6 +35,7 @@ from network.wire import HEADER, TAG_SIZE, Kind, Limits, allocate, pack, unpack
 from parallel_sgd.elastic import messages as elastic
 from rpc import messages as m
 from rpc import shipping
+from rpc.agent.metrics_server import answer_to
 from rpc.executable import ReplyPackage
 from rpc.protocol import OPERATION_BYTES, Length, Matching, Operation, parse
 from tests.network.handshakes import client, converse, reply_core, same_nonce, server
@@ -514,6 +516,19 @@ def _load(data: bytes) -> Outcome:
     return "read"
 
 
+def _for_metrics() -> Sequence[bytes]:
+    headers = b"Host: localhost:9464\r\nAccept: text/plain;version=0.0.4\r\n\r\n"
+    return [method + b" /metrics?x=1 HTTP/1.1\r\n" + headers for method in (b"GET", b"HEAD", b"POST")]
+
+
+def _answer_metrics(data: bytes) -> Outcome:
+    head, end, body = answer_to(data, lambda: "a 1\n").partition(b"\r\n\r\n")
+    status, length = int(head[9:12]), len(body)
+    if not end or b"\0" in head or (status == HTTPStatus.OK and length not in (0, 4)):
+        raise AssertionError(head)
+    return "read"
+
+
 OF_TASKS = (ProtocolError, ConversionError)
 WIRE = (
     Target("HELLO, parsed", _hellos, _read_hello, alter=(_framed,), budget=MIB),
@@ -532,5 +547,6 @@ WIRE = (
     Target("values of tasks", lambda: list(_real_values()), _unpack_payload, OF_TASKS, (_inner,), weight=1.5),
     Target("failures of tasks", lambda: list(_failures()), _unpack_failure, OF_TASKS, (_inner,)),
     Target("messages of a node about tasks", _from_node, _parse_from_node, alter=(_inner,), weight=0.5),
+    Target("requests for metrics", _for_metrics, _answer_metrics, (), budget=MIB, weight=0.1),
     Target("objects of a job", _bundles, _load, (*Target.refusals, ImportError), (_bundle_altered,)),
 )  # fmt: skip
