@@ -35,7 +35,7 @@ def _parameter(one: inspect.Parameter) -> griffe.Parameter:
     kind = griffe.ParameterKind[one.kind.name.lower()]
     plain = one.default is inspect.Parameter.empty
     default = None if plain else one.default.__name__ if isinstance(one.default, type) else repr(one.default)
-    return griffe.Parameter(one.name, kind=kind, default=default)
+    return griffe.Parameter(one.name, annotation=str(one.annotation), kind=kind, default=default)
 
 
 class Docstrings(griffe.Extension):
