@@ -34,4 +34,14 @@ __getattr__, __dir__ = lazily(__name__, {
     "gradient_descent": "gradient_descent", "initializer": "initializer", "layer": "layer", "loss": "loss",
     "metric": "metric", "model": "model", "operation": "operation", "optimizer": "IOptimizer optimizer", "random": "random",
     "testing": "testing", "value": "Buffer Placeholder Value Variable",
+}, meant={
+    "Sequential": "nn.model.SequentialModel", "activations": "nn.activation", "callbacks": "nn.callback",
+    "datasets": "nn.dataset", "initializers": "nn.initializer", "layers": "nn.layer", "losses": "nn.loss",
+    "metrics": "nn.metric", "models": "nn.model", "optimizers": "nn.gradient_descent",
+    "EarlyStopping": "nn.callback.EarlyStopping", "Model": "nn.model.Model", "ModelCheckpoint": "nn.callback.ModelCheckpoint",
+    **{name: f"nn.layer.{name}" for name in (
+        "Add", "AveragePool", "BatchNorm", "Concatenate", "Conv1D", "Conv2D", "Dense", "Dropout", "Embedding", "Flatten", "GRU",
+        "GlobalAveragePool", "LSTM", "Layer", "LayerNorm", "MaxPool", "MultiHeadAttention", "Recurrent", "Reshape", "SimpleRNN",
+    )},
+    "BatchNormalization": "nn.layer.BatchNorm", "LayerNormalization": "nn.layer.LayerNorm", "MaxPooling2D": "nn.layer.MaxPool",
 })  # fmt: skip

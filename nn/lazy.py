@@ -8,15 +8,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any
 
 
-def lazily(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def lazily(
+    package: str, modules: Mapping[str, str], *, meant: Mapping[str, str] = MappingProxyType({})
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` (PEP 562) of `package`: {module: names that come from it, with blanks between them}.
 
     Those modules are attributes of the package, as if it had imported them; one that is shown stands among its own names.
     Completion and `help()` go by `__dir__`: they show those names, and of loaded objects only modules of the package. Type
     checkers do not see it: the package imports the same names under `TYPE_CHECKING`.
+
+    The error for an unknown name says which of `meant`, {name in another library: name here}, stands in its place.
     """
     homes = {name: module for module, names in modules.items() for name in names.split()}
 
@@ -24,7 +29,8 @@ def lazily(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], An
         if name in modules:
             return import_module(f"{package}.{name}")
         if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            here = f"; here it is {meant[name]}" if name in meant else ""
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{here}")
         value = getattr(import_module(f"{package}.{homes[name]}"), name)
         setattr(sys.modules[package], name, value)  # Python calls this function for names that the module lacks only
         return value

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _MEANT: Final = {
     **dict.fromkeys(("learn_rate", "learning_rate", "lr"), "gd_params=(0.01,)"),
     "batch_size": "block_size",
-    "rule": "gd_type",
+    **dict.fromkeys(("optimizer", "rule"), "gd_type"),
 }
 P = ParamSpec("P")
 Job = TypeVar("Job")
@@ -123,7 +123,7 @@ class ParallelSGD:
     def parallel(self, options: JobOptions) -> JobResult:
         """Train on all `nodes` and return the mean of their last evaluations.
 
-        It takes the fields of `JobOptions` as arguments; docs/options.md tells the meaning of each.
+        It takes the fields of `JobOptions` as arguments; docs/options.md tells type, default and meaning of each.
 
         Raises: ValueError or TypeError for arguments that do not fit, before anything is sent; rpc.SubmissionError when the job
         could not be started (nothing runs then); JobFailed when it did not end well; KeyboardInterrupt.

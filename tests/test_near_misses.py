@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from network.names import did_you_mean
 from nn import arguments
 from nn.callback import EarlyStopping
 from nn.model import History
+from parallel_sgd import ParallelSGD, in_process
 from parallel_sgd.codec import Codec, Plain, compose
 from parallel_sgd.codec.choice import by_variable
 from parallel_sgd.commands.options import make_dataset, make_parser, make_transform, settings_of
@@ -128,3 +130,41 @@ def _uses(tree: ast.Module, name: str) -> list[str]:
 
 def test_there_are_no_more_of_them() -> None:
     assert {found.split()[0] for found in findings(library_files(), _uses)} == {"network/names.py", "nn/extension.py"}
+
+
+KERAS = {
+    "Sequential": "nn.model.SequentialModel",
+    "layers": "nn.layer",
+    "Dense": "nn.layer.Dense",
+    "optimizers": "nn.gradient_descent",
+}
+
+
+def test_a_spelling_of_keras_is_answered_with_the_name_here() -> None:
+    for name, here in KERAS.items():
+        with pytest.raises(AttributeError, match=rf"^module 'nn' has no attribute '{name}'; here it is {here}$"):
+            getattr(nn, name)
+    with pytest.raises(AttributeError, match=r"^module 'nn.model' has no attribute 'Sequential'; here it is nn.model.Seq"):
+        nn.model.Sequential  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(AttributeError, match=r"^module 'nn' has no attribute 'quite_unknown'$"):
+        nn.quite_unknown  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_every_layer_is_found_from_nn_and_every_answer_exists() -> None:
+    answers = {}
+    for name in {*nn.layer.__all__, *KERAS, "BatchNormalization", "MaxPooling2D", "EarlyStopping", "losses"}:
+        with pytest.raises(AttributeError) as raised:
+            getattr(nn, name)
+        answers[name] = str(raised.value).partition("; here it is nn.")[2]
+    assert all(answers.values()), answers
+    for answer in answers.values():
+        attrgetter(answer)(nn)
+
+
+@pytest.mark.parametrize(
+    ("name", "here"), [("batch_size", "block_size"), ("optimizer", "gd_type"), ("learning_rate", r"gd_params=\(0.01,\)")]
+)
+def test_an_argument_of_keras_is_answered_with_the_option(name: str, here: str) -> None:
+    job = ParallelSGD(classifier(), nn.dataset.Digits())
+    with pytest.raises(TypeError, match=rf"unexpected keyword argument '{name}'; did you mean {here}\?$"):
+        job.parallel(in_process(1), **{name: 1})  # type: ignore[arg-type]

@@ -14,6 +14,7 @@ DOCTEST = re.compile(r"^>>> .*(?:\n(?!\s*$).*)*", re.MULTILINE)
 LEAD = re.compile(r"\n+(Raises|Returns|Shapes|Attributes): (?=\S)")
 OPENING = re.compile(r"<(?=[\w/])")
 CODE = re.compile(r"(^(?: {4}|>>> ).*$|^```.*?^```|`[^`]*`)", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"\[([^]]+)\]\(\.\./[^)]*\)")
 GUIDE = re.compile(r"(?<![\w/.])((?:docs|nn|executor|parallel_sgd)/(?:[\w-]+/)*[\w-]+)\.md")
 
 
@@ -35,7 +36,7 @@ def _parameter(one: inspect.Parameter) -> griffe.Parameter:
     kind = griffe.ParameterKind[one.kind.name.lower()]
     plain = one.default is inspect.Parameter.empty
     default = None if plain else one.default.__name__ if isinstance(one.default, type) else repr(one.default)
-    return griffe.Parameter(one.name, kind=kind, default=default)
+    return griffe.Parameter(one.name, annotation=str(one.annotation), kind=kind, default=default)
 
 
 class Docstrings(griffe.Extension):
@@ -46,9 +47,10 @@ class Docstrings(griffe.Extension):
             obj.docstring.value = as_markdown(obj.docstring.value)
 
     def on_function(self, *, func: griffe.Function, **_: Any) -> None:
-        """`parallel()` takes the fields of a class, which the file does not tell."""
+        """`parallel()` takes the fields of a class, which the file does not tell, and has a paragraph on each."""
         if any(str(decorator.value).startswith("called_with(") for decorator in func.decorators):
             owner = getattr(import_module(func.module.path), str(func.parent and func.parent.name))
-            func.parameters = griffe.Parameters(
-                *map(_parameter, inspect.signature(getattr(owner, func.name)).parameters.values())
-            )
+            method = getattr(owner, func.name)
+            func.parameters = griffe.Parameters(*map(_parameter, inspect.signature(method).parameters.values()))
+            if func.docstring is not None:  # links of the options lead on from docs/options.md
+                func.docstring.value = as_markdown(LINK.sub(r"\1", inspect.cleandoc(method.__doc__ or "")))

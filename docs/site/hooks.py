@@ -25,6 +25,7 @@ from docstrings import as_markdown
 
 ROOT = Path(__file__).resolve().parents[2]
 DECISIONS, PROGRAMS, REFERENCE = "docs/adr/README.md", "examples/README.md", "docs/reference.md"
+UNSEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"
 NOTEBOOK, PICTURES = ".ipynb", {".png", ".svg"}
 LANGUAGES = {".py": "python", ".sh": "bash", ".yaml": "yaml", ".service": "ini", "": "dockerfile"}
 MODULE = re.compile(r"^\| `([\w.]+)` \|", re.MULTILINE)
@@ -152,7 +153,8 @@ def made() -> dict[str, str]:
     """The text of each page that is made."""
     decisions = sorted(path.name for path in (ROOT / "docs" / "adr").glob("0*.md"))
     pages = {f"docs/reference/{name}.md": module_page(name) for names in modules().values() for name in names}
-    pages |= {f"{path}.md": source_page(path) for path in [*programs(), *deployed(), *sources()]}
+    pages |= {f"{path}.md": source_page(path) for path in [*programs(), *deployed()]}
+    pages |= {f"{path}.md": UNSEARCHED + source_page(path) for path in sources()}  # guides and the reference are found
     lines = [f"| [{path.removeprefix('examples/')}]({path.removeprefix('examples/')}) | {said(path)} |" for path in programs()]
     pages[PROGRAMS] = "# Programs\n\n| Program | Shows |\n|---|---|\n" + "\n".join(lines) + "\n"
     lines = [f"* [{title(f'docs/adr/{name}')}]({name})" for name in decisions]

@@ -19,4 +19,4 @@ __all__ = [
 __getattr__, __dir__ = lazily(__name__, {
     "convolutional": "AlexNet LeNet5 ResNet20", "history": "History", "model": "Fragment Model",
     "model_file": "ModelFileError", "sequential": "DNN SequentialModel", "transformer": "Transformer",
-})  # fmt: skip
+}, meant={"Sequential": "nn.model.SequentialModel"})  # fmt: skip

@@ -47,7 +47,7 @@ from ..engine.server_executor import ServerExecutor
 from ..engine.training import Samples
 from ..engine.worker_executor import WorkerExecutor
 from ..options.fields import VALUE
-from ..options.job_options import JobOptions
+from ..options.job_options import PlainOptions
 from ..options.spec import JobSpec
 
 Resources = Mapping[str, Any]
@@ -86,7 +86,7 @@ class JobManifest:
     resources: Resources
 
     @cached_property
-    def options(self) -> JobOptions:
+    def options(self) -> PlainOptions:
         return options_of(self.resources)
 
     def candidate(self, driver: str, sha256: str, term: int, since: tuple[int, int], is_standby: bool) -> Candidate:

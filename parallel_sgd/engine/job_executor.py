@@ -28,7 +28,7 @@ from ..checkpoint.keeper import Keeper
 from ..checkpoint.snapshot import versions
 from ..checkpoint.state import ModelFile, Resumption
 from ..options.fields import CODE
-from ..options.job_options import JobOptions, options
+from ..options.job_options import PlainOptions, options
 from ..record.identity import own_identity
 from ..record.spared import spared
 from .accounts import NO_ACCOUNTS
@@ -87,7 +87,7 @@ class JobExecutor(AbsExecutable):
         return disturbed(str(self._options.fault), self.node_id)
 
     @cached_property
-    def _options(self) -> JobOptions:
+    def _options(self) -> PlainOptions:
         """Options of the job: plain values, objects that came with their code, and the parameters of its codecs."""
         parameters = dict(zip(self.shipped["codec_parameters"], self._parts[EXTRA], strict=True))
         code = {name: self.shipped[name] for name, about in options() if about.travels == CODE}
@@ -204,9 +204,9 @@ def samples_at_hand(cache: Path, checksum: str, recipe: tuple[type[Any], dict[st
     return arrays
 
 
-def options_of(resources: Mapping[str, Any]) -> JobOptions:
+def options_of(resources: Mapping[str, Any]) -> PlainOptions:
     """Return the options of a job that are plain values, from its resources; the others have their defaults."""
-    return JobOptions(NodeAssignment(), **resources[SETTING]["options"])
+    return PlainOptions(NodeAssignment(), **resources[SETTING]["options"])
 
 
 _LARGE: Final = ("net_model", "data_samples", "net_checkpoint", "extra_package")  # no settings, or values without their names

@@ -19,7 +19,7 @@ from ..codec.choice import CodecChoice, choose_codecs, choose_server_codecs
 from ..codec.interfaces import Codec
 from ..codec.plain import DummyCodec, Plain
 from ..codec.settings import JobSettings
-from ..options.job_options import JobOptions
+from ..options.job_options import PlainOptions
 from ..profiles import FixedBlockAssignment, ISetting
 from .batches import ORDERS, SHUFFLED
 from .progress import Progress
@@ -41,7 +41,7 @@ class WorkerPlan:
     """
 
     assignment: ISetting
-    options: JobOptions
+    options: PlainOptions
     default_codec: type[Codec] = Plain
     order: str = SHUFFLED
     attempt: int = 0

@@ -15,12 +15,12 @@ from rpc import shipping
 from rpc.support.files import is_safe_name
 
 from ..codec.interfaces import Codec
-from .job_options import JobOptions
+from .job_options import PlainOptions
 
 _BATCHES = ("on_batch_begin", "on_batch_end")
 
 
-def check_callbacks(options: JobOptions, model: Model, rule: IGradientDescent, kinds: Sequence[type[Codec]]) -> None:
+def check_callbacks(options: PlainOptions, model: Model, rule: IGradientDescent, kinds: Sequence[type[Codec]]) -> None:
     """Check that the callbacks of a job can do their work on its workers.
 
     Args:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:  # no worker loads it
@@ -96,11 +97,26 @@ def about(
     return {"option": Option(text, check or _any, flag, travels)}
 
 
-def option(
-    default: Any, text: str, check: Callable[[str, Any], Any] | None = None, flag: Flag | None = None, travels: str = VALUE
-) -> Any:
-    """Make a field with a default and the metadata of `about`."""
-    return field(default=default, metadata=about(text, check, flag, travels))
+def described(**abouts: Mapping[str, Option]) -> Callable[[type[Given]], type[Given]]:
+    """Give the fields of a class their metadata, before `dataclass` reads them.
+
+    The fields keep literal defaults, which editors show and type checkers compare with the types.
+
+    Args:
+        abouts: metadata of each field, as `about` makes it.
+
+    Raises: TypeError for a field without metadata, or metadata without a field.
+    """
+
+    def decorate(kind: type[Given]) -> type[Given]:
+        names = [name for name in inspect.get_annotations(kind) if name != "_"]
+        if differing := set(names) ^ abouts.keys():
+            raise TypeError(f"each option of {kind.__name__} must have a field and an 'about', got one of {sorted(differing)}")
+        for name in names:
+            setattr(kind, name, field(default=getattr(kind, name, MISSING), metadata=abouts[name]))
+        return kind
+
+    return decorate
 
 
 def flag(names: str, group: str, help: str = "", form: str = "plain", **settings: Any) -> Flag:

@@ -1,14 +1,15 @@
-"""Options of `parallel()`, each stated once, as a field of `JobOptions`: type, default, meaning, check, and flag.
+"""Options of `parallel()`, each stated once: type and default as a field of `JobOptions`, where editors and type
+checkers read them, and above it meaning, check, and flag.
 
 All else comes from the fields: the signature and the docstring of `parallel()`, the arguments of `psgd-submit`, the entries of
-`job.toml`, the options that travel to the nodes of a job, and the table in docs/options.md.
+`job.toml`, the options that travel to the nodes of a job, and docs/options.md.
 
-To add one, write a field. It is plain data that all nodes have, unless it says `CODE` (an object goes with its code) or `HERE`
-(it stays with the submitter). Checks are those of `checks`. The group of its flag says whether it has a part in the bits of the
-result: `training` and `data` do, others do not. A value that is no number, text or switch takes one of the forms of `forms`,
-which reads it from the command line, and writes and reads `job.toml`. Code that acts on the option reads `plan.options.<name>`:
-in a worker `TrainingProcess`, or the parts that `worker.build_worker` builds besides; at the submitter it is
-`spec.options.<name>`.
+To add one, write a field and what `about` takes. It is plain data that all nodes have, unless it says `CODE` (an object goes
+with its code) or `HERE` (it stays with the submitter). Checks are those of `checks`. The group of its flag says whether it
+has a part in the bits of the result: `training` and `data` do, others do not. A value that is no number, text or switch takes
+one of the forms of `forms`, which reads it from the command line, and writes and reads `job.toml`. Code that acts on the
+option reads `plan.options.<name>`: in a worker `TrainingProcess`, or the parts that `worker.build_worker` builds besides; at
+the submitter it is `spec.options.<name>`.
 
 Two tests need an addition: `NONSENSE` in tests/parallel_sgd/test_options.py a row of values to be refused, and docs/options.md
 to be written by `python -m tests.parallel_sgd.test_options`.
@@ -16,10 +17,10 @@ to be written by `python -m tests.parallel_sgd.test_options`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from network.nodes import NodeAssignment
 from nn.callback import Callback
@@ -28,7 +29,6 @@ from nn.gradient_descent.interface import IGradientDescent
 from nn.optimizer import IOptimizer, PSGDOptimizer
 from rpc import limits, submit
 from rpc.job import BITS
-from rpc.support.logs import NORMAL
 
 from ..batch_sync.sync.interface import ISyncType, SyncChoice, SyncSetting
 from ..batch_sync.sync.synchronized import SynchronizedSGD
@@ -37,68 +37,55 @@ from ..codec.choice import CodecArgument
 from ..profiles import IIDBlockAssignment, ISetting
 from ..record.bounds import bounded
 from . import checks as check
-from .fields import CODE, HERE, Option, Options, about, flag, known, option
+from .fields import CODE, HERE, Option, Options, about, described, flag, known
 
 if TYPE_CHECKING:  # no worker without faults loads it
     from network.faults import FaultPlan
 
+    from ..record.keys import SigningKey
     from .named_parts import AssignmentName, CodecName, OptimizerName, RuleName, SyncName
 
 AssignmentType = Callable[[int, int], ISetting]
 
 
 @dataclass(frozen=True)
-class JobOptions(Options):
-    """Arguments of `parallel()`; its positional arguments come first.
-
-    On the nodes of a job those that stay with the submitter (`HERE`) have their defaults.
-    """
-
-    nodes: NodeAssignment = field(
-        metadata=about("from `parse_worker`, `local_workers` or `in_process`.", check.instance(NodeAssignment), travels=HERE)
-    )
-    redundancy: int = option(
-        1,
+@described(
+    nodes=about("from `parse_worker`, `local_workers` or `in_process`.", check.instance(NodeAssignment), travels=HERE),
+    redundancy=about(
         "on how many workers each block is computed.",
         flag=flag("--redundancy", "training", "workers that compute each block", type=int),
-    )
-    block_size: int = option(64, "samples of one block.", check.positive, flag("--batch-size", "training", type=int))
-    epoch: int = option(
-        10,
+    ),
+    block_size=about("samples of one block.", check.positive, flag("--batch-size", "training", type=int)),
+    epoch=about(
         "passes over the training set (`epochs` is another name for it).",
         check.positive,
         flag("--epochs", "training", "passes over the training set", type=int),
-    )
-    assignment_type: AssignmentType | AssignmentName | Any = option(
-        IIDBlockAssignment,
+    ),
+    assignment_type=about(
         "a class, its word such as 'iid', or a callable (node_count, redundancy) that deals the blocks.",
         flag=flag("--block-assignment", "training", "{forms}, or module.Class", "assignment"),
         travels=HERE,
-    )
-    sync_type: SyncChoice | SyncName | Any = option(
-        SynchronizedSGD,
+    ),
+    sync_type=about(
         "when a result counts as ready: `SynchronizedSGD` ('ssgd'), `AsynchronizedSGD` ('asgd'), `StaleSynchronous(s)` "
         "('stale:2'), `FirstK(k)` ('first:3'), which takes the blocks of the first k workers, or your own.",
         check.subclass(ISyncType, SyncSetting),
         flag("--psgd --sync-type", "training", "how workers wait: {forms}, or module.Class", "sync"),
         CODE,
-    )
-    op_type: type[IOptimizer] | OptimizerName | Any = option(
-        PSGDOptimizer,
+    ),
+    op_type=about(
         "what is exchanged: a class, or its word such as 'psgd'.",
         check.subclass(IOptimizer),
         flag("--optimizer --op-type", "training", "what is exchanged (default: psgd, raw gradients)", "optimizer"),
         CODE,
-    )
-    gd_type: type[IGradientDescent] | RuleName | Any = option(
-        ADAMOptimizer,
+    ),
+    gd_type=about(
         "the gradient-descent rule, a class or its word such as 'adam', made with `gd_params`.",
         check.subclass(IGradientDescent),
         flag("--gradient-descent", "training", "the gradient-descent rule", "rule"),
         CODE,
-    )
-    codec: CodecArgument | CodecName | Any = option(
-        None,
+    ),
+    codec=about(
         "a codec class for all variables, or its word such as 'topk', a `SizeAdaptive`, or a dict of these by variable id, "
         'variable name ("dense_1/kernel") or layer name ("dense_1"); default `Plain`, with a parameter server `SyncPS`, for '
         "more than 8 workers `Ring` with the bits of `Plain`, for fewer where the model is large "
@@ -110,70 +97,59 @@ class JobOptions(Options):
             "codec",
         ),
         travels=CODE,
-    )
-    gd_params: tuple[Any, ...] | Mapping[str, Any] = option(
-        (),
+    ),
+    gd_params=about(
         "arguments of the rule: a tuple, the learning rate first, or a dict.",
         flag=flag("--gd-params", "training", "parameters of the rule after the learning rate", "parameters"),
         travels=CODE,
-    )
-    ps_codec: CodecArgument | CodecName | Any = option(
-        None,
+    ),
+    ps_codec=about(
         "likewise on the parameter server; default the workers' own codec where that serves, else `SyncPS`.",
         flag=flag("--server-codec", "training", "the codec on the parameter server", "codec", metavar="CODEC"),
         travels=CODE,
-    )
-    network_bandwidth: float = option(
-        1048576,
+    ),
+    network_bandwidth=about(
         "bytes per second, sets the limit of preCommit.",
         check.number(0, open_low=True),
         flag("--network-bandwidth", "training", type=float, metavar="BYTES_PER_S"),
-    )
-    mission_title: str = option(
-        "P-SGD",
+    ),
+    mission_title=about(
         "part of file names (`job_title` is another name for it).",
         check.title,
         flag("--title", "output", "part of the names of the result files"),
-    )
-    ssgd_timeout_limit: float = option(
-        10000,
+    ),
+    ssgd_timeout_limit=about(
         "milliseconds after which an overdue result is rescued or given up.",
         check.number(0, open_low=True),
         flag("--ssgd-timeout", "training", type=float, metavar="MS"),
-    )
-    codec_extra_parameters: Mapping[Hashable, Any] | None = option(
-        None,
+    ),
+    codec_extra_parameters=about(
         "what `GlobalSettings.get_params` returns, by any hashable key; the values are plain data. A parameter that no "
         "codec reads is refused where their code tells what they read (that of all that ship does), else a warning names "
         "it at the end.",
         check.parameters,
         flag("--codec-params", "training", "for the codecs, which say what they read; repeatable", "pairs"),
-        HERE,  # keys and values go apart: these are data, those may be objects
-    )
-    _: KW_ONLY
-    job_title: str | None = option(None, "another name for `mission_title`.", travels=HERE)
-    epochs: int | None = option(None, "another name for `epoch`.", travels=HERE)
-    seed: int = option(
-        0,
+        HERE,
+    ),  # keys and values go apart: these are data, those may be objects
+    job_title=about("another name for `mission_title`.", travels=HERE),
+    epochs=about("another name for `epoch`.", travels=HERE),
+    seed=about(
         "of every random draw; weights are never drawn anew.",
         check.seed,
         flag("--seed", "training", "of every random draw", type=int),
-    )
-    wait: float = option(
-        0.0,
+    ),
+    wait=about(
         "seconds to wait for busy nodes.",
         check.number(0),
         flag("--wait", "nodes", "wait this long for busy workers", type=float, metavar="SECONDS"),
         HERE,
-    )
-    blas_threads: int | Literal["auto"] = option(
-        1,
+    ),
+    blas_threads=about(
         "per worker, or 'auto' for the cores that it may use, divided by the jobs that share them.",
         check.threads,
         flag("--blas-threads", "training", "per worker, or auto", "threads", default="1"),
-    )
-    bits: Literal["portable", "SkylakeX", "Haswell"] | None = option(
-        None,
+    ),
+    bits=about(
         "'portable': the same bits on every x86 CPU with AVX2, on one thread and without NumPy's functions for AVX-512; "
         "'SkylakeX', 'Haswell': these kernels. A node that cannot have them is refused. By default the first of "
         "SkylakeX, Haswell that all nodes have.",
@@ -184,9 +160,8 @@ class JobOptions(Options):
             "portable: the same bits on every x86 CPU with AVX2; or a set of BLAS kernels (default: the first that all have)",
             choices=BITS,
         ),
-    )
-    on_failure: submit.Policy | None = option(
-        None,
+    ),
+    on_failure=about(
         "what follows when a node dies or is stuck: 'fail' (default), 'redundant' (others that hold its blocks carry on; "
         "the default where assignment and codecs allow it), 'restart' (all start again where they were), 'wait' (likewise, "
         "waiting for a node that is gone), 'shrink' (likewise, without the nodes that failed).",
@@ -196,15 +171,13 @@ class JobOptions(Options):
             "what follows when a node dies (default: fail, or redundant where that works)",
             choices=submit.POLICIES,
         ),
-    )
-    max_restarts: int = option(
-        3,
+    ),
+    max_restarts=about(
         "after so many restarts the job fails.",
         lambda _, value: submit.Recovery(submit.FAIL, value).max_restarts,
         flag("--max-restarts", "faults", "restarts after which the job fails", type=int),
-    )
-    stall_timeout: float | None = option(
-        None,
+    ),
+    stall_timeout=about(
         "seconds in one batch after which a node that neither ends it nor waits for others counts as stuck; by default "
         "10 s or 20 times its median step, whichever is longer.",
         check.optional(check.number(limits.LEAST_SILENCE, limits.MOST_SECONDS)),
@@ -215,19 +188,16 @@ class JobOptions(Options):
             type=float,
             metavar="SECONDS",
         ),
-    )
-    min_workers: int | None = option(
-        None,
+    ),
+    min_workers=about(
         "with 'shrink', the number of workers below which the job fails; default 1.",
         flag=flag("--min-workers", "faults", "with --on-failure shrink: fewest that go on (default: 1)", type=int, metavar="N"),
-    )
-    max_workers: int | None = option(
-        None,
+    ),
+    max_workers=about(
         "with `discovery`, the number of workers that the job may grow to; default that of `nodes`.",
         flag=flag("--max-workers", "faults", "with --discovery: most that the job may grow to", type=int, metavar="N"),
-    )
-    discovery: Any = option(
-        None,
+    ),
+    discovery=about(
         "where workers come from while the job runs: the path of a script that prints `host[:port] [slots=n]` for each "
         "host, a function that returns such lines, or the path of a worker.json or of a folder in which agents register "
         "that is watched. `nodes` then says how many to begin with, and where the parameter server is.",
@@ -240,16 +210,14 @@ class JobOptions(Options):
             metavar="FILE",
         ),
         travels=HERE,
-    )
-    fault: str | FaultPlan = option(
-        "",
+    ),
+    fault=about(
         "what shall go wrong, for tests and lectures: 'kill 1@e1.b3; stop 2@e1.b5 for 4s; +500ms 0>1' has worker 1 die at "
         "the third batch of the first epoch, and so on (`network.faults.FaultPlan`); `seed` is that of the job.",
         check.fault,
         flag("--fault", "faults", "what shall go wrong, as 'kill 1@e1.b3; +500ms 0>1'", "text", metavar="PLAN"),
-    )
-    checkpoint_every: Every = option(
-        AUTO,
+    ),
+    checkpoint_every=about(
         "when each node saves its state: 'epoch', a number of batches, seconds as in '30s', or None; by default every "
         "epoch where `on_failure` starts again and on local workers, else never.",
         lambda _, value: value if value == AUTO else checked_every(value),
@@ -261,24 +229,21 @@ class JobOptions(Options):
             "every",
             metavar="WHEN",
         ),
-    )
-    keep_every: int | None = option(
-        None,
+    ),
+    keep_every=about(
         "epochs after each so many of which there is a checkpoint that stays, for `psgd verify` to begin at the nearest.",
         check.optional(check.positive),
         flag("--keep-every", "faults", "a checkpoint stays after each so many, for psgd verify", type=int, metavar="EPOCHS"),
-    )
-    commit_every: int = option(
-        1,
+    ),
+    commit_every=about(
         "after how many batches each worker commits what survivors go on from. Where all have the same state, every "
         "applied batch is a commit, at no cost, whatever is given. Where each has one of its own (error feedback, local "
         "updates, asynchronous types) and `on_failure` starts again, a copy is made in memory so often; with a "
         "parameter server that remembers, checkpoints are the only commits.",
         lambda _, value: checked_commits(value),
         flag("--commit-every", "faults", "how often a worker copies a state that no other has", type=int, metavar="BATCHES"),
-    )
-    resume: Literal["last"] | str | Path | None = option(
-        None,
+    ),
+    resume=about(
         "go on with an earlier job, up to `epoch` epochs in all: 'last', the newest run in `directory`; a job id; or the "
         "path of a run, of the folder of a node in it, of a checkpoint or of a folder of them.",
         flag=flag(
@@ -289,16 +254,14 @@ class JobOptions(Options):
             metavar="last|JOB|PATH",
         ),
         travels=HERE,
-    )
-    directory: str | Path = option(
-        ".",
+    ),
+    directory=about(
         "where the folder of the run goes, `runs/<title>-<number>/`, with a `Node-<i>-Retrieve` for each node; links of "
         "that name, and `runs/latest`, lead to the newest.",
         check.directory,
         travels=HERE,
-    )
-    shuffle: bool = option(
-        True,
+    ),
+    shuffle=about(
         "whether every epoch deals the samples in an order of its own, keyed by (seed, epoch); else all deal them in the "
         "order that `data` and `transform` give. After transforms such as `Dirichlet`, whose order says which block gets "
         "what, a sample stays in its block. What does not fill a batch makes a last, shorter one.",
@@ -309,24 +272,21 @@ class JobOptions(Options):
             "deal the samples in the same order in every epoch (default: a new one in each)",
             action="store_false",
         ),
-    )
-    verbose: int = option(
-        NORMAL,
+    ),
+    verbose=about(
         "0 shows warnings and errors only; 1 a line per epoch, faults, the time, report and model, on the agents of a "
         "worker.json the story of the job and its progress instead; 2 all of it. What an application's own logging shows is up "
         "to that.",
         travels=HERE,
-    )
-    page: bool = option(
-        False,
+    ),
+    page=about(
         "whether a page shows the run while it goes on, at an address of this machine that the log tells: progress, loss, who "
         "waits for whom. Needs the extra `page`.",
         check.page,
         flag("--page", "output", "show the run on a page while it goes on (default: no)", action="store_true"),
         travels=HERE,
-    )
-    class_weight: Mapping[int, float] | Mapping[str, float] | Literal["balanced"] | None = option(
-        None,
+    ),
+    class_weight=about(
         "{class: weight} multiplies the losses of the training samples of a class, as in `Model.fit`; those that it leaves "
         "out have 1. A class is a number, or a name that the data set gives it. 'balanced' weighs each class by the inverse of "
         "its share. Evaluations are not weighted.",
@@ -338,9 +298,8 @@ class JobOptions(Options):
             "weights",
             metavar="CLASS=WEIGHT,..",
         ),
-    )
-    callbacks: Sequence[Callback] = option(
-        (),
+    ),
+    callbacks=about(
         "those of `nn.callback`, or your own `on_epoch_end(epoch, logs)`: on every worker, with the results of the evaluation "
         "after each epoch (`val_Loss`, `val_accuracy`), which all have alike, so that all decide alike. Their files go into "
         "the folder of each node. Where each worker trains a model of its own they are refused.",
@@ -353,9 +312,8 @@ class JobOptions(Options):
             "callbacks",
         ),
         CODE,
-    )
-    writers: Sequence[Any] = option(
-        (),
+    ),
+    writers=about(
         "those of `parallel_sgd.writers` (`TensorBoardWriter`, `MLflowWriter`), others with `start(config)`, "
         "`log(step, values)` and `finish(status)`, or modules of the shape of `wandb`. They stay with the submitter, and get "
         "the figures of every batch and epoch while the job runs. One that fails is told once.",
@@ -368,10 +326,8 @@ class JobOptions(Options):
             "writers",
         ),
         HERE,
-    )
-
-    keep_data: float = option(
-        64,
+    ),
+    keep_data=about(
         "MiB of samples that are kept in the folder of the run, as `data.npz`, where the data set is made of arrays or frames "
         "of the program, so that `psgd run` and `psgd verify` can repeat the run; 0 keeps none.",
         check.number(0),
@@ -383,9 +339,8 @@ class JobOptions(Options):
             metavar="MIB",
         ),
         HERE,
-    )
-    sign: Any = option(
-        None,
+    ),
+    sign=about(
         "the path of a private key (elliptic curve, PEM) with which the run is signed at its end, as `psgd sign` does. Needs "
         "the extra `sign`.",
         check.optional(check.signing_key),
@@ -397,14 +352,78 @@ class JobOptions(Options):
             metavar="KEY",
         ),
         HERE,
-    )
+    ),
+)
+class JobOptions(Options):
+    """Arguments of `parallel()`; positional ones come first. docs/options.md tells more of each.
+
+    Work: nodes (workers), redundancy (workers per block), block_size (samples), epoch or epochs (passes), assignment_type
+    (deals blocks), shuffle (each epoch), class_weight (of losses), seed (of all draws), resume (an earlier run).
+
+    Learning: gd_type (rule), gd_params (of it), op_type (values sent), callbacks (after epochs).
+
+    Exchange: codec (how values travel), ps_codec (of the server), codec_extra_parameters (of codecs), sync_type (what is
+    ready), ssgd_timeout_limit (ms), network_bandwidth (bytes/s).
+
+    Machines: wait (s for busy nodes), blas_threads (per worker), bits (BLAS kernels), discovery (new workers), min_workers
+    (to go on), max_workers (to grow to).
+
+    Faults: on_failure (policy), max_restarts (then fail), stall_timeout (s), checkpoint_every (when saved), keep_every
+    (epochs), commit_every (batches), fault (a planned one).
+
+    Output: mission_title or job_title (name), directory (of runs), verbose (0 to 2), page (live), writers (get figures),
+    keep_data (MiB), sign (key).
+    """
+
+    nodes: NodeAssignment
+    redundancy: int = 1
+    block_size: int = 64
+    epoch: int = 10
+    assignment_type: AssignmentType | AssignmentName = IIDBlockAssignment
+    sync_type: SyncChoice | SyncName = SynchronizedSGD
+    op_type: type[IOptimizer] | OptimizerName = PSGDOptimizer
+    gd_type: type[IGradientDescent] | RuleName = ADAMOptimizer
+    codec: CodecArgument | CodecName = None
+    gd_params: tuple[Any, ...] | Mapping[str, Any] = ()
+    ps_codec: CodecArgument | CodecName = None
+    network_bandwidth: float = 1048576
+    mission_title: str = "P-SGD"
+    ssgd_timeout_limit: float = 10000
+    codec_extra_parameters: Mapping[Hashable, Any] | None = None
+    _: KW_ONLY
+    job_title: str | None = None
+    epochs: int | None = None
+    seed: int = 0
+    wait: float = 0.0
+    blas_threads: int | Literal["auto"] = 1
+    bits: Literal["portable", "SkylakeX", "Haswell"] | None = None
+    on_failure: submit.Policy | None = None
+    max_restarts: int = 3
+    stall_timeout: float | None = None
+    min_workers: int | None = None
+    max_workers: int | None = None
+    discovery: str | Path | Callable[[], Iterable[str]] | None = None
+    fault: str | FaultPlan = ""
+    checkpoint_every: Every = "auto"
+    keep_every: int | None = None
+    commit_every: int = 1
+    resume: Literal["last"] | str | Path | None = None
+    directory: str | Path = "."
+    shuffle: bool = True
+    verbose: int = 1
+    page: bool = False
+    class_weight: Mapping[int, float] | Mapping[str, float] | Literal["balanced"] | None = None
+    callbacks: Sequence[Callback] = ()
+    writers: Sequence[Any] = ()
+    keep_data: float = 64
+    sign: str | Path | SigningKey | None = None
 
     @property
     def thread_count(self) -> int:
         """BLAS threads of each worker; 0 for its part of the cores of its host."""
         return 0 if isinstance(self.blas_threads, str) else self.blas_threads
 
-    def checked(self) -> JobOptions:
+    def checked(self) -> PlainOptions:
         """Return these options, each in its plain form; checks that need other options, or the model, are left to
         `spec.make_spec`.
 
@@ -418,7 +437,24 @@ class JobOptions(Options):
         for name, value in checked.items():  # a number that a job file could not say again is not trained either
             if isinstance(value, (int, float)) and value > 0:  # a number that is too small has a sentence of its own
                 bounded(f"options.{name}", value, name)
-        return replace(given, **checked)
+        return cast("PlainOptions", replace(given, **checked))
+
+
+if TYPE_CHECKING:
+
+    class PlainOptions(JobOptions):
+        """Options in their plain form, in which words have become the parts that they stand for: the type that code reads."""
+
+        assignment_type: AssignmentType
+        sync_type: SyncChoice
+        op_type: type[IOptimizer]
+        gd_type: type[IGradientDescent]
+        codec: CodecArgument
+        ps_codec: CodecArgument
+        sign: SigningKey | None
+
+else:
+    PlainOptions = JobOptions
 
 
 def options() -> Iterator[tuple[str, Option]]:

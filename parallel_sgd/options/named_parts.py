@@ -28,30 +28,25 @@ from .names import UnknownName, find_class, known_classes, make_object, split_ob
 __all__ = ["AssignmentName", "CodecName", "OptimizerName", "RuleName", "SyncName"]
 
 
-# Words that `parallel()` takes for the parts of a job, so that editors complete them.
-# An option takes other texts as well: `module.Class`, `file.py:Class`, a number behind `stale:` or `fixed:`.
+# Words that `parallel()` takes for the parts of a job, so that editors complete them and type checkers refuse others.
+# Readers take other texts as well, which no type can list: `module.Class`, `file.py:Class`, any number behind `stale:`.
 
-MYPY: Final = False  # mypy takes it for true: it checks the code that reads the options when words have become parts
-if MYPY:
-    AssignmentName: TypeAlias = Any
-    CodecName: TypeAlias = Any
-    OptimizerName: TypeAlias = Any
-    RuleName: TypeAlias = Any
-    SyncName: TypeAlias = Any
-else:
-    AssignmentName: TypeAlias = Literal["iid", "cyclic", "duplicate", "fixed"]
-    CodecName: TypeAlias = Literal[
-        "adasum", "adpsgd", "asyncps", "bf16", "choco", "dcasgd", "dgc", "diloco", "dilocops", "dpsgd", "dummycodec", "efsign",
-        "efsignbothways", "fedadam", "fedavg", "fedprox", "firstcopy", "firstcopyint8", "fp16", "gradcode", "gradcodepeers",
-        "int8", "krum", "laq", "levelquantizer", "localsgd", "median", "natural", "onebit", "onebitadam", "plain", "powersgd",
-        "qsgd", "randomk", "randompair", "ring", "scaffold", "serveradam", "shardedlevels", "shardedps", "shardedtopk",
-        "signsgd", "signsgdps", "signum", "sma", "syncps", "terngrad", "topk", "topkint8", "tree", "trimmedmean",
-    ]  # fmt: skip
-    OptimizerName: TypeAlias = Literal[
-        "doublebuffering", "federated", "ga", "gradientaveraging", "localupdate", "parameteraveraging", "psgd", "shardedpsgd"
-    ]
-    RuleName: TypeAlias = Literal[WordOfRule, "gradientdecay"]
-    SyncName: TypeAlias = Literal["ssgd", "asgd"]
+AssignmentName: TypeAlias = Literal["iid", "cyclic", "duplicate", "fixed"]
+CodecName: TypeAlias = Literal[
+    "adasum", "adpsgd", "asyncps", "bf16", "choco", "dcasgd", "dgc", "diloco", "dilocops", "dpsgd", "dummycodec", "efsign",
+    "efsignbothways", "fedadam", "fedavg", "fedprox", "firstcopy", "firstcopyint8", "fp16", "gradcode", "gradcodepeers",
+    "int8", "krum", "laq", "levelquantizer", "localsgd", "median", "natural", "onebit", "onebitadam", "plain", "powersgd",
+    "qsgd", "randomk", "randompair", "ring", "scaffold", "serveradam", "shardedlevels", "shardedps", "shardedtopk",
+    "signsgd", "signsgdps", "signum", "sma", "syncps", "terngrad", "topk", "topkint8", "tree", "trimmedmean",
+]  # fmt: skip
+OptimizerName: TypeAlias = Literal[
+    "doublebuffering", "federated", "ga", "gradientaveraging", "localupdate", "parameteraveraging", "psgd", "shardedpsgd"
+]
+RuleName: TypeAlias = Literal[WordOfRule, "gradientdecay"]
+SyncName: TypeAlias = Literal[
+    "ssgd", "asgd", "stale:0", "stale:1", "stale:2", "stale:3", "stale:4", "stale:8", "stale:16", "stale:inf", "first:1",
+    "first:2", "first:3", "first:4", "first:8", "first:16",
+]  # fmt: skip
 
 
 def optimizer(option: str, word: str) -> Any:

@@ -41,7 +41,7 @@ from ..profiles.blockassignment.abstract import ISetting
 from ..record.ledger import Grid
 from .compatibility import check_parts
 from .fields import CODE, VALUE
-from .job_options import AssignmentType, JobOptions
+from .job_options import AssignmentType, JobOptions, PlainOptions
 
 if TYPE_CHECKING:
     from nn.dataset.plan.plan import Plan as DataPlan
@@ -80,7 +80,7 @@ class JobSpec:
     server_keeps: bool
     resume: ResumePoint | None
     is_local: bool
-    asked: JobOptions
+    asked: PlainOptions
     remark: str = ""
     inputs: DataPlan | None = None
 
@@ -89,7 +89,7 @@ class JobSpec:
         return pack(self.model, self.inputs)
 
     @property
-    def options(self) -> JobOptions:
+    def options(self) -> PlainOptions:
         """Options of the job; those that were left open are decided."""
         return self.plan.options
 
@@ -304,7 +304,7 @@ def make_spec(model: Model, data: AbsDataset, transform: AbsTransformer | None, 
     )
 
 
-def _check_bits(options: JobOptions) -> None:
+def _check_bits(options: PlainOptions) -> None:
     if options.bits is None:
         return
     if options.bits == PORTABLE and options.blas_threads != 1:
@@ -319,7 +319,7 @@ def _check_bits(options: JobOptions) -> None:
         )
 
 
-def _default_codec(options: JobOptions, codec: CodecChoice, assignment: ISetting, size: int) -> Default:
+def _default_codec(options: PlainOptions, codec: CodecChoice, assignment: ISetting, size: int) -> Default:
     """Choose the codec of variables for which none is given, with parameters of `size` bytes in all.
 
     Where other workers hold the same blocks only `Plain` takes the first copy. A job that is refused anyway is refused with

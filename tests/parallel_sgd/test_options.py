@@ -58,19 +58,20 @@ from tests.statements import covers
 PAGE = ROOT / "docs" / "options.md"
 HEAD = """# Options of a job
 
-What `ParallelSGD(model, data, transform).parallel(nodes, ...)` takes, and the option of `psgd-submit` that says the same. Up to
-`codec_extra_parameters` they may be given by position. This page is made of `parallel_sgd/options/job_options.py`.
+What `ParallelSGD(model, data, transform).parallel(nodes, ...)` takes, each with its type, its default and the option of
+`psgd-submit` that says the same. Up to `codec_extra_parameters` they may be given by position. This page is made of
+`parallel_sgd/options/job_options.py`.
 
-| option | default | what it means | command line |
-| --- | --- | --- | --- |
+Type checkers know the words of each part, such as 'topk', and refuse others. A text such as `module.Class` or `file.py:Class`
+is for the command line and job files: in a program give the class, and in place of 'stale:20' `StaleSynchronous(20)`.
 """
 
 
 def row(field: Field[Any]) -> str:
     about, default = field.metadata["option"], field.default
-    shown = "" if default is MISSING else f"`{getattr(default, '__name__', repr(default))}`"
-    flags = "" if about.flag is None else ", ".join(f"`{name}`" for name in about.flag.names)
-    return f"| `{field.name}` | {shown} | {about.text.replace('|', chr(92) + '|')} | {flags} |\n"
+    shown = "no default" if default is MISSING else f"default `{getattr(default, '__name__', repr(default))}`"
+    flags = "" if about.flag is None else "; " + ", ".join(f"`{name}`" for name in about.flag.names)
+    return f"\n## `{field.name}`\n\n`{field.type}`, {shown}{flags}\n\n{about.text[0].upper()}{about.text[1:]}\n"
 
 
 def page() -> str:

@@ -1,0 +1,107 @@
+"""Signature of `parallel()` as editors and type checkers read it: from the source, without running it."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from parallel_sgd.options import fields as metadata
+from parallel_sgd.options import job_options
+from parallel_sgd.options.job_options import JobOptions
+from tests.sources import ROOT, parse
+
+MOST = 3000  # characters of a hover
+
+RIGHT = """
+from nn.layer import Dense
+from nn.model import SequentialModel
+from parallel_sgd import ParallelSGD
+from parallel_sgd.batch_sync import StaleSynchronous
+from parallel_sgd.codec import SizeAdaptive, TopK
+from network import NodeAssignment
+
+def train(job: ParallelSGD, model: SequentialModel, nodes: NodeAssignment) -> None:
+    job.parallel(nodes, codec="topk", ps_codec="syncps", sync_type="asgd", gd_type="adam", op_type="psgd")
+    job.parallel(nodes, codec={"dense_1": TopK}, sync_type=StaleSynchronous(20), sign="key.pem", discovery="hosts.sh")
+    job.parallel(nodes, codec=SizeAdaptive(big=TopK), sync_type="stale:2", assignment_type="iid", epochs=3)
+    Dense(3, activation="relu")
+    model.setup("mse", "accuracy")
+"""
+WRONG = {
+    "codec": 'job.parallel(nodes, codec="plian")',
+    "ps_codec": 'job.parallel(nodes, ps_codec="syncsp")',
+    "sync_type": 'job.parallel(nodes, sync_type="ssdg")',
+    "gd_type": 'job.parallel(nodes, gd_type="adm")',
+    "op_type": 'job.parallel(nodes, op_type="psdg")',
+    "assignment_type": 'job.parallel(nodes, assignment_type="idd")',
+    "epoch": 'job.parallel(nodes, epoch="ten")',
+    "sign": "job.parallel(nodes, sign=3)",
+    "discovery": "job.parallel(nodes, discovery=3)",
+    "activation": 'Dense(3, activation="rleu")',
+    "loss": 'model.setup("mse2", "accuracy")',
+}
+
+
+def checked(tmp_path: Path, text: str) -> str:
+    """Return what mypy says about a program of a user."""
+    pytest.importorskip("mypy")
+    program = tmp_path / "program.py"
+    program.write_text(text)
+    command = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), str(program)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
+
+
+def test_wrong_words_fail_the_type_checker_and_right_ones_do_not(tmp_path: Path) -> None:
+    """One run of mypy reads both: each wrong line has an error of its own, no right line has one."""
+    text = RIGHT + "".join(f"    {line}\n" for line in WRONG.values())
+    said, first = checked(tmp_path, text), RIGHT.count("\n") + 1
+    found = {int(line): message for line, message in re.findall(r"program\.py:(\d+): error: (.*)", said)}
+    assert sorted(found) == list(range(first, first + len(WRONG))), said
+    for number, name in enumerate(WRONG, first):
+        assert name in found[number] or name == "loss", found[number]
+        assert "incompatible type" in found[number]
+
+
+def stated() -> list[ast.AnnAssign]:
+    """Return the fields of `JobOptions` as its file states them."""
+    body = next(node.body for node in parse(Path(job_options.__file__)).body if getattr(node, "name", "") == "JobOptions")
+    return [node for node in body if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) != "_"]
+
+
+def test_the_hover_is_short_and_names_every_option_with_its_meaning() -> None:
+    told = inspect.getdoc(JobOptions) or ""
+    signature = "(\n" + ",\n".join(f"    {ast.unparse(node)}" for node in stated()) + "\n) -> JobResult"
+    assert len(signature) + len(told) <= MOST
+    words = set(re.findall(r"(\w+) \(", re.sub(r"(\w+) or (\w+) (\([^)]*\))", r"\1 \3 \2 \3", told.replace("\n", " "))))
+    assert words == {field.name for field in fields(JobOptions)}
+
+
+def test_defaults_are_literals_or_classes() -> None:
+    defaults = {ast.unparse(node.target): node.value for node in stated()}
+    assert defaults.pop("nodes") is None
+    assert {"block_size", "codec"} <= defaults.keys()
+    for name, default in defaults.items():
+        is_literal = isinstance(default, ast.Constant) or (isinstance(default, ast.Tuple) and not default.elts)
+        is_class = isinstance(default, ast.Name) and isinstance(getattr(job_options, default.id), type)
+        assert is_literal or is_class, name
+
+
+def test_no_option_takes_anything() -> None:
+    assert len(stated()) == len(fields(JobOptions))
+    assert not [ast.unparse(node) for node in stated() if "Any" in re.split(r" \| ", ast.unparse(node.annotation))]
+
+
+def test_a_field_without_a_meaning_is_refused() -> None:
+    class Half(metadata.Options):
+        told: int = 1
+        untold: int = 2
+
+    with pytest.raises(TypeError, match=r"must have a field and an 'about', got one of \['untold'\]"):
+        metadata.described(told=metadata.about("it is told."))(Half)
