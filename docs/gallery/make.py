@@ -12,8 +12,8 @@ from pathlib import Path
 
 PICTURES = Path(__file__).resolve().parent
 ROOT = PICTURES.parents[1]
-# as they are called in the page, and what they show of it
-SHOTS = {"causes": "#time .pair", "batches": "#each figure"}
+# of each run the pictures, as the pages call them, and what they show of its report
+SHOTS = {"Gallery-1": {"causes": "#time .pair", "batches": "#each figure"}, "Killed-1": {"happened": "#story"}}
 REPORT = {"report": "#result,#curves,#each"}
 
 
@@ -27,21 +27,22 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as place:
         subprocess.run([sys.executable, "-c", program], cwd=place, env=environ, check=True)
         subprocess.run([sys.executable, ROOT / compare[0], *compare[1].split()], cwd=place, env=environ, check=True)
-        shoot(Path(place), SHOTS, environ)
+        for run, shots in SHOTS.items():
+            shoot(Path(place), run, shots, environ)
         for name in re.findall(r"\]\(gallery/(\S+)\)", text):
             (PICTURES / name).write_bytes(Path(place, name).read_bytes())
     (program, *_) = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL | re.MULTILINE)
     with tempfile.TemporaryDirectory() as place:
         subprocess.run([sys.executable, "-c", program], cwd=place, env=environ, check=True)
-        shoot(Path(place), REPORT, environ)
+        shoot(Path(place), "latest", REPORT, environ)
         (PICTURES / "report.png").write_bytes(Path(place, "report.png").read_bytes())
     print(f"The pictures are in {PICTURES}: look at them.")
     return 0
 
 
-def shoot(place: Path, shots: Mapping[str, str], environ: Mapping[str, str]) -> None:
-    """Pictures of the page of the newest run there, by name."""
-    page = place / "runs" / "latest" / "report.html"
+def shoot(place: Path, run: str, shots: Mapping[str, str], environ: Mapping[str, str]) -> None:
+    """Save pictures of the report of a run in the folder `place`, by name."""
+    page = place / "runs" / run / "report.html"
     command = ["node", ROOT / "tests" / "browser" / "shoot.mjs", page, place, "shot", *shots.values()]
     subprocess.run(command, env=environ, check=True, stdout=subprocess.DEVNULL)
     for number, name in enumerate(shots, 1):
