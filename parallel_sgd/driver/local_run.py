@@ -25,7 +25,6 @@ from ..engine.batches import Batches
 from ..engine.callbacks import files_in
 from ..engine.channel import Parameter_Server
 from ..engine.exchange import Participant
-from ..engine.in_process_scheduler import Build, MemoryChannel, SkippingClock, run_in_process
 from ..engine.parameter_server import Server, build_server
 from ..engine.plan import likes_of
 from ..engine.training import Hooks, Samples, prepared
@@ -38,6 +37,8 @@ from ..record.report import TrainingReport, model_name
 from ..record.run import JobResult, new_run
 from ..record.spared import spared
 from ..run_page.outcome import reported
+from ..simulation.kernel import Build, MemoryChannel, run_in_process
+from ..simulation.timeline import SkippingClock
 
 START_SECONDS = 1.0  # for nodes that are here already
 

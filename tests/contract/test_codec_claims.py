@@ -20,10 +20,10 @@ from parallel_sgd.codec.compose.composed import Composed
 from parallel_sgd.codec.compose.packet import DENSE, PAST, RESULT, Packet
 from parallel_sgd.codec.compose.reduce import ROUND
 from parallel_sgd.codec.pipeline import PowerSGD, RandomK
-from parallel_sgd.engine.in_process_scheduler import reliable
 from parallel_sgd.engine.sharded_exchange import GradientShard, ParameterShard
 from parallel_sgd.engine.unusable import Like, Unusable
 from parallel_sgd.profiles import DuplicateAssignment, IIDBlockAssignment
+from parallel_sgd.simulation.immediate import reliable
 from parallel_sgd.testing.array_job import ArrayJob
 
 from .test_codec_gate import assignment_of
