@@ -79,7 +79,7 @@ class MemoryChannel:
         """Do nothing: packets that have arrived are handed over at the begin of every turn."""
 
     def flushed(self) -> bool:
-        """Return True: what was posted has been copied."""
+        """Return True: each posted packet has been copied."""
         return True
 
 
@@ -138,7 +138,7 @@ class Seat:
 
 
 class Kernel:
-    """Events of all nodes in the order of (moment, number): what was posted first at a moment arrives first at it.
+    """Events of all nodes in the order of (moment, number): the first packet that is posted at a moment arrives first at it.
 
     Args:
         nodes: ids of the nodes.
@@ -214,6 +214,11 @@ class Kernel:
         packed = pack(Kind.MESSAGE, key, content, False, self._classes)
         self._reader.feed(b"".join(packed.buffers()))
         message = self._reader.messages.popleft()
+        if isinstance(message.content, Undecoded):
+            value = message.content.unpack()
+            parts = value if type(value) is tuple else (value,)
+            if _FIXED.issuperset(map(type, parts)):  # lists and the like would be shared by all receivers: they decode them
+                message = message._replace(content=value)
         for array in _arrays(message.content):
             array.flags.writeable = False
         size = Sent(packed.raw, packed.overhead)
@@ -281,7 +286,7 @@ class Kernel:
         return found
 
     def _turn(self, seat: Seat, moment: float) -> int:
-        """Hand over what has arrived, and let the node go on if it can; return 1 if it has ended, else 0."""
+        """Hand over the arrived packets, and let the node go on if it can; return 1 if it has ended, else 0."""
         if seat.result is not None or seat.busy > moment:
             return 0  # what has arrived waits until the node has time for it
         wait, process = seat.wait, seat.participant.process  # type: ignore[union-attr]
@@ -335,7 +340,7 @@ class Kernel:
                     seat.context.run(seat.participant.process.close)
 
     def settle(self, at_end: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext()) -> None:
-        """Hand over what has arrived after the ends, and check the accounts: sent = received + in flight, for every link and
+        """Hand over the packets that came after the ends, and check the accounts: sent = received + in flight, for each link and
         variable.
 
         Args:
@@ -343,16 +348,17 @@ class Kernel:
 
         Raises: AccountError where they disagree.
         """
-        for arrival in self.network.advance(self._clock.monotonic()):
-            self._arrive(arrival)
+        with at_end("The last packets"):
+            for arrival in self.network.advance(self._clock.monotonic()):
+                self._arrive(arrival)
         for seat in self._seats.values():
-            with at_end("What was on its way to a worker"):
+            with at_end("The packets that came to a worker after its end"):
                 for sender, parcel in seat.inbox:
                     seat.context.run(self._deliver, seat, sender, parcel)
-        flying = Counter(self.network.lost)
-        for _, sender, receiver, parcel in self.network.advance(math.inf):
-            flying[sender, receiver, parcel.key[-1]] += 1
         with at_end("The check of the accounts"):
+            flying = Counter(self.network.lost)
+            for _, sender, receiver, parcel in self.network.advance(math.inf):
+                flying[sender, receiver, parcel.key[-1]] += 1
             books = {node: seat.participant.exchange.bank.accounts for node, seat in self._seats.items() if seat.participant}
             in_flight: Counter[tuple[int, int, int]] = Counter()
             for (sender, receiver, place), count in flying.items():
@@ -363,6 +369,8 @@ class Kernel:
 
 #: Nodes from which on the collector of cycles is felt.
 _MANY: Final = 16
+#: Types of values that cannot change once their arrays are read-only.
+_FIXED: Final = frozenset({int, float, bool, str, bytes, type(None), np.ndarray})
 _EVENT: Final = struct.Struct("<dqqq").pack
 
 
@@ -381,7 +389,7 @@ def _is_still(content: object, parcel: Parcel) -> bool:
     if type(content) is not tuple or type(copies) is not tuple or len(content) != len(copies):
         return False
     return all(
-        _is_same(item, copy) if type(copy) is np.ndarray else type(item) is int  # integers cannot change
+        _is_same(item, copy) if type(copy) is np.ndarray else type(item) in _FIXED
         for item, copy in zip(content, copies, strict=True)
     )
 
@@ -396,7 +404,7 @@ def _is_same(array: object, copy: NDArray[Any]) -> bool:
 
 @contextmanager
 def _frozen_garbage() -> Iterator[None]:
-    """Spare the collector of cycles what is there: with many nodes it would look at it all again and again."""
+    """Spare the collector of cycles the objects of many nodes, which it would look at again and again."""
     gc.collect()
     gc.freeze()
     try:

@@ -1,4 +1,4 @@
-"""Networks of simulated nodes: what time a packet takes."""
+"""Networks of simulated nodes: the interface to the kernel, and the packets."""
 
 from __future__ import annotations
 

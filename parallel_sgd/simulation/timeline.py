@@ -1,4 +1,4 @@
-"""Clocks of a kernel: the virtual one, and that of the machine, which skips what all nodes would only wait for."""
+"""Clocks of a kernel: the virtual one, and that of the machine, which skips the time in which all nodes only wait."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SkippingClock:
 
 
 class Timeline:
-    """Virtual clock: it stands at the moment of the current event, plus what the node whose turn it is has been charged.
+    """Virtual clock: it stands at the moment of the current event, plus the seconds that the running node has been charged.
 
     Only the kernel moves it, and it may go back: while one node computes for a second, the events of the others in that second
     are still to come.
@@ -58,7 +58,7 @@ class Timeline:
         self._wall = wall - start
 
     def monotonic(self) -> float:
-        """Return the virtual seconds of the node whose turn it is."""
+        """Return the virtual seconds of the running node."""
         return self.now + self.charged
 
     def time(self) -> float:
@@ -66,7 +66,7 @@ class Timeline:
         return self.now + self.charged + self._wall
 
     def charge(self, seconds: float) -> None:
-        """Let the node whose turn it is compute for `seconds`."""
+        """Let the running node compute for `seconds`."""
         self.charged += seconds
 
     def advance_to(self, moment: float) -> None:
