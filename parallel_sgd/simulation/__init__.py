@@ -1,1 +1,1 @@
-"""Simulated nodes: the workers of a job in this process, on one clock, over a network that may take time."""
+"""Jobs on simulated nodes: the same codecs, exchange and results as on real ones, with time from a virtual clock."""

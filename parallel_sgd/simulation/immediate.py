@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
+from typing import cast
 
 from ..engine.channel import Key
-from .network import Arrival, Parcel
+from .network import Arrival, Usage
+from .parcel import Parcel
 
 #: Fate of a packet (sender, receiver, key) on a link: the seconds after which each copy arrives; `(0.0,)` is normal,
 #: `()` loses it, `(0.0, 0.0)` delivers it twice, `(0.5,)` delays it.
@@ -32,14 +34,15 @@ class Immediate:
     def __init__(self, link: Link = reliable) -> None:
         self._link = link
         self._number = 0
-        self._flying: list[tuple[float, int, int, int, Parcel]] = []
+        self._flying: list[tuple[float, int, int, int, object]] = []
         self.lost: Counter[tuple[int, int, int]] = Counter()
 
-    def send(self, now: float, source: int, target: int, size: int, item: Parcel) -> None:
+    def send(self, now: float, source: int, target: int, size: float, item: object) -> None:
         """Take a packet that is posted at `now`; see `network.Network.send`."""
-        copies = self._link(source, target, item.key)
+        key = cast("Parcel", item).key
+        copies = self._link(source, target, key)
         if len(copies) != 1:
-            self.lost[source, target, item.key[-1]] += 1 - len(copies)
+            self.lost[source, target, key[-1]] += 1 - len(copies)
         for delay in copies:
             self._number += 1
             # the number breaks ties: packets of one moment arrive in the order in which they were posted
@@ -56,3 +59,7 @@ class Immediate:
             moment, _, source, target, item = heappop(flying)
             found.append((moment, source, target, item))
         return found
+
+    def busy(self) -> list[Usage]:
+        """Return nothing: no link is ever busy."""
+        return []

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import Context, copy_context
 from heapq import heappop, heappush
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,10 +28,12 @@ from ..engine.accounts import check_conserved
 from ..engine.channel import Key, Wait
 from ..engine.exchange import Participant
 from .immediate import Immediate, Link, reliable
-from .network import Arrival, Network, Parcel
+from .network import Arrival, Network
+from .parcel import Parcel
 from .timeline import JumpingClock, Timeline
 
 Results = dict[int, dict[str, float]]
+NOTHING: Final[Counter[tuple[int, int, int]]] = Counter()
 
 
 class Deadlock(RuntimeError):
@@ -267,7 +269,8 @@ class Kernel:
         return sum(self._turn(seat, moment) for seat in turns)
 
     def _arrive(self, arrival: Arrival) -> Seat:
-        moment, sender, target, parcel = arrival
+        moment, sender, target, item = arrival
+        parcel = cast("Parcel", item)
         self.digest.update(_EVENT(moment, sender, target, parcel.size.wire))
         seat = self._seats[target]
         seat.inbox.append((sender, parcel))
@@ -305,9 +308,9 @@ class Kernel:
                 seat.alarm = wait.deadline
                 self.wake(wait.deadline, seat.node)
         except StopIteration as end:
+            self._leave(seat)
             seat.result = end.value
             ended = 1
-            self._leave(seat)
         except Exception as error:  # in place of add_note(), which Python 3.10 lacks
             vars(error).setdefault("__notes__", []).append(f"Node({seat.node}) of the job raised it.")
             raise
@@ -322,7 +325,7 @@ class Kernel:
         self.here = {node: None for node in self.here if node != seat.node}
         now = self._clock.monotonic()
         for other in self._seats.values():
-            if other.looks_at_peers and other.result is None:
+            if other.looks_at_peers and other.result is None and other is not seat:
                 self.wake(now, other.node)
 
     def _deliver(self, seat: Seat, sender: int, parcel: Parcel) -> None:
@@ -339,12 +342,17 @@ class Kernel:
                 with at_end("The end of a worker"):
                     seat.context.run(seat.participant.process.close)
 
-    def settle(self, at_end: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext()) -> None:
+    def settle(
+        self,
+        at_end: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext(),
+        lost: Counter[tuple[int, int, int]] = NOTHING,
+    ) -> None:
         """Hand over the packets that came after the ends, and check the accounts: sent = received + in flight, for each link and
         variable.
 
         Args:
             at_end: makes a context for each step, by its name.
+            lost: packets per (sender, receiver, variable) that the network has lost, less those that it has repeated.
 
         Raises: AccountError where they disagree.
         """
@@ -356,9 +364,9 @@ class Kernel:
                 for sender, parcel in seat.inbox:
                     seat.context.run(self._deliver, seat, sender, parcel)
         with at_end("The check of the accounts"):
-            flying = Counter(self.network.lost)
-            for _, sender, receiver, parcel in self.network.advance(math.inf):
-                flying[sender, receiver, parcel.key[-1]] += 1
+            flying = Counter(lost)
+            for _, sender, receiver, item in self.network.advance(math.inf):
+                flying[sender, receiver, cast("Parcel", item).key[-1]] += 1
             books = {node: seat.participant.exchange.bank.accounts for node, seat in self._seats.items() if seat.participant}
             in_flight: Counter[tuple[int, int, int]] = Counter()
             for (sender, receiver, place), count in flying.items():
@@ -436,14 +444,15 @@ def run_in_process(
 
     Raises: each error of a participant, after all processes are closed; Deadlock when no participant can ever move.
     """
-    kernel = Kernel(list(builds), clock, Immediate(link), classes)
-    return run_kernel(kernel, builds, at_end)
+    network = Immediate(link)
+    return run_kernel(Kernel(list(builds), clock, network, classes), builds, at_end, network.lost)
 
 
 def run_kernel(
     kernel: Kernel,
     builds: Mapping[int, Build],
     at_end: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext(),
+    lost: Counter[tuple[int, int, int]] = NOTHING,
 ) -> Results:
     """Build the participants, run them to their ends, close them, check the accounts, and return the result of each.
 
@@ -451,6 +460,7 @@ def run_kernel(
         kernel: the kernel, which has run nothing yet.
         builds: by node id, a function that makes the participant for its channel.
         at_end: as for `run_in_process`.
+        lost: as for `Kernel.settle`.
 
     Raises: as `run_in_process`.
     """
@@ -461,5 +471,5 @@ def run_kernel(
             results = kernel.run()
     finally:
         kernel.close(at_end)
-    kernel.settle(at_end)
+    kernel.settle(at_end, lost)
     return results
