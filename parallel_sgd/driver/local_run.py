@@ -37,8 +37,8 @@ from ..record.report import TrainingReport, model_name
 from ..record.run import JobResult, new_run
 from ..record.spared import spared
 from ..run_page.outcome import reported
-from ..simulation.kernel import Build, MemoryChannel, run_in_process
-from ..simulation.timeline import SkippingClock
+from ..simulation.execution import execution_of
+from ..simulation.kernel import Build, MemoryChannel
 
 START_SECONDS = 1.0  # for nodes that are here already
 
@@ -77,7 +77,8 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
     whole = Model.from_bytes(content, shipped["custom_objects"])
     # once for all nodes: the seed keys the draws of a transform, so each would make the same samples
     samples = prepared(whole, spec.transform, arrays, spec.options.seed, keeps_plan=spec.inputs is not None)
-    clock = SkippingClock()
+    execution = execution_of(spec.options.nodes, spec.plan, whole, samples)
+    plan = execution.plan(spec.plan)
     workers: dict[int, Worker] = {}
     participants: dict[int, Participant] = {}
     folders: dict[int, Path] = {}
@@ -95,12 +96,18 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
         earlier = None if resumption is None else resumption.earlier()
         report = reports[node] = TrainingReport(folder, title, node, [metric.name for metric in model.metrics], earlier)
         participants[node] = workers[node] = build_worker(
-            spec.plan,
+            plan,
             model,
             samples,
             channel,
-            clock.monotonic,
-            Hooks(report, progress=None if tables is None else lambda *_: tables.read(node, report.paths), folder=folder),
+            execution.monotonic,
+            Hooks(
+                report,
+                progress=None if tables is None else lambda *_: tables.read(node, report.paths),
+                monitor=execution.monitor(node),
+                block=execution.block(node),
+                folder=folder,
+            ),
             Checkpointing(resumption, keeper(node, folder), server_keeps, job_id),
         )
         return workers[node]
@@ -121,10 +128,10 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
 
     def build_ps(channel: MemoryChannel) -> Server:
         server = build_server(
-            spec.plan,
+            plan,
             likes_of(spec.model.store),
             channel,
-            clock.monotonic,
+            execution.monotonic,
             START_SECONDS,
             has_buffers=bool(spec.model.store.buffers),
             checkpointing=Checkpointing(
@@ -146,7 +153,7 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
         if spec.options.blas_threads == 1:
             threads.enter_context(limited_to_one_thread())
         identities = [Told(1, node, own_identity()) for node in sorted(builds)]
-        results = run_in_process(builds, clock, classes=classes, at_end=spared)
+        results = execution.run(builds, classes, spared)
     finally:
         with spared("The setting of threads"):
             threads.close()
@@ -170,7 +177,7 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
     with spared("The ledger"):
         batches = Batches(len(samples[0]), spec.options.block_size, spec.plan.assignment.block_count)
         ledger = collect(title, files, spec.grid(batches.count, workers[min(workers)].epochs))
-    return JobResult(figures, models, files, accounts, job_id, ledger=ledger)
+    return JobResult(figures, models, files, accounts, job_id, ledger=ledger, simulated=execution.simulated)
 
 
 def _files_of(node: int, worker: Worker, report: TrainingReport, accounts: NodeAccounts, model: Path) -> list[Path]:

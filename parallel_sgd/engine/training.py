@@ -51,6 +51,7 @@ class Hooks:
         faults: called at the beginning of every batch; it spoils the samples of the batch by returning True.
         folder: folder in which callbacks leave files.
         remarks: gets the failures behind the last batch.
+        block: called with epoch, batch and block before each block step, or None.
     """
 
     report: TrainingReport | None = None
@@ -59,6 +60,7 @@ class Hooks:
     faults: Faults | None = None
     folder: Path = Path()
     remarks: list[str] = field(default_factory=list)
+    block: Callable[[int, int, int], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -167,6 +169,7 @@ class TrainingProcess:
         self._checkpoints = continuity.checkpoints
         self._monitor = hooks.monitor
         self._faults = hooks.faults
+        self._block = hooks.block
         self._remarks = hooks.remarks
         self._recorder = continuity.recorder
         self._callbacks = continuity.callbacks
@@ -347,6 +350,8 @@ class TrainingProcess:
                 if spoiled:
                     samples = np.full(samples.shape, np.nan, samples.dtype)
                 self._current = (epoch, batch, block, samples)
+                if self._block is not None:
+                    self._block(epoch, batch, block)
                 key = (self._seed, epoch, batch, block)
                 put = None if block + 1 in pairs else ready  # the sum is, with the next one
                 adds = self._exchange.sums = block in pairs

@@ -46,6 +46,7 @@ from .hashes import sha256_of
 from .history import JobHistory
 from .job_record import MODEL_FILE, add_identities, write_job_file
 from .ledger import Ledger
+from .simulated import Simulated
 from .tables import read_hashes, read_identities
 from .weight_hashes import chain_of, hash_of
 
@@ -72,6 +73,7 @@ class JobResult(dict[str, float]):
         restarts: how often the job was started again after a failure.
         ledger: the node of the copy of each block of each batch that went into the weights (`ledger.Ledger`), None where each
             worker trains a model of its own.
+        simulated: the times of a job on simulated nodes (`record.simulated.Simulated`), else None.
 
     Attributes: as the arguments after `figures`; `history`, per epoch and step, of each worker and the mean
     (`history.JobHistory`), which is read from `files` when it is first asked for; `report`, the page of the run (`run_page`),
@@ -88,6 +90,7 @@ class JobResult(dict[str, float]):
         failures: Mapping[int, tuple[str, str]] | None = None,
         restarts: int = 0,
         ledger: Ledger | None = None,
+        simulated: Simulated | None = None,
     ) -> None:
         super().__init__(_means(figures))
         self.models = dict(models)
@@ -97,6 +100,7 @@ class JobResult(dict[str, float]):
         self.failures = dict(failures or {})
         self.restarts = restarts
         self.ledger = ledger
+        self.simulated = simulated
         self.report: Path | None = None
         self.signature: Path | None = None
 

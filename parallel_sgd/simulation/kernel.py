@@ -152,6 +152,7 @@ class Kernel:
     Attributes:
         here: the nodes that have not left, in their order.
         events: number of the events so far.
+        ended: the moment at which the last node has ended.
         digest: SHA-256 of the events so far.
     """
 
@@ -167,6 +168,7 @@ class Kernel:
         self.transport = transport
         self.here: Mapping[int, None] = dict.fromkeys(nodes)
         self.events = 0
+        self.ended = clock.monotonic()
         self.digest = hashlib.sha256()
         self._clock = clock
         self._timeline = clock if isinstance(clock, Timeline) else None
@@ -309,6 +311,7 @@ class Kernel:
                 self.wake(wait.deadline, seat.node)
         except StopIteration as end:
             self._leave(seat)
+            self.ended = max(self.ended, self._clock.monotonic())
             seat.result = end.value
             ended = 1
         except Exception as error:  # in place of add_note(), which Python 3.10 lacks
@@ -347,8 +350,9 @@ class Kernel:
         at_end: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext(),
         lost: Counter[tuple[int, int, int]] = NOTHING,
     ) -> None:
-        """Hand over the packets that came after the ends, and check the accounts: sent = received + in flight, for each link and
-        variable.
+        """Hand over the packets that came after the ends, and check the accounts.
+
+        For each link and variable, sent = received + in flight.
 
         Args:
             at_end: makes a context for each step, by its name.

@@ -65,7 +65,7 @@ class JobConsole:
         given, (train, test) = self._spec.options, self._samples
         nodes = given.nodes
         if isinstance(nodes, InProcessNodes):
-            place = "in this process"
+            place = nodes.place
         elif are_here(nodes):
             place = "on this machine"
         else:

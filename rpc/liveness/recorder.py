@@ -60,7 +60,13 @@ class Kind(enum.IntEnum):
 
 
 class Link(NamedTuple):
-    """Connection with a peer: messages sent to it, and messages that have come from it."""
+    """Connection with a peer.
+
+    Args:
+        peer: id of its node.
+        sent: number of messages that were sent to it.
+        read: number of messages that have come from it.
+    """
 
     peer: int
     sent: int
