@@ -258,10 +258,13 @@ def nodes_from(
 class InProcessNodes(NodeAssignment):
     """Nodes inside this process: one after the other, deterministic, over memory; the same bits as on agents."""
 
+    simulated = ""
+    """The platform, in a line, of nodes whose times are simulated; "" of others."""
+
     @property
     def place(self) -> str:
         """Place where they compute, for messages."""
-        return "in this process"
+        return f"simulated on {self.simulated}" if self.simulated else "in this process"
 
     def __enter__(self) -> InProcessNodes:
         return self

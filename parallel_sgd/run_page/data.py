@@ -19,6 +19,7 @@ from .timeline import ORDER
 
 WORKERS_HERE: Final = "workers on these cores"
 CORES_HERE: Final = "cores"
+SIMULATED: Final = "simulated on"
 WORKERS_IN_TURN: Final = "workers in one process"
 """Under these names the environment of a run tells how many workers ran on how many cores of the submitter's machine."""
 _MOST_DIGITS: Final = 18

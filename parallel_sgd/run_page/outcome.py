@@ -32,7 +32,7 @@ from rpc.support.logs import HEADLINE, PLAIN, SUBMIT_LOGGER, get_logger
 from rpc.support.places import data_without_places
 from rpc.support.processors import usable_cores
 
-from .data import CORES_HERE, WORKERS_HERE, WORKERS_IN_TURN
+from .data import CORES_HERE, SIMULATED, WORKERS_HERE, WORKERS_IN_TURN
 from .records import RunRecords
 from .report import write_page
 
@@ -173,7 +173,8 @@ def _described(spec: JobSpec, samples: Sequence[int], folder: Path) -> dict[str,
             "system": f"{platform.system()} {platform.release()} {platform.machine()}",
             CORES_HERE: str(usable_cores()),
             **({WORKERS_HERE: workers} if are_here(given.nodes) else {}),
-            **({WORKERS_IN_TURN: workers} if isinstance(given.nodes, InProcessNodes) else {}),
+            **({WORKERS_IN_TURN: workers} if isinstance(given.nodes, InProcessNodes) and not given.nodes.simulated else {}),
+            **({SIMULATED: given.nodes.simulated} if isinstance(given.nodes, InProcessNodes) and given.nodes.simulated else {}),
         },
     }
 

@@ -18,7 +18,7 @@ from rpc.support.places import without_places
 
 from . import tables
 from .blame import worker
-from .data import WORKERS_IN_TURN, crowd_of, history_of, page_data
+from .data import SIMULATED, WORKERS_IN_TURN, crowd_of, history_of, page_data
 from .records import RunRecords
 from .terms import PHASES, term
 from .timeline import write_timeline
@@ -73,6 +73,7 @@ def embedded(content: object) -> str:
 def render(records: RunRecords, data: Mapping[str, Any]) -> str:
     """Return the whole page."""
     title = records.run.title if records.run else records.folder.name
+    title += " (simulated)" * bool(_platform(records))
     contents = {
         "story": _story(records),
         "result": _result(records),
@@ -118,7 +119,14 @@ def _head(records: RunRecords, data: Mapping[str, Any]) -> str:
     restarts = len(outcome.get("incidents") or ())
     again = f" after {restarts} restart{'s' * (restarts != 1)}" if restarts else ""
     shown = {"left": "left running"}.get(state, state) + again
-    return f'<h1>{escape(title)} <span class="state {escape(state)}">{escape(shown)}</span></h1><p>{escape(told)}</p>'
+    head = f'<h1>{escape(title)} <span class="state {escape(state)}">{escape(shown)}</span></h1><p>{escape(told)}</p>'
+    platform = _platform(records)
+    return f"{head}<p><b>Simulated, not measured</b>, on {escape(platform)}.</p>" if platform else head
+
+
+def _platform(records: RunRecords) -> str:
+    """Return the platform of a simulated run, "" of any other."""
+    return str((records.outcome.get("environment") or {}).get(SIMULATED, ""))
 
 
 def _story(records: RunRecords) -> str:

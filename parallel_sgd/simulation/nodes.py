@@ -28,11 +28,7 @@ class SimulatedNodes(InProcessNodes):
     def __init__(self, platform: Platform, compute: object, seed: int) -> None:
         super().__init__()
         self.platform, self.compute, self.seed = platform, compute, seed
-
-    @property
-    def place(self) -> str:
-        """Place where they compute, for messages."""
-        return f"simulated on {self.platform.describe()}"
+        self.simulated = platform.describe()
 
 
 def simulated(

@@ -49,7 +49,7 @@ class JobConsole:
         crowd = crowd_sentence(self._workers, usable_cores()) if are_here(nodes) else ""
         if crowd:
             _log.info("%s", crowd, extra=PLAIN)
-        self._crowded = bool(crowd) or isinstance(nodes, InProcessNodes)
+        self._crowded = bool(crowd) or (isinstance(nodes, InProcessNodes) and not nodes.simulated)
 
     def begin(self, folder: Path, job: str) -> None:
         """Tell workers, place, samples and epochs of the training, before the first batch of the first attempt.
@@ -112,6 +112,8 @@ class JobConsole:
         _log.info("done in %s%s%s", seconds(monotonic() - self._began), restarts, shares, extra=PLAIN)
         if effort is not None and effort.workers > 1:
             _log.info("%s", effort.told(self._crowded), extra=PLAIN)
+        if result.simulated is not None:
+            _log.info("%s", result.simulated, extra=PLAIN)
         if best is not None:
             _log.info("best     %s", best, extra=PLAIN)
         if result.report is not None:
