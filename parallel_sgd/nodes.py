@@ -258,6 +258,9 @@ def nodes_from(
 class InProcessNodes(NodeAssignment):
     """Nodes inside this process: one after the other, deterministic, over memory; the same bits as on agents."""
 
+    shared: bool | None = None
+    """Whether the workers share one state; None: past 16 workers, where the codec says that all are in equal states."""
+
     simulated = ""
     """The platform, in a line, of nodes whose times are simulated; "" of others."""
 

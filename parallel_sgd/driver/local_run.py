@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from nn.model import Model
 from nn.threads import limited_to_one_thread
@@ -43,6 +43,7 @@ from ..simulation.kernel import Build, MemoryChannel
 START_SECONDS = 1.0  # for nodes that are here already
 
 if TYPE_CHECKING:
+    from ..nodes import InProcessNodes
     from ..writers.live import Followers
 
 _log = get_logger(SUBMIT_LOGGER)
@@ -77,8 +78,9 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
     whole = Model.from_bytes(content, shipped["custom_objects"])
     # once for all nodes: the seed keys the draws of a transform, so each would make the same samples
     samples = prepared(whole, spec.transform, arrays, spec.options.seed, keeps_plan=spec.inputs is not None)
-    execution = execution_of(spec.options.nodes, spec.plan, whole, samples)
+    execution = execution_of(cast("InProcessNodes", spec.options.nodes), spec.plan, whole, samples)
     plan = execution.plan(spec.plan)
+    together = Model.from_bytes(content, shipped["custom_objects"]) if execution.shared else None
     workers: dict[int, Worker] = {}
     participants: dict[int, Participant] = {}
     folders: dict[int, Path] = {}
@@ -89,7 +91,7 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
     tables = None if followers is None else followers.tables(run, job_id)
 
     def build(node: int, channel: MemoryChannel) -> Worker:
-        model = Model.from_bytes(content, shipped["custom_objects"])
+        model = together or Model.from_bytes(content, shipped["custom_objects"])
         model.inputs = whole.inputs
         folder = make_folder(node)
         resumption = resumptions.get(node)
@@ -104,9 +106,9 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
             Hooks(
                 report,
                 progress=None if tables is None else lambda *_: tables.read(node, report.paths),
-                monitor=execution.monitor(node),
-                block=execution.block(node),
                 folder=folder,
+                block=execution.block(node),
+                evaluation=execution.evaluation(node, plan),
             ),
             Checkpointing(resumption, keeper(node, folder), server_keeps, job_id),
         )

@@ -52,6 +52,7 @@ class Hooks:
         folder: folder in which callbacks leave files.
         remarks: gets the failures behind the last batch.
         block: called with epoch, batch and block before each block step, or None.
+        evaluation: called with the evaluation in its place, or None.
     """
 
     report: TrainingReport | None = None
@@ -61,6 +62,7 @@ class Hooks:
     folder: Path = Path()
     remarks: list[str] = field(default_factory=list)
     block: Callable[[int, int, int], None] | None = None
+    evaluation: Callable[[Callable[[], dict[str, float]]], dict[str, float]] | None = None
 
 
 @dataclass(frozen=True)
@@ -170,6 +172,7 @@ class TrainingProcess:
         self._monitor = hooks.monitor
         self._faults = hooks.faults
         self._block = hooks.block
+        self._evaluation = hooks.evaluation
         self._remarks = hooks.remarks
         self._recorder = continuity.recorder
         self._callbacks = continuity.callbacks
@@ -272,6 +275,9 @@ class TrainingProcess:
         return self._callbacks is not None and self._callbacks.stopped
 
     def _evaluate(self) -> dict[str, float]:
+        return self._measure() if self._evaluation is None else self._evaluation(self._measure)
+
+    def _measure(self) -> dict[str, float]:
         _, _, test_x, test_y = self._data
         batches = evaluation_source(self._model, (test_x, test_y), "evaluate() 'x'").deal(0)
         return dict(self._model._measure_batches(self._alive(batches), "evaluate() 'x'"))  # it travels as a plain one

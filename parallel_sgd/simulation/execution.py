@@ -12,11 +12,12 @@ from typing import Final
 
 from nn.model import Model
 from nn.model.batches import as_type
-from rpc.monitor import Monitor
 
+from ..engine.accounts import Figures
 from ..engine.batches import Batches, BlockFeeder
 from ..engine.plan import WorkerPlan
 from ..engine.training import Samples
+from ..nodes import InProcessNodes
 from ..options.job_options import JobOptions
 from ..record.simulated import Simulated
 from .compute import compute_of
@@ -24,6 +25,7 @@ from .immediate import Immediate
 from .kernel import Build, Kernel, Results, run_kernel
 from .network import Network, network_of
 from .nodes import MEASURED, SimulatedNodes
+from .shared import SharedContainer, SharedPlan, can_share
 from .timeline import SkippingClock, Timeline
 
 #: Milliseconds of a limit that is none: a node that is slow on the virtual clock is not lost.
@@ -31,29 +33,47 @@ _NO_LIMIT: Final = 1e15
 #: Share of a block step that is forward alone, as evaluation is: forward, and twice as much for the two gradients of backward.
 _FORWARD: Final = 1 / 3
 _STEPS: Final = 5
-_EVALUATED: Final = 1024  # samples of a batch of an evaluation
+#: Workers up to which each has a model, tables and files of its own.
+MANY: Final = 16
 
 
 class Execution:
     """Execution of a job in this process, on the clock of the machine.
+
+    Args:
+        shared: whether the workers share a state: one model, and one update for all.
 
     Attributes:
         monotonic: returns the seconds of the clock.
         simulated: the times, once the job has run on simulated nodes; else None.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, shared: bool = False) -> None:
         self._clock = SkippingClock()
         self.monotonic: Callable[[], float] = self._clock.monotonic
         self.simulated: Simulated | None = None
+        self.shared = shared
+        self._evaluated: tuple[int, Figures] = (-1, {})
 
     def plan(self, plan: WorkerPlan) -> WorkerPlan:
         """Return the plan that the nodes follow here."""
-        return plan
+        if not self.shared:
+            return plan
+        return SharedPlan(plan.assignment, plan.options, plan.default_codec, plan.order, plan.attempt)
 
-    def monitor(self, node: int) -> Monitor:
-        """Return the receiver of the signals of a node."""
-        return Monitor()
+    def evaluation(self, node: int, plan: WorkerPlan) -> Callable[[Callable[[], Figures]], Figures] | None:
+        """Return a function that is called with the evaluation of a node, in its place, or None."""
+        container = plan.optimizer
+        if not isinstance(container, SharedContainer) or container.state is None:
+            return None
+        state = container.state
+
+        def once(measure: Callable[[], Figures]) -> Figures:
+            if self._evaluated[0] != state.steps:
+                self._evaluated = (state.steps, measure())
+            return dict(self._evaluated[1])
+
+        return once
 
     def block(self, node: int) -> Callable[[int, int, int], None] | None:
         """Return a function that is called with epoch, batch and block before each block step of a node, or None."""
@@ -81,7 +101,7 @@ class SimulatedExecution(Execution):
     """
 
     def __init__(self, nodes: SimulatedNodes, plan: WorkerPlan, model: Model, samples: Samples) -> None:
-        super().__init__()
+        super().__init__(is_shared(nodes, plan, model))
         self._timeline = Timeline()
         self.monotonic = self._timeline.monotonic
         self._platform = nodes.platform
@@ -91,20 +111,26 @@ class SimulatedExecution(Execution):
         self._measured = _block_seconds(model, plan, samples) if nodes.compute == MEASURED else None
         given = self._measured if self._measured is not None else nodes.compute
         self._compute = compute_of(given, nodes.seed)
-        self._evaluation = _FORWARD * _EVALUATED / plan.options.block_size
-        self._share = min(1.0, len(samples[2]) / _EVALUATED)
+        self._evaluation = _FORWARD * len(samples[2]) / plan.options.block_size
 
     def plan(self, plan: WorkerPlan) -> WorkerPlan:
         """Return the plan without a limit of waiting, unless the job gives one of its own."""
+        plan = super().plan(plan)
         usual = JobOptions.__dataclass_fields__["ssgd_timeout_limit"].default
         if plan.options.ssgd_timeout_limit != usual:
             return plan
         return replace(plan, options=replace(plan.options, ssgd_timeout_limit=_NO_LIMIT))
 
-    def monitor(self, node: int) -> Monitor:
-        """Return a monitor that lets the time of evaluations pass."""
-        seconds = self._compute.seconds(node, 0, 0, 0) / self._speeds[node] * self._evaluation * self._share
-        return _Evaluations(self._timeline, seconds)
+    def evaluation(self, node: int, plan: WorkerPlan) -> Callable[[Callable[[], Figures]], Figures] | None:
+        """Return a function that evaluates, and lets the time of that pass."""
+        seconds = self._compute.seconds(node, 0, 0, 0) / self._speeds[node] * self._evaluation
+        once = super().evaluation(node, plan)
+
+        def timed(measure: Callable[[], Figures]) -> Figures:
+            self._timeline.charge(seconds)
+            return measure() if once is None else once(measure)
+
+        return timed
 
     def block(self, node: int) -> Callable[[int, int, int], None] | None:
         """Return a function that lets the time of a block step of a node pass."""
@@ -129,23 +155,7 @@ class SimulatedExecution(Execution):
         return results
 
 
-class _Evaluations(Monitor):
-    """Monitor that charges a node for each batch of an evaluation.
-
-    Args:
-        timeline: the virtual clock.
-        seconds: those of one batch.
-    """
-
-    def __init__(self, timeline: Timeline, seconds: float) -> None:
-        super().__init__()
-        self._timeline, self._seconds = timeline, seconds
-
-    def alive(self) -> None:
-        self._timeline.charge(self._seconds)
-
-
-def execution_of(nodes: object, plan: WorkerPlan, model: Model, samples: Samples) -> Execution:
+def execution_of(nodes: InProcessNodes, plan: WorkerPlan, model: Model, samples: Samples) -> Execution:
     """Return the execution of a job in this process.
 
     Args:
@@ -156,7 +166,29 @@ def execution_of(nodes: object, plan: WorkerPlan, model: Model, samples: Samples
 
     Raises: ValueError naming the field of simulated nodes that does not fit.
     """
-    return SimulatedExecution(nodes, plan, model, samples) if isinstance(nodes, SimulatedNodes) else Execution()
+    if isinstance(nodes, SimulatedNodes):
+        return SimulatedExecution(nodes, plan, model, samples)
+    return Execution(is_shared(nodes, plan, model))
+
+
+def is_shared(nodes: InProcessNodes, plan: WorkerPlan, model: Model) -> bool:
+    """Tell if the workers of a job in this process share a state.
+
+    Args:
+        nodes: those of the job.
+        plan: the plan of the job.
+        model: the model of the job.
+
+    Raises: ValueError where `nodes.shared` asks for it and the job cannot.
+    """
+    wanted = nodes.shared
+    if wanted and not can_share(plan, model):
+        raise ValueError(
+            "'shared' must be None or False for this job: its workers are not in equal states in every batch, or have "
+            "callbacks or buffers of their own"
+        )
+    many = len(nodes.worker_ids) > MANY
+    return bool(wanted) or (wanted is None and many and can_share(plan, model))
 
 
 def _block_seconds(model: Model, plan: WorkerPlan, samples: Samples) -> float:

@@ -38,6 +38,7 @@ def simulated(
     ps: bool = False,
     compute: Any = MEASURED,
     seed: int = 0,
+    shared: bool | None = None,
 ) -> SimulatedNodes:
     """Return `count` simulated nodes (and a parameter server), on which a job computes in this process what it computes on
     agents, to the bit, and is timed by a virtual clock.
@@ -49,6 +50,7 @@ def simulated(
         compute: seconds of a block step: `measured` (timed here once, then the same for all), a number or a text such as `5ms`,
             a distribution such as `exponential 5ms 2ms`, `trace FILE`, or one of these by node.
         seed: keys the draws of the times, never those of training.
+        shared: whether workers that are in equal states have one model, as a job of many needs it; None: past 16 workers.
 
     Raises: ValueError or TypeError naming the field, before anything runs.
 
@@ -59,6 +61,7 @@ def simulated(
     positive("count", count)
     check_ps(ps)
     nodes = SimulatedNodes(platform_of(platform).fitted(count + ps), compute, seed)
+    nodes.shared = shared
     for node_id in [*range(count), Parameter_Server] if ps else range(count):
         nodes.add(node_id, Address("simulated", node_id + 3))
     return nodes
