@@ -4,19 +4,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from .sharing import Floats, Integers
 
-__all__ = ["FlowTable"]
+__all__ = ["FlowTable", "Values"]
 
 Item = TypeVar("Item")
 _LEFT, _RATE, _END, _BOUND, _WEIGHT = range(5)
 _FEW: Final = 3
 _NOWHERE: Final = 0
 """Number of a link with infinite capacity, with which short paths are filled up."""
+
+
+class Values(NamedTuple):
+    """Numbers of a flow.
+
+    Args:
+        left: bytes that it has not carried at the time until which the table's flows have elapsed.
+        rate: bytes per second; 0 of one that has none yet.
+        end: moment at which it ends with that rate.
+        bound: most of its rate.
+        weight: by which rates are shared.
+    """
+
+    left: float
+    rate: float
+    end: float
+    bound: float
+    weight: float
 
 
 class FlowTable(Generic[Item]):
@@ -65,16 +83,14 @@ class FlowTable(Generic[Item]):
     def _row(self, row: int) -> Floats:
         return self._values[row, : len(self)]
 
-    def add(self, item: Item, size: float, links: Sequence[int], back: Sequence[int], bound: float, weight: float) -> None:
-        """Let a flow begin, which has no rate yet.
+    def add(self, item: Item, links: Sequence[int], back: Sequence[int], values: Values) -> None:
+        """Let a flow begin.
 
         Args:
             item: what it carries.
-            size: bytes.
             links: numbers of the links of its route.
             back: those of the way back, none unless acknowledgements count.
-            bound: most of its rate.
-            weight: by which rates are shared.
+            values: its numbers.
         """
         column = len(self)
         if column == self._values.shape[1]:
@@ -83,8 +99,9 @@ class FlowTable(Generic[Item]):
             )
         self._paths = _write(self._paths, column, links)
         self._backs = _write(self._backs, column, back)
-        self._values[:, column] = size, 0.0, math.inf, bound, weight
+        self._values[:, column] = values
         self.items.append(item)
+        self.next_end = min(self.next_end, values.end)
 
     def follow(self, column: int, item: Item, size: float, now: float, since: float) -> None:
         """Let another item follow on the connection of a flow that ends, with its rate.

@@ -17,8 +17,8 @@ import numpy as np
 
 from network.faults.fault import LinkFault
 
-from .flow_table import FlowTable
-from .network import Arrival, Usage
+from .arrivals import Arrival, Usage
+from .flow_table import FlowTable, Values
 from .platform import FACTORS, Platform
 from .routes import Route, Routes
 from .shaped import ShapedPairs
@@ -73,7 +73,7 @@ class Flows:
         self._settled_below = math.inf  # the levels below this one are those of the last solution
         self._bandwidth: Floats = np.full(1, math.inf)  # by number of a link plus 1
         self._sizes: list[float] = []  # bytes of each link
-        self._shares: list[int] = []  # and, where there is a limit, its flows
+        self._shares: list[int] = []  # and its flows
 
     def send(self, now: float, source: int, target: int, size: float, item: object) -> None:
         pair = self._shaped.get(source, target) if self._shaped else None
@@ -160,23 +160,34 @@ class Flows:
                 flows.follow(column, follower, follower.size, now, self._now)
                 continue
             gone.append(column)
+            for link in self._links(message.pair):
+                self._shares[link] -= 1
             if line:
                 again.append(line.popleft())
             else:
                 del self._lines[message.pair]
-        if not gone:
-            flows.find_next_end()
-            return done
-        self._settled_below = min(self._settled_below, float(self._levels()[gone].min()))
-        self._elapse(now)
+        concern = [column for column in gone if self._is_shared(flows.items[column].pair)]
+        if concern:
+            self._settled_below = min(self._settled_below, float(self._levels()[concern].min()))
+            self._elapse(now)
         flows.remove(gone)
+        flows.find_next_end()
         if self._platform.limit is not None:
-            for message in done:
-                for link in self._routes.between(*message.pair).links:
-                    self._shares[link] -= 1
             self._staged += again
             self._relieve(now)
         return done
+
+    def _links(self, pair: Pair) -> tuple[int, ...]:
+        """Return the links of which a flow takes a share, those of its acknowledgements included."""
+        links = self._routes.between(*pair).links
+        if self._platform.cross_traffic:
+            links += self._routes.between(pair[1], pair[0]).links
+            self._widen()
+        return links
+
+    def _is_shared(self, pair: Pair) -> bool:
+        """Tell if a flow has, or would have, links that others take a share of."""
+        return any(self._shares[link] for link in self._links(pair))
 
     def _begin(self, now: float, message: Message) -> None:
         """Let the message of a connection without a flow become one, or wait for links with a limit."""
@@ -190,21 +201,25 @@ class Flows:
         """Let those that wait become flows where all their links have room, first come, first served."""
         limit, waiting = self._platform.limit or 0, []
         for message in self._staged:
-            links = self._routes.between(*message.pair).links
-            if all(self._shares[link] < limit for link in links):
-                for link in links:
-                    self._shares[link] += 1
+            if all(self._shares[link] < limit for link in self._routes.between(*message.pair).links):
                 self._enter(now, message)
             else:
                 waiting.append(message)
         self._staged = waiting
 
     def _enter(self, now: float, message: Message) -> None:
-        self._elapse(now)
-        route = self._routes.between(*message.pair)
-        back = self._routes.between(message.target, message.source).links if self._platform.cross_traffic else ()
-        self._widen()
-        self._flows.add(message, message.size, route.links, back, self._bound(message.pair, route), self._weight(route))
+        pair = message.pair
+        route, links = self._routes.between(*pair), self._links(pair)
+        bound, alone = self._bound(pair, route), not self._is_shared(pair)
+        for link in links:
+            self._shares[link] += 1
+        rate = 0.0
+        if alone and not self._platform.cross_traffic:  # nothing changes for the others, and its share is all
+            rate = min(bound, *(self._routes.links[link].bandwidth for link in links)) * self._factors.bandwidth
+        else:
+            self._elapse(now)
+        left, end = message.size + rate * (now - self._now), now + message.size / rate if rate else math.inf
+        self._flows.add(message, route.links, links[len(route.links) :], Values(left, rate, end, bound, self._weight(route)))
 
     def _bound(self, pair: Pair, route: Route) -> float:
         """Return the most of a flow's rate, before the factor."""

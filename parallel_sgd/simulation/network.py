@@ -6,28 +6,17 @@ links are shared fairly.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
 from network.faults.fault import LinkFault
 
-__all__ = ["Arrival", "Network", "Usage"]
+from .arrivals import Arrival, Usage
+from .flows import Flows
+from .platform import FAIR, Platform
+from .queues import Queues
 
-Arrival = tuple[float, int, int, object]
-"""Arrival of a message: virtual time in seconds, id of its source, of its target, and its item."""
-
-
-class Usage(NamedTuple):
-    """Use of a link until now.
-
-    Args:
-        link: its name.
-        size: bytes that were given to it.
-        seconds: time that these bytes take at its full bandwidth.
-    """
-
-    link: str
-    size: float
-    seconds: float
+__all__ = ["Arrival", "Network", "Usage", "network_of"]
 
 
 class Network(Protocol):
@@ -71,3 +60,19 @@ class Network(Protocol):
 
     def busy(self) -> list[Usage]:
         """Return the use of each link that was used, by its name."""
+
+
+def network_of(platform: Platform, nodes: Sequence[int], seed: int = 0) -> Network:
+    """Make the network of a platform.
+
+    Args:
+        platform: any.
+        nodes: ids of the job's nodes in the order of their places, such as workers 0 to 7 and then the parameter server, -2.
+        seed: of the draws of jitter.
+
+    Raises:
+        ValueError: The platform has too few hosts, or speeds.
+    """
+    if platform.ports == FAIR:
+        return Flows(platform, nodes, seed)
+    return Queues(platform, nodes, seed)

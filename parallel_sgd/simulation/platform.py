@@ -201,6 +201,8 @@ class Platform:
             for name, plain in (("factors", "none"), ("cross_traffic", False)):
                 if getattr(self, name) != plain:
                     raise _error(name, f"{plain}, for only the model flow has more", getattr(self, name))
+        if self.limit is not None and self.cross_traffic:
+            raise _error("cross_traffic", "false where flows have a 'limit'", "true")
         if self.ports == FIFO:
             for name, nothing in (("window", None), ("limit", None), ("fading", 0.0)):
                 if getattr(self, name) != nothing:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from network.faults.fault import LinkFault
 
-from .network import Arrival, Usage
+from .arrivals import Arrival, Usage
 from .platform import ALPHA_BETA, STORE_AND_FORWARD, Platform
 from .routes import Routes
 from .shaped import ShapedPairs

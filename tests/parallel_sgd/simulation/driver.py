@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from parallel_sgd.simulation.choice import network_of
-from parallel_sgd.simulation.network import Arrival, Network
+from parallel_sgd.simulation.network import Arrival, Network, network_of
 from parallel_sgd.simulation.platform import Platform
 
 Message = tuple[int, int, float, object]
