@@ -7,6 +7,7 @@ checked when it is made, so a faulty field is told before anything runs.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -20,7 +21,7 @@ STAR, RING, MESH, FAT_TREE, TWO_SITES, MATRIX = SHAPES = ("star", "ring", "mesh"
 ALPHA_BETA, FLOW, STORE_AND_FORWARD = MODELS = ("alpha-beta", "flow", "store-and-forward")
 FAIR, FIFO = PORTS = ("fair", "fifo")
 FULL, HALF = ("full", "half")
-TRANSPORTS: Final = ("tcp", "memory")
+TRANSPORTS: Final = {"tcp": "TCP", "unix": "Unix sockets", "memory": "shared memory", "process": "one process"}
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ class Platform:
         _among("ports", self.ports, PORTS)
         _among("duplex", self.duplex, (FULL, HALF))
         _among("factors", self.factors, tuple(FACTORS))
-        _among("transport", self.transport, TRANSPORTS)
+        _among("transport", self.transport, tuple(TRANSPORTS))
         if not isinstance(self.note, str):
             raise _error("note", "a text", self.note)
         if not isinstance(self.cross_traffic, bool):
@@ -200,12 +201,19 @@ class Platform:
             for name, plain in (("factors", "none"), ("cross_traffic", False)):
                 if getattr(self, name) != plain:
                     raise _error(name, f"{plain}, for only the model flow has more", getattr(self, name))
+        if self.limit is not None and self.cross_traffic:
+            raise _error("cross_traffic", "false where flows have a 'limit'", "true")
         if self.ports == FIFO:
             for name, nothing in (("window", None), ("limit", None), ("fading", 0.0)):
                 if getattr(self, name) != nothing:
                     raise ValueError(
                         f"The platform's '{name}' needs ports that are shared fairly, got {getattr(self, name)!r}."
                     )
+
+    @property
+    def is_plain_star(self) -> bool:
+        """Whether every message passes a port of its own at each end and nothing else, with one latency and bandwidth."""
+        return self.shape == STAR and self.backbone is None and self.duplex == FULL
 
     def fitted(self, nodes: int) -> Platform:
         """Return this platform with as many hosts as `nodes` need, or as it has.
@@ -269,7 +277,7 @@ class Platform:
         parts.append(f"at most {_counted(self.limit, 'flow')} of a link at a time" if self.limit else "")
         parts.append(f"{self.fading:.3g} of a link's bandwidth lost per further flow" if self.fading else "")
         parts.append("ports shared fairly" if self.ports == FAIR else "ports first in, first out")
-        parts.append({"tcp": "TCP", "memory": "shared memory"}[self.transport])
+        parts.append(TRANSPORTS[self.transport])
         return ", ".join(filter(None, parts))
 
 
@@ -278,7 +286,8 @@ def _and(bandwidth: float | None, latency: float | None) -> str:
 
 
 def _rate(rate: float) -> str:
-    return f"{rate_text(rate)}/s"
+    number, unit = re.fullmatch(r"([\d.]+)(.+)", rate_text(rate)).groups()  # type: ignore[union-attr]
+    return f"{number} {unit.capitalize() if unit != 'bit' else unit}/s"
 
 
 def _range(values: Sequence[float], text: Callable[[float], str]) -> str:

@@ -8,13 +8,12 @@ fat tree or a site.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
-from .platform import FAT_TREE, HALF, MATRIX, MESH, RING, STAR, TWO_SITES, Platform
+from .platform import ALPHA_BETA, FAT_TREE, HALF, MATRIX, MESH, RING, TWO_SITES, Platform
 
-__all__ = ["Link", "Routes"]
+__all__ = ["Link", "Route", "Routes", "Star"]
 
 
 class Link(NamedTuple):
@@ -31,6 +30,36 @@ class Link(NamedTuple):
     latency: float
 
 
+class Route(NamedTuple):
+    """Way from a host to another.
+
+    Args:
+        links: numbers of its links in their order, none within a host; of an alpha-beta model the first and the last only.
+        latency: seconds, of all links together.
+        slowest: bytes per second of its slowest link.
+    """
+
+    links: tuple[int, ...]
+    latency: float
+    slowest: float
+
+
+class Star(NamedTuple):
+    """Ports of a plain star.
+
+    Args:
+        out: node: number of the link by which its messages leave.
+        into: node: number of the link by which messages reach it.
+        latency: seconds from a node to another.
+        bandwidth: bytes per second of each port.
+    """
+
+    out: dict[int, int]
+    into: dict[int, int]
+    latency: float
+    bandwidth: float
+
+
 class Routes:
     """Links of a platform, and the route of each pair of nodes.
 
@@ -38,46 +67,56 @@ class Routes:
         platform: any.
         nodes: ids in the order of their places: the first `nodes_per_host` are on the first host, and so on.
 
+    Attributes: `platform` with its number of hosts, `links` (those that a route has used; their number is their position), and
+    `star` (the ports of a plain star, None for other shapes).
+
     Raises:
         ValueError: The platform has not so many places.
     """
 
     def __init__(self, platform: Platform, nodes: Sequence[int]) -> None:
-        self.platform = platform.fitted(len(nodes))
+        self.platform = platform = platform.fitted(len(nodes))
         self.links: list[Link] = []
-        self.host = {node: place // platform.nodes_per_host for place, node in enumerate(nodes)}
-        self._names: dict[str, int] = {}
-        self._routes: dict[tuple[int, int], tuple[int, ...]] = {}
+        self._hosts = platform.hosts or 1
+        self._host = {node: place // platform.nodes_per_host for place, node in enumerate(nodes)}
+        self._numbers: dict[str, int] = {}
+        self._routes: dict[tuple[int, int], Route] = {}
+        self.star: Star | None = None
+        if platform.is_plain_star and platform.bandwidth is not None and platform.latency is not None:
+            out, into = ({node: self._number(self._port(self._host[node], way)) for node in nodes} for way in ("out", "in"))
+            self.star = Star(out, into, platform.latency, platform.bandwidth)
 
-    @cached_property
-    def hosts(self) -> int:
-        """Number of hosts."""
-        return self.platform.hosts or 1
-
-    @property
-    def is_uniform(self) -> bool:
-        """Whether every message passes a port of its own at each end, both of one bandwidth, with one latency."""
-        platform = self.platform
-        plain = platform.backbone is None and platform.duplex != HALF and platform.nodes_per_host == 1
-        return platform.shape == STAR and plain
-
-    def route(self, source: int, target: int) -> tuple[int, ...]:
-        """Return the numbers of the links from a node to another, in their order; none within a host.
+    def between(self, source: int, target: int) -> Route:
+        """Return the route from a node to another.
 
         Args:
             source: id of the sending node.
             target: id of the receiving node.
         """
-        pair = self.host[source], self.host[target]
-        if pair[0] == pair[1]:
-            return ()
-        found = self._routes.get(pair)
+        first, last = self._host[source], self._host[target]
+        if self.star is not None and first != last:  # made anew each time: there may be a million pairs
+            out, into, latency, bandwidth = self.star
+            return Route((out[source], into[target]), latency, bandwidth)
+        found = self._routes.get((first, last))
         if found is None:
-            found = self._routes[pair] = tuple(self._number(link) for link in self._way(*pair))
+            found = self._routes[first, last] = self._found(first, last)
         return found
 
+    def _found(self, source: int, target: int) -> Route:
+        if source == target:
+            platform = self.platform
+            return Route((), platform.local_latency, platform.local_bandwidth or float("inf"))
+        links = self._way(source, target)
+        latency = 0.0
+        for link in links:
+            latency += link.latency
+        slowest = min(link.bandwidth for link in links)
+        if self.platform.model == ALPHA_BETA and len(links) > 2:
+            links = [links[0], links[-1]]
+        return Route(tuple(map(self._number, links)), latency, slowest)
+
     def _number(self, link: Link) -> int:
-        number = self._names.setdefault(link.name, len(self.links))
+        number = self._numbers.setdefault(link.name, len(self.links))
         if number == len(self.links):
             self.links.append(link)
         return number
@@ -86,21 +125,28 @@ class Routes:
         """Return the links from a host to another."""
         platform = self.platform
         if platform.shape == MATRIX:
-            return self._measured_way(source, target)
+            pair = Link(f"{source} to {target}", platform.bandwidths[source][target], platform.latencies[source][target])
+            return [self._measured_port(source, "out"), pair, self._measured_port(target, "in")]
         bandwidth, latency = platform.bandwidth or 0.0, platform.latency or 0.0
         if platform.shape == MESH:
             return [Link(f"{source} to {target}", bandwidth, latency)]
         if platform.shape == RING:
-            step = 1 if 2 * ((target - source) % self.hosts) <= self.hosts else -1
-            count = ((target - source) * step) % self.hosts
-            hops = [(source + step * hop) % self.hosts for hop in range(count + 1)]
+            step = 1 if 2 * ((target - source) % self._hosts) <= self._hosts else -1
+            count = ((target - source) * step) % self._hosts
+            hops = [(source + step * hop) % self._hosts for hop in range(count + 1)]
             return [Link(f"{a} to {b}", bandwidth, latency) for a, b in pairwise(hops)]
-        ends = self._port(source, "out", bandwidth, latency / 2), self._port(target, "in", bandwidth, latency / 2)
-        return [ends[0], *self._inner(source, target), ends[1]]
+        return [self._port(source, "out"), *self._inner(source, target), self._port(target, "in")]
 
-    def _port(self, host: int, direction: str, bandwidth: float, latency: float) -> Link:
-        name = f"port {host}" if self.platform.duplex == HALF else f"port {host} {direction}"
-        return Link(name, bandwidth, latency)
+    def _port(self, host: int, direction: str) -> Link:
+        platform = self.platform
+        name = f"port {host}" if platform.duplex == HALF else f"port {host} {direction}"
+        return Link(name, platform.bandwidth or 0.0, (platform.latency or 0.0) / 2)
+
+    def _measured_port(self, host: int, direction: str) -> Link:
+        """Return a port that is as fast as the fastest of its measured pairs."""
+        table = self.platform.bandwidths
+        rates = table[host] if direction == "out" else [row[host] for row in table]
+        return Link(f"port {host} {direction}", max(rate for other, rate in enumerate(rates) if other != host), 0.0)
 
     def _inner(self, source: int, target: int) -> list[Link]:
         """Return the links between the ports of two hosts."""
@@ -108,27 +154,17 @@ class Routes:
         if platform.backbone is not None:
             return [Link("backbone", platform.backbone, 0.0)]
         if platform.shape == TWO_SITES:
-            near = platform.near or (self.hosts + 1) // 2
-            sites = int(source >= near), int(target >= near)
-            if sites[0] == sites[1]:
+            near = platform.near or (self._hosts + 1) // 2
+            if (source < near) == (target < near):
                 return []
-            name = "thin link" if platform.duplex == HALF else f"thin link {'there' if sites[1] else 'back'}"
+            name = "thin link" if platform.duplex == HALF else f"thin link {'there' if source < near else 'back'}"
             return [Link(name, platform.thin_bandwidth or 0.0, platform.thin_latency or 0.0)]
         if platform.shape == FAT_TREE and platform.leaf and platform.spines:
-            leaves = source // platform.leaf, target // platform.leaf
-            if leaves[0] != leaves[1]:
+            here, there = source // platform.leaf, target // platform.leaf
+            if here != there:
                 spine, latency = target % platform.spines, (platform.latency or 0.0) / 2
-                up, down = (f"leaf {leaves[0]} to spine {spine}", f"spine {spine} to leaf {leaves[1]}")
+                names = [f"leaf {here} to spine {spine}", f"spine {spine} to leaf {there}"]
                 if platform.duplex == HALF:
-                    up, down = (f"leaf {leaf} and spine {spine}" for leaf in leaves)
-                return [Link(name, platform.bandwidth or 0.0, latency) for name in (up, down)]
+                    names = [f"leaf {leaf} and spine {spine}" for leaf in (here, there)]
+                return [Link(name, platform.bandwidth or 0.0, latency) for name in names]
         return []
-
-    def _measured_way(self, source: int, target: int) -> list[Link]:
-        """Return the ports, each as fast as the fastest of its measured pairs, and the pair between them."""
-        rates, latencies = self.platform.bandwidths, self.platform.latencies
-        others = range(self.hosts)
-        out = max(rates[source][other] for other in others if other != source)
-        into = max(rates[other][target] for other in others if other != target)
-        pair = Link(f"{source} to {target}", rates[source][target], latencies[source][target])
-        return [self._port(source, "out", out, 0.0), pair, self._port(target, "in", into, 0.0)]
