@@ -44,6 +44,11 @@ class Network(
     """A function with variables, built once from layers and operators. `Model` adds training.
 
     `copy.deepcopy` and `pickle` give an independent copy, which goes on from where this one is.
+
+    Args:
+        input_shape: shape of the samples, -1 for the batch; None until it is known.
+        seed: seed of first weights and masks, at least 0.
+        dtype: type of variables and results, float32 or float64.
     """
 
     input_shape: Shape | None

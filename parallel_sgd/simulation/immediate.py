@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from typing import cast
 
 from ..engine.channel import Key
-from .network import Arrival, Usage
+from .network import Arrival
 from .parcel import Parcel
 
 #: Fate of a packet (sender, receiver, key) on a link: the seconds after which each copy arrives; `(0.0,)` is normal,
@@ -22,7 +22,7 @@ def reliable(_sender: int, _receiver: int, _key: Key) -> Sequence[float]:
 
 
 class Immediate:
-    """Network (`network.Network`) without time.
+    """Carrier of packets without time.
 
     Args:
         link: decides about each packet; by default all arrive at once.
@@ -38,7 +38,7 @@ class Immediate:
         self.lost: Counter[tuple[int, int, int]] = Counter()
 
     def send(self, now: float, source: int, target: int, size: float, item: object) -> None:
-        """Take a packet that is posted at `now`; see `network.Network.send`."""
+        """Take a packet that is posted at `now`; see `kernel.Carrier.send`."""
         key = cast("Parcel", item).key
         copies = self._link(source, target, key)
         if len(copies) != 1:
@@ -59,7 +59,3 @@ class Immediate:
             moment, _, source, target, item = heappop(flying)
             found.append((moment, source, target, item))
         return found
-
-    def busy(self) -> list[Usage]:
-        """Return nothing: no link is ever busy."""
-        return []

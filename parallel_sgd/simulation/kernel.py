@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import Context, copy_context
 from heapq import heappop, heappush
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,12 +28,25 @@ from ..engine.accounts import check_conserved
 from ..engine.channel import Key, Wait
 from ..engine.exchange import Participant
 from .immediate import Immediate, Link, reliable
-from .network import Arrival, Network
+from .network import Arrival
 from .parcel import Parcel
 from .timeline import JumpingClock, Timeline
 
 Results = dict[int, dict[str, float]]
 NOTHING: Final[Counter[tuple[int, int, int]]] = Counter()
+
+
+class Carrier(Protocol):
+    """Carrier of packets, as the kernel drives it: `Immediate`, or a `network.Network`."""
+
+    def send(self, now: float, source: int, target: int, size: float, item: object) -> None:
+        """Take a packet of `size` bytes that leaves `source` for `target` at `now`, in seconds."""
+
+    def next_moment(self) -> float | None:
+        """Return the time of the next event of the carrier, None when nothing is on its way."""
+
+    def advance(self, now: float) -> list[Arrival]:
+        """Let time pass until `now`, and return the packets that have arrived."""
 
 
 class Deadlock(RuntimeError):
@@ -160,11 +173,11 @@ class Kernel:
         self,
         nodes: Sequence[int],
         clock: JumpingClock,
-        network: Network | None = None,
+        network: Carrier | None = None,
         classes: Sequence[type] = (),
         transport: str = "process",
     ) -> None:
-        self.network: Network = Immediate() if network is None else network
+        self.network: Carrier = Immediate() if network is None else network
         self.transport = transport
         self.here: Mapping[int, None] = dict.fromkeys(nodes)
         self.events = 0

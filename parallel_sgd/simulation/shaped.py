@@ -75,7 +75,12 @@ class ShapedPairs:
         return bool(self._pairs)
 
     def get(self, source: int, target: int) -> ShapedPair | None:
-        """Return the direction from a node to another, None when it never had a fault."""
+        """Return the direction from a node to another, None when it never had a fault.
+
+        Args:
+            source: id of the sending node.
+            target: id of the receiving node.
+        """
         return self._pairs.get((source, target))
 
     def begin(self, fault: LinkFault) -> list[tuple[int, int]]:
