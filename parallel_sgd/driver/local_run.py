@@ -63,7 +63,7 @@ def run_here(spec: JobSpec, arrays: Samples, followers: Followers | None = None)
         with reported(run, spec, (len(arrays[0]), len(arrays[2])), job_id) as outcome:
             result = _run_in(run, spec, arrays, job_id, followers)
             with spared("What the page says of the end"):
-                outcome.done(result, {}, result.ledger.problems if result.ledger else ())
+                outcome.done(result, {}, result.ledger.problems if result.ledger else (), result.simulated)
         result.report = outcome.page
         return result
     finally:

@@ -121,7 +121,11 @@ def _head(records: RunRecords, data: Mapping[str, Any]) -> str:
     shown = {"left": "left running"}.get(state, state) + again
     head = f'<h1>{escape(title)} <span class="state {escape(state)}">{escape(shown)}</span></h1><p>{escape(told)}</p>'
     platform = _platform(records)
-    return f"{head}<p><b>Simulated, not measured</b>, on {escape(platform)}.</p>" if platform else head
+    if not platform:
+        return head
+    times = outcome.get("simulated") or {}
+    took = f": {times['seconds']:.6g} virtual seconds, {times['events']:,} events" if times else ""
+    return f"{head}<p><b>Simulated, not measured</b>, on {escape(platform)}{took}.</p>"
 
 
 def _platform(records: RunRecords) -> str:

@@ -10,8 +10,11 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Final
 
+from tqdm import tqdm
+
 from nn.model import Model
 from nn.model.batches import as_type
+from rpc.support.logs import is_quiet
 
 from ..engine.accounts import Figures
 from ..engine.batches import Batches, BlockFeeder
@@ -35,6 +38,12 @@ _FORWARD: Final = 1 / 3
 _STEPS: Final = 5
 #: Workers up to which each has a model, tables and files of its own.
 MANY: Final = 16
+
+
+class _Bar(tqdm):  # type: ignore[misc]  # tqdm has no annotations
+    """A progress bar without the thread that tqdm starts beside it."""
+
+    monitor_interval = 0
 
 
 class Execution:
@@ -111,6 +120,8 @@ class SimulatedExecution(Execution):
         self._measured = _block_seconds(model, plan, samples) if nodes.compute == MEASURED else None
         given = self._measured if self._measured is not None else nodes.compute
         self._compute = compute_of(given, nodes.seed)
+        batches = Batches(len(samples[0]), plan.options.block_size, plan.assignment.block_count)
+        self._steps = batches.count * plan.options.epoch * sum(map(len, plan.assignment.node_2_block))
         self._evaluation = _FORWARD * len(samples[2]) / plan.options.block_size
 
     def plan(self, plan: WorkerPlan) -> WorkerPlan:
@@ -135,11 +146,20 @@ class SimulatedExecution(Execution):
     def block(self, node: int) -> Callable[[int, int, int], None] | None:
         """Return a function that lets the time of a block step of a node pass."""
         compute, charge, speed = self._compute.seconds, self._timeline.charge, self._speeds[node]
+        progress = self._progress
 
         def passes(epoch: int, batch: int, block: int) -> None:
             charge(compute(node, epoch, batch, block) / speed)
+            progress()
 
         return passes
+
+    def _progress(self) -> None:
+        """Show a block step more, with virtual seconds and events a second."""
+        bar = self._bar
+        if bar.update():
+            rate = self._kernel.events / max(bar.format_dict["elapsed"], 1e-9)
+            bar.set_postfix_str(f"{self._timeline.monotonic():.4g} virtual s, {rate:,.0f} events/s", refresh=False)
 
     def run(
         self, builds: Mapping[int, Build], classes: Sequence[type], at_end: Callable[[str], AbstractContextManager[None]]
@@ -147,7 +167,9 @@ class SimulatedExecution(Execution):
         """Build the nodes and run them to their ends on the virtual clock."""
         began = time.perf_counter()
         kernel = Kernel(list(builds), self._timeline, self._network, classes, self._platform.transport)
-        results = run_kernel(kernel, builds, at_end)
+        with _Bar(total=self._steps, desc="simulated", unit=" block steps", leave=False, disable=is_quiet() or None) as bar:
+            self._bar, self._kernel = bar, kernel
+            results = run_kernel(kernel, builds, at_end)
         seconds, platform = kernel.ended, self._platform.describe()
         took = time.perf_counter() - began
         links = {link: (size, busy) for link, size, busy in self._network.busy()}
