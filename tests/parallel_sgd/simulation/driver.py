@@ -6,14 +6,15 @@ from collections.abc import Callable, Iterable, Sequence
 
 from parallel_sgd.simulation.network import Arrival, Network, network_of
 from parallel_sgd.simulation.platform import Platform
+from parallel_sgd.simulation.platform_text import platform_of
 
 Message = tuple[int, int, float, object]
 """Message of a schedule: id of its source, of its target, bytes, and the item that arrives."""
-Reaction = Callable[[float, int, int, object], Iterable[Message]]
-"""Function of an arrival (time, source, target, item) that returns the messages that leave then."""
+Reaction = Callable[[int, int, object], Iterable[Message]]
+"""Function of an arrival (source, target, item) that returns the messages that leave then."""
 
 
-def nothing_more(_now: float, _source: int, _target: int, _item: object) -> Iterable[Message]:
+def nothing_more(_source: int, _target: int, _item: object) -> Iterable[Message]:
     """Return no message."""
     return ()
 
@@ -26,11 +27,20 @@ def drive(network: Network, begin: Iterable[Message], reaction: Reaction = nothi
     while (moment := network.next_moment()) is not None:
         for now, source, target, item in network.advance(moment):
             arrivals.append((now, source, target, item))
-            for message in reaction(now, source, target, item):
+            for message in reaction(source, target, item):
                 network.send(now, *message)
     return arrivals
 
 
-def run(platform: Platform, nodes: Sequence[int], begin: Iterable[Message], reaction: Reaction = nothing_more) -> list[Arrival]:
+def run(
+    platform: Platform | str, nodes: Sequence[int], begin: Iterable[Message], reaction: Reaction = nothing_more
+) -> list[Arrival]:
     """Drive a schedule through a new network of `platform`."""
-    return drive(network_of(platform, nodes), begin, reaction)
+    return drive(network_of(platform_of(platform), nodes), begin, reaction)
+
+
+def ends(platform: Platform | str, nodes: Sequence[int], messages: Sequence[tuple[int, int, float]]) -> list[float]:
+    """Let all messages leave at time 0; return when each arrives, in the order of `messages`."""
+    arrivals = run(platform, nodes, [(*message, number) for number, message in enumerate(messages)])
+    found = {number: moment for moment, _, _, number in arrivals}
+    return [found[number] for number in range(len(messages))]
