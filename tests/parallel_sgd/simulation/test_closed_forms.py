@@ -7,11 +7,11 @@ from math import log2
 
 import pytest
 
+from benchmarks.simulation import schedules
+from benchmarks.simulation.schedules import Schedule
 from parallel_sgd.simulation.platform import Platform
 
-from . import schedules
 from .driver import run
-from .schedules import Schedule
 
 SIZE, LATENCY, BANDWIDTH = 473_128, 50e-6, 125e6
 SERVER = -2

@@ -14,14 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.simulation.schedules import number as number_of
 from parallel_sgd.simulation.network import Arrival, network_of
 from parallel_sgd.simulation.platform import Platform
 from parallel_sgd.simulation.platform_text import parse_platform
 from parallel_sgd.simulation.routes import Routes
 from parallel_sgd.simulation.sharing import max_min
 from tests.sources import ROOT
-
-from . import schedules
 
 NODES = range(6)
 TEXTS = (
@@ -57,7 +56,9 @@ PLATFORMS = st.sampled_from([parse_platform(text) for text in TEXTS])
 PAIRS = st.permutations(list(NODES)).map(lambda nodes: (nodes[0], nodes[1]))
 MOMENTS = st.integers(0, 40).map(lambda number: number / 1024)
 SIZES = st.integers(0, 30_000).map(float)
-SCHEDULES = st.lists(st.builds(lambda m, p, s: Sent(m, *p, s), MOMENTS, PAIRS, SIZES), min_size=1, max_size=25).map(sorted)
+SCHEDULES = st.lists(st.builds(lambda m, p, s: Sent(m, p[0], p[1], s), MOMENTS, PAIRS, SIZES), min_size=1, max_size=25).map(
+    sorted
+)
 
 
 def arrivals(platform: Platform, schedule: Sequence[Sent]) -> list[Arrival]:
@@ -73,7 +74,7 @@ def arrivals(platform: Platform, schedule: Sequence[Sent]) -> list[Arrival]:
 
 def ends(platform: Platform, schedule: Sequence[Sent]) -> list[float]:
     """Return when each message arrives."""
-    found = {schedules.number(item): moment for moment, _, _, item in arrivals(platform, schedule)}
+    found = {number_of(item): moment for moment, _, _, item in arrivals(platform, schedule)}
     return [found[number] for number in range(len(schedule))]
 
 
@@ -85,7 +86,7 @@ def test_each_message_arrives_once_and_those_of_a_pair_in_order(platform: Platfo
     )
     assert [moment for moment, *_ in found] == sorted(moment for moment, *_ in found)
     for pair in {(message.source, message.target) for message in schedule}:
-        own = [schedules.number(item) for _, source, target, item in found if (source, target) == pair]
+        own = [number_of(item) for _, source, target, item in found if (source, target) == pair]
         assert own == sorted(own)
 
 

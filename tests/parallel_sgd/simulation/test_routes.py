@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from benchmarks.simulation.schedules import drive
 from network.nodes import PARAMETER_SERVER
 from parallel_sgd.simulation.network import network_of
 from parallel_sgd.simulation.platform import Platform
 from parallel_sgd.simulation.platform_text import parse_platform
 from parallel_sgd.simulation.routes import Routes
 
-from .driver import drive, ends
+from .driver import ends
 
 TWO_SITES = "two sites 8Mbit/s 2ms, thin link 800kbit/s 20ms"
 FAT_TREE = "fat tree 8Mbit/s 2ms, 2 hosts per leaf, 2 spines"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import random
-import subprocess
 from typing import Any
 
 import pytest
 
-from benchmarks.simulation.peer import PEER, peer_python
+from benchmarks.simulation.peer import ABSENT, EVEN, peer_python, simulate
 from parallel_sgd.simulation.platform import Platform
 
 from .driver import ends, run
@@ -97,19 +95,18 @@ def crowded_pairs(generator: random.Random) -> tuple[int, Flows]:
 @pytest.mark.parametrize(
     ("fields", "settings"),
     [
-        ({"window": None}, ["model:CM02", "crosstraffic:0", "TCP-gamma:0"]),
-        ({"factors": "LV08", "cross_traffic": True, "window": WINDOW}, ["model:LV08", "crosstraffic:1"]),
+        ({}, EVEN),
+        ({"factors": "LV08", "cross_traffic": True, "window": WINDOW}, ("model:LV08", "crosstraffic:1")),
     ],
     ids=["even", "LV08"],
 )
-def test_its_binding_ends_a_thousand_flows_at_the_same_times(make: Any, fields: dict[str, Any], settings: list[str]) -> None:
+def test_its_binding_ends_a_thousand_flows_at_the_same_times(
+    make: Any, fields: dict[str, Any], settings: tuple[str, ...]
+) -> None:
     """Under `network/optim:Full`: by default a flow may be faster than its link."""
     python = peer_python()
     if python is None:
-        pytest.skip("no Python here has the module simgrid (Debian: python3-simgrid)")
+        pytest.skip(ABSENT)
     hosts, flows = make(random.Random(7))
-    program = {"hosts": hosts, "bandwidth": 125e6, "latency": 50e-6, "flows": flows}
-    program["settings"] = [f"network/{each}" for each in (*settings, "optim:Full")]
-    ran = subprocess.run([python, PEER], input=json.dumps(program), capture_output=True, text=True, check=True)
-    theirs = json.loads(ran.stdout)["arrivals"]
+    theirs = simulate(python, {"kind": "flows", "hosts": hosts, "flows": flows}, settings)["ends"]
     assert ends(star(bandwidth=125e6, latency=50e-6, **fields), range(hosts), flows) == pytest.approx(theirs, rel=1e-9)

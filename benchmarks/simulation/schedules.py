@@ -1,12 +1,20 @@
-"""Schedules of collectives, as messages that have sizes only, on W workers."""
+"""Schedules of messages that have sizes only, and the driver that lets them through a network.
+
+Collectives are for W workers with the ids 0 to W - 1.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from .driver import Message, Reaction
+from parallel_sgd.simulation.network import Arrival, Network
+
+Message = tuple[int, int, float, object]
+"""Message of a schedule: id of its source, of its target, bytes, and the item that arrives."""
+Reaction = Callable[[int, int, object], Iterable[Message]]
+"""Function of an arrival (source, target, item) that returns the messages that leave then."""
 
 
 class Schedule(NamedTuple):
@@ -14,6 +22,24 @@ class Schedule(NamedTuple):
 
     begin: list[Message]
     reaction: Reaction
+
+
+def nothing_more(_source: int, _target: int, _item: object) -> Iterable[Message]:
+    """Return no message."""
+    return ()
+
+
+def drive(network: Network, begin: Iterable[Message], reaction: Reaction = nothing_more) -> list[Arrival]:
+    """Let the messages of `begin` leave at time 0 and then those that arrivals cause; return all arrivals."""
+    for message in begin:
+        network.send(0.0, *message)
+    arrivals: list[Arrival] = []
+    while (moment := network.next_moment()) is not None:
+        for now, source, target, item in network.advance(moment):
+            arrivals.append((now, source, target, item))
+            for message in reaction(source, target, item):
+                network.send(now, *message)
+    return arrivals
 
 
 def literal_ring(workers: int, size: float) -> Schedule:
