@@ -1,8 +1,9 @@
 """SimGrid's Python binding as a peer: messages on a star with a duplex port per host.
 
 Runs under a Python that has the module `simgrid` (Debian: python3-simgrid), reads a program as JSON from its input, and prints
-JSON: the arrivals, and the seconds of real time that the simulation took. A program is either flows, which all leave at once,
-or rounds of a ring in which each host sends a message when it has the one before.
+JSON: the times of arrivals or ends, and the seconds of real time that the simulation took. A program is flows, which all leave
+at once; rounds of a ring, in which each host sends a message when it has the one before; or pieces that pass a chain of hosts,
+each when the one before has arrived.
 """
 
 import json
@@ -12,6 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 import simgrid
+
+Ends = dict[int, float]
 
 
 def star(program: dict[str, Any]) -> list[Any]:
@@ -28,34 +31,54 @@ def star(program: dict[str, Any]) -> list[Any]:
     return hosts
 
 
-def flows(hosts: list[Any], messages: list[tuple[int, int, int]], arrivals: dict[int, float]) -> None:
+def flows(hosts: list[Any], program: dict[str, Any], ends: Ends) -> None:
     """Let all messages leave at time 0, each between two actors of its own."""
-    for number, (source, target, size) in enumerate(messages):
-        simgrid.Actor.create(
-            f"s{number}", hosts[source], lambda box, size: box.put(0, size), simgrid.Mailbox.by_name(str(number)), size
-        )
-        simgrid.Actor.create(f"r{number}", hosts[target], receiver(arrivals, number), simgrid.Mailbox.by_name(str(number)))
+    for number, (source, target, size) in enumerate(program["flows"]):
+        box = simgrid.Mailbox.by_name(str(number))
+        simgrid.Actor.create(f"s{number}", hosts[source], box.put, 0, size)
+        simgrid.Actor.create(f"r{number}", hosts[target], receiver(ends, number), box)
 
 
-def receiver(arrivals: dict[int, float], number: int) -> Callable[[Any], None]:
+def receiver(ends: Ends, number: int) -> Callable[[Any], None]:
     def receive(box: Any) -> None:
         box.get()
-        arrivals[number] = simgrid.Engine.clock
+        ends[number] = simgrid.Engine.clock
 
     return receive
 
 
-def ring(hosts: list[Any], rounds: int, size: int, arrivals: dict[int, float]) -> None:
+def boxes(hosts: list[Any], number: int) -> tuple[Any, Any]:
+    """Return the mailbox of a host and that of the next one."""
+    here, there = f"to {number}", f"to {(number + 1) % len(hosts)}"
+    return simgrid.Mailbox.by_name(here), simgrid.Mailbox.by_name(there)
+
+
+def ring(hosts: list[Any], program: dict[str, Any], ends: Ends) -> None:
     """Let each host send to the next one in each round, when it has the message of the round before."""
 
     def member(number: int) -> None:
-        there = simgrid.Mailbox.by_name(f"to {(number + 1) % len(hosts)}")
-        here = simgrid.Mailbox.by_name(f"to {number}")
-        for _ in range(rounds):
-            sent = there.put_async(0, size)
+        here, there = boxes(hosts, number)
+        for _ in range(program["rounds"]):
+            sent = there.put_async(0, program["size"])
             here.get()
             sent.wait()
-        arrivals[number] = simgrid.Engine.clock
+        ends[number] = simgrid.Engine.clock
+
+    for number, host in enumerate(hosts):
+        simgrid.Actor.create(f"m{number}", host, member, number)
+
+
+def chain(hosts: list[Any], program: dict[str, Any], ends: Ends) -> None:
+    """Let pieces pass from host to host."""
+
+    def member(number: int) -> None:
+        here, there = boxes(hosts, number)
+        for _ in range(program["pieces"]):
+            if number:
+                here.get()
+            if number + 1 < len(hosts):
+                there.put(0, program["size"])
+        ends[number] = simgrid.Engine.clock
 
     for number, host in enumerate(hosts):
         simgrid.Actor.create(f"m{number}", host, member, number)
@@ -64,16 +87,14 @@ def ring(hosts: list[Any], rounds: int, size: int, arrivals: dict[int, float]) -
 def main() -> None:
     program = json.load(sys.stdin)
     engine = simgrid.Engine(["peer", "--log=root.thres:critical", *(f"--cfg={each}" for each in program["settings"])])
-    hosts = star(program)
-    arrivals: dict[int, float] = {}
-    if "rounds" in program:
-        ring(hosts, program["rounds"], program["size"], arrivals)
-    else:
-        flows(hosts, program["flows"], arrivals)
+    hosts, ends = star(program), Ends()
+    {"flows": flows, "ring": ring, "chain": chain}[program["kind"]](hosts, program, ends)
     began = time.perf_counter()
     engine.run()
     seconds = time.perf_counter() - began
-    print(json.dumps({"seconds": seconds, "arrivals": [arrivals[number] for number in sorted(arrivals)]}))
+    print(
+        json.dumps({"seconds": seconds, "ends": [ends[number] for number in sorted(ends)], "version": simgrid.simgrid_version})
+    )
 
 
 if __name__ == "__main__":

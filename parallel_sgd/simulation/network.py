@@ -16,7 +16,7 @@ from .flows import Flows
 from .platform import FAIR, Platform
 from .queues import Queues
 
-__all__ = ["Arrival", "Network", "Usage", "network_of"]
+__all__ = ["Arrival", "LinkNetwork", "Network", "Usage", "network_of"]
 
 
 class Network(Protocol):
@@ -47,6 +47,13 @@ class Network(Protocol):
             now: virtual time in seconds.
         """
 
+    def busy(self) -> list[Usage]:
+        """Return the use of each link that was used, by its name."""
+
+
+class LinkNetwork(Network, Protocol):
+    """Network whose links can have faults."""
+
     def inject(self, now: float, fault: LinkFault) -> None:
         """Let a fault of a link begin, which ends after its seconds.
 
@@ -58,11 +65,8 @@ class Network(Protocol):
             ValueError: It is of another kind.
         """
 
-    def busy(self) -> list[Usage]:
-        """Return the use of each link that was used, by its name."""
 
-
-def network_of(platform: Platform, nodes: Sequence[int], seed: int = 0) -> Network:
+def network_of(platform: Platform, nodes: Sequence[int], seed: int = 0) -> LinkNetwork:
     """Make the network of a platform.
 
     Args:

@@ -7,13 +7,13 @@ checked when it is made, so a faulty field is told before anything runs.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from string import ascii_letters
 from typing import Final
 
 from network.names import did_you_mean
-from network.units import rate_text, time_text
+from network.units import plain_number, rate_text, time_text
 
 __all__ = ["FACTORS", "MODELS", "PORTS", "SHAPES", "Factors", "Platform"]
 
@@ -22,6 +22,9 @@ ALPHA_BETA, FLOW, STORE_AND_FORWARD = MODELS = ("alpha-beta", "flow", "store-and
 FAIR, FIFO = PORTS = ("fair", "fifo")
 FULL, HALF = ("full", "half")
 TRANSPORTS: Final = {"tcp": "TCP", "unix": "Unix sockets", "memory": "shared memory", "process": "one process"}
+
+
+_LINES: Final = ("latencies", "bandwidths")
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,7 @@ class Platform:
 
     def __post_init__(self) -> None:
         _among("shape", self.shape, SHAPES)
+        self._take_lists()
         inner = self.shape in (RING, FAT_TREE, TWO_SITES) or self.backbone is not None
         self._default("model", FLOW if inner else ALPHA_BETA)
         self._default("ports", FIFO if self.model == STORE_AND_FORWARD else FAIR)
@@ -120,6 +124,17 @@ class Platform:
     def _default(self, name: str, value: object) -> None:
         if getattr(self, name) is None:
             object.__setattr__(self, name, value)
+
+    def _take_lists(self) -> None:
+        """Make tuples of lists, so that platforms can be compared and hashed."""
+        if not isinstance(self.speeds, (list, tuple)):
+            raise _error("speeds", "a list", self.speeds)
+        object.__setattr__(self, "speeds", tuple(self.speeds))
+        for name in _LINES:
+            rows = getattr(self, name)
+            if not isinstance(rows, (list, tuple)) or not all(isinstance(row, (list, tuple)) for row in rows):
+                raise _error(name, "a list of lists", rows)
+            object.__setattr__(self, name, tuple(map(tuple, rows)))
 
     def _check_words(self) -> None:
         _among("model", self.model, MODELS)
@@ -153,17 +168,16 @@ class Platform:
 
     def _check_shape(self) -> None:
         """Check that the fields of the shape are there, and those of no other."""
-        lines = ("latencies", "bandwidths")
         own = {
             STAR: ("bandwidth", "latency"),
             RING: ("bandwidth", "latency"),
             MESH: ("bandwidth", "latency"),
             FAT_TREE: ("bandwidth", "latency", "leaf", "spines"),
             TWO_SITES: ("bandwidth", "latency", "thin_bandwidth", "thin_latency"),
-            MATRIX: lines,
+            MATRIX: _LINES,
         }[self.shape]
         optional = {STAR: ("backbone",), TWO_SITES: ("near",)}.get(self.shape, ())
-        for name in ("bandwidth", "latency", "backbone", "leaf", "spines", "thin_bandwidth", "thin_latency", "near", *lines):
+        for name in ("bandwidth", "latency", "backbone", "leaf", "spines", "thin_bandwidth", "thin_latency", "near", *_LINES):
             value = getattr(self, name)
             given = value is not None and value != ()
             if name in own and not given:
@@ -251,7 +265,8 @@ class Platform:
 
     def _hosts_text(self) -> str:
         text = self.shape if self.hosts is None else f"{self.shape} of {_counted(self.hosts, 'host')}"
-        parts = [f"{self.nodes_per_host} nodes per host" if self.nodes_per_host > 1 else ""]
+        parts = [f"{self.near} near" if self.near else ""]
+        parts.append(f"{self.nodes_per_host} nodes per host" if self.nodes_per_host > 1 else "")
         parts.append(f"{self.cores} cores per host" if self.cores > 1 else "")
         parts.append(f"{self.leaf} hosts per leaf, {_counted(self.spines, 'spine')}" if self.leaf and self.spines else "")
         parts.append(f"speeds {_range(self.speeds, str)}" if self.speeds else "")
@@ -261,33 +276,43 @@ class Platform:
         if self.shape == MATRIX:
             pairs = [(i, j) for i in range(len(self.latencies)) for j in range(len(self.latencies)) if i != j]
             rates = _range([self.bandwidths[i][j] for i, j in pairs], _rate)
-            return f"{rates} and {_range([self.latencies[i][j] for i, j in pairs], time_text)} as measured"
-        text = _and(self.bandwidth, self.latency)
+            return f"{rates} and {_range([self.latencies[i][j] for i, j in pairs], _time)} as measured"
+        parts = [_and(self.bandwidth, self.latency)]
         if self.thin_bandwidth is not None:
-            text += f" within, {_and(self.thin_bandwidth, self.thin_latency)} between"
-        if self.backbone is not None:
-            text += f", backbone of {_rate(self.backbone)}"
-        return text if self.duplex == FULL else f"{text}, half duplex"
+            parts = [f"{parts[0]} within", f"{_and(self.thin_bandwidth, self.thin_latency)} between"]
+        parts.append(f"backbone of {_rate(self.backbone)}" if self.backbone else "")
+        parts.append(f"{_and(self.local_bandwidth, self.local_latency)} within a host" if self.local_bandwidth else "")
+        parts.append("half duplex" if self.duplex == HALF else "")
+        return ", ".join(filter(None, parts))
 
     def _model_text(self) -> str:
         parts = [f"model {self.model}"]
         parts.append(f"factors {self.factors}" if self.factors != "none" else "")
         parts.append("cross-traffic" if self.cross_traffic else "")
-        parts.append(f"window of {self.window:g} bytes" if self.window else "")
+        parts.append(f"window of {plain_number(self.window)} bytes" if self.window else "")
         parts.append(f"at most {_counted(self.limit, 'flow')} of a link at a time" if self.limit else "")
-        parts.append(f"{self.fading:.3g} of a link's bandwidth lost per further flow" if self.fading else "")
+        parts.append(f"{100 * self.fading:.3g} % of a link lost per further flow" if self.fading else "")
         parts.append("ports shared fairly" if self.ports == FAIR else "ports first in, first out")
         parts.append(TRANSPORTS[self.transport])
         return ", ".join(filter(None, parts))
 
 
 def _and(bandwidth: float | None, latency: float | None) -> str:
-    return f"{_rate(bandwidth or 0.0)} and {time_text(latency or 0.0)}"
+    return f"{_rate(bandwidth or 0.0)} and {_time(latency or 0.0)}"
 
 
 def _rate(rate: float) -> str:
-    number, unit = re.fullmatch(r"([\d.]+)(.+)", rate_text(rate)).groups()  # type: ignore[union-attr]
-    return f"{number} {unit.capitalize() if unit != 'bit' else unit}/s"
+    number, unit = _number_and_unit(rate_text(rate))
+    return f"{number} {unit if unit == 'bit' else unit.capitalize()}/s"
+
+
+def _time(seconds: float) -> str:
+    return " ".join(_number_and_unit(time_text(seconds)))
+
+
+def _number_and_unit(text: str) -> tuple[str, str]:
+    number = text.rstrip(ascii_letters)
+    return number, text[len(number) :]
 
 
 def _range(values: Sequence[float], text: Callable[[float], str]) -> str:

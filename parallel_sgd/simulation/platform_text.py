@@ -16,7 +16,7 @@ or numbers of seconds and of bytes per second.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
@@ -74,7 +74,10 @@ def platform_of(given: Platform | str | Path) -> Platform:
             content = read_toml(Path(given))
         except (OSError, ValueError) as error:
             raise ValueError(f"The platform {str(given)!r} must be a TOML file, got {error}.") from None
-        return _from_table(content, f"The platform {str(given)!r}")
+        try:
+            return _from_table(content)
+        except ValueError as error:
+            raise ValueError(f"{error} The file was {str(given)!r}.") from None
     if not isinstance(given, str):
         raise ValueError(f"A platform must be a text such as 'star 1Gbit/s 50us', a path or a Platform, got {given!r}.")
     return parse_platform(given)
@@ -208,53 +211,38 @@ def platform_from_toml(text: str) -> Platform:
     Raises:
         ValueError: naming the key, the expectation, and the value that came.
     """
-    return _from_table(parsed_toml(text), "The platform")
+    return _from_table(parsed_toml(text))
 
 
-def _from_table(content: Mapping[str, Any], about: str) -> Platform:
+def _from_table(content: Mapping[str, Any]) -> Platform:
     known = [field.name for field in fields(Platform)]
     for name in content:
         if name not in known:
             near = did_you_mean(name, known).rstrip("?")
-            raise ValueError(f"{about} must have keys among {', '.join(known)}, got {name!r}{near}.")
-    values = {name: _read(name, value, about) for name, value in content.items()}
-    try:
-        return Platform(**values)
-    except ValueError as error:
-        raise ValueError(str(error).replace("The platform", about, 1)) from None
+            raise ValueError(f"The platform must have keys among {', '.join(known)}, got {name!r}{near}.")
+    return Platform(**{name: _read(name, value) for name, value in content.items()})
 
 
-def _read(name: str, value: Any, about: str) -> Any:
-    if name in _RATES or name in _TIMES:
-        return _quantity(name, value, about)
-    if name == "speeds" or name in _LINES:
-        if not isinstance(value, list):
-            raise ValueError(f"{about}'s '{name}' must be a list, got {value!r}.")
-        if name == "speeds":
-            return tuple(value)
-        rows = [[value] if not isinstance(row, list) else row for row in value]
-        unit = "latency" if name == "latencies" else "bandwidth"
-        return tuple(tuple(_quantity(unit, item, about, name) for item in row) for row in rows)
-    if not isinstance(value, (str, int, float)):
-        raise ValueError(f"{about}'s '{name}' must be a text or a number, got {value!r}.")
+def _read(name: str, value: Any) -> Any:
+    """Return the value of a field for an entry of the file; `Platform` checks it further."""
+    if name in _RATES:
+        return _quantity(name, value, _RATE, rate_of, "a rate such as '1Gbit/s', or bytes per second")
+    if name in _TIMES:
+        return _quantity(name, value, _TIME, seconds_of, "a time such as '50us', or seconds")
+    if name in _LINES and isinstance(value, list):
+        kind = "latency" if name == "latencies" else "bandwidth"
+        return [[_read(kind, item) for item in row] if isinstance(row, list) else row for row in value]
     return value
 
 
-def _quantity(name: str, value: Any, about: str, key: str | None = None) -> Any:
-    """Return the seconds or the bytes per second of a text; numbers are those already."""
+def _quantity(name: str, value: Any, pattern: re.Pattern[str], read: Callable[[str, str], float], expected: str) -> Any:
+    """Return the number for which a text stands; numbers are in seconds or bytes per second already."""
     if not isinstance(value, str):
         return value
-    if name in _RATES:
-        found = _RATE.fullmatch(value)
-        if found is not None:
-            return rate_of(found[1], found[2])
-        expected = "a rate such as '1Gbit/s' or bytes per second"
-    else:
-        found = _TIME.fullmatch(value)
-        if found is not None:
-            return seconds_of(found[1], found[2])
-        expected = "a time such as '50us' or seconds"
-    raise ValueError(f"{about}'s '{key or name}' must be {expected}, got {value!r}.")
+    found = pattern.fullmatch(value)
+    if found is None:
+        raise ValueError(f"The platform's '{name}' must be {expected}, got {value!r}.")
+    return read(found[1], found[2])
 
 
 def platform_to_toml(platform: Platform) -> str:
