@@ -178,7 +178,7 @@ CHANGES: list[Callable[[int], int]] = [
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.share(4)
+@pytest.mark.share(12)
 def test_no_other_id_or_range_is_taken(kind: type[Codec]) -> None:
     """Each field of ids and ranges, in a job that loses packets, so that nodes also ask."""
     fields = next(fields for base, fields in FIELDS.items() if issubclass(kind, base))

@@ -199,6 +199,7 @@ def slow(copies: int = 1) -> Callable[[int, int, tuple[int, ...]], Sequence[floa
 
 
 @pytest.mark.parametrize("step", [0.0, 0.5])
+@pytest.mark.share(2)
 def test_a_thousand_exchanges_with_random_delays_conserve_the_sum(step: float) -> None:
     """AD-PSGD: W = 5, every pair; what workers learn meanwhile is kept, to 1e-6 of it, and nobody is stuck."""
     walk = gossip(5, 300.0, link=slow(), step=lambda node, batch: np.float32(step) * noise(node, batch))

@@ -161,6 +161,7 @@ def test_a_killed_node_ends_the_job(agents: LocalNodes, tmp_path: Path, victim: 
 
 
 @covers("SUB-31")
+@pytest.mark.long
 def test_redundancy_pays_with_a_server(agents: LocalNodes, tmp_path: Path) -> None:
     """The server goes on with the copies of the others; the weights do not change."""
     settings: dict[str, Any] = {"redundancy": 2, "assignment_type": IIDBlockAssignment, "epoch": 2, "block_size": 16}
