@@ -73,11 +73,16 @@ def chain(hosts: list[Any], program: dict[str, Any], ends: Ends) -> None:
 
     def member(number: int) -> None:
         here, there = boxes(hosts, number)
+        sent = None
         for _ in range(program["pieces"]):
             if number:
                 here.get()
+            if sent is not None:
+                sent.wait()
             if number + 1 < len(hosts):
-                there.put(0, program["size"])
+                sent = there.put_async(0, program["size"])
+        if sent is not None:
+            sent.wait()
         ends[number] = simgrid.Engine.clock
 
     for number, host in enumerate(hosts):

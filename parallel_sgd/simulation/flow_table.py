@@ -4,56 +4,64 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final
 
 import numpy as np
 
+from .routes import Route
 from .sharing import Floats, Integers
 
-__all__ = ["FlowTable", "Values"]
+__all__ = ["Flow", "FlowTable"]
 
-Item = TypeVar("Item")
 _LEFT, _RATE, _END, _BOUND, _WEIGHT = range(5)
-_FEW: Final = 3
-_NOWHERE: Final = 0
-"""Number of a link with infinite capacity, with which short paths are filled up."""
+_FEW: Final = 3  # columns that are taken out one by one
+_NOWHERE: Final = 0  # number of a link with infinite capacity, with which short paths are filled up
 
 
-class Values(NamedTuple):
-    """Numbers of a flow.
+class Flow:
+    """Message on its way.
 
     Args:
-        left: bytes that it has not carried at the time until which the table's flows have elapsed.
-        rate: bytes per second; 0 of one that has none yet.
-        end: moment at which it ends with that rate.
-        bound: most of its rate.
-        weight: by which rates are shared.
+        sequence: its number in the order of sending, in which those that arrive at one instant are told.
+        source: id of the sending node.
+        target: id of the receiving node.
+        size: bytes on the wire.
+        item: object that arrives.
+        route: its route.
+
+    Attributes: `left` (bytes to carry when it enters the table), `rate` (bytes per second then, 0 when it has none yet), `end`
+    (when it ends with that rate), and `is_alone` (whether no link of it has another flow, so that it is in no table).
     """
 
-    left: float
-    rate: float
-    end: float
-    bound: float
-    weight: float
+    __slots__ = ("end", "is_alone", "item", "left", "rate", "route", "sequence", "size", "source", "target")
+
+    def __init__(self, sequence: int, source: int, target: int, size: float, item: object, route: Route) -> None:
+        self.sequence, self.source, self.target, self.size, self.item, self.route = sequence, source, target, size, item, route
+        self.left, self.rate, self.end, self.is_alone = size, 0.0, math.inf, False
+
+    @property
+    def pair(self) -> tuple[int, int]:
+        """Ids of its nodes."""
+        return self.source, self.target
 
 
-class FlowTable(Generic[Item]):
+class FlowTable:
     """Flows that have begun.
 
     The paths are numbers of links plus 1, those of a flow below each other; 0 fills up the shorter ones.
 
-    Attributes: `items` (of each flow, in the order of the columns), and `next_end` (the first moment at which one ends).
+    Attributes: `flows` (in the order of the columns), and `next_end` (the first moment at which one ends).
     """
 
     def __init__(self) -> None:
-        self.items: list[Item] = []
+        self.flows: list[Flow] = []
         self.next_end = math.inf
         self._values = np.zeros((5, 16))
         self._paths: Integers = np.zeros((2, 16), np.intp)
         self._backs: Integers = np.zeros((0, 16), np.intp)
 
     def __len__(self) -> int:
-        return len(self.items)
+        return len(self.flows)
 
     @property
     def rates(self) -> Floats:
@@ -83,40 +91,45 @@ class FlowTable(Generic[Item]):
     def _row(self, row: int) -> Floats:
         return self._values[row, : len(self)]
 
-    def add(self, item: Item, links: Sequence[int], back: Sequence[int], values: Values) -> None:
-        """Let a flow begin.
+    def add(
+        self, flows: Sequence[Flow], backs: Sequence[Sequence[int]], bounds: Sequence[float], weights: Sequence[float]
+    ) -> None:
+        """Let flows begin, or go on here.
 
         Args:
-            item: what it carries.
-            links: numbers of the links of its route.
-            back: those of the way back, none unless acknowledgements count.
-            values: its numbers.
+            flows: with their rates and the bytes that are left.
+            backs: numbers of the links of each one's way back; empty unless acknowledgements count.
+            bounds: most of each rate.
+            weights: by which rates are shared.
         """
-        column = len(self)
-        if column == self._values.shape[1]:
+        start, end = len(self), len(self) + len(flows)
+        while end > self._values.shape[1]:
             self._values, self._paths, self._backs = (
                 np.concatenate([each, np.zeros_like(each)], axis=1) for each in (self._values, self._paths, self._backs)
             )
-        self._paths = _write(self._paths, column, links)
-        self._backs = _write(self._backs, column, back)
-        self._values[:, column] = values
-        self.items.append(item)
-        self.next_end = min(self.next_end, values.end)
+        self._paths = _written(self._paths, slice(start, end), [flow.route.links for flow in flows])
+        if backs:
+            self._backs = _written(self._backs, slice(start, end), backs)
+        self._values[_LEFT, start:end] = [flow.left for flow in flows]
+        self._values[_RATE, start:end] = [flow.rate for flow in flows]
+        self._values[_END, start:end] = math.inf
+        self._values[_BOUND, start:end] = bounds
+        self._values[_WEIGHT, start:end] = weights
+        self.flows += flows
 
-    def follow(self, column: int, item: Item, size: float, now: float, since: float) -> None:
-        """Let another item follow on the connection of a flow that ends, with its rate.
+    def follow(self, column: int, flow: Flow, now: float, since: float) -> None:
+        """Let another message follow on the connection of a flow that ends, with its rate.
 
         Args:
-            column: of the flow.
-            item: what follows.
-            size: bytes of it.
+            column: of the flow that ends.
+            flow: what follows.
             now: when the flow ends.
             since: until when all flows have carried bytes.
         """
         rate = self._values[_RATE, column]
-        self._values[_LEFT, column] = size + rate * (now - since)
-        self._values[_END, column] = now + size / rate
-        self.items[column] = item
+        self._values[_LEFT, column] = flow.size + rate * (now - since)
+        self._values[_END, column] = now + flow.size / rate
+        self.flows[column] = flow
 
     def ending(self, moment: float) -> list[int]:
         """List the columns of the flows that end until `moment`."""
@@ -131,10 +144,10 @@ class FlowTable(Generic[Item]):
         count, few = len(self), len(columns) <= _FEW
         if few:
             for column in reversed(columns):
-                del self.items[column]
+                del self.flows[column]
         else:
             gone = set(columns)
-            self.items = [item for column, item in enumerate(self.items) if column not in gone]
+            self.flows = [item for column, item in enumerate(self.flows) if column not in gone]
         rest = None if few else np.delete(np.arange(count), columns)
         for each in (self._values, self._paths, self._backs):
             if rest is not None:
@@ -163,12 +176,11 @@ class FlowTable(Generic[Item]):
         self.next_end = float(self._row(_END).min(initial=math.inf))
 
 
-def _write(paths: Integers, column: int, links: Sequence[int]) -> Integers:
-    """Write a path into its column, and return the array, which may have got more rows."""
-    if len(links) > len(paths):
-        more = np.full((len(links) - len(paths), paths.shape[1]), _NOWHERE, np.intp)
-        paths = np.concatenate([paths, more])
-    paths[: len(links), column] = links
-    paths[: len(links), column] += 1
-    paths[len(links) :, column] = _NOWHERE
+def _written(paths: Integers, columns: slice, given: Sequence[Sequence[int]]) -> Integers:
+    """Write paths into columns, and return the array, which may have got more rows."""
+    hops = max(map(len, given))
+    if hops > len(paths):
+        paths = np.concatenate([paths, np.full((hops - len(paths), paths.shape[1]), _NOWHERE, np.intp)])
+    for row, links in enumerate(paths):
+        links[columns] = [path[row] + 1 if row < len(path) else _NOWHERE for path in given] if row < hops else _NOWHERE
     return paths

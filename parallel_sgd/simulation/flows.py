@@ -11,14 +11,15 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from heapq import heappop, heappush
-from typing import Final, NamedTuple
+from operator import attrgetter
+from typing import Final
 
 import numpy as np
 
 from network.faults.fault import LinkFault
 
 from .arrivals import Arrival, Usage
-from .flow_table import FlowTable, Values
+from .flow_table import Flow, FlowTable
 from .platform import FACTORS, Platform
 from .routes import Route, Routes
 from .shaped import ShapedPairs
@@ -30,26 +31,16 @@ CROSS_TRAFFIC: Final = 0.05
 """Share of a flow's rate that its acknowledgements take on the way back."""
 _TOGETHER: Final = 1e-12  # share of the time by which the ends of flows may differ by rounding
 _BELOW: Final = 1 - 1e-9  # share of a level below which a flow is surely settled before it
+_END, _START, _LIFT = range(3)  # at one instant links become free before others take them
 
 Pair = tuple[int, int]
 
 
-class Message(NamedTuple):
-    """Message on its way. Those that arrive at one instant are in the order of `sequence`, that of their sending."""
-
-    sequence: int
-    source: int
-    target: int
-    size: float
-    item: object
-
-    @property
-    def pair(self) -> Pair:
-        return self.source, self.target
-
-
 class Flows:
     """Network of links that are shared fairly.
+
+    A flow that shares none of its links has all of its bound, so its end is an event; only those that share some are in the
+    table, whose rates are solved.
 
     Args:
         platform: with ports `fair`.
@@ -63,16 +54,18 @@ class Flows:
         self._routes = Routes(platform, nodes)
         self._shaped = ShapedPairs(seed)
         self._sequence = 0
-        self._heap: list[tuple[float, int, Message | LinkFault]] = []  # ends of latencies, and of faults
+        self._heap: list[tuple[float, int, int, Flow | LinkFault]] = []  # (moment, kind, sequence, ..)
         self._local_free: dict[Pair, float] = {}  # when a pair of nodes of one host takes the next message
-        self._lines: dict[Pair, deque[Message]] = {}  # behind the flow of each connection that has one
-        self._staged: list[Message] = []  # those that wait for a link with a limit
-        self._flows = FlowTable[Message]()
-        self._now = 0.0  # until when the flows have carried bytes
+        self._lines: dict[Pair, deque[Flow] | None] = {}  # behind the flow of each connection that has one
+        self._staged: list[Flow] = []  # those that wait for a link with a limit
+        self._alone: dict[int, Flow] = {}  # link: its only flow, which is in no table
+        self._entering: list[Flow] = []  # the table at this instant
+        self._table = FlowTable()
+        self._now = 0.0  # until when the flows of the table have carried bytes
         self._rates_hold = True
         self._settled_below = math.inf  # the levels below this one are those of the last solution
         self._bandwidth: Floats = np.full(1, math.inf)  # by number of a link plus 1
-        self._sizes: list[float] = []  # bytes of each link
+        self._sizes: list[float] = []  # bytes of each link,
         self._shares: list[int] = []  # and its flows
 
     def send(self, now: float, source: int, target: int, size: float, item: object) -> None:
@@ -83,150 +76,195 @@ class Flows:
                 return
             size = pair.size(size)
         route = self._routes.between(source, target)
-        self._widen()
+        if len(self._sizes) < len(self._routes.links):
+            self._widen()
         if route.links:
             moment = now + route.latency * self._factors.latency
+            for link in route.links:
+                self._sizes[link] += size
         else:
             start = max(now, self._local_free.get((source, target), 0.0))
             self._local_free[source, target] = start + size / route.slowest
             moment = start + size / route.slowest + route.latency
         if pair is not None:
             moment = pair.reach(moment)
-        for link in route.links:
-            self._sizes[link] += size
-        self._sequence += 1
-        heappush(self._heap, (moment, self._sequence, Message(self._sequence, source, target, size, item)))
+        self._sequence = sequence = self._sequence + 1
+        heappush(self._heap, (moment, _START, sequence, Flow(sequence, source, target, size, item, route)))
 
     def _widen(self) -> None:
         """Take note of links that a route has used for the first time."""
         more = len(self._routes.links) - len(self._sizes)
-        if more:
-            self._sizes += [0.0] * more
-            self._shares += [0] * more
+        self._sizes += [0.0] * more
+        self._shares += [0] * more
 
     def next_moment(self) -> float | None:
         if not self._rates_hold:
             self._solve()
-        moment = self._flows.next_end
-        if self._heap and self._heap[0][0] < moment:
-            moment = self._heap[0][0]
+        heap, moment = self._heap, self._table.next_end
+        while heap and heap[0][1] == _END and isinstance(heap[0][3], Flow) and not heap[0][3].is_alone:
+            heappop(heap)
+        if heap and heap[0][0] < moment:
+            moment = heap[0][0]
         return None if moment == math.inf else moment
 
     def advance(self, now: float) -> list[Arrival]:
         arrived: list[Arrival] = []
+        heap = self._heap
         while (moment := self.next_moment()) is not None and moment <= now:
-            done = self._end_flows(moment) if self._flows.next_end <= moment else []
-            while self._heap and self._heap[0][0] <= moment:
-                event = heappop(self._heap)[2]
+            done = self._end_in_table(moment) if self._table.next_end <= moment else []
+            while heap and heap[0][0] <= moment:
+                _, kind, _, event = heappop(heap)
                 if isinstance(event, LinkFault):
                     self._reshape(moment, self._shaped.end(event))
-                elif not self._routes.between(event.source, event.target).links:
-                    done.append(event)
-                elif event.pair in self._lines:
-                    self._lines[event.pair].append(event)
-                else:
-                    self._lines[event.pair] = deque()
+                elif kind == _START and event.route.links:
                     self._begin(moment, event)
-            arrived += [(moment, each.source, each.target, each.item) for each in sorted(done)]
+                elif kind == _START or self._end_alone(moment, event):
+                    done.append(event)
+            self._fill_table(moment)
+            done.sort(key=attrgetter("sequence"))
+            arrived += [(moment, flow.source, flow.target, flow.item) for flow in done]
         return arrived
 
     def inject(self, now: float, fault: LinkFault) -> None:
         self._reshape(now, self._shaped.begin(fault))
+        self._fill_table(now)
         if fault.seconds is not None:
             self._sequence += 1
-            heappush(self._heap, (now + fault.seconds, self._sequence, fault))
+            heappush(self._heap, (now + fault.seconds, _LIFT, self._sequence, fault))
 
     def busy(self) -> list[Usage]:
-        used = zip(self._routes.links, self._sizes, strict=False)
+        used = zip(self._routes.links, self._sizes, strict=False)  # links of routes that no message has taken are behind
         return sorted(Usage(link.name, size, size / link.bandwidth) for link, size in used if size)
 
-    def _elapse(self, now: float) -> None:
-        """Let the flows carry bytes until `now`, when their rates change."""
-        if now > self._now:
-            self._flows.elapse(now - self._now)
-        self._now = now
-        self._rates_hold = False
-
-    def _end_flows(self, now: float) -> list[Message]:
-        """Take out the flows that end now; the next message of a connection goes on with its rate."""
-        flows = self._flows
-        ending = flows.ending(now * (1 + _TOGETHER))
-        done = [flows.items[column] for column in ending]
-        gone, again = [], []
-        for column, message in zip(ending, done, strict=True):
-            line = self._lines[message.pair]
-            if line and self._platform.limit is None:
-                follower = line.popleft()
-                flows.follow(column, follower, follower.size, now, self._now)
-                continue
-            gone.append(column)
-            for link in self._links(message.pair):
-                self._shares[link] -= 1
-            if line:
-                again.append(line.popleft())
-            else:
-                del self._lines[message.pair]
-        concern = [column for column in gone if self._is_shared(flows.items[column].pair)]
-        if concern:
-            self._settled_below = min(self._settled_below, float(self._levels()[concern].min()))
-            self._elapse(now)
-        flows.remove(gone)
-        flows.find_next_end()
-        if self._platform.limit is not None:
-            self._staged += again
-            self._relieve(now)
-        return done
-
-    def _links(self, pair: Pair) -> tuple[int, ...]:
-        """Return the links of which a flow takes a share, those of its acknowledgements included."""
-        links = self._routes.between(*pair).links
-        if self._platform.cross_traffic:
-            links += self._routes.between(pair[1], pair[0]).links
-            self._widen()
-        return links
-
-    def _is_shared(self, pair: Pair) -> bool:
-        """Tell if a flow has, or would have, links that others take a share of."""
-        return any(self._shares[link] for link in self._links(pair))
-
-    def _begin(self, now: float, message: Message) -> None:
-        """Let the message of a connection without a flow become one, or wait for links with a limit."""
+    def _begin(self, now: float, flow: Flow) -> None:
+        """Let a message whose latency has passed follow those of its connection, or become a flow."""
+        pair = flow.source, flow.target
+        if pair in self._lines:
+            line = self._lines[pair]
+            if line is None:
+                line = self._lines[pair] = deque()
+            line.append(flow)
+            return
+        self._lines[pair] = None
         if self._platform.limit is None:
-            self._enter(now, message)
+            self._enter(now, flow)
         else:
-            self._staged.append(message)
+            self._staged.append(flow)
             self._relieve(now)
 
     def _relieve(self, now: float) -> None:
         """Let those that wait become flows where all their links have room, first come, first served."""
         limit, waiting = self._platform.limit or 0, []
-        for message in self._staged:
-            if all(self._shares[link] < limit for link in self._routes.between(*message.pair).links):
-                self._enter(now, message)
+        for flow in self._staged:
+            if all(self._shares[link] < limit for link in flow.route.links):
+                self._enter(now, flow)
             else:
-                waiting.append(message)
+                waiting.append(flow)
         self._staged = waiting
 
-    def _enter(self, now: float, message: Message) -> None:
-        pair = message.pair
-        route, links = self._routes.between(*pair), self._links(pair)
-        bound, alone = self._bound(pair, route), not self._is_shared(pair)
-        for link in links:
-            self._shares[link] += 1
-        rate = 0.0
-        if alone and not self._platform.cross_traffic:  # nothing changes for the others, and its share is all
-            rate = min(bound, *(self._routes.links[link].bandwidth for link in links)) * self._factors.bandwidth
-        else:
-            self._elapse(now)
-        left, end = message.size + rate * (now - self._now), now + message.size / rate if rate else math.inf
-        self._flows.add(message, route.links, links[len(route.links) :], Values(left, rate, end, bound, self._weight(route)))
+    def _links(self, flow: Flow) -> tuple[int, ...]:
+        """Return the links of which a flow takes a share, those of its acknowledgements included."""
+        return flow.route.links + self._back(flow) if self._platform.cross_traffic else flow.route.links
 
-    def _bound(self, pair: Pair, route: Route) -> float:
+    def _back(self, flow: Flow) -> tuple[int, ...]:
+        links = self._routes.between(flow.target, flow.source).links
+        self._widen()
+        return links
+
+    def _enter(self, now: float, flow: Flow) -> None:
+        """Let a message become a flow: alone, or in the table with those with which it shares links."""
+        links, shares, is_alone = self._links(flow), self._shares, not self._platform.cross_traffic
+        for link in links:
+            is_alone = is_alone and not shares[link]
+            shares[link] += 1
+        if is_alone and (rate := self._bound(flow) * self._factors.bandwidth):
+            flow.rate, flow.end, flow.is_alone = rate, now + flow.size / rate, True
+            for link in links:
+                self._alone[link] = flow
+            heappush(self._heap, (flow.end, _END, flow.sequence, flow))
+            return
+        for link in links:
+            if link in self._alone:
+                self._join(now, self._alone[link])
+        self._entering.append(flow)
+
+    def _join(self, now: float, flow: Flow) -> None:
+        """Let a flow that was alone go on in the table."""
+        flow.is_alone, flow.left = False, flow.rate * (flow.end - now)
+        for link in flow.route.links:
+            del self._alone[link]
+        self._entering.append(flow)
+
+    def _fill_table(self, now: float) -> None:
+        flows, self._entering = self._entering, []
+        if flows:
+            self._elapse(now)
+            backs = [self._back(flow) for flow in flows] if self._platform.cross_traffic else []
+            self._table.add(flows, backs, [*map(self._bound, flows)], [self._weight(flow.route) for flow in flows])
+
+    def _end_alone(self, now: float, flow: Flow) -> bool:
+        """End a flow that is alone, and let the next message of its connection follow; return False for one that is not."""
+        if not flow.is_alone:
+            return False
+        for link in flow.route.links:
+            del self._alone[link]
+        self._follow(now, [flow])
+        return True
+
+    def _follow(self, now: float, ended: list[Flow]) -> None:
+        """Free the links of flows that have ended, and let the next messages of their connections become flows."""
+        followers = []
+        for flow in ended:
+            for link in self._links(flow):
+                self._shares[link] -= 1
+            line = self._lines[flow.source, flow.target]
+            if line:
+                followers.append(line.popleft())
+            else:
+                del self._lines[flow.source, flow.target]
+        if self._platform.limit is None:
+            for follower in followers:
+                self._enter(now, follower)
+        else:
+            self._staged += followers
+            self._relieve(now)
+
+    def _end_in_table(self, now: float) -> list[Flow]:
+        """Take out the flows of the table that end now; the next message of a connection goes on with its rate."""
+        table = self._table
+        ending = table.ending(now * (1 + _TOGETHER))
+        done = [table.flows[column] for column in ending]
+        gone = []
+        for column, flow in zip(ending, done, strict=True):
+            line = self._lines[flow.source, flow.target]
+            if line and self._platform.limit is None:
+                table.follow(column, line.popleft(), now, self._now)
+            else:
+                gone.append(column)
+        if gone:
+            ended, levels = [table.flows[column] for column in gone], self._levels()[gone]
+            self._follow(now, ended)
+            for flow, level in zip(ended, levels, strict=True):
+                if any(self._shares[link] for link in self._links(flow)):  # what it had is for others now
+                    self._settled_below = min(self._settled_below, float(level))
+                    self._elapse(now)
+            table.remove(gone)
+        table.find_next_end()
+        return done
+
+    def _elapse(self, now: float) -> None:
+        """Let the flows of the table carry bytes until `now`, when their rates change."""
+        if now > self._now:
+            self._table.elapse(now - self._now)
+        self._now = now
+        self._rates_hold = False
+
+    def _bound(self, flow: Flow) -> float:
         """Return the most of a flow's rate, before the factor."""
-        bound, window = route.slowest, self._platform.window
-        if window is not None and route.latency > 0.0:
-            bound = min(bound, window / (2.0 * route.latency))
-        shaped = self._shaped.get(*pair)
+        bound, latency, window = flow.route.slowest, flow.route.latency, self._platform.window
+        if window is not None and latency > 0.0:
+            bound = min(bound, window / (2.0 * latency))
+        shaped = self._shaped.get(flow.source, flow.target) if self._shaped else None
         if shaped is not None and shaped.rate is not None:
             bound = min(bound, shaped.rate / self._factors.bandwidth)
         return bound
@@ -243,15 +281,18 @@ class Flows:
 
     def _reshape(self, now: float, pairs: list[Pair]) -> None:
         """Let the flows of pairs have the bounds of their faults now."""
+        for flow in {flow.sequence: flow for flow in self._alone.values() if flow.pair in pairs}.values():
+            self._join(now, flow)
+        self._fill_table(now)
         self._elapse(now)
         self._settled_below = 0.0
-        for column, message in enumerate(self._flows.items):
-            if message.pair in pairs:
-                self._flows.bounds[column] = self._bound(message.pair, self._routes.between(*message.pair))
+        for column, flow in enumerate(self._table.flows):
+            if flow.pair in pairs:
+                self._table.bounds[column] = self._bound(flow)
 
     def _levels(self) -> Floats:
         """Return the level of each flow: its rate before the factor, by its weight."""
-        return self._flows.rates / self._factors.bandwidth / self._flows.weights
+        return self._table.rates / self._factors.bandwidth / self._table.weights
 
     def _capacity(self) -> Floats:
         """Return the bytes per second of each link, with its number of flows; that of number 0 is infinite."""
@@ -260,7 +301,7 @@ class Flows:
         fading = self._platform.fading
         if not fading:
             return self._bandwidth
-        flows = np.bincount(self._flows.paths.ravel(), minlength=len(self._bandwidth))
+        flows = np.bincount(self._table.paths.ravel(), minlength=len(self._bandwidth))
         return self._bandwidth * np.maximum(1.0 - fading * np.maximum(flows - 1, 0), fading)
 
     def _solve(self) -> None:
@@ -269,12 +310,12 @@ class Flows:
         In progressive filling all goes as in the last solution up to the lowest level at which a flow has gone, or at which a
         new one may be settled: a flow that was settled below that level keeps its rate.
         """
-        flows, capacity = self._flows, self._capacity()
-        paths, takes = flows.paths, np.ones(len(flows.paths))
+        table, capacity = self._table, self._capacity()
+        paths, takes = table.paths, np.ones(len(table.paths))
         if self._platform.cross_traffic:
-            paths = np.concatenate([paths, flows.backs])
-            takes = np.concatenate([takes, np.full(len(flows.backs), CROSS_TRAFFIC)])
-        rates, weights, bounds = flows.rates / self._factors.bandwidth, flows.weights, flows.bounds
+            paths = np.concatenate([paths, table.backs])
+            takes = np.concatenate([takes, np.full(len(table.backs), CROSS_TRAFFIC)])
+        rates, weights, bounds = table.rates / self._factors.bandwidth, table.weights, table.bounds
         new = np.flatnonzero(rates == 0.0)
         below = 0.0 if self._platform.fading else self._settled_below
         if below and len(new):
@@ -286,5 +327,5 @@ class Flows:
         if len(kept):
             capacity = capacity - np.bincount(paths[:, kept].ravel(), (takes[:, None] * rates[kept]).ravel(), len(capacity))
         rates[again] = max_min(paths[:, again], takes, weights[again], bounds[again], capacity)
-        flows.set_rates(rates * self._factors.bandwidth, self._now)
+        table.set_rates(rates * self._factors.bandwidth, self._now)
         self._settled_below, self._rates_hold = math.inf, True
