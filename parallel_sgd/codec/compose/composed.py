@@ -42,6 +42,7 @@ class Batch:
     Args:
         step: the (epoch, batch), counted from 0.
         dense: the exchange goes past all stages.
+        number: number of the exchange, counted from 0.
         sent: the packets that this node has sent, each with its targets, to be sent again to a node that asks.
         collectors: the contributions to each place so far.
         vectors: the vector of each round, with the shards that it still lacks.
@@ -56,6 +57,7 @@ class Batch:
 
     step: tuple[int, int]
     dense: bool
+    number: int = 0
     sent: list[tuple[list[int], Packet]] = field(default_factory=list)
     collectors: dict[int, Collector] = field(default_factory=dict)
     vectors: dict[int, Assembly] = field(default_factory=dict)
@@ -109,7 +111,7 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
         self._like: Like | None = None
         self._numbers = 0
         self._fired = False
-        self._batches = 0
+        self._batches = self._exchanges = 0
         self._outbox: list[netEncapsulation] = []
         self.shape: tuple[int, ...] = ()
         self._own: OwnBlocks | None = None
@@ -181,7 +183,8 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
             step: the (epoch, batch), counted from 0.
             dense: the exchange goes past all stages.
         """
-        self.before, self.batch = self.batch, Batch(step, dense)
+        self.before, self.batch = self.batch, Batch(step, dense, self._exchanges)
+        self._exchanges += 1
 
     def under_way(self) -> Batch:
         if self.batch is None:
@@ -377,15 +380,16 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
         return {} if self._local is None else {"local": self._local}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the number of batches so far, the parameters after the last exchange where changes of them are sent, and the
-        states of the parts.
+        """Return the numbers of batches and of exchanges so far, the parameters after the last exchange where changes of them
+        are sent, and the states of the parts.
         """
         reference = {} if self._reference is None else {"reference": self._reference}
-        return {"batches": self._batches, **reference, **gathered(self.within())}
+        return {"batches": self._batches, "exchanges": self._exchanges, **reference, **gathered(self.within())}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         rest = scattered(self.within(), state)
         self._batches = int(rest.pop("batches", 0))
+        self._exchanges = int(rest.pop("exchanges", 0))  # checkpoints of 1.0 have none
         reference = rest.pop("reference", None)
         if reference is not None:
             self._reference = np.array(reference)

@@ -23,6 +23,7 @@ from parallel_sgd.codec.compose import (
     Median,
     MergeRule,
     Ring,
+    Round,
     ServerOpt,
     ShardedPS,
     Sum,
@@ -43,6 +44,7 @@ from parallel_sgd.codec.pipeline import (
     Tern,
     TopK,
 )
+from parallel_sgd.codec.pipeline.stage import MERGE, Draw
 from parallel_sgd.profiles import DuplicateAssignment, FixedBlockAssignment, IIDBlockAssignment
 from parallel_sgd.testing.array_job import SHAPES, ArrayJob, expected, gradient, start
 from tests.parallel_sgd.codec.compositions import ByHand, bits, codec_of, run
@@ -55,7 +57,8 @@ EACH = pytest.mark.parametrize("exchange", [AllToAll(), PS(), ShardedPS(smallest
 def combine(rule: MergeRule, *parts: Any, weights: Any = None) -> list[float]:
     """What a rule makes of lists of numbers."""
     arrays = [np.array(part, np.float32) for part in parts]
-    return rule.combine(arrays, weights or [1.0] * len(arrays)).tolist()
+    round_ = Round(0, Draw(7, 0, 0, 0, 0, MERGE), tuple(range(len(arrays))))
+    return rule.combine(arrays, weights or [1.0] * len(arrays), round_).tolist()
 
 
 @pytest.mark.parametrize(
@@ -277,7 +280,7 @@ def test_a_saved_state_goes_on_to_the_bit(kind: type[Codec]) -> None:
         first.exchange(numbers(batch, 3))
     saved = {node: deepcopy(codec.state_dict()) for node, codec in first.codecs.items()}
     rest = [first.exchange(numbers(batch, 3)) for batch in range(5, 10)]
-    assert all(len(state) > 1 for node, state in saved.items() if node >= 0 or len(saved) == 1)
+    assert all(len(state) > 2 for node, state in saved.items() if node >= 0 or len(saved) == 1)
     second.batch = 5
     for node, codec in second.codecs.items():
         codec.load_state_dict(saved[node])
