@@ -15,6 +15,7 @@ from parallel_sgd.codec.compose import PS, AllToAll, Every, FirstCopy, MergeRule
 from parallel_sgd.codec.pipeline import QSGD, Chain, Draw, ErrorFeedback, GradientStage, Writer
 from parallel_sgd.profiles import DuplicateAssignment, IIDBlockAssignment
 from tests.parallel_sgd.codec.compositions import ByHand, bits, run
+from tests.statements import covers
 
 THREE = IIDBlockAssignment(3)
 seen: list[Any] = []
@@ -44,6 +45,7 @@ def _nothing_seen() -> None:
     seen.clear()
 
 
+@covers("LAW-2")
 @pytest.mark.parametrize("exchange", [AllToAll(), PS(), ShardedPS(smallest=1)], ids=repr)
 def test_a_merge_rule_is_told_exchange_draw_and_workers(exchange: Any) -> None:
     """Each node that merges a vector gets the same draw for it, and another one for each vector and exchange."""
@@ -107,6 +109,7 @@ def test_an_optimizer_after_the_merge_hands_on_what_it_is_told() -> None:
     assert {round_.nodes for round_, _ in seen} == {(0, 1, 2)}
 
 
+@covers("LAW-2")
 @pytest.mark.parametrize("up", [Noise(), Noise() | ErrorFeedback(QSGD(4))], ids=repr)
 def test_noise_is_that_of_its_worker_variable_and_batch(up: Any) -> None:
     first = bits(run(Codec.of(AllToAll(), up=up), THREE))
@@ -116,6 +119,7 @@ def test_noise_is_that_of_its_worker_variable_and_batch(up: Any) -> None:
     assert bits(run(Codec.of(AllToAll(), up=up), THREE)) == first and seen == before
 
 
+@covers("LAW-2")
 def test_each_stage_has_numbers_of_its_own() -> None:
     """Two stages of noise differ, and a quantiser has neither's numbers."""
     draw, x = Draw(7, 0, 3, 1, 0), np.zeros(8, np.float32)
