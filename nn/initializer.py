@@ -7,6 +7,9 @@ towards both fans.
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -18,6 +21,17 @@ __all__ = [
     "Constant", "GlorotNormal", "GlorotUniform", "HeNormal", "HeUniform", "Initializer", "LecunNormal", "Orthogonal",
     "TruncatedNormal", "Uniform", "Zeros", "fans",
 ]  # fmt: skip
+
+InitializerName: TypeAlias = Literal[
+    "glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "lecun_normal", "orthogonal", "truncated_normal", "uniform",
+    "zeros",
+]  # fmt: skip
+WORDS: Final[Mapping[str, str]] = MappingProxyType({
+    "glorot_normal": "GlorotNormal", "glorot_uniform": "GlorotUniform", "he_normal": "HeNormal",
+    "he_uniform": "HeUniform", "lecun_normal": "LecunNormal", "orthogonal": "Orthogonal",
+    "truncated_normal": "TruncatedNormal", "uniform": "Uniform", "zeros": "Zeros",
+})  # fmt: skip
+"""Words of InitializerName with the names of their classes, see `nn.names`."""
 
 
 class Initializer(Configurable, ABC):

@@ -1,6 +1,8 @@
 """Gradient-descent rules: from gradients to the change of the parameters."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from nn.lazy import lazily
 
@@ -17,6 +19,14 @@ __all__ = [
     "GradientDecay", "IGradientDescent", "LAMBOptimizer", "MomentumOptimizer", "NesterovOptimizer", "RMSPropOptimizer",
     "SGDOptimizer", "Schedule", "StepDecay", "WarmUp", "schedule",
 ]  # fmt: skip
+OptimizerName: TypeAlias = Literal["adadelta", "adagrad", "adam", "adamw", "lamb", "momentum", "nesterov", "rmsprop", "sgd"]
+WORDS: Final[Mapping[str, str]] = MappingProxyType({
+    "adadelta": "AdaDeltaOptimizer", "adagrad": "AdaGradOptimizer", "adam": "ADAMOptimizer", "adamw": "ADAMWOptimizer",
+    "lamb": "LAMBOptimizer", "momentum": "MomentumOptimizer", "nesterov": "NesterovOptimizer",
+    "rmsprop": "RMSPropOptimizer", "sgd": "SGDOptimizer",
+})  # fmt: skip
+"""Words of OptimizerName with the names of their classes, see `nn.names`."""
+
 __getattr__, __dir__ = lazily(__name__, {
     "adagrad": "AdaDeltaOptimizer AdaGradOptimizer RMSPropOptimizer", "adam": "ADAMOptimizer ADAMWOptimizer LAMBOptimizer",
     "interface": "IGradientDescent", "schedule": "Constant Cosine ExponentialDecay Schedule StepDecay WarmUp schedule",

@@ -12,11 +12,14 @@ from typing import Any
 import numpy as np
 
 from nn import arguments
+from nn.arguments import part
 from nn.arrays import BATCH, Array, DType, as_array
 from nn.data import DataFeeder
 from nn.extension import renamed
+from nn.loss import LossName
 from nn.loss.decisions import BinaryLoss, Hinge
 from nn.loss.loss import Loss
+from nn.metric import MetricName
 from nn.metric.metric import Metric, TwoClassMetric
 from nn.model.batches import (
     ArraySource,
@@ -33,7 +36,6 @@ from nn.model.ending import check_ending
 from nn.model.history import Results
 from nn.model.network import Network, trace
 from nn.model.runner import Runner
-from nn.names import LossName, MetricName, part
 from nn.plan.plan import OnGradient
 from nn.value.graph import Graph
 
