@@ -16,13 +16,30 @@ __all__ = ["ELU", "GELU", "Activation", "HTanh", "LeakReLU", "Linear", "ReLU", "
 ActivationName: TypeAlias = Literal[
     "elu", "gelu", "htanh", "leaky_relu", "linear", "relu", "sigmoid", "silu", "softmax", "softplus", "swish", "tanh"
 ]
-WORDS: Final[Mapping[str, str]] = MappingProxyType({
-    "elu": "ELU", "gelu": "GELU", "htanh": "HTanh", "leaky_relu": "LeakReLU", "linear": "Linear", "relu": "ReLU",
-    "sigmoid": "Sigmoid", "silu": "SiLU", "softmax": "Softmax", "softplus": "Softplus", "swish": "SiLU", "tanh": "Tanh",
-})  # fmt: skip
+WORDS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "elu": "ELU",
+        "gelu": "GELU",
+        "htanh": "HTanh",
+        "leaky_relu": "LeakReLU",
+        "linear": "Linear",
+        "relu": "ReLU",
+        "sigmoid": "Sigmoid",
+        "silu": "SiLU",
+        "softmax": "Softmax",
+        "softplus": "Softplus",
+        "swish": "SiLU",
+        "tanh": "Tanh",
+    }
+)
 """Words of ActivationName with the names of their classes, see `nn.names`."""
 
-__getattr__, __dir__ = lazily(__name__, {
-    "activation": "Activation Linear", "gelu": "GELU", "rectifiers": "ELU LeakReLU ReLU Softplus",
-    "sigmoids": "HTanh SiLU Sigmoid Softmax Tanh",
-})  # fmt: skip
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "activation": "Activation Linear",
+        "gelu": "GELU",
+        "rectifiers": "ELU LeakReLU ReLU Softplus",
+        "sigmoids": "HTanh SiLU Sigmoid Softmax Tanh",
+    },
+)
