@@ -34,7 +34,8 @@ from ..batch_sync.sync.interface import ISyncType, SyncChoice, SyncSetting
 from ..batch_sync.sync.synchronized import SynchronizedSGD
 from ..checkpoint.schedule import AUTO, Every, checked_commits, checked_every
 from ..codec.choice import CodecArgument
-from ..profiles import IIDBlockAssignment, ISetting
+from ..profiles.blockassignment.abstract import ISetting
+from ..profiles.blockassignment.assignments import IIDBlockAssignment
 from ..record.bounds import bounded
 from . import checks as check
 from .fields import CODE, HERE, Option, Options, about, described, flag, known
