@@ -47,7 +47,9 @@ LATE_SECONDS, LATE_FACTOR = 1.0, 4.0  # a pure task is late beyond both
 
 
 class Scheduler(Machine):
-    """Machine that the module describes. `deadline` is when to send the next Tick, None for never.
+    """State machine that deals tasks to nodes, takes them back, and deals them again after a loss.
+
+    `deadline` is when to send the next Tick, None for never.
 
     Args:
         nodes: ids of the nodes.

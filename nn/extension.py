@@ -32,11 +32,11 @@ _MOST_EXTRA: Final = 8
 
 
 class HiddenName(TypeError):
-    """A user's class hides a name that its base claims; the message gives the name and the remedy."""
+    """Error: a user's class hides a name that its base claims; the message gives the name and the remedy."""
 
 
 class OverrideWarning(UserWarning):
-    """A method takes the place of one that the engine needs, and nothing tells whether that is meant."""
+    """Warning: a method takes the place of one that the engine needs, and nothing tells whether that is meant."""
 
 
 class _Claims(NamedTuple):

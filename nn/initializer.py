@@ -35,7 +35,7 @@ WORDS: Final[Mapping[str, str]] = MappingProxyType({
 
 
 class Initializer(Configurable, ABC):
-    """Draws the first values of a variable.
+    """Base of initialisers, which draw the first values of a variable.
 
     >>> class Normal(nn.initializer.Initializer):
     ...     def __call__(self, shape, generator):

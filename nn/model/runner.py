@@ -1,4 +1,4 @@
-"""Runs a model's graph: plans for every shape that comes, kept while they are used."""
+"""Runner of a model's graph: plans for every shape that comes, kept while they are used."""
 
 import threading
 from collections import OrderedDict
@@ -31,7 +31,7 @@ class _Compiled(NamedTuple):
 
 
 class Runner:
-    """Computes predictions, losses and gradients of one graph with one loss.
+    """Runner that computes predictions, losses and gradients of one graph with one loss.
 
     Where the graph ends in the operation that the loss contains (softmax before its cross-entropy), training and scoring
     stop before it and the loss does both at once. Large networks are computed in as many threads as the BLAS has. With

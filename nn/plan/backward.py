@@ -100,7 +100,7 @@ class _Targets:
 
 
 class Backward:
-    """Computes all gradients of a plan, stage by stage from the last to the first."""
+    """Backward pass, which computes all gradients of a plan, stage by stage from the last to the first."""
 
     def __init__(self, layout: Layout, call: FindCall, output_gradient: Array, input_gradient: Array | None) -> None:
         self._layout, self._call = layout, call

@@ -57,7 +57,7 @@ class RunningAttempt(NamedTuple):
 
 
 class Begin(NamedTuple):
-    """Begin of the loop.
+    """Numbers with which a loop goes on: 0 for a new job, those of the driver before for a standby driver.
 
     Args:
         attempt: number of the next attempt.
@@ -71,7 +71,8 @@ class Begin(NamedTuple):
 
 
 class RestartLoop:
-    """Loop that drives one job.
+    """Driver's loop over the attempts of one job: runs an attempt, and the next one on the nodes that are left, until one ends
+    well or none can follow.
 
     Args:
         manifest: the job.

@@ -125,7 +125,7 @@ class AccountError(Exception):
 
 
 class Accounts:
-    """Books of one node.
+    """Accounts of one node: the packets and bytes that it sends and receives, and the seconds of encoding and merging.
 
     Args:
         node_id: id of the node.

@@ -106,8 +106,10 @@ class Deny(Immutable):
 
 
 class DriverLease(Machine):
-    """Machine that the module describes. `driver` is the connected driver, "" without one; `over`; `deadline` is when to
-    send the next Tick, or None. `restarted`: the `promise` was found on disk by an agent that was started again.
+    """State machine of one node's lease: decides which driver it grants the job, and when its agent starts a standby driver.
+
+    `driver` is the connected driver, "" without one; `over`; `deadline` is when to send the next Tick, or None. `restarted`:
+    the `promise` was found on disk by an agent that was started again.
     """
 
     def __init__(self, promise: Promise = Promise(), *, restarted: bool = False) -> None:  # noqa: B008

@@ -16,7 +16,7 @@ from parallel_sgd.engine.merge import reduce_tree
 
 
 class Round(NamedTuple):
-    """Circumstances of one merge.
+    """Facts about one merge that a merge rule may use: its exchange, its random numbers, the workers of the contributions.
 
     Args:
         number: number of the exchange, counted from 0, and on after a restart; the batches between exchanges do not count.
