@@ -108,6 +108,7 @@ TOTALS = (
     Total("product lines", lambda: Count(sum(files.lengths().values()))),
     Total("median lines of a file", lambda: Count(statistics.median(files.lengths().values()))),
     Total("longest file", _longest_file),
+    Total("comments for each 100 lines", lambda: Count(files.comments())),
     Total("modules of rpc that parallel_sgd imports", lambda: _of(sorted(graph.face("parallel_sgd", "rpc")))),
     Total("test lines", lambda: Count(sum(files.test_lines().values()))),
     Total("share of test lines in the outer wall", lambda: Count(files.wall_share())),
