@@ -36,9 +36,23 @@ __all__ = [
 
 # For editors and type checkers; the readers take other texts, too: `stale:5`, `module.Class`, `file.py:Class`.
 SyncName: TypeAlias = Literal[
-    "ssgd", "asgd", "stale:0", "stale:1", "stale:2", "stale:3", "stale:4", "stale:8", "stale:16", "stale:inf", "first:1",
-    "first:2", "first:3", "first:4", "first:8", "first:16",
-]  # fmt: skip
+    "ssgd",
+    "asgd",
+    "stale:0",
+    "stale:1",
+    "stale:2",
+    "stale:3",
+    "stale:4",
+    "stale:8",
+    "stale:16",
+    "stale:inf",
+    "first:1",
+    "first:2",
+    "first:3",
+    "first:4",
+    "first:8",
+    "first:16",
+]
 
 __getattr__, __dir__ = lazily(
     __name__,
