@@ -73,6 +73,7 @@ class Fabric:
         """
         if target not in self._waiting:
             raise ValueError(f"A packet must go to one of the nodes {sorted(self._waiting)}, got {target}")
+        # packed though it stays in this process: what cannot travel fails here, too, and bytes are counted alike
         packed = pack(Kind.MESSAGE, key, content, False, self._classes)
         frames = b"".join(packed.buffers())
         copies = self._link(sender, target, key)
@@ -213,12 +214,14 @@ def run_in_process(
             context = copy_context()
             schedule.append(_ScheduledNode(node, context.run(build, fabric.channel(node)), context))
         while any(scheduled.result is None for scheduled in schedule):
+            # in one order, so that a run can be repeated bit by bit
             moved = [_turn(scheduled, fabric, clock) for scheduled in schedule]
             if not any(moved):
                 _jump(schedule, fabric, clock)
     finally:
         for scheduled in schedule:
             with at_end("The end of a worker"):
+                # closed in its own context: its `finally` may call codecs, which look for their settings there
                 scheduled.context.run(scheduled.participant.process.close)
     for scheduled in schedule:
         with at_end("What was on its way to a worker"):
