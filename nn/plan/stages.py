@@ -119,6 +119,7 @@ def _shared(graph: Graph, shapes: dict[Value, Shape], batch: int, training: bool
 
 def _stage(nodes: list[Node], batch: int, count: int, threads: int) -> Stage:
     """Cut the batch into `count` parts, or some more, so that all threads get as many."""
+    # rounded up to whole rounds: in the last one a thread would wait for the others
     count = min(batch, -(-count // threads) * threads) if count > 1 else 1
     if count == 1:
         return Stage(nodes, [[None]])
@@ -134,6 +135,7 @@ def _is_heavy(node: Node, shapes: dict[Value, Shape], batch: int, dtype: np.dtyp
 
 def _splits(node: Node, shapes: dict[Value, Shape], batch: int, training: bool) -> bool:
     """Return whether a node may run on slices of the batch; one that draws or counts for a whole batch in training may not."""
+    # its draws are keyed by batch, and cut in another way they would be others
     if training and type(node.operation).begin is not Operation.begin:
         return False
     for value in (node, *node.inputs):
