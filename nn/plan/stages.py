@@ -135,7 +135,6 @@ def _is_heavy(node: Node, shapes: dict[Value, Shape], batch: int, dtype: np.dtyp
 
 def _splits(node: Node, shapes: dict[Value, Shape], batch: int, training: bool) -> bool:
     """Return whether a node may run on slices of the batch; one that draws or counts for a whole batch in training may not."""
-    # its draws are keyed by batch, and cut in another way they would be others
     if training and type(node.operation).begin is not Operation.begin:
         return False
     for value in (node, *node.inputs):

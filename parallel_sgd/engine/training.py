@@ -218,6 +218,7 @@ class TrainingProcess:
                 if self._rows is not None:
                     self._rows.flush()  # before the metrics are those of the evaluation
                 evaluation = self._evaluate()
+                # a worker that runs ahead of the others has a model of its own, of which the best one counts
                 if not (result and self._exchange.sync.staleness and result["Loss"] <= evaluation["Loss"]):
                     result = evaluation
                 with self._guard(epoch, "The tables of the last epoch"):
