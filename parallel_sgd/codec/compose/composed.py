@@ -102,6 +102,7 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
         refuse(self.composition, self.parts)
         self.fingerprint = fingerprint_of(self.composition.identity(self.parts))
         self.units = Units(self._grain(), assignment, self.parts.merge.weights)
+        self._tells = self.units.grain is not Grain.SPANS  # a merge rule the number of the exchange: exact sums need none
         self.batch: Batch | None = None
         self.before: Batch | None = None
         self.repeated = self.late = 0
@@ -380,16 +381,22 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
         return {} if self._local is None else {"local": self._local}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the numbers of batches and of exchanges so far, the parameters after the last exchange where changes of them
-        are sent, and the states of the parts.
+        """Return the number of batches so far, the parameters after the last exchange where changes of them are sent, and the
+        states of the parts; of a server that has a merge rule to tell it to, the number of exchanges.
         """
         reference = {} if self._reference is None else {"reference": self._reference}
-        return {"batches": self._batches, "exchanges": self._exchanges, **reference, **gathered(self.within())}
+        # not of a worker, whose count follows from its batches: a state of one number more would not be that of all workers
+        counted = {"exchanges": self._exchanges} if self._own is None and self._tells else {}
+        return {"batches": self._batches, **counted, **reference, **gathered(self.within())}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         rest = scattered(self.within(), state)
         self._batches = int(rest.pop("batches", 0))
-        self._exchanges = int(rest.pop("exchanges", 0))  # checkpoints of 1.0 have none
+        if self._own is None:
+            self._exchanges = int(rest.pop("exchanges", 0))
+        elif self._tells:
+            trigger = self.parts.trigger
+            self._exchanges = self._batches if trigger.always else sum(map(trigger.fires, range(self._batches)))
         reference = rest.pop("reference", None)
         if reference is not None:
             self._reference = np.array(reference)

@@ -280,7 +280,7 @@ def test_a_saved_state_goes_on_to_the_bit(kind: type[Codec]) -> None:
         first.exchange(numbers(batch, 3))
     saved = {node: deepcopy(codec.state_dict()) for node, codec in first.codecs.items()}
     rest = [first.exchange(numbers(batch, 3)) for batch in range(5, 10)]
-    assert all(len(state) > 2 for node, state in saved.items() if node >= 0 or len(saved) == 1)
+    assert all(len(state) > 1 for node, state in saved.items() if node >= 0 or len(saved) == 1)
     second.batch = 5
     for node, codec in second.codecs.items():
         codec.load_state_dict(saved[node])

@@ -86,8 +86,32 @@ def test_the_number_of_the_exchange_goes_on_after_a_restart() -> None:
         codec.load_state_dict(first.codecs[node].state_dict())
     second.exchange(values)
     assert [round_.number for round_, _ in seen] == [0, 0, 1, 1, 2, 2, 3, 3]
-    second.codecs[0].load_state_dict({"batches": 3})  # as version 1.0 wrote it
-    assert second.codecs[0].state_dict()["exchanges"] == 0
+
+
+def test_a_worker_counts_exchanges_by_its_batches_and_a_server_by_itself() -> None:
+    """A batch that broke off has begun an exchange: its worker's checkpoint has the batches before it, and no other number that
+    would make it a state of this worker alone.
+    """
+    settings: Any = {"send": "weights", "merge": Watching(), "trigger": Every(3)}
+    peers, served = ByHand(Codec.of(AllToAll(), **settings), 2), ByHand(Codec.of(PS(), **settings), 2)
+    values = [np.ones((5, 8), np.float32)] * 2
+    for table in (peers, served):
+        for _ in range(8):
+            table.exchange(values)
+    assert {node: set(codec.state_dict()) for node, codec in (peers.codecs | served.codecs).items()} == {
+        0: {"batches"}, 1: {"batches"}, -2: {"batches", "exchanges"},
+    }  # fmt: skip
+    assert served.codecs[-2].state_dict()["exchanges"] == 2
+    seen.clear()
+    for table in (peers, served):
+        for codec in table.codecs.values():
+            codec.load_state_dict({"batches": 7, **({"exchanges": 2} if codec.node_id < 0 else {})})
+        for _ in range(2):
+            table.exchange(values)
+    assert [round_.number for round_, _ in seen] == [2, 2, 2]
+    exact = ByHand(Codec.of(PS()), 2)
+    exact.exchange(values)
+    assert all(set(codec.state_dict()) == {"batches"} for codec in exact.codecs.values())
 
 
 def test_of_a_block_the_worker_is_told_that_came_first() -> None:
