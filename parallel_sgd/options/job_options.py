@@ -11,8 +11,9 @@ one of the forms of `forms`, which reads it from the command line, and writes an
 option reads `plan.options.<name>`: in a worker `TrainingProcess`, or the parts that `worker.build_worker` builds besides; at
 the submitter it is `spec.options.<name>`.
 
-Two tests need an addition: `NONSENSE` in tests/parallel_sgd/test_options.py a row of values to be refused, and docs/options.md
-to be written by `python -m tests.parallel_sgd.test_options`.
+Tests need an addition: `NONSENSE` in tests/parallel_sgd/test_options.py a row of values to be refused, `VALUES` in
+tests/parallel_sgd/record/test_round_trip.py the values that a flag takes, and docs/options.md to be written by `python -m
+tests.parallel_sgd.test_options`.
 """
 
 from __future__ import annotations
