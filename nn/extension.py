@@ -281,7 +281,7 @@ def _take_narrow(cls: type) -> None:
             setattr(cls, claim.name, _narrow(mine, count))
             warnings.warn(
                 f"{cls.__name__}.{claim.name}{_parameters(signature)} is called with what {claim} took before; it takes "
-                f"({', '.join(_required(claim.value))}) now",
+                f"({', '.join([*inspect.signature(claim.value).parameters][1:])}) now",
                 OverrideWarning,
                 stacklevel=3,
             )

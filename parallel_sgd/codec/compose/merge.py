@@ -30,7 +30,7 @@ class Round(NamedTuple):
     nodes: tuple[int, ...]
 
 
-class MergeRule(Part, ABC, widened={"combine": 2}):
+class MergeRule(Part, ABC, passes={"combine": (3,)}, widened={"combine": 2}):
     """Rule that makes one vector of the contributions to it. A node has one object for each vector that it merges."""
 
     #: The result is a weighted mean or sum, so payloads may be encoded linearly, and added up on the way.

@@ -18,7 +18,7 @@ from .stage import Draw, Reader, Stage, State, Vector, Writer, room_for
 __all__ = ["AdamPrecond", "Clip", "GradientStage", "Momentum", "Nesterov"]
 
 
-class GradientStage(Stage, widened={"transform": 1}):
+class GradientStage(Stage, passes={"transform": (2,)}, widened={"transform": 1}):
     """Stage that makes another vector of the gradient, writes nothing, and changes nothing where the vector arrives.
 
     Its declarations speak of the vector that it makes, which arrives exactly. It stands first in a pipeline. One that draws

@@ -11,8 +11,19 @@ import pytest
 from nn.extension import HiddenName, OverrideWarning
 from nn.gradient_descent import SGDOptimizer
 from parallel_sgd.codec import BlockWeight, Codec
-from parallel_sgd.codec.compose import PS, AllToAll, Every, FirstCopy, MergeRule, Round, ServerOpt, ShardedPS, WeightedMean
-from parallel_sgd.codec.pipeline import QSGD, Chain, Draw, ErrorFeedback, GradientStage, Writer
+from parallel_sgd.codec.compose import (
+    PS,
+    AllToAll,
+    Every,
+    FirstCopy,
+    Median,
+    MergeRule,
+    Round,
+    ServerOpt,
+    ShardedPS,
+    WeightedMean,
+)
+from parallel_sgd.codec.pipeline import QSGD, Chain, Clip, Draw, ErrorFeedback, GradientStage, Writer
 from parallel_sgd.profiles import DuplicateAssignment, IIDBlockAssignment
 from tests.parallel_sgd.codec.compositions import ByHand, bits, run
 from tests.statements import covers
@@ -216,6 +227,27 @@ def test_a_subclass_calls_one_of_before_by_super() -> None:
                 return np.float32(0.5) * super().combine(parts, weights, None)
 
     assert Eighth().combine([np.ones(1, "f4")], [1.0], Round(0, Draw(0, 0, 0, 0, 0), (0,))).tolist() == [0.125]
+
+
+def test_one_of_before_may_derive_from_a_rule_or_stage_that_ships() -> None:
+    with pytest.warns(OverrideWarning) as told:
+
+        class Twice(Median):
+            def combine(self, parts: Any, weights: Any) -> Any:
+                return np.float32(2) * super().combine(parts, weights)
+
+        class Short(Clip):
+            def transform(self, x: Any) -> Any:
+                return np.float32(0.5) * super().transform(x)
+
+    assert [str(each.message).partition("; ")[2] for each in told] == [
+        "it takes (parts, weights, round_) now",
+        "it takes (x, draw) now",
+    ]
+    once, twice = (run(Codec.of(AllToAll(), merge=rule), THREE).results[0][0][0] for rule in (Median(), Twice()))
+    np.testing.assert_array_equal(twice, np.float32(2) * once)
+    whole, half = (run(Codec.of(AllToAll(), up=stage), THREE).results[0][0][0] for stage in (Clip(1.0), Short(1.0)))
+    np.testing.assert_allclose(half, whole / 2, rtol=1e-6)
 
 
 def test_one_that_fits_neither_call_is_refused() -> None:
