@@ -8,6 +8,7 @@ import inspect
 import math
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
+from importlib import import_module
 from numbers import Integral, Real
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
@@ -84,6 +85,38 @@ def one_of(owner: object, name: str, value: Any, known: Collection[Word]) -> Wor
             return word
     hint = did_you_mean(value, known)
     raise ValueError(f"{_name(owner)} '{name}' must be one of {', '.join(known)}, got {short(value)}{hint}")
+
+
+def class_of(owner: object, argument: str, word: str, package: str) -> type[Any]:
+    """Return the class that a word stands for, or the class of the package with that name; upper and lower case are alike.
+
+    Raises ValueError that names owner and argument, lists the words and suggests the one that is meant.
+    """
+    exported = import_module(package)
+    table: Mapping[str, str] = exported.WORDS
+    key = word.strip().lower().replace("-", "_").replace(" ", "_")
+    name = table.get(key) or {each.lower(): each for each in table.values()}.get(key)
+    if name is None:
+        one_of(owner, argument, word, table)
+    found: type[Any] = getattr(exported, str(name))
+    return found
+
+
+def part(owner: object, argument: str, given: Any, kind: type[Any], package: str) -> Any:
+    """Return the part that was given, an instance of `kind`, or the one that a word stands for.
+
+    Args:
+        owner: object with the argument, named by its class in errors.
+        argument: name of the argument, for errors.
+        given: the part or its word.
+        kind: base class of such parts.
+        package: package of `nn` that exports them, such as "nn.loss".
+
+    Raises TypeError for anything else, ValueError for an unknown word.
+    """
+    if isinstance(given, str):
+        return class_of(owner, argument, given, package)()
+    return instance(owner, argument, given, kind)
 
 
 def short(value: object) -> str:

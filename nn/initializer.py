@@ -7,6 +7,9 @@ towards both fans.
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -19,9 +22,20 @@ __all__ = [
     "TruncatedNormal", "Uniform", "Zeros", "fans",
 ]  # fmt: skip
 
+InitializerName: TypeAlias = Literal[
+    "glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "lecun_normal", "orthogonal", "truncated_normal", "uniform",
+    "zeros",
+]  # fmt: skip
+WORDS: Final[Mapping[str, str]] = MappingProxyType({
+    "glorot_normal": "GlorotNormal", "glorot_uniform": "GlorotUniform", "he_normal": "HeNormal",
+    "he_uniform": "HeUniform", "lecun_normal": "LecunNormal", "orthogonal": "Orthogonal",
+    "truncated_normal": "TruncatedNormal", "uniform": "Uniform", "zeros": "Zeros",
+})  # fmt: skip
+"""Words of InitializerName with the names of their classes, see `nn.names`."""
+
 
 class Initializer(Configurable, ABC):
-    """Draws the first values of a variable.
+    """Base of initialisers, which draw the first values of a variable.
 
     >>> class Normal(nn.initializer.Initializer):
     ...     def __call__(self, shape, generator):

@@ -84,7 +84,7 @@ def _described() -> str:
 
 
 class ParallelSGD:
-    """Training job.
+    """Job that trains a model on the data set with all nodes that `parallel` is given.
 
     Args:
         model: set up (loss, metrics, input shape); it is not changed, its weights are the start.

@@ -133,6 +133,7 @@ class Proxy:
             with self._lock:
                 if self._ending:
                     return
+                # moved under the lock, waited for outside: to change a fault never takes as long as the network
                 reading, writing, limit = self._step()
             wait_sockets([*reading, self._waker.sock], writing, limit)
             self._waker.clear()

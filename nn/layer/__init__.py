@@ -15,12 +15,37 @@ if TYPE_CHECKING:
     from nn.layer.regularization import Dropout
 
 __all__ = [
-    "GRU", "LSTM", "Add", "AveragePool", "BatchNorm", "Concatenate", "Conv1D", "Conv2D", "Dense", "Dropout", "Embedding",
-    "Flatten", "GlobalAveragePool", "Layer", "LayerNorm", "MaxPool", "MultiHeadAttention", "Recurrent", "Reshape",
+    "GRU",
+    "LSTM",
+    "Add",
+    "AveragePool",
+    "BatchNorm",
+    "Concatenate",
+    "Conv1D",
+    "Conv2D",
+    "Dense",
+    "Dropout",
+    "Embedding",
+    "Flatten",
+    "GlobalAveragePool",
+    "Layer",
+    "LayerNorm",
+    "MaxPool",
+    "MultiHeadAttention",
+    "Recurrent",
+    "Reshape",
     "SimpleRNN",
-]  # fmt: skip
-__getattr__, __dir__ = lazily(__name__, {
-    "attention": "MultiHeadAttention", "convolution": "AveragePool Conv1D Conv2D GlobalAveragePool MaxPool",
-    "core": "Dense Embedding Flatten Reshape", "layer": "Layer", "merging": "Add Concatenate",
-    "normalization": "BatchNorm LayerNorm", "recurrent": "GRU LSTM Recurrent SimpleRNN", "regularization": "Dropout",
-})  # fmt: skip
+]
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "attention": "MultiHeadAttention",
+        "convolution": "AveragePool Conv1D Conv2D GlobalAveragePool MaxPool",
+        "core": "Dense Embedding Flatten Reshape",
+        "layer": "Layer",
+        "merging": "Add Concatenate",
+        "normalization": "BatchNorm LayerNorm",
+        "recurrent": "GRU LSTM Recurrent SimpleRNN",
+        "regularization": "Dropout",
+    },
+)

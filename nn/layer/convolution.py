@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from nn import arguments
+from nn.activation import ActivationName
 from nn.activation.activation import Activation, Linear
 from nn.activation.rectifiers import ReLU
 from nn.arrays import BATCH, Shape
-from nn.initializer import GlorotUniform, Initializer, Zeros
+from nn.initializer import GlorotUniform, Initializer, InitializerName, Zeros
 from nn.layer.layer import Layer, chosen, direct
-from nn.names import ActivationName, InitializerName
 from nn.operation.convolution import window
 from nn.operation.convolution.operation import Convolution, RectifiedConvolution
 from nn.operation.convolution.window import Padding
@@ -159,7 +159,7 @@ def _lengths(owner: object, name: str, value: int | Sequence[int]) -> int | list
 
 
 class MaxPool(PoolingLayer):
-    """Keeps the greatest number of each window. The gradient goes to the first maximum of the window, row by row.
+    """Pooling that keeps the greatest number of each window. The gradient goes to the first maximum of the window, row by row.
 
     Shapes: (batch, height, width, channels) to (batch, height', width', channels), or (batch, time, channels) to (batch, time',
     channels). `MaxPool(size, stride=size, padding='valid')`; see `PoolingLayer` for the arguments.

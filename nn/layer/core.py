@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from nn import arguments
+from nn.activation import ActivationName
 from nn.activation.activation import Activation, Linear
 from nn.arrays import BATCH, Shape
-from nn.initializer import GlorotUniform, Initializer, Uniform, Zeros
+from nn.initializer import GlorotUniform, Initializer, InitializerName, Uniform, Zeros
 from nn.layer.layer import Layer, chosen
-from nn.names import ActivationName, InitializerName
 from nn.operation.index import Lookup
 from nn.value.value import Value
 

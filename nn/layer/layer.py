@@ -11,11 +11,10 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from nn import arguments
 from nn.activation.activation import Activation, Linear
-from nn.arguments import Configurable
+from nn.arguments import Configurable, part
 from nn.arrays import Shape
 from nn.extension import Extension, check_object, is_ours, shown
 from nn.initializer import Initializer
-from nn.names import part
 from nn.operation.operation import Operation
 from nn.value.store import Buffer
 from nn.value.value import Node, Owner, Value, Variable

@@ -1,4 +1,4 @@
-"""Runs a model's graph: plans for every shape that comes, kept while they are used."""
+"""Runner of a model's graph: plans for every shape that comes, kept while they are used."""
 
 import threading
 from collections import OrderedDict
@@ -31,7 +31,7 @@ class _Compiled(NamedTuple):
 
 
 class Runner:
-    """Computes predictions, losses and gradients of one graph with one loss.
+    """Runner that computes predictions, losses and gradients of one graph with one loss.
 
     Where the graph ends in the operation that the loss contains (softmax before its cross-entropy), training and scoring
     stop before it and the loss does both at once. Large networks are computed in as many threads as the BLAS has. With
@@ -127,6 +127,7 @@ class Runner:
         found = self._compiled.get(key)
         if found is None:
             found = self._compiled[key] = self._make(purpose, shape)
+            # a plan holds memory; a training has few shapes: a batch, the tail, those of the evaluation
             if len(self._compiled) > CACHED_PLANS:
                 self._compiled.popitem(last=False)
         else:
@@ -146,6 +147,7 @@ class Runner:
         )
         if plan.output.shape[:1] != shape[:1]:
             raise ValueError(f"a model must give one output per sample, got {plan.output.shape} for inputs {shape}")
+        # each plan has one of its own, whose work arrays are of the plan's shape
         loss = copy(self._taken) if scored else None
         if loss is not None:
             loss.allocate(plan.output.shape, self._dtype)

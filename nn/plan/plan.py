@@ -69,7 +69,9 @@ class Plan:
         self._arenas = self._open_arenas()
         self._forward = [self._prepare(stage) for stage in self._layout.stages]
         if not self._layout.in_lanes:
+            # one thread computes all stages in turn: one list spares a loop over them in each batch
             self._forward = [[[call for (calls,) in self._forward for call in calls]]]
+        # the stand-in for the input is let go of; each run puts its own array there
         self._places[graph.placeholder].arrays[0] = np.empty(0, dtype)
         for inputs, index, _ in self._entries:
             inputs[index] = np.empty(0, dtype)
@@ -89,6 +91,7 @@ class Plan:
         if np.may_share_memory(x, self.output):  # the result of the last run, given back
             x = x.copy()
         for inputs, index, rows in self._entries:
+            # the samples are read where they lie, and not copied into the plan
             inputs[index] = x if rows is None else x[rows]
         for operation, position in self._random:
             operation.begin(mode, position)
@@ -177,6 +180,7 @@ class Plan:
         return [Arena(measure.size) for _ in range(max(len(stage.lanes) for stage in self._layout.stages))]
 
     def _allocate(self, node: Node, inputs: list[Array], rows: slice | None, scratch: Arena | Measure) -> Operation:
+        # the graph's operation is a description that other plans share; the copy has work arrays of this shape
         operation = copy(node.operation)
         # past what an activation lets others set
         vars(operation).update(scratch=scratch, training=self._layout.training, frozen=is_frozen(node))
@@ -191,6 +195,7 @@ class Plan:
             calls: list[Call] = []
             for rows in parts:
                 for node in stage.nodes:
+                    # operations of a lane run one after the other, so all have their work space from the same memory
                     self._arenas[lane].begin()
                     inputs = [self._place(source).at(lane, rows) for source in node.inputs]
                     operation = self._allocate(node, inputs, rows, self._arenas[lane])

@@ -93,6 +93,7 @@ class CodecBank:
         cork: int = 1 << 16,
         joined: Sequence[Joined] = (),
     ) -> None:
+        # before any codec is made: constructors read them
         GlobalSettings.install(settings)
         self._settings = settings
         self.channel = channel
@@ -154,6 +155,7 @@ class CodecBank:
         row[0] += 1
         row[1] += message.raw
         row[2] += message.overhead
+        # raw bytes in memory are part of the raw bytes, and are told apart from those on the wire
         if message.shared:
             row[3] += 1
             row[4] += message.raw
@@ -289,6 +291,7 @@ class CodecBank:
         codec = self.codecs[variable]
         if isinstance(codec, Answering):
             self._post(variable, codec.answer(node))
+        # `_post` may have handed packets to the system: these seconds are sending, and counted there
         watch.encode += watch.clock() - start - (watch.send - sent)
 
     @staticmethod
@@ -301,6 +304,7 @@ class CodecBank:
         It may still be merged (under `Delay` its batch goes on), so it is taken, and refused, as one in time.
         Raises: as `receive`.
         """
+        # an answer carries the batch of the packet; that of the running batch comes back even if the codec fails
         now, self._step = self._step, step
         self._settings.step = step
         try:

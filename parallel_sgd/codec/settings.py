@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from nn.gradient_descent.interface import IGradientDescent
 from parallel_sgd.engine.channel import Parameter_Server
@@ -13,7 +13,8 @@ from parallel_sgd.engine.merge import Span, block_tree
 from parallel_sgd.engine.unusable import Unusable
 from parallel_sgd.profiles.blockassignment.abstract import ISetting
 
-from .interfaces import Array, Codec
+if TYPE_CHECKING:
+    from .interfaces import Array, Codec
 
 
 class _Required:

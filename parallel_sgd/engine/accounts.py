@@ -125,7 +125,7 @@ class AccountError(Exception):
 
 
 class Accounts:
-    """Books of one node.
+    """Accounts of one node: the packets and bytes that it sends and receives, and the seconds of encoding and merging.
 
     Args:
         node_id: id of the node.
@@ -159,6 +159,7 @@ class Accounts:
         found = []
         for (direction, place, peer), (packets, raw, overhead, shared, in_memory) in self.rows.items():
             transport = self._transport(peer)
+            # what lay in memory went without a frame, so it has raw bytes and no overhead
             for variable, (own, added, left) in self.joined(place).shares(raw - in_memory, overhead, in_memory):
                 link = (self._codecs[place], variable, peer, direction)
                 found.append(Entry(*link, transport, packets - shared, own, own + added, added))
@@ -188,6 +189,7 @@ class Accounts:
         for place, (codec, encode, merge) in enumerate(zip(self._codecs, self.encoding, self.merging, strict=True)):
             joined = self.joined(place)
             for variable, size in zip(*joined, strict=True) if encode or merge else ():
+                # a codec of several variables took its seconds for all of them: each has its share by size
                 share = size / (sum(joined.sizes) or 1)
                 costs.append((codec, variable, encode * share, merge * share))
         return costs
@@ -250,9 +252,11 @@ def check_conserved(books: Mapping[int, Iterable[Entry]], in_flight: Mapping[tup
                 raise AccountError(f"Node({node}): wire bytes are not raw bytes plus overhead in {entry}.")
             if entry.transport == MEMORY and entry.overhead:
                 raise AccountError(f"Node({node}): what lies in memory has no overhead, but there is some in {entry}.")
+            # a node that was killed told no accounts: its links cannot be judged
             if entry.peer in books:
                 is_sent = entry.direction == SENT
                 link = (node, entry.peer, entry.variable) if is_sent else (entry.peer, node, entry.variable)
+                # of packets in flight only the number is known, so such a link is judged without its transports and bytes
                 key = (*link, "" if link in in_flight else entry.transport)
                 sums = (sent if is_sent else received).setdefault(key, [0, 0, 0, 0])
                 sums[:] = map(add, sums, entry[5:])
@@ -324,6 +328,7 @@ class Stopwatch:
         if self._start is None:
             return Times(0.0, 0.0, 0.0, 0.0, 0.0)
         total = (self.clock() if self._stop is None else self._stop) - self._start
+        # the rest, so that the kinds always add up to the whole: nothing is lost between two clocks
         compute = total - self.encode - self.send - self.wait - self.merge
         return Times(compute, self.encode, self.send, self.wait, self.merge)
 
@@ -340,6 +345,7 @@ class Stopwatch:
                 except StopIteration as end:
                     figures: Figures = end.value
                     return figures
+                # while it waits, packets are sent and merged, and these seconds are counted there already
                 start, other = clock(), self.send + self.merge
                 yield wait
                 self.wait += clock() - start - (self.send + self.merge - other)
@@ -408,12 +414,14 @@ class BatchWatch:
         """End the batch, `epoch` and `batch` from 0, and return its row."""
         end, watch, begin = self.clock(), self._watch, self._begin
         encode, send, merge = self._start
+        # the same by subtraction for one batch: up to `put` the worker computes but for what codecs and sockets took
         compute = self._put - begin - self.data - (self._middle - encode - send - merge)
         after = watch.encode + watch.send + watch.merge - self._middle
         wait = watch.wait - self._wait
         encode, send, merge = watch.encode - encode, watch.send - send, watch.merge - merge
         rule = end - self._put - after - wait
         seconds = (self.data, compute, encode, send, wait, merge, rule)
+        # where nothing was sent in this batch, `sent` is of an earlier one
         moments = (self._put - begin, max(watch.sent, begin) - begin, end - begin)
         peer = "" if self._peer is None else self._peer
         return self._zero + begin, epoch + 1, batch + 1, *seconds, *moments, peer

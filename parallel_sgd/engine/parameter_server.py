@@ -76,6 +76,7 @@ class ParameterServer:
         Raises: ValueError when the key is not (attempt, epoch, batch, variable) of this job.
         """
         key = message.head
+        # a mark is no packet of a variable: it goes in the same line, so that it stands behind the packets of its batch
         if key[-1:] == (MARK,) and self._keeper is not None:
             self.bank.accounts.received(MARK, sender, message)
             self._arrived.append((sender, key, message.content))
@@ -88,6 +89,7 @@ class ParameterServer:
         Raises: TimeoutError naming the workers that did not appear or do not take their packets; each error of a codec.
         """
         try:
+            # before the first one appears, it would look as if all workers had left
             yield from self._until(self._all_met, self._start_limit, lambda: f"node(s) {_listed(self._absent)} to appear")
             self._present = self._workers()
             while True:
@@ -107,11 +109,13 @@ class ParameterServer:
                     if self._faults is not None and (epoch, batch) > self._step:
                         self._step = (epoch, batch)
                         self._faults(epoch, batch)
+                    # workers may be in different batches, so the codecs are told the one of each packet
                     self.bank.begin((epoch, batch))
                     self.bank.receive(variable, content, sender)
                     if variable in self._gates:
                         self._gates[variable].arrived(sender, (epoch, batch))
                         self._answer(variable)
+                    # answers wait for slow readers in memory: past this the server reads nothing before they have gone out
                     if self.bank.unsent > MOST_UNSENT:
                         self.bank.flush()
                         yield from self._until(self.bank.flushed, self._timeout, lambda: "a worker to take what was sent to it")
@@ -239,6 +243,7 @@ class ReadGate:
             self._clocks[node] += 1
         if newest is None or step >= newest:
             read = Read(self._clocks[node], node, step)
+            # several packets of a batch are one read
             if read not in self._waiting:
                 self._waiting.append(read)
 
@@ -248,6 +253,7 @@ class ReadGate:
         """
         if not self._waiting:
             return []
+        # a worker that has left would hold up the others for ever
         slowest = min((self._clocks[node] for node in present if node in self._clocks), default=0)
         opened = [read for read in self._waiting if read.clock - slowest <= self._staleness]
         if opened:

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,7 +22,6 @@ from nn.value import Variable
 from rpc.monitor import Monitor
 from rpc.support.logs import get_logger
 
-from ..checkpoint.keeper import WorkerKeeper
 from ..record.block_history import Recorder
 from ..record.report import StepRows, TrainingReport
 from ..record.spared import spared
@@ -30,8 +30,11 @@ from .batches import Batches, BlockFeeder
 from .callbacks import JobCallbacks
 from .channel import Wait
 from .exchange import BlockExchange
-from .plan import WorkerPlan
 from .progress import History, Position, Progress
+
+if TYPE_CHECKING:
+    from ..checkpoint.keeper import WorkerKeeper
+    from .plan import WorkerPlan
 
 _log = get_logger("parallel_sgd.checkpoint")
 Samples = tuple[Array, Array, Array, Array]  # train_x, train_y, test_x, test_y
@@ -221,6 +224,7 @@ class TrainingProcess:
                 if self._rows is not None:
                     self._rows.flush()  # before the metrics are those of the evaluation
                 evaluation = self._evaluate()
+                # a worker that runs ahead of the others has a model of its own, of which the best one counts
                 if not (result and self._exchange.sync.staleness and result["Loss"] <= evaluation["Loss"]):
                     result = evaluation
                 with self._guard(epoch, "The tables of the last epoch"):

@@ -11,8 +11,9 @@ one of the forms of `forms`, which reads it from the command line, and writes an
 option reads `plan.options.<name>`: in a worker `TrainingProcess`, or the parts that `worker.build_worker` builds besides; at
 the submitter it is `spec.options.<name>`.
 
-Two tests need an addition: `NONSENSE` in tests/parallel_sgd/test_options.py a row of values to be refused, and docs/options.md
-to be written by `python -m tests.parallel_sgd.test_options`.
+Tests need an addition: `NONSENSE` in tests/parallel_sgd/test_options.py a row of values to be refused, `VALUES` in
+tests/parallel_sgd/record/test_round_trip.py the values that a flag takes, and docs/options.md to be written by `python -m
+tests.parallel_sgd.test_options`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from ..batch_sync.sync.interface import ISyncType, SyncChoice, SyncSetting
 from ..batch_sync.sync.synchronized import SynchronizedSGD
 from ..checkpoint.schedule import AUTO, Every, checked_commits, checked_every
 from ..codec.choice import CodecArgument
-from ..profiles import IIDBlockAssignment, ISetting
+from ..profiles.blockassignment.abstract import ISetting
+from ..profiles.blockassignment.assignments import IIDBlockAssignment
 from ..record.bounds import bounded
 from . import checks as check
 from .fields import CODE, HERE, Option, Options, about, described, flag, known

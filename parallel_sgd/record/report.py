@@ -14,6 +14,7 @@ from nn.metric import Metric
 from ..engine.accounts import BATCH_COLUMNS, BATCH_LINE, BatchRow, Entry, Times
 from ..engine.progress import COLUMNS, History
 from .block_history import LedgerTable
+from .files import check_title
 from .identity import IDENTITY_COLUMNS, own_identity
 from .table import Earlier, Table
 from .weight_hashes import HASH_COLUMNS, Array, hash_of
@@ -27,26 +28,6 @@ _ACCOUNT_COLUMNS = ("Codec", "Variable", "Name", "Peer", "Direction", "Transport
 SAVE_SECONDS = 1.0
 _MOST_WAITING: Final = 32  # block steps, and
 _WAITING_BYTES: Final = 64 << 10  # of labels and predictions of one of them
-_SEPARATORS = frozenset('/\\:*?"<>|')
-
-
-def check_title(title: str) -> str:
-    """Return the title, which becomes part of file names.
-
-    Raises: ValueError when it cannot.
-    """
-    if (
-        not title
-        or title in (".", "..")
-        or len(title.encode("utf-8", "surrogatepass")) > 200
-        or not title.isprintable()
-        or _SEPARATORS & set(title)
-    ):
-        raise ValueError(
-            f"'mission_title' must be able to stand in a file name (1 to 200 bytes, printable, "
-            f"none of {' '.join(sorted(_SEPARATORS))}), got {title!r}"
-        )
-    return title
 
 
 def model_name(title: str, node_id: int) -> str:

@@ -228,6 +228,7 @@ class Kernel:
         return parcel.size
 
     def _pack(self, key: Key, content: object) -> Parcel:
+        # packed though it stays in this process: a value that cannot travel fails here, too, and bytes are counted alike
         packed = pack(Kind.MESSAGE, key, content, False, self._classes)
         self._reader.feed(b"".join(packed.buffers()))
         message = self._reader.messages.popleft()
@@ -356,6 +357,7 @@ class Kernel:
         for seat in self._seats.values():
             if seat.participant is not None:
                 with at_end("The end of a worker"):
+                    # closed in its own context: its `finally` may call codecs, which look for their settings there
                     seat.context.run(seat.participant.process.close)
 
     def settle(

@@ -186,10 +186,12 @@ class Reader:
         passed over.
         """
         header = self._header()
+        # a count that goes back is none: the process may write anything into its memory
         if header is None or header[1] < self._read:
             return []
         written = header[1]
         first = max(self._read, written - min(most, CAPACITY))
+        # what was overwritten before this look is counted, since it cannot be read
         self.overrun += max(0, written - CAPACITY - self._read)
         self._read = written
         data = self._entries(first, written)
