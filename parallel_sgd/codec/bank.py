@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -10,9 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from network.clock import Clock
 from network.errors import BadContent, ProtocolError
 from network.message import Content, Message, Undecoded, own
-from parallel_sgd.engine.accounts import RECEIVED, SENT, Accounts, Joined
+from parallel_sgd.engine.accounts import PERFORMANCE, RECEIVED, SENT, Accounts, Joined
 from parallel_sgd.engine.channel import Channel
 from parallel_sgd.engine.unusable import Like, Unusable, is_finite, not_finite
 from parallel_sgd.profiles.blockassignment.abstract import ISetting
@@ -82,6 +84,7 @@ class CodecBank:
         attempt: the number of the job's attempt, first in the key of every packet; packets of another one are refused.
         cork: bytes that may wait for one peer.
         joined: the variables of each vector; empty: every variable is a vector by itself.
+        clock: tells the seconds of the node, for its accounts.
     """
 
     def __init__(
@@ -92,6 +95,7 @@ class CodecBank:
         attempt: int,
         cork: int = 1 << 16,
         joined: Sequence[Joined] = (),
+        clock: Clock = PERFORMANCE,
     ) -> None:
         # before any codec is made: constructors read them
         GlobalSettings.install(settings)
@@ -100,7 +104,7 @@ class CodecBank:
         self.node_id = channel.node_id
         self.assignment: ISetting = settings.assignment
         self._names = [kind.__name__ for kind in kinds]
-        self.accounts = Accounts(channel.node_id, [*self._names, "sync type", "checkpoint"], channel.transport, joined)
+        self.accounts = Accounts(channel.node_id, [*self._names, "sync type", "checkpoint"], channel.transport, joined, clock)
         self._joined = [self.accounts.joined(place) for place in range(len(kinds))]
         self._ids = [each.variables.start for each in self._joined]
         self._watch = self.accounts.watch
@@ -425,7 +429,8 @@ class CodecBank:
             wire = 0
             if not isinstance(packet, netEncapsulation):
                 raise self._no_packet(variable, packet)
-            for target in packet.targets:
+            targets = packet.targets
+            for target in targets if len(targets) < 2 else from_neighbour(targets, self.node_id):
                 if target == self.node_id:
                     raise ValueError(
                         f"{self._names[variable]} sends variable {self._ids[variable]} to its own node {target}: "
@@ -452,6 +457,20 @@ class CodecBank:
 
 def _is_ours(method: object) -> bool:
     return str(getattr(method, "__module__", "")).partition(".")[0] in OWN_PACKAGES
+
+
+def from_neighbour(targets: Iterable[int], node: int) -> list[int]:
+    """Return targets in the order in which a node sends to them: first the next ones, then those before it.
+
+    If each began with the lowest one, all would send to the same node at the same time, and its link would be the slowest.
+
+    Args:
+        targets: ids of nodes.
+        node: the sending node.
+    """
+    ordered = sorted(targets)
+    first = bisect_right(ordered, node)
+    return ordered[first:] + ordered[:first]
 
 
 def _is_usual(content: object, like: Like, forms: tuple[Any, ...]) -> bool:

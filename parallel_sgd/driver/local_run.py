@@ -111,6 +111,7 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
                 evaluation=execution.evaluation(node, plan),
             ),
             Checkpointing(resumption, keeper(node, folder), server_keeps, job_id),
+            execution.watch,
         )
         return workers[node]
 
@@ -136,6 +137,7 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
             execution.monotonic,
             START_SECONDS,
             has_buffers=bool(spec.model.store.buffers),
+            watch=execution.watch,
             checkpointing=Checkpointing(
                 resumptions.get(Parameter_Server),
                 keeper(Parameter_Server, make_folder(Parameter_Server)) if server_keeps else None,

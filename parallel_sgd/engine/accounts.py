@@ -15,6 +15,7 @@ from itertools import accumulate
 from operator import add
 from typing import Final, NamedTuple
 
+from network.clock import Clock
 from network.message import Message
 from network.wire import Sent
 
@@ -124,6 +125,18 @@ class AccountError(Exception):
     """Error for bytes or packets that are missing or came from nowhere."""
 
 
+class PerformanceClock:
+    """Finest clock of this machine (a `network.clock.Clock`)."""
+
+    __slots__ = ()
+
+    monotonic = staticmethod(time.perf_counter)
+    time = staticmethod(time.time)
+
+
+PERFORMANCE: Final = PerformanceClock()
+
+
 class Accounts:
     """Accounts of one node: the packets and bytes that it sends and receives, and the seconds of encoding and merging.
 
@@ -133,6 +146,7 @@ class Accounts:
         transport: returns the name of the socket to a peer.
         joined: vectors of variables that travel together. With them all numbers are places among these vectors; results are by
             variable nevertheless.
+        clock: tells the seconds of the node.
 
     Attributes: `rows`, packets, raw bytes and overhead, and the packets and raw bytes of them that lay in memory, by
     (direction, variable, peer): code that enters many packets adds to them there; `encoding` and `merging`, the seconds of the
@@ -140,13 +154,18 @@ class Accounts:
     """
 
     def __init__(
-        self, node_id: int, codecs: Sequence[str], transport: Callable[[int], str], joined: Sequence[Joined] = ()
+        self,
+        node_id: int,
+        codecs: Sequence[str],
+        transport: Callable[[int], str],
+        joined: Sequence[Joined] = (),
+        clock: Clock = PERFORMANCE,
     ) -> None:
         self.node_id = node_id
         self._codecs, self._transport, self._joined = tuple(codecs), transport, joined
         self.rows: defaultdict[tuple[str, int, int], list[int]] = defaultdict(lambda: [0, 0, 0, 0, 0])
         self.encoding, self.merging = [0.0] * len(codecs), [0.0] * len(codecs)
-        self.watch = Stopwatch()
+        self.watch = Stopwatch(clock)
 
     def sent(self, variable: int, peer: int, size: Sent) -> None:
         _enter(self.rows[SENT, variable, peer], size)
@@ -311,12 +330,15 @@ class Stopwatch:
     once.
 
     `clock` returns monotonic seconds; `sent` is when packets were last handed to the system.
+
+    Args:
+        clock: tells the seconds of the node.
     """
 
-    __slots__ = ("_start", "_stop", "clock", "encode", "merge", "send", "sent", "wait")
+    __slots__ = ("_start", "_stop", "clock", "encode", "merge", "send", "sent", "time", "wait")
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.clock = clock
+    def __init__(self, clock: Clock = PERFORMANCE) -> None:
+        self.clock, self.time = clock.monotonic, clock.time
         self.encode = self.send = self.wait = self.merge = self.sent = 0.0
         self._start: float | None = None
         self._stop: float | None = None
@@ -368,13 +390,13 @@ _LOOKS: Final = 9
 BatchRow = tuple[float | int | str, ...]
 
 
-def _zero(clock: Callable[[], float]) -> float:
+def _zero(watch: Stopwatch) -> float:
     """Return the difference between the clock and the seconds since 1970, by the quickest of some looks: during one others may
     have had the core.
     """
     looks = []
     for _ in range(_LOOKS):
-        before, now, after = clock(), time.time(), clock()
+        before, now, after = watch.clock(), watch.time(), watch.clock()
         looks.append((after - before, now - (before + after) / 2))
     return min(looks)[1]
 
@@ -389,7 +411,7 @@ class BatchWatch:
 
     def __init__(self, watch: Stopwatch) -> None:
         self._watch, self.clock = watch, watch.clock
-        self._zero = _zero(watch.clock)
+        self._zero = _zero(watch)
         self.begin()
 
     def begin(self) -> None:

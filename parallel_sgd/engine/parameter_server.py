@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from network.clock import Clock
 from network.message import Content, Message, unpacked
 
 from ..checkpoint.keeper import MARK, NO_CHECKPOINTS, Checkpointing, ServerKeeper
 from ..checkpoint.state import restore_codecs
 from ..codec.bank import CodecBank
 from ..codec.interfaces import Answering
+from .accounts import PERFORMANCE
 from .channel import Channel, Key, Wait, await_verdict, until
 from .plan import WorkerPlan, server_codecs
 from .progress import Position
@@ -64,6 +67,8 @@ class ParameterServer:
         self._step = (-1, 0)
         self._arrived: deque[tuple[int, Key, Content]] = deque()
         self._present: set[int] = set()
+        self._peers: Collection[int] | None = None  # of which `_here` are the workers
+        self._here: set[int] = set()
         self._gates = {
             variable: ReadGate(bank.assignment.nodes, staleness)
             for variable, codec in enumerate(bank.codecs)
@@ -135,12 +140,17 @@ class ParameterServer:
         return not self._absent
 
     def _has_work(self) -> bool:
+        if self._arrived:
+            return True
         workers = self._workers()
-        somebody_left = workers != self._present
-        return bool(self._arrived) or not workers or (somebody_left and any(g.waiting for g in self._gates.values()))
+        return not workers or (workers != self._present and any(gate.waiting for gate in self._gates.values()))
 
     def _workers(self) -> set[int]:
-        return {node for node in self._channel.peers() if node >= 0}
+        """Return the workers that can be talked to: the same object as long as the channel returns the same peers."""
+        peers = self._channel.peers()
+        if peers is not self._peers:
+            self._peers, self._here = peers, {node for node in peers if node >= 0}
+        return self._here
 
     def _answer(self, variable: int) -> None:
         for _, node, step in self._gates[variable].open(self._present):
@@ -178,6 +188,7 @@ def build_server(
     has_buffers: bool = False,
     checkpointing: Checkpointing = NO_CHECKPOINTS,
     faults: Faults | None = None,
+    watch: Clock = PERFORMANCE,
 ) -> Server:
     """Build the parameter server `channel.node_id` for a model like this (`likes_of`).
 
@@ -192,13 +203,14 @@ def build_server(
         has_buffers: whether the last of `likes` is that of the buffers.
         checkpointing: checkpoints are taken when the workers take theirs, if the server's codecs remember anything.
         faults: called whenever the first packet of a later batch has come.
+        watch: clock of its accounts.
 
     Raises: ValueError or TypeError when codecs and model do not fit, CheckpointError for a `resumption` of something else; each
     error of a codec's constructor.
     """
     resumption, keeper = checkpointing.resumption, checkpointing.keeper
     kinds = server_codecs(plan, len(likes) - has_buffers, has_buffers)
-    bank = CodecBank(kinds, plan.settings(), channel, plan.attempt)
+    bank = CodecBank(kinds, plan.settings(), channel, plan.attempt, clock=watch)
     bank.expect(likes)
     if resumption is not None and resumption.whole:
         restore_codecs(bank, resumption.snapshot)
@@ -253,6 +265,9 @@ class ReadGate:
         """
         if not self._waiting:
             return []
+        if self._staleness == math.inf:
+            opened, self._waiting = self._waiting, []
+            return opened
         # a worker that has left would hold up the others for ever
         slowest = min((self._clocks[node] for node in present if node in self._clocks), default=0)
         opened = [read for read in self._waiting if read.clock - slowest <= self._staleness]

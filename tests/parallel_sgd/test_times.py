@@ -37,7 +37,10 @@ class Time:
     def __init__(self) -> None:
         self.now = 100.0
 
-    def __call__(self) -> float:
+    def monotonic(self) -> float:
+        return self.now
+
+    def time(self) -> float:
         return self.now
 
 
