@@ -69,7 +69,7 @@ def main() -> int:
         one, two = taken[name, 1], taken[name, 2]
         texts = (f"best {min(each):.3f} s, median {statistics.median(each):.3f} s" for each in (one, two))
         told = "; ".join(f"{count}: {text}" for count, text in zip((1, 2), texts, strict=True))
-        print(f"{name:<14} {told}; two are faster by {min(one) / min(two):.2f}", flush=True)
+        print(f"{name:<14} {told}; one takes {min(one) / min(two):.2f} times as long as two", flush=True)
     return 0
 
 
