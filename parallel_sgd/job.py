@@ -17,6 +17,7 @@ from nn.dataset.transforms.abstract import AbsTransformer
 from nn.model import Model
 from rpc import NodeBusy
 from rpc.submit import Retry, telling
+from rpc.support.interrupts import interrupts_put_off
 from rpc.support.logs import SUBMIT_LOGGER, attach_console, get_logger, has_short_console, is_quiet, verbosity
 
 from .driver.remote_run import run_on_agents
@@ -131,7 +132,7 @@ class ParallelSGD:
         attach_console()
         short = has_short_console() or isinstance(options.nodes, (LocalNodes, InProcessNodes))
         shown = verbosity(options.verbose, short=short)
-        with shown, telling("The job", _log):
+        with interrupts_put_off(), shown, telling("The job", _log):
             if not self._model.built:
                 raise ValueError("ParallelSGD 'model' must have its variables: give it an input_shape and call setup()")
             options = options.without_words()

@@ -11,6 +11,7 @@ import inspect
 import json
 import re
 import sys
+from base64 import b64encode
 from html.parser import HTMLParser
 from importlib import import_module
 from pathlib import Path
@@ -74,23 +75,45 @@ def title(page: str) -> str:
     return (ROOT / page).read_text("utf-8").partition("\n")[0].lstrip("# ").replace("`", "")
 
 
-def cells(path: str) -> list[tuple[str, str]]:
-    """Of a notebook: what kind each cell is, and its text."""
-    return [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads((ROOT / path).read_text("utf-8"))["cells"]]
+def cells(path: str) -> list[Any]:
+    """The cells of a notebook."""
+    found: list[Any] = json.loads((ROOT / path).read_text("utf-8"))["cells"]
+    return found
+
+
+def shown(output: Any) -> str:
+    """An output of a cell in its richest form."""
+    data = {kind: "".join(text) for kind, text in output.get("data", {"text/plain": output.get("text", "")}).items()}
+    for kind in ("image/png", "image/svg+xml"):
+        if kind in data:
+            code = data[kind].replace("\n", "") if kind == "image/png" else b64encode(data[kind].encode()).decode()
+            return f'<img alt="" src="data:{kind};base64,{code}">'
+    if "text/html" in data:  # a blank line would end it; a frame of pandas has the style of the site
+        html = re.sub(r"<style scoped>.*?</style>", "", data["text/html"], flags=re.DOTALL)
+        html = html.replace('<table border="1" class="dataframe">', "<table>")
+        return "<div>" + re.sub(r"\n\s*\n", "\n", html) + "</div>"
+    return f"```text\n{data['text/plain'].rstrip()}\n```"
+
+
+def as_page(cell: Any) -> str:
+    """A cell of a notebook and what it has shown."""
+    text = "".join(cell["source"])
+    if cell["cell_type"] != "code":
+        return text
+    return "\n\n".join([f"```python\n{text}\n```", *map(shown, cell["outputs"])])
 
 
 def said(path: str) -> str:
     """The first paragraph of a program's docstring; the title of a notebook."""
     if path.endswith(NOTEBOOK):
-        return cells(path)[0][1].partition("\n")[0].lstrip("# ")
+        return "".join(cells(path)[0]["source"]).partition("\n")[0].lstrip("# ")
     return " ".join((ast.get_docstring(ast.parse((ROOT / path).read_text("utf-8"))) or "").partition("\n\n")[0].split())
 
 
 def source_page(path: str) -> str:
     """A file as a page."""
     if path.endswith(NOTEBOOK):
-        shown = (f"```python\n{text}\n```" if kind == "code" else text for kind, text in cells(path))
-        return "\n\n".join(shown) + f"\n\nThe notebook is `{path}`.\n"
+        return "\n\n".join(map(as_page, cells(path))) + f"\n\nThe notebook is `{path}`.\n"
     text, suffix = (ROOT / path).read_text("utf-8"), Path(path).suffix
     return f"# {path}\n\n````{LANGUAGES[suffix]}\n{text}````\n"
 
@@ -194,7 +217,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         markdown = MODULE.sub(r"| [`\1`](reference/\1.md) |", markdown)
     known = set(files.src_uris)
 
-    def shown(match: re.Match[str]) -> str:
+    def led(match: re.Match[str]) -> str:
         target, anchor = match[1].rstrip("/"), match[2]
         place = (ROOT / here).parent.joinpath(target).resolve()
         path = place.relative_to(ROOT).as_posix() if place.is_relative_to(ROOT) else ""
@@ -207,7 +230,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
             raise PluginError(f"{here} leads to {target}, which has no page")
         return match[0]
 
-    return LINK.sub(shown, markdown)
+    return LINK.sub(led, markdown)
 
 
 def on_page_content(html: str, **_: Any) -> str:

@@ -11,17 +11,17 @@ from nn.model.history import VALIDATION
 from parallel_sgd.record.door import Door
 from parallel_sgd.record.history import EPOCH, JobHistory
 from parallel_sgd.record.settings import settings_of_run
-from parallel_sgd.record.summary import best_epoch, effort_of, seconds, times_of
+from parallel_sgd.record.summary import best_epoch, seconds
 
 from . import tables
-from .data import crowd_of, history_of
+from .data import crowd_of, effort_in, history_of
 from .records import RunRecords
 from .report import document, embedded
 
 __all__ = ["compare_page", "differences", "figures_of"]
 _MOST_POINTS: Final = 1_200
 _ABSENT: Final = "-"
-_FIGURE: Final = {"best": "best epoch", "all workers computed": "compute of all workers together"}
+_FIGURE: Final = {"best": "best epoch", "one worker alone": "one worker alone, about"}
 """Names of figures as the page shows them, where they are not those of the console."""
 
 
@@ -40,9 +40,9 @@ def figures_of(run: RunRecords) -> dict[str, str]:
     found |= {name: f"{value:.4f}" for name, value in (outcome.get("figures") or {}).items()}
     best = best_epoch(history_of(run))
     found["best"] = _ABSENT if best is None else str(best)
-    effort = effort_of(times_of(each["TI"]) for each in run.tables.values() if "TI" in each)
+    effort = effort_in(run)
     found["training took"] = _ABSENT if effort is None else seconds(effort.seconds)
-    found["all workers computed"] = _ABSENT if effort is None else seconds(effort.alone)
+    found["one worker alone"] = _ABSENT if effort is None else seconds(effort.alone)
     if effort is not None and effort.workers > 1 and crowd_of(run) is None:
         found["speed-up"] = f"{effort.speed_up:.2g}"
     if outcome.get("incidents"):

@@ -9,7 +9,10 @@ from itertools import pairwise
 from math import isfinite
 from typing import Any, Final
 
+from parallel_sgd.record.door import Door, RecordError
 from parallel_sgd.record.history import EPOCH, STEP, JobHistory
+from parallel_sgd.record.settings import settings_of_run
+from parallel_sgd.record.summary import Effort, effort_of, times_of
 from parallel_sgd.record.tables import Column
 
 from .blame import ALL_CODECS, CORES, DATA, LINK, NODE, PAUSE, SEND, SERVER, Blame, Cause, blame
@@ -68,6 +71,16 @@ def crowd_of(records: RunRecords) -> tuple[int, int] | None:
     if not (workers.isdecimal() and cores.isdecimal() and len(workers) + len(cores) < _MOST_DIGITS):
         return None
     return (int(workers), int(cores)) if int(workers) > int(cores) else None
+
+
+def effort_in(records: RunRecords) -> Effort | None:
+    """Return how the workers of a run have spent their time; None where none has told it."""
+    try:
+        told = settings_of_run(Door(records.folder)).get("redundancy", "")
+    except RecordError:  # the settings of a page, or of a command, tell of it
+        told = ""
+    copies = int(told) if told.isdecimal() and len(told) < _MOST_DIGITS else 1
+    return effort_of((times_of(each["TI"]) for each in records.tables.values() if "TI" in each), max(1, copies))
 
 
 def _in_turns(causes: Sequence[Cause], workers: int) -> list[Cause]:

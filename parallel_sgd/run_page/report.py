@@ -12,13 +12,13 @@ from typing import Any, Final
 from parallel_sgd.record.door import Door, RecordError
 from parallel_sgd.record.files import MANIFEST, PAGE
 from parallel_sgd.record.settings import differing, settings_of_run
-from parallel_sgd.record.summary import best_epoch, crowd_sentence, effort_of, times_of
+from parallel_sgd.record.summary import best_epoch, crowd_sentence
 from rpc.support.files import publish
 from rpc.support.places import without_places
 
 from . import tables
 from .blame import worker
-from .data import SIMULATED, WORKERS_IN_TURN, crowd_of, history_of, page_data
+from .data import SIMULATED, WORKERS_IN_TURN, crowd_of, effort_in, history_of, page_data
 from .records import RunRecords
 from .terms import PHASES, term
 from .timeline import write_timeline
@@ -162,7 +162,7 @@ def _result(records: RunRecords) -> str:
     if (best := best_epoch(history_of(records))) is not None:
         lines.append(f"Best: {best}.")
         cards.append((str(best.epoch), "best epoch"))
-    effort = effort_of(times_of(each["TI"]) for each in records.tables.values() if "TI" in each)
+    effort = effort_in(records)
     if effort is not None:
         lines.append(f"The workers spent their time {effort.shares}.")
     if effort is not None and effort.workers > 1:

@@ -130,9 +130,8 @@ def test_codecs_and_wire_are_told_apart() -> None:
             time.now += 10000
             return netEncapsulation(node, None)
 
-    bank = copy_context().run(CodecBank, [Slow], JobSettings(IIDBlockAssignment(2)), SlowWire(time), 0)
+    bank = copy_context().run(CodecBank, [Slow], JobSettings(IIDBlockAssignment(2)), SlowWire(time), 0, clock=time)
     watch = bank.accounts.watch
-    watch.clock = time
 
     def process() -> Generator[Wait, None, dict[str, float]]:
         bank.update(0, 0, np.zeros(4, np.float32))
