@@ -183,6 +183,18 @@ class Extension(ABCMeta):
         return own.replace(parameters=list(own.parameters.values())[1:])
 
 
+def listed(kind: type, names: Iterable[str], unlisted: Collection[str] = ()) -> list[str]:
+    """Return the names that completion offers of an object or a class: public ones that are not former names of others.
+
+    Args:
+        kind: the class.
+        names: all names, as `object.__dir__` gives them.
+        unlisted: public names for the engine.
+    """
+    public = (name for name in names if name.startswith("__") or not (name[0] == "_" or name in unlisted))
+    return sorted(name for name in public if not isinstance(inspect.getattr_static(kind, name, None), _Renamed))
+
+
 def also(
     **names: str,
 ) -> Callable[[Callable[Concatenate[Owner, P], None]], Callable[Concatenate[Owner, P], None]]:

@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeAlias
 
 from nn import arguments
 from nn.arrays import Array
+from nn.extension import listed
 
 MOST_SHOWN = 20
 """Epochs that a notebook shows, if there are not more."""
@@ -77,6 +78,10 @@ class History:
     def add(self, epoch: int, results: Mapping[str, float]) -> None:
         """Append the results of an epoch."""
         self.rows.append({"epoch": epoch, **results})
+
+    def __dir__(self) -> list[str]:
+        """List the public names, for completion."""
+        return listed(type(self), super().__dir__())
 
     @property
     def history(self) -> dict[str, list[float]]:

@@ -23,6 +23,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
+from nn.extension import listed
 from nn.model import Model
 from nn.model.history import VALIDATION
 from nn.tensor_files import parse, read_file
@@ -56,6 +57,9 @@ _LATER: Final = (PAGE, "model.sig", "model.pub")  # made when the manifest is th
 FORMAT: Final = "psgd.manifest/2"
 _MOST: Final = 64 << 20  # bytes of a manifest
 _log = get_logger(SUBMIT_LOGGER)
+
+
+_CHANGES: Final = frozenset({"clear", "fromkeys", "pop", "popitem", "setdefault", "update"})
 
 
 class JobResult(dict[str, float]):
@@ -99,6 +103,10 @@ class JobResult(dict[str, float]):
         self.ledger = ledger
         self.report: Path | None = None
         self.signature: Path | None = None
+
+    def __dir__(self) -> list[str]:
+        """List what a result has and how its figures are read, for completion, not how a dict is changed."""
+        return listed(type(self), super().__dir__(), _CHANGES)
 
     @property
     def folder(self) -> Path | None:
