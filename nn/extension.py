@@ -171,6 +171,10 @@ class Extension(ABCMeta):
             made._made = True  # type: ignore[attr-defined]
         return made
 
+    def __dir__(cls) -> list[str]:
+        """List the names of the class for completion, which looks at the class of an object, too."""
+        return listed(cls, super().__dir__(), getattr(cls, "_unlisted", ()))
+
     @property
     def __signature__(cls) -> inspect.Signature:
         """The constructor's, for `help`, editors and code that checks arguments."""

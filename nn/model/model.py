@@ -35,11 +35,7 @@ EPOCHS = 4
 """How many epochs `fit` trains if it is not told."""
 
 
-class Model(
-    TrainedNetwork,
-    free=("fit", "split", "load", "from_bytes"),
-    unlisted=("callback_states", "fit_history", "graph", "has_loss", "keyless_calls", "runner"),
-):
+class Model(TrainedNetwork, free=("fit", "split", "load", "from_bytes")):
     """A function with trainable variables, built once from layers and operators.
 
     A subclass gives `call(x)`, which combines the input with layers and variables, and may give `trainable_variables()`;

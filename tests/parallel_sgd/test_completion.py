@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
+from rlcompleter import Completer
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,14 @@ CALLS = {"job": ParallelSGD, "model": SequentialModel}
 
 def public(item: object) -> set[str]:
     return {name for name in dir(item) if not name.startswith("__")}
+
+
+def completed(item: object) -> set[str]:
+    """Return what Python's console completes, which asks the classes of an object, too."""
+    completer = Completer({"item": item})
+    found = (completer.complete("item.", place) for place in itertools.count())
+    names = {str(text).removeprefix("item.").partition("(")[0] for text in itertools.takewhile(bool, found)}
+    return {name for name in names if not name.startswith("__")}
 
 
 def model() -> SequentialModel:
@@ -71,7 +81,8 @@ def test_a_model_offers_nothing_of_the_engine(items: dict[str, Any]) -> None:
     engine = {"adopt", "fit_history", "callback_states", "keyless_calls", "runner", "graph", "argument", "prepare", "outline"}
     made = items["model"]
     assert all(hasattr(made, name) for name in engine - {"adopt", "prepare", "outline"})
-    assert not engine & public(made)
+    assert not engine & (public(made) | completed(made))
+    assert {"fit", "predict"} <= completed(made)
 
 
 def test_a_job_offers_one_call_and_a_result_what_it_has(items: dict[str, Any]) -> None:
