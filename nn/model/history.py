@@ -112,7 +112,7 @@ class History:
         except ImportError as error:
             raise ImportError("History.plot() needs matplotlib: pip install matplotlib") from error
 
-        names = dict.fromkeys(name.removeprefix(VALIDATION) for row in self.rows for name in row if name != "epoch")
+        names = dict.fromkeys(name.removeprefix(VALIDATION) for row in self.rows for name in row if name not in self._apart)
         figure = Figure(figsize=(5 * len(names), 3.6), layout="constrained")
         panels = figure.subplots(1, len(names), squeeze=False)[0]
         for panel, name in zip(panels, names, strict=True):
@@ -131,6 +131,8 @@ class History:
         show("History.plot()", {"image/svg+xml": picture.getvalue()}, "history.png")
 
     _axis = "epoch"
+    _apart = frozenset({"epoch"})
+    """Columns that have no panel."""
 
     def _lines(self, name: str) -> Iterator[tuple[str, list[float], list[float], float]]:
         """Yield the lines of a panel: label, places, values, width."""

@@ -14,8 +14,7 @@ from nn.loss.loss import Loss
 from nn.model.ending import absorb
 from nn.operation.operation import Mode
 from nn.plan.layout import Whole
-from nn.plan.memory import bytes_held
-from nn.plan.plan import OnGradient, Plan
+from nn.plan.plan import OnGradient, Plan, bytes_held
 from nn.threads import Team, blas_threads
 from nn.value.graph import Graph
 from nn.value.value import Variable

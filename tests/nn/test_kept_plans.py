@@ -12,8 +12,7 @@ import pytest
 import nn
 from nn.layer import BatchNorm, Conv2D, Dense, Dropout, Flatten, MaxPool
 from nn.model import SequentialModel, runner
-from nn.plan.memory import bytes_held
-from nn.plan.plan import Plan
+from nn.plan.plan import Plan, bytes_held
 
 
 def dense() -> SequentialModel:
