@@ -188,6 +188,7 @@ playwright = npm install --silent --no-audit --no-fund --prefix $(VENV)/browser 
 # the guides, and a reference of all public names, as a site in site/ that opens without a network: open site/index.html
 docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python -m pytest -q tests/site_search.py
 	@echo "Built: site/index.html"
 
 $(VENV)/.docs: $(VENV)/.dev

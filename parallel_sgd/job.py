@@ -14,6 +14,7 @@ from network.names import did_you_mean
 from nn import arguments
 from nn.dataset.interface import AbsDataset
 from nn.dataset.transforms.abstract import AbsTransformer
+from nn.extension import listed
 from nn.model import Model
 from rpc import NodeBusy
 from rpc.submit import Retry, telling
@@ -104,6 +105,10 @@ class ParallelSGD:
         self._transform = (
             None if transform is None else arguments.instance("ParallelSGD", "transform", transform, AbsTransformer)
         )
+
+    def __dir__(self) -> list[str]:
+        """List the public names, for completion."""
+        return listed(type(self), super().__dir__())
 
     def __repr__(self) -> str:
         parts = (self._model, self._data, *([] if self._transform is None else self._transform.steps))

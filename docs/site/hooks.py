@@ -19,10 +19,12 @@ from types import ModuleType
 from typing import Any
 
 from mkdocs.exceptions import PluginError
+from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File
 
 sys.path.insert(0, str(Path(__file__).parent))
 from docstrings import as_markdown
+from search import rank
 
 ROOT = Path(__file__).resolve().parents[2]
 DECISIONS, PROGRAMS, REFERENCE = "docs/adr/README.md", "examples/README.md", "docs/reference.md"
@@ -159,9 +161,11 @@ def entry(module: str, name: str) -> str:
         label = symbol.replace("heading", "toc")
         text = as_markdown(inspect.cleandoc(value.__doc__ or ""))
         return f"## {symbol} {name} {{#{module}.{name} .doc .doc-heading data-toc-label='{label} {name}'}}\n\n{text}\n"
-    if is_named(module, name) or not hasattr(value, "__qualname__"):
-        return f"::: {module}.{name}\n"
-    return f"::: {value.__module__}.{value.__qualname__}\n"
+    place = f"{module}.{name}"
+    if not is_named(module, name) and hasattr(value, "__qualname__"):
+        place = f"{value.__module__}.{value.__qualname__}"
+    whole = place == "nn.model.Model"  # its methods stand in several files
+    return f"::: {place}\n" + "    options: {inherited_members: true}\n" * whole
 
 
 def module_page(module: str) -> str:
@@ -267,8 +271,10 @@ def foreign(path: Path) -> list[str]:
     return [address for address in found if re.match(r"(\w+:)?//", address)]
 
 
+@event_priority(50)  # before the search plugin writes its index
 def on_post_build(config: Any) -> None:
-    """The site loads nothing from the network."""
+    """The search knows its order; the site loads nothing from the network."""
+    rank(config.plugins["material/search"].search_index.entries)
     site = Path(config.site_dir)
     found = [(path.relative_to(site), foreign(path)) for end in ("html", "css") for path in sorted(site.rglob(f"*.{end}"))]
     if any(addresses for _, addresses in found):

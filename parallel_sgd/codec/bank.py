@@ -14,7 +14,7 @@ import numpy as np
 from network.clock import Clock
 from network.errors import BadContent, ProtocolError
 from network.message import Content, Message, Undecoded, own
-from parallel_sgd.engine.accounts import PERFORMANCE, RECEIVED, SENT, Accounts, Joined
+from parallel_sgd.engine.accounts import MOST_STEPS, PERFORMANCE, RECEIVED, SENT, SENT_AT, Accounts, Joined
 from parallel_sgd.engine.channel import Channel
 from parallel_sgd.engine.unusable import Like, Unusable, is_finite, not_finite
 from parallel_sgd.profiles.blockassignment.abstract import ISetting
@@ -143,7 +143,7 @@ class CodecBank:
 
     def begin(self, step: tuple[int, int]) -> None:
         """Have packets carry this (epoch, batch), counted from 0, from here on."""
-        self._step = self._settings.step = step
+        self._step = self._settings.step = self.accounts.step = step
         self.settled = False
         self._blocks = 0
 
@@ -163,6 +163,11 @@ class CodecBank:
         if message.shared:
             row[3] += 1
             row[4] += message.raw
+        counts, (place, variables) = self.accounts.counts, self.accounts.places[key[3]]
+        count = counts[(key[1], key[2]) if len(counts) < MOST_STEPS else self._step]
+        count[place] += variables
+        count[place + 1] += message.raw
+        count[place + 2] += message.overhead
         if key[0] == self._attempt:
             return True
         self.refused += 1
@@ -424,7 +429,7 @@ class CodecBank:
             raise self._no_packet(variable, packets)
         key = (self._attempt, *self._step, variable)
         self.settled = False
-        count = 0
+        count = bytes_sent = overhead_sent = 0
         for packet in packets:
             wire = 0
             if not isinstance(packet, netEncapsulation):
@@ -449,7 +454,14 @@ class CodecBank:
                     wire = raw + overhead
                     self.unsent += wire
                     count += 1
+                    bytes_sent += raw
+                    overhead_sent += overhead
             self.corked += wire
+        if count:
+            counts, (place, variables) = self.accounts.counts[self._step], self.accounts.places[variable]
+            counts[place + SENT_AT] += count * variables
+            counts[place + SENT_AT + 1] += bytes_sent
+            counts[place + SENT_AT + 2] += overhead_sent
         if self.corked > self._cork:
             self.flush()
         return count

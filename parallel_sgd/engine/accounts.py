@@ -11,6 +11,7 @@ import time
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import accumulate
 from operator import add
 from typing import Final, NamedTuple
@@ -21,7 +22,7 @@ from network.wire import Sent
 
 from .channel import Wait
 
-__all__ = ["MEMORY", "RECEIVED", "SENT", "Entry", "NodeAccounts", "Times"]
+__all__ = ["MEMORY", "RECEIVED", "SENT", "BatchPackets", "Entry", "NodeAccounts", "Times"]
 SENT = "sent"
 RECEIVED = "received"
 MEMORY = "memory"
@@ -54,6 +55,42 @@ class Entry(NamedTuple):
     raw: int
     wire: int
     overhead: int
+
+
+class BatchPackets(NamedTuple):
+    """Packets of one codec that a node sent and received in one batch; sizes in bytes, as in `Entry`.
+
+    A packet belongs to the batch that stands in its key, whenever it arrives. What a sync type or a checkpoint sends has the
+    name of these in place of a codec's. The state that a sharded rule gathers after an epoch has the number behind its last
+    batch.
+
+    Args:
+        codec: name of the codec class.
+        epoch: the epoch, from 1.
+        batch: the batch in the epoch, from 1.
+        packets_sent: number of packets sent; one that carries several variables is one of each, as in `Entry`.
+        bytes_sent: bytes of their contents.
+        wire_sent: bytes on the wire, with heads and frames.
+        packets_received: number of packets received.
+        bytes_received: bytes of their contents.
+        wire_received: bytes on the wire.
+    """
+
+    codec: str
+    epoch: int
+    batch: int
+    packets_sent: int
+    bytes_sent: int
+    wire_sent: int
+    packets_received: int
+    bytes_received: int
+    wire_received: int
+
+
+MOST_STEPS: Final = 1024
+"""Batches of which packets are counted apart at a time: a peer chooses the keys of its packets."""
+SENT_AT: Final = 3
+"""Place of the packets sent behind the packets, bytes and overhead that were received, in a count."""
 
 
 class NodeAccounts(list[Entry]):
@@ -150,7 +187,9 @@ class Accounts:
 
     Attributes: `rows`, packets, raw bytes and overhead, and the packets and raw bytes of them that lay in memory, by
     (direction, variable, peer): code that enters many packets adds to them there; `encoding` and `merging`, the seconds of the
-    codec of each variable; `watch`, which adds up the seconds of the node.
+    codec of each variable; `watch`, which adds up the seconds of the node; `step`, epoch and batch that run, from 0; `counts`,
+    packets, raw bytes and overhead by batch, in which the numbers of a codec begin at `places` of its variable, which says for
+    how many variables a packet counts: code that adds to `rows` adds to these.
     """
 
     def __init__(
@@ -164,14 +203,40 @@ class Accounts:
         self.node_id = node_id
         self._codecs, self._transport, self._joined = tuple(codecs), transport, joined
         self.rows: defaultdict[tuple[str, int, int], list[int]] = defaultdict(lambda: [0, 0, 0, 0, 0])
+        self._classes = tuple(dict.fromkeys(codecs))
+        self.step = (0, 0)
+        # its own factory, so that a batch costs no call of Python
+        self.counts = defaultdict[tuple[int, int], list[int]](partial(list, [0] * (2 * SENT_AT * len(self._classes))))
+        starts = [2 * SENT_AT * self._classes.index(name) for name in codecs]
+        self.places = [(start, len(self.joined(place).variables)) for place, start in enumerate(starts)]
         self.encoding, self.merging = [0.0] * len(codecs), [0.0] * len(codecs)
         self.watch = Stopwatch(clock)
 
     def sent(self, variable: int, peer: int, size: Sent) -> None:
         _enter(self.rows[SENT, variable, peer], size)
+        self._count(variable, SENT_AT, size)
 
     def received(self, variable: int, peer: int, size: Message) -> None:
         _enter(self.rows[RECEIVED, variable, peer], size)
+        self._count(variable, 0, size)
+
+    def _count(self, variable: int, way: int, size: Sent | Message) -> None:
+        """Count a packet of the batch that runs; `way` is the place of its direction in the numbers of its codec."""
+        count, (place, variables) = self.counts[self.step], self.places[variable]
+        at = slice(place + way, place + way + SENT_AT)
+        count[at] = map(add, count[at], (variables, size.raw, size.overhead))
+
+    def traffic(self, until: tuple[int, int] | None = None) -> list[BatchPackets]:
+        """Return what was counted and not returned before, in the order of batches: up to the batch `until`, from 0, or all."""
+        found = []
+        for step in sorted(step for step in self.counts if until is None or step <= until):
+            count = self.counts.pop(step)
+            for place, codec in zip(range(0, len(count), 2 * SENT_AT), self._classes, strict=True):
+                received, sent = (count[at : at + SENT_AT] for at in (place, place + SENT_AT))
+                if received[0] or sent[0]:
+                    ways = ((packets, raw, raw + overhead) for packets, raw, overhead in (sent, received))
+                    found.append(BatchPackets(codec, step[0] + 1, step[1] + 1, *(each for way in ways for each in way)))
+        return found
 
     def entries(self) -> list[Entry]:
         """Return all lines, ordered by direction, variable and peer, the socket before the memory."""

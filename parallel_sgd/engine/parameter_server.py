@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -15,7 +15,7 @@ from ..checkpoint.keeper import MARK, NO_CHECKPOINTS, Checkpointing, ServerKeepe
 from ..checkpoint.state import restore_codecs
 from ..codec.bank import CodecBank
 from ..codec.interfaces import Answering
-from .accounts import PERFORMANCE
+from .accounts import PERFORMANCE, BatchPackets
 from .channel import Channel, Key, Wait, await_verdict, until
 from .plan import WorkerPlan, server_codecs
 from .progress import Position
@@ -24,6 +24,7 @@ from .unusable import Like
 
 #: Bytes posted after which the server looks whether the workers take them: one that does not must not fill the memory.
 MOST_UNSENT: Final = 64 << 20
+_MOST_COUNTED: Final = 256  # batches of which packets are counted apart, until they go into a table
 
 Serving = Generator[Wait, None, dict[str, float]]
 
@@ -65,6 +66,8 @@ class ParameterServer:
         self._keeper = keeper
         self._faults = faults
         self._step = (-1, 0)
+        self.counted: Callable[[Iterable[BatchPackets]], None] = lambda _: None
+        """Takes the packets of batches, some at a time, and the last ones when the server has served."""
         self._arrived: deque[tuple[int, Key, Content]] = deque()
         self._present: set[int] = set()
         self._peers: Collection[int] | None = None  # of which `_here` are the workers
@@ -125,10 +128,13 @@ class ParameterServer:
                         self.bank.flush()
                         yield from self._until(self.bank.flushed, self._timeout, lambda: "a worker to take what was sent to it")
                 self.bank.flush()
+                if len(self.bank.accounts.counts) > _MOST_COUNTED:
+                    self.counted(self.bank.accounts.traffic())
         finally:
             if self._keeper is not None:
                 self._keeper.close()
             self.bank.flush()
+            self.counted(self.bank.accounts.traffic())
             self.bank.dispose()
 
     def _marked(self, node: int, position: Position, loss: object) -> None:

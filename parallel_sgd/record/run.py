@@ -26,6 +26,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from nn import arguments
+from nn.extension import listed
 from nn.model import Model
 from nn.model.history import VALIDATION, in_notebook, show
 from nn.tensor_files import parse, read_file
@@ -60,6 +61,9 @@ _LATER: Final = (PAGE, "model.sig", "model.pub")  # made when the manifest is th
 FORMAT: Final = "psgd.manifest/2"
 _MOST: Final = 64 << 20  # bytes of a manifest
 _log = get_logger(SUBMIT_LOGGER)
+
+
+_CHANGES: Final = frozenset({"clear", "fromkeys", "pop", "popitem", "setdefault", "update"})
 
 
 class JobResult(dict[str, float]):
@@ -106,6 +110,10 @@ class JobResult(dict[str, float]):
         self.simulated = simulated
         self.report: Path | None = None
         self.signature: Path | None = None
+
+    def __dir__(self) -> list[str]:
+        """List what a result has and how its figures are read, for completion, not how a dict is changed."""
+        return listed(type(self), super().__dir__(), _CHANGES)
 
     @property
     def folder(self) -> Path | None:

@@ -1,15 +1,15 @@
-"""Page that compares runs: the settings that differ, their figures, and the curves of all over epochs and seconds."""
+"""Page that compares runs: the settings that differ, their figures, and the curves of all over epochs, seconds and bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
-from math import isfinite
+from math import inf, isfinite
 from typing import Any, Final
 
 from nn.model.history import VALIDATION
 from parallel_sgd.record.door import Door
-from parallel_sgd.record.history import EPOCH, JobHistory
+from parallel_sgd.record.history import BYTES, EPOCH, JobHistory
 from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.summary import best_epoch, seconds
 
@@ -61,7 +61,7 @@ def compare_page(runs: Sequence[RunRecords]) -> str:
     )
     rows = [(name, *(value if value.strip(_ABSENT) else "default" for value in values)) for name, values in differing.items()]
     settings = _compared(names, rows, "Settings") if rows else "<p>All settings are equal.</p>"
-    lines = {per: list(_lines(runs, per)) for per in (EPOCH, "seconds")}
+    lines = {per: list(_lines(runs, per)) for per in (EPOCH, "seconds", BYTES)}
     metrics = list(dict.fromkeys(line["metric"] for line in lines[EPOCH]))
     charts = "".join(
         f'<figure><h3>{escape(name)}</h3><div class="chart" id="curve-{number}" role="img" aria-label="{escape(name)}"></div>'
@@ -69,9 +69,13 @@ def compare_page(runs: Sequence[RunRecords]) -> str:
         for number, name in enumerate(metrics)
     )
     buttons = '<div class="buttons"><button data-per="epoch" aria-pressed="true">by epoch</button>'
-    buttons += '<button data-per="seconds" aria-pressed="false">by second</button></div>'
+    buttons += '<button data-per="seconds" aria-pressed="false">by second</button>'
+    buttons += '<button data-per="bytes" aria-pressed="false">by byte sent</button></div>'
     note = '<p class="note drawn">The mean over the workers of each run, in training solid, on the test samples dashed. Where '
-    note += "curves are equal, that of the run named first is seen on both sides of the other.</p>"
+    note += (
+        "curves are equal, that of the run named first is seen on both sides of the other. Bytes are the contents of packets "
+    )
+    note += "that all nodes of a run together had sent; a run without tables of them has no curve by byte.</p>"
     curves = f'{note}{buttons}<div class="pair drawn">{charts}</div>' if charts else "<p>None has left a table.</p>"
     sections = (("result", "Results", result), ("settings", "What differs", settings), ("curves", "Curves", curves))
     main = "".join(f'<section id="{name}"><h2>{title}</h2>{content}</section>' for name, title, content in sections)
@@ -113,7 +117,13 @@ def _lines(runs: Sequence[RunRecords], per: str) -> Iterator[dict[str, Any]]:
 
 def _points(history: JobHistory, column: str, per: str) -> Iterator[list[float]]:
     ends: Mapping[float, float] = {}
-    if per != EPOCH:
+    if per == BYTES:
+        ends = (
+            {epoch: sent for (epoch, batch), sent in history.bytes_until().items() if batch == inf}
+            if BYTES in history.columns()
+            else {}
+        )
+    elif per != EPOCH:
         ends = {row[EPOCH]: row["time"] for row in history.steps}  # the last step of an epoch comes last
     for row in history.rows:
         place = row[EPOCH] if per == EPOCH else ends.get(row[EPOCH])

@@ -10,7 +10,7 @@ from math import isfinite
 from typing import Any, Final
 
 from parallel_sgd.record.door import Door, RecordError
-from parallel_sgd.record.history import EPOCH, STEP, JobHistory
+from parallel_sgd.record.history import BYTES, EPOCH, STEP, JobHistory
 from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.summary import Effort, effort_of, times_of
 from parallel_sgd.record.tables import Column
@@ -108,7 +108,8 @@ def _placed(kind: str, place: str) -> str:
 def history_of(records: RunRecords) -> JobHistory:
     """Return the history in the tables of a run."""
     return JobHistory.of(
-        {node: (tables.get("TR", {}), tables.get("EV", {})) for node, tables in records.tables.items() if "TR" in tables}
+        {node: (tables.get("TR", {}), tables.get("EV", {})) for node, tables in records.tables.items() if "TR" in tables},
+        {node: tables["BY"] for node, tables in records.tables.items() if "BY" in tables},
     )
 
 
@@ -128,7 +129,7 @@ def _lines(history: JobHistory, names: Sequence[str], per: str) -> Iterator[dict
             rows = worker.rows if per == EPOCH else worker.steps
             yield from _line(name, name, f"worker {node}", rows, each, of_all=False)
         rows = history.rows if per == EPOCH else history.steps
-        yield from _line(name, name, "training", rows, each)
+        yield from _line(name, name, "all nodes" if name == BYTES else "training", rows, each)
         if per == EPOCH:
             yield from _line(name, f"val_{name}", "test", rows, each)
 
