@@ -17,6 +17,7 @@ from nn.model import Model
 from nn.model.batches import as_type
 from rpc.support.logs import is_quiet
 
+from ..codec.choice import choose_codecs, choose_server_codecs
 from ..engine.accounts import PERFORMANCE, Figures
 from ..engine.batches import Batches, BlockFeeder
 from ..engine.plan import WorkerPlan
@@ -24,11 +25,13 @@ from ..engine.training import Samples
 from ..nodes import InProcessNodes
 from ..options.job_options import JobOptions
 from ..record.simulated import Simulated
-from .compute import compute_of
+from .codec_time import CodecTime, measured_codec_time
+from .compute import Schedule
 from .immediate import Immediate
 from .kernel import Build, Kernel, Results, run_kernel
 from .network import Network, network_of
-from .nodes import MEASURED, SimulatedNodes
+from .nodes import SimulatedNodes
+from .order import Arrivals, Recorder, Replayer
 from .shared import SharedContainer, SharedPlan, can_share
 from .timeline import SkippingClock, Timeline
 
@@ -119,12 +122,18 @@ class SimulatedExecution(Execution):
         self._platform = nodes.platform
         self._ids = [*nodes.worker_ids, *[node for node, _ in nodes.items() if node < 0]]
         self._speeds = {node: nodes.platform.speed(place) for place, node in enumerate(self._ids)}
+        most = nodes.platform.nodes_per_host
+        hosts = [self._ids[place : place + most] for place in range(0, len(self._ids), most)]
+        self._hosts = [host for host in hosts if len(host) > nodes.platform.cores]
         self._network: Network = network_of(nodes.platform, self._ids)
-        self._measured = _block_seconds(model, plan, samples) if nodes.compute == MEASURED else None
-        given = self._measured if self._measured is not None else nodes.compute
-        self._compute = compute_of(given, nodes.seed)
         batches = Batches(len(samples[0]), plan.options.block_size, plan.assignment.block_count)
         self._steps = batches.count * plan.options.epoch * sum(map(len, plan.assignment.node_2_block))
+        blocks = {node: sorted(plan.assignment.node_2_block[node]) for node in plan.assignment.nodes}
+        schedule = Schedule(batches, blocks, plan.options.epoch)
+        self._measured = _block_seconds(model, plan, samples) if nodes.compute.is_measured else None
+        self._compute = nodes.compute.fitted(schedule, self._measured)
+        self._arrivals = nodes.arrivals
+        self._costs = _codec_time(nodes, plan, model, samples)
         self._evaluation = _FORWARD * len(samples[2]) / plan.options.block_size
 
     def plan(self, plan: WorkerPlan) -> WorkerPlan:
@@ -137,7 +146,7 @@ class SimulatedExecution(Execution):
 
     def evaluation(self, node: int, plan: WorkerPlan) -> Callable[[Callable[[], Figures]], Figures] | None:
         """Return a function that evaluates, and lets the time of that pass."""
-        seconds = self._compute.seconds(node, 0, 0, 0) / self._speeds[node] * self._evaluation
+        seconds = self._compute.median(node) / self._speeds[node] * self._evaluation
         once = super().evaluation(node, plan)
 
         def timed(measure: Callable[[], Figures]) -> Figures:
@@ -170,13 +179,28 @@ class SimulatedExecution(Execution):
         """Build the nodes and run them to their ends on the virtual clock."""
         began = time.perf_counter()
         kernel = Kernel(list(builds), self._timeline, self._network, classes, self._platform.transport)
+        kernel.costs = self._costs if self._costs.table() else None
+        recorder = Recorder(self._ids) if self._arrivals is True else None
+        kernel.order = Replayer(self._arrivals) if isinstance(self._arrivals, Arrivals) else recorder
+        for nodes in self._hosts:
+            kernel.share_cores(nodes, self._platform.cores)
         with _Bar(total=self._steps, desc="simulated", unit=" block steps", leave=False, disable=is_quiet() or None) as bar:
             self._bar, self._kernel = bar, kernel
             results = run_kernel(kernel, builds, at_end)
         seconds, platform = kernel.ended, self._platform.describe()
         took = time.perf_counter() - began
         links = {link: (size, busy) for link, size, busy in self._network.busy()}
-        self.simulated = Simulated(platform, seconds, kernel.events, took, self._measured, links, kernel.digest.hexdigest())
+        self.simulated = Simulated(
+            platform,
+            seconds,
+            kernel.events,
+            took,
+            self._measured,
+            self._costs.table(),
+            links,
+            kernel.digest.hexdigest(),
+            None if recorder is None else recorder.arrivals,
+        )
         return results
 
 
@@ -214,6 +238,19 @@ def is_shared(nodes: InProcessNodes, plan: WorkerPlan, model: Model) -> bool:
         )
     many = len(nodes.worker_ids) > MANY
     return bool(wanted) or (wanted is None and many and can_share(plan, model))
+
+
+def _codec_time(nodes: SimulatedNodes, plan: WorkerPlan, model: Model, samples: Samples) -> CodecTime:
+    """Return the times of the codecs of a job, measured where they are not given."""
+    if nodes.codec_time is None:
+        return measured_codec_time(plan, model, samples, nodes.has_parameter_server)
+    variables = len(model.store.variables)
+    codecs = choose_codecs(plan.codec, plan.default_codec, variables)
+    if nodes.has_parameter_server:
+        codecs += choose_server_codecs(plan.server_codec, plan.codec, plan.default_codec, variables)
+    if not plan.options.op_type.by_shard:  # its shards have a codec of their own
+        nodes.codec_time.check(codecs)
+    return nodes.codec_time
 
 
 def _block_seconds(model: Model, plan: WorkerPlan, samples: Samples) -> float:

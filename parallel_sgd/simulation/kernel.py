@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import Context, copy_context
-from heapq import heappop, heappush
+from heapq import heappop, heappush, heapreplace
 from typing import Any, Final, Protocol, cast
 
 import numpy as np
@@ -24,11 +24,14 @@ from network.frames import FrameReader
 from network.message import Undecoded
 from network.wire import Kind, Sent, as_bytes, pack
 
+from ..codec.interfaces import Codec
 from ..engine.accounts import check_conserved
 from ..engine.channel import Key, Others, Wait
 from ..engine.exchange import Participant
+from .cores import Cores
 from .immediate import Immediate, Link, reliable
 from .network import Arrival
+from .order import Order
 from .parcel import Parcel
 from .timeline import JumpingClock, Timeline
 
@@ -47,6 +50,16 @@ class Carrier(Protocol):
 
     def advance(self, now: float) -> list[Arrival]:
         """Let time pass until `now`, and return the packets that have arrived."""
+
+
+class Costs(Protocol):
+    """Seconds of the calls of codecs."""
+
+    def encode(self, codec: Codec, size: int) -> float:
+        """Return the seconds in which a codec makes a packet of `size` bytes."""
+
+    def merge(self, codec: Codec, size: int) -> float:
+        """Return the seconds in which a codec takes in a packet of `size` bytes."""
 
 
 class Deadlock(RuntimeError):
@@ -102,6 +115,7 @@ class MemoryChannel:
 
 
 Build = Callable[[MemoryChannel], Participant]
+_Leaving = tuple[float, int, int, Parcel]
 
 
 class Seat:
@@ -112,11 +126,12 @@ class Seat:
         result: that of its process, once it has ended.
         busy: the moment until which it computes.
         alarm: the moment of its next deadline that is among the events.
+        cores: those of its host, where it has to share them, else None.
         inbox: packets that have arrived, with their senders.
         looks_at_peers: whether its wait may end when a node leaves.
     """
 
-    __slots__ = ("alarm", "busy", "context", "inbox", "looks_at_peers", "node", "participant", "result", "wait")
+    __slots__ = ("alarm", "busy", "context", "cores", "inbox", "looks_at_peers", "node", "participant", "result", "wait")
 
     def __init__(self, node: int) -> None:
         self.node = node
@@ -127,6 +142,7 @@ class Seat:
         self.result: dict[str, float] | None = None
         self.busy = -math.inf
         self.alarm = math.inf
+        self.cores: Cores[Seat] | None = None
         self.inbox: list[tuple[int, Parcel]] = []
         self.looks_at_peers = False
 
@@ -146,6 +162,8 @@ class Kernel:
         events: number of the events so far.
         ended: the moment at which the last node has ended.
         digest: SHA-256 of the events so far.
+        costs: seconds of the calls of codecs, charged where a packet is packed and where it is handed over; None: none.
+        order: keeps or sets the order of arrival; None: packets are taken as they come.
     """
 
     def __init__(
@@ -162,6 +180,8 @@ class Kernel:
         self.events = 0
         self.ended = clock.monotonic()
         self.digest = hashlib.sha256()
+        self.costs: Costs | None = None
+        self.order: Order | None = None
         self._clock = clock
         self._timeline = clock if isinstance(clock, Timeline) else None
         self._classes = classes
@@ -171,10 +191,24 @@ class Kernel:
         self._alarms: list[tuple[float, int, int]] = []
         self._number = 0
         self._last: tuple[int, object, Parcel] | None = None
+        # packets that leave while their node is charged: networks take them in the order of time
+        self._later: list[_Leaving] = []
+        self._leaving: list[tuple[float, int, Iterator[_Leaving], _Leaving]] = []
 
     def channel(self, node: int) -> MemoryChannel:
         """Return the channel of a node."""
         return MemoryChannel(self, node, self._seats[node])
+
+    def share_cores(self, nodes: Sequence[int], cores: int) -> None:
+        """Let nodes of one host share its cores.
+
+        Args:
+            nodes: ids of the nodes.
+            cores: number of cores of the host.
+        """
+        shared: Cores[Seat] = Cores(cores)
+        for node in nodes:
+            self._seats[node].cores = shared
 
     def build(self, node: int, build: Build) -> Participant:
         """Build the participant of a node, in the context of that node."""
@@ -202,9 +236,24 @@ class Kernel:
             parcel = last[2]
         else:
             parcel = self._pack(key, content)
+            if self.costs is not None:
+                self._charge(self.costs.encode, sender, parcel)
             self._last = (sender, content, parcel)
-        self.network.send(self._clock.monotonic(), sender, target, parcel.size.wire, parcel)
+        timeline = self._timeline
+        if timeline is not None and timeline.charged:
+            self._later.append((timeline.monotonic(), sender, target, parcel))
+        else:
+            self.network.send(self._clock.monotonic(), sender, target, parcel.size.wire, parcel)
         return parcel.size
+
+    def _charge(self, cost: Callable[[Codec, int], float], node: int, parcel: Parcel) -> None:
+        """Let the time of a call of a codec pass; packets of the sync type and of checkpoints have no codec."""
+        participant, place = self._seats[node].participant, parcel.key[-1]
+        codecs = participant.exchange.bank.codecs if participant is not None else []
+        if 0 <= place < len(codecs):
+            seconds = cost(codecs[place], parcel.size.wire)
+            if self._timeline is not None:
+                self._timeline.charge(seconds)
 
     def _pack(self, key: Key, content: object) -> Parcel:
         # packed though it stays in this process: a value that cannot travel fails here, too, and bytes are counted alike
@@ -246,6 +295,8 @@ class Kernel:
 
     def _next(self) -> int:
         """Take the next event, and return how many nodes have ended in it."""
+        if self._leaving:
+            self._let_leave()
         alarms, coming = self._alarms, self.network.next_moment()
         arrivals: Sequence[Arrival] = ()
         if coming is not None and not (alarms and alarms[0][0] < coming):
@@ -262,6 +313,21 @@ class Kernel:
         else:
             moment, turns = self._clock.monotonic(), self._movable()
         return sum(self._turn(seat, moment) for seat in turns)
+
+    def _let_leave(self) -> None:
+        """Give the network the packets that leave before anything else happens."""
+        leaving, alarms, network = self._leaving, self._alarms, self.network
+        while leaving:
+            moment, number, rest, packet = leaving[0]
+            coming = network.next_moment()
+            if (alarms and alarms[0][0] < moment) or (coming is not None and coming < moment):
+                return
+            network.send(*packet[:3], packet[3].size.wire, packet[3])
+            following = next(rest, None)
+            if following is None:
+                heappop(leaving)
+            else:
+                heapreplace(leaving, (following[0], number, rest, following))
 
     def _arrive(self, arrival: Arrival) -> Seat:
         moment, sender, target, item = arrival
@@ -284,18 +350,57 @@ class Kernel:
         return found
 
     def _turn(self, seat: Seat, moment: float) -> int:
-        """Hand over the arrived packets, and let the node go on if it can; return 1 if it has ended, else 0."""
+        """Let the node have a turn if it has time and a core; return 1 if it has ended, else 0."""
         if seat.result is not None or seat.busy > moment:
             return 0  # what has arrived waits until the node has time for it
+        cores = seat.cores
+        if cores is not None and not cores.grant(seat, moment):
+            self._wake_next(cores, moment)
+            return 0
+        timeline = self._timeline
+        if timeline is not None:
+            timeline.advance_to(moment)  # the nodes of one moment compute at the same time, not one after the other
+        ended = self._go_on(seat)
+        if self._later:
+            rest = iter(self._later)
+            first, self._later = next(rest), []
+            self._number += 1
+            heappush(self._leaving, (first[0], self._number, rest, first))
+        if timeline is not None and timeline.charged:
+            seat.busy = timeline.monotonic()
+            self.wake(seat.busy, seat.node)
+            if cores is not None:
+                cores.take(seat.busy)
+        if cores is not None:
+            self._wake_next(cores, moment)
+        return ended
+
+    def _wake_next(self, cores: Cores[Seat], moment: float) -> None:
+        following = cores.next(moment)
+        if following is not None:
+            self.wake(following[0], following[1].node)
+
+    def _go_on(self, seat: Seat) -> int:
+        """Hand over the arrived packets, and let the node go on if it can; return 1 if it has ended, else 0."""
+        packets = seat.inbox if self.order is None else self.order.take(seat.node, seat.inbox)
+        if packets is None:
+            return 0
         wait, process = seat.wait, seat.participant.process  # type: ignore[union-attr]
         run = seat.context.run
-        for sender, parcel in seat.inbox:
+        for sender, parcel in packets:
+            if self.costs is not None:
+                self._charge(self.costs.merge, seat.node, parcel)
             run(self._deliver, seat, sender, parcel)
-        seat.inbox.clear()
+        if self.order is None:
+            seat.inbox.clear()
         seat.looks_at_peers = False
         ended = 0
         try:
             if wait is None or (wait.deadline is not None and self._clock.monotonic() >= wait.deadline) or run(wait.ready):
+                if self.order is not None:
+                    self.order.resumed(seat.node)
+                    if seat.inbox:  # packets that were held back may be next
+                        self.wake(self._clock.monotonic(), seat.node)
                 wait = seat.wait = run(next, process)
                 if run(wait.ready):  # the others of this moment come first
                     self.wake(self._clock.monotonic(), seat.node)
@@ -310,10 +415,6 @@ class Kernel:
         except Exception as error:  # in place of add_note(), which Python 3.10 lacks
             vars(error).setdefault("__notes__", []).append(f"Node({seat.node}) of the job raised it.")
             raise
-        timeline = self._timeline
-        if timeline is not None and timeline.charged:
-            seat.busy = timeline.monotonic()
-            self.wake(seat.busy, seat.node)
         return ended
 
     def _leave(self, seat: Seat) -> None:
@@ -355,6 +456,9 @@ class Kernel:
         Raises: AccountError where they disagree.
         """
         with at_end("The last packets"):
+            for _, _, rest, first in self._leaving:
+                for moment, sender, target, parcel in (first, *rest):
+                    self.network.send(moment, sender, target, parcel.size.wire, parcel)
             for arrival in self.network.advance(self._clock.monotonic()):
                 self._arrive(arrival)
         for seat in self._seats.values():

@@ -78,7 +78,7 @@ def test_the_bits_are_those_of_nodes_without_time(name: str, count: int, tmp_pat
     needs = kind.traits.needs_server
     plain = train(parallel_sgd.in_process(count, ps=needs), kind, tmp_path / "a")
     for shared in (False, None):
-        nodes = parallel_sgd.simulated(count, STAR, ps=needs, compute=0.001, shared=shared)
+        nodes = parallel_sgd.simulated(count, STAR, ps=needs, compute=0.001, codec_time=0, shared=shared)
         timed = train(nodes, kind, tmp_path / f"b{shared}")
         assert weights(timed) == weights(plain) and dict(timed) == dict(plain)
         assert [(*e[:4], e.packets, e.raw) for e in timed.accounts[0]] == [
@@ -92,7 +92,12 @@ def test_workers_that_share_a_state_have_the_bits_of_those_that_do_not(name: str
     kind = getattr(codecs, name)
     needs = kind.traits.needs_server
     results = [
-        train(parallel_sgd.simulated(6, STAR, ps=needs, compute=0.001, shared=shared), kind, tmp_path / str(shared), epoch=2)
+        train(
+            parallel_sgd.simulated(6, STAR, ps=needs, compute=0.001, codec_time=0, shared=shared),
+            kind,
+            tmp_path / str(shared),
+            epoch=2,
+        )
         for shared in (False, True)
     ]
     apart, together = results
@@ -102,14 +107,14 @@ def test_workers_that_share_a_state_have_the_bits_of_those_that_do_not(name: str
 
 
 def test_a_job_whose_workers_differ_cannot_share_a_state(tmp_path: Path) -> None:
-    nodes = parallel_sgd.simulated(3, STAR, compute=0.001, shared=True)
+    nodes = parallel_sgd.simulated(3, STAR, compute=0.001, codec_time=0, shared=True)
     with pytest.raises(ValueError, match="'shared' must be None or False for this job"):
         train(nodes, codecs.LocalSGD, tmp_path, op_type=nn.optimizer.ParameterAveragingOptimizer)
 
 
 def test_one_step_of_ring_and_of_a_server_takes_the_time_of_the_closed_forms(tmp_path: Path) -> None:
     """Bytes are those of the wire, which are a thousandth more than those of the gradients; the form takes them as they are."""
-    eight = parallel_sgd.simulated(8, STAR, ps=True, compute=1e-12)
+    eight = parallel_sgd.simulated(8, STAR, ps=True, compute=1e-12, codec_time=0)
     result = train(eight, codecs.SyncPS, tmp_path, steps=1, widths=WIDTHS, block_size=16)
     assert result.simulated is not None
     sent = [entry.wire for entry in result.accounts[0] if entry.direction == "sent"]
@@ -125,7 +130,7 @@ from pathlib import Path
 import parallel_sgd
 from parallel_sgd.codec import Ring
 from tests.parallel_sgd.simulation.test_jobs import STAR, train
-nodes = parallel_sgd.simulated(5, STAR, compute=0.003)
+nodes = parallel_sgd.simulated(5, STAR, compute=0.003, codec_time=0)
 print(train(nodes, Ring, Path(tempfile.mkdtemp())).simulated.digest)
 """
 
@@ -134,7 +139,7 @@ def test_a_job_has_one_trace_on_all_machines(tmp_path: Path) -> None:
     """In twenty runs of a process, in processes that hash differently, and with two sets of BLAS kernels."""
     digests = set()
     for number in range(20):
-        result = train(parallel_sgd.simulated(5, STAR, compute=0.003), codecs.Ring, tmp_path / str(number))
+        result = train(parallel_sgd.simulated(5, STAR, compute=0.003, codec_time=0), codecs.Ring, tmp_path / str(number))
         assert result.simulated is not None
         digests.add(result.simulated.digest)
     for hashes, kernels in (("0", "Haswell"), ("1", "Nehalem")):
