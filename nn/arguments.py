@@ -16,7 +16,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from nn.arrays import BATCH, Shape
-from nn.extension import Extension, is_ours
+from nn.extension import Extension, is_ours, listed
 from nn.extension import also as also
 from nn.extension import did_you_mean as did_you_mean
 
@@ -151,6 +151,9 @@ class Settled(metaclass=Extension):
     """
 
     _settables: ClassVar[frozenset[str]] = frozenset()
+    _unlisted: ClassVar[frozenset[str]] = frozenset()
+    """Public names for the engine, which completion leaves out."""
+
     _remedies: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """The remedy in place of setting an attribute, by its name."""
 
@@ -160,10 +163,16 @@ class Settled(metaclass=Extension):
     """Whether the constructor has returned."""
 
     def __init_subclass__(
-        cls, *, settable: Collection[str] = (), remedies: Mapping[str, str] = MappingProxyType({}), **kwargs: Any
+        cls,
+        *,
+        settable: Collection[str] = (),
+        unlisted: Collection[str] = (),
+        remedies: Mapping[str, str] = MappingProxyType({}),
+        **kwargs: Any,
     ) -> None:
         super().__init_subclass__(**kwargs)
         cls._settables = cls._settables | frozenset(settable)
+        cls._unlisted = cls._unlisted | frozenset(unlisted)
         cls._remedies = MappingProxyType({**cls._remedies, **remedies})
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -183,6 +192,10 @@ class Settled(metaclass=Extension):
         if self._made and name[0] != "_":
             self._refuse(name, "deleted")
         object.__delattr__(self, name)
+
+    def __dir__(self) -> list[str]:
+        """List what a program uses, for completion in editors and notebooks."""
+        return listed(type(self), super().__dir__(), self._unlisted)
 
     def _keep(self, **values: Any) -> None:
         """Set attributes that the object shows and sets itself."""
@@ -214,7 +227,7 @@ class Settled(metaclass=Extension):
             raise AttributeError(f"{kind} has no attribute '{name}' that can be {verb}{near}")
 
 
-class Configurable(Settled):
+class Configurable(Settled, unlisted=("argument",)):
     """A part of a model that a file names by its class and the arguments of its constructor.
 
     `class Scale(Layer, configured=True)` says that the constructor keeps each argument in an attribute of its name.

@@ -175,6 +175,10 @@ class Extension(ABCMeta):
             made._made = True  # type: ignore[attr-defined]
         return made
 
+    def __dir__(cls) -> list[str]:
+        """List the names of the class for completion, which looks at the class of an object, too."""
+        return listed(cls, super().__dir__(), getattr(cls, "_unlisted", ()))
+
     @property
     def __signature__(cls) -> inspect.Signature:
         """The constructor's, for `help`, editors and code that checks arguments."""
@@ -185,6 +189,18 @@ class Extension(ABCMeta):
                 return inspect.Signature()
         own = inspect.signature(getattr(maker, "__func__", maker))
         return own.replace(parameters=list(own.parameters.values())[1:])
+
+
+def listed(kind: type, names: Iterable[str], unlisted: Collection[str] = ()) -> list[str]:
+    """Return the names that completion offers of an object or a class: public ones that are not former names of others.
+
+    Args:
+        kind: the class.
+        names: all names, as `object.__dir__` gives them.
+        unlisted: public names for the engine.
+    """
+    public = (name for name in names if name.startswith("__") or not (name[0] == "_" or name in unlisted))
+    return sorted(name for name in public if not isinstance(inspect.getattr_static(kind, name, None), _Renamed))
 
 
 def also(

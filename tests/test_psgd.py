@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import re
@@ -219,11 +218,8 @@ def test_jobs_are_watched_until_ctrl_c(cluster: Path, agents: LocalNodes) -> Non
         assert told.stdout is not None
         for _ in range(2):
             assert "jobs" in json.loads(told.stdout.readline())
-        while True:  # Python may be in a place where an exception is lost, as in the callback of a collected object
-            told.send_signal(signal.SIGINT)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                told.communicate(timeout=20)
-                break
+        told.send_signal(signal.SIGINT)
+        told.communicate(timeout=60)
     assert told.returncode == 130
 
 

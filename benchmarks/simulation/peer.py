@@ -30,7 +30,7 @@ def peer_python() -> str | None:
 
 
 def simulate(python: str, program: dict[str, Any], settings: tuple[str, ...] = EVEN) -> dict[str, Any]:
-    """Run a program on a star of 1 Gbit/s and 50 us; return its ends and its seconds of real time.
+    """Run a program on a star of 1 Gbit/s and 50 us; return its ends and its seconds of processor time.
 
     Always under `network/optim:Full`: by default a flow may be faster than its link.
     """

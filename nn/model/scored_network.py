@@ -50,6 +50,7 @@ class ScoredNetwork(
     internal=("_key_or_next", "_measure_batches", "_take_samples", "_take_labels", "_take_block", "_make_batch"),
     passes={"setup": (1,), "_measure_batches": (2,), "_take_block": (4,), "_make_batch": (3, "class_weight")},
     settable=("keyless_calls",),
+    unlisted=("has_loss", "keyless_calls", "runner"),
     remedies=dict.fromkeys(("loss", "metrics", "has_loss"), "call setup(loss, *metrics), or compile(optimizer, loss, metrics)"),
 ):
     """Part of `Model` that needs no rule."""

@@ -45,6 +45,7 @@ class TrainedNetwork(
     ),
     passes={"_adopt_rule": (3,)},
     settable=("stop_training", "callback_states"),
+    unlisted=("callback_states", "fit_history"),
     remedies=dict.fromkeys(
         ("rule", "op_type", "optimizer"),
         "call compile(optimizer); the learning rate of a rule can be set, model.rule.learn_rate",

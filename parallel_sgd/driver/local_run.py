@@ -33,7 +33,7 @@ from ..options.spec import JobSpec
 from ..record.identity import Told, own_identity
 from ..record.job_record import keep_identities
 from ..record.ledger import collect
-from ..record.report import TrainingReport, model_name
+from ..record.report import ServerTraffic, TrainingReport, model_name
 from ..record.run import JobResult, new_run
 from ..record.spared import spared
 from ..run_page.outcome import reported
@@ -86,6 +86,7 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
     folders: dict[int, Path] = {}
     server_keeps = spec.server_keeps
     reports: dict[int, TrainingReport] = {}
+    server_files: list[Path] = []
     # before any worker is built, so that a job without its checkpoints is refused at once
     resumptions = _resumptions(spec)
     tables = None if followers is None else followers.tables(run, job_id)
@@ -111,6 +112,7 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
                 evaluation=execution.evaluation(node, plan),
             ),
             Checkpointing(resumption, keeper(node, folder), server_keeps, job_id),
+            execution.watch,
         )
         return workers[node]
 
@@ -129,6 +131,7 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
         return Keeper(store, spec.plan.header(job_id, node), model)
 
     def build_ps(channel: MemoryChannel) -> Server:
+        folder, resumption = make_folder(Parameter_Server), resumptions.get(Parameter_Server)
         server = build_server(
             plan,
             likes_of(spec.model.store),
@@ -136,11 +139,13 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
             execution.monotonic,
             START_SECONDS,
             has_buffers=bool(spec.model.store.buffers),
-            checkpointing=Checkpointing(
-                resumptions.get(Parameter_Server),
-                keeper(Parameter_Server, make_folder(Parameter_Server)) if server_keeps else None,
-            ),
+            watch=execution.watch,
+            checkpointing=Checkpointing(resumption, keeper(Parameter_Server, folder) if server_keeps else None),
         )
+        earlier = None if resumption is None else resumption.earlier()
+        table = ServerTraffic(folder, title, Parameter_Server, earlier)
+        server.exchange.counted = table.add
+        server_files.append(table.path)
         participants[Parameter_Server] = server
         return server
 
@@ -171,7 +176,7 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
     with spared("The look for parameters that no codec read"):
         unread = [participant.exchange.bank.unread_parameters for participant in participants.values()]
         warn_of_unread(spec.plan.codec_parameters, unread, spec.codecs())
-    files: dict[int, list[Path]] = {node: [] for node in builds}
+    files: dict[int, list[Path]] = {node: [] if node in workers else server_files for node in builds}
     for node, worker in workers.items():
         with spared(f"The files of node({node})"):
             files[node] = _files_of(node, worker, reports[node], accounts[node], folders[node] / model_name(title, node))

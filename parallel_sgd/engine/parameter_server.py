@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from network.clock import Clock
 from network.message import Content, Message, unpacked
 
 from ..checkpoint.keeper import MARK, NO_CHECKPOINTS, Checkpointing, ServerKeeper
 from ..checkpoint.state import restore_codecs
 from ..codec.bank import CodecBank
 from ..codec.interfaces import Answering
+from .accounts import PERFORMANCE, BatchPackets
 from .channel import Channel, Key, Wait, await_verdict, until
 from .plan import WorkerPlan, server_codecs
 from .progress import Position
@@ -21,6 +24,7 @@ from .unusable import Like
 
 #: Bytes posted after which the server looks whether the workers take them: one that does not must not fill the memory.
 MOST_UNSENT: Final = 64 << 20
+_MOST_COUNTED: Final = 256  # batches of which packets are counted apart, until they go into a table
 
 Serving = Generator[Wait, None, dict[str, float]]
 
@@ -62,8 +66,12 @@ class ParameterServer:
         self._keeper = keeper
         self._faults = faults
         self._step = (-1, 0)
+        self.counted: Callable[[Iterable[BatchPackets]], None] = lambda _: None
+        """Takes the packets of batches, some at a time, and the last ones when the server has served."""
         self._arrived: deque[tuple[int, Key, Content]] = deque()
         self._present: set[int] = set()
+        self._peers: Collection[int] | None = None  # of which `_here` are the workers
+        self._here: set[int] = set()
         self._gates = {
             variable: ReadGate(bank.assignment.nodes, staleness)
             for variable, codec in enumerate(bank.codecs)
@@ -120,10 +128,13 @@ class ParameterServer:
                         self.bank.flush()
                         yield from self._until(self.bank.flushed, self._timeout, lambda: "a worker to take what was sent to it")
                 self.bank.flush()
+                if len(self.bank.accounts.counts) > _MOST_COUNTED:
+                    self.counted(self.bank.accounts.traffic())
         finally:
             if self._keeper is not None:
                 self._keeper.close()
             self.bank.flush()
+            self.counted(self.bank.accounts.traffic())
             self.bank.dispose()
 
     def _marked(self, node: int, position: Position, loss: object) -> None:
@@ -135,12 +146,17 @@ class ParameterServer:
         return not self._absent
 
     def _has_work(self) -> bool:
+        if self._arrived:
+            return True
         workers = self._workers()
-        somebody_left = workers != self._present
-        return bool(self._arrived) or not workers or (somebody_left and any(g.waiting for g in self._gates.values()))
+        return not workers or (workers != self._present and any(gate.waiting for gate in self._gates.values()))
 
     def _workers(self) -> set[int]:
-        return {node for node in self._channel.peers() if node >= 0}
+        """Return the workers that can be talked to: the same object as long as the channel returns the same peers."""
+        peers = self._channel.peers()
+        if peers is not self._peers:
+            self._peers, self._here = peers, {node for node in peers if node >= 0}
+        return self._here
 
     def _answer(self, variable: int) -> None:
         for _, node, step in self._gates[variable].open(self._present):
@@ -178,6 +194,7 @@ def build_server(
     has_buffers: bool = False,
     checkpointing: Checkpointing = NO_CHECKPOINTS,
     faults: Faults | None = None,
+    watch: Clock = PERFORMANCE,
 ) -> Server:
     """Build the parameter server `channel.node_id` for a model like this (`likes_of`).
 
@@ -192,13 +209,14 @@ def build_server(
         has_buffers: whether the last of `likes` is that of the buffers.
         checkpointing: checkpoints are taken when the workers take theirs, if the server's codecs remember anything.
         faults: called whenever the first packet of a later batch has come.
+        watch: clock of its accounts.
 
     Raises: ValueError or TypeError when codecs and model do not fit, CheckpointError for a `resumption` of something else; each
     error of a codec's constructor.
     """
     resumption, keeper = checkpointing.resumption, checkpointing.keeper
     kinds = server_codecs(plan, len(likes) - has_buffers, has_buffers)
-    bank = CodecBank(kinds, plan.settings(), channel, plan.attempt)
+    bank = CodecBank(kinds, plan.settings(), channel, plan.attempt, clock=watch)
     bank.expect(likes)
     if resumption is not None and resumption.whole:
         restore_codecs(bank, resumption.snapshot)
@@ -253,6 +271,9 @@ class ReadGate:
         """
         if not self._waiting:
             return []
+        if self._staleness == math.inf:
+            opened, self._waiting = self._waiting, []
+            return opened
         # a worker that has left would hold up the others for ever
         slowest = min((self._clocks[node] for node in present if node in self._clocks), default=0)
         opened = [read for read in self._waiting if read.clock - slowest <= self._staleness]

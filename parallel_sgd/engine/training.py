@@ -169,6 +169,8 @@ class TrainingProcess:
         self._report = hooks.report
         self._rows = None if hooks.report is None else StepRows(hooks.report, model.metrics)
         self._times = BatchWatch(exchange.accounts.watch)
+        if hooks.report is not None:
+            hooks.report.traffic(exchange.accounts.traffic)
         self._progress = hooks.progress
         self._from = continuity.start
         self._checkpoints = continuity.checkpoints

@@ -31,7 +31,8 @@ from .names import UnknownName, find_class, known_classes, make_object, split_ob
 __all__ = ["AssignmentName", "CodecName", "OptimizerName", "RuleName", "SyncName"]
 
 
-# For editors and type checkers, as those of codecs, sync types and assignments beside these.
+# Words that `parallel()` takes for the parts of a job, as those of codecs, sync types and assignments beside these: editors
+# complete them, and type checkers refuse others. Readers take other texts as well, which no type can list.
 OptimizerName: TypeAlias = Literal[
     "doublebuffering", "federated", "ga", "gradientaveraging", "localupdate", "parameteraveraging", "psgd", "shardedpsgd"
 ]

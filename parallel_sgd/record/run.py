@@ -20,11 +20,15 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
+from nn import arguments
+from nn.extension import listed
 from nn.model import Model
-from nn.model.history import VALIDATION
+from nn.model.history import VALIDATION, in_notebook, show
 from nn.tensor_files import parse, read_file
 from rpc.launch import LocalAgents
 from rpc.submit import Run, RunFolder, node_folder
@@ -57,6 +61,9 @@ _LATER: Final = (PAGE, "model.sig", "model.pub")  # made when the manifest is th
 FORMAT: Final = "psgd.manifest/2"
 _MOST: Final = 64 << 20  # bytes of a manifest
 _log = get_logger(SUBMIT_LOGGER)
+
+
+_CHANGES: Final = frozenset({"clear", "fromkeys", "pop", "popitem", "setdefault", "update"})
 
 
 class JobResult(dict[str, float]):
@@ -104,6 +111,10 @@ class JobResult(dict[str, float]):
         self.report: Path | None = None
         self.signature: Path | None = None
 
+    def __dir__(self) -> list[str]:
+        """List what a result has and how its figures are read, for completion, not how a dict is changed."""
+        return listed(type(self), super().__dir__(), _CHANGES)
+
     @property
     def folder(self) -> Path | None:
         """Folder of the run, None where it has left no files."""
@@ -120,8 +131,35 @@ class JobResult(dict[str, float]):
 
         last = {node: history.rows[-1] for node, history in self.history.workers.items() if history.rows}
         rows = [[name, value, *(row.get(VALIDATION + name, math.nan) for row in last.values())] for name, value in self.items()]
-        restarts = f", {self.restarts} restarts" if self.restarts else ""
-        return table(f"Job {self.job_id}{restarts}", ["", "mean", *(f"worker {node}" for node in last)], rows)
+        restarts = f", {self.restarts} restart{'s' * (self.restarts != 1)}" if self.restarts else ""
+        shown = table(f"Job {self.job_id}{restarts}", ["", "mean", *(f"worker {node}" for node in last)], rows)
+        if self.report is None:
+            return shown
+        path = _from_here(self.report)
+        return f'{shown}report: <a href="{quote(path)}" target="_blank">{escape(path)}</a>'
+
+    def show_report(self, height: int = 600) -> None:
+        """Show the report of the run in a frame below the cell of a notebook.
+
+        Args:
+            height: that of the frame, in pixels.
+
+        Raises:
+            ValueError: outside a notebook, where a browser opens `report`; and where the run has no report.
+        """
+        if self.report is None:
+            raise ValueError("JobResult.show_report() needs the report of the run, and it could not be written")
+        if not in_notebook():
+            raise ValueError(f"JobResult.show_report() shows it in a notebook; elsewhere open {self.report} in a browser")
+        arguments.integer("JobResult.show_report()", "height", height, 1)
+        path = _from_here(self.report)
+        frame = f'<iframe src="{quote(path)}" width="100%" height="{height}" style="border:1px solid #ccc"></iframe>'
+        show("JobResult.show_report()", {"text/html": frame, "text/plain": path}, path)
+
+
+def _from_here(path: Path) -> str:
+    """Return a path as the address of a page that a notebook in the working directory can open."""
+    return Path(os.path.relpath(path)).as_posix()
 
 
 def _means(figures: Mapping[int, Mapping[str, float]]) -> dict[str, float]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["Arrival", "Usage"]
-
 Arrival = tuple[float, int, int, object]
 """Arrival of a message: virtual time in seconds, id of its source, of its target, and its item."""
 

@@ -11,8 +11,6 @@ import numpy as np
 from .routes import Route
 from .sharing import Floats, Integers
 
-__all__ = ["Flow", "FlowTable"]
-
 _LEFT, _RATE, _END, _BOUND, _WEIGHT = range(5)
 _FEW: Final = 3  # columns that are taken out one by one
 _NOWHERE: Final = 0  # number of a link with infinite capacity, with which short paths are filled up
@@ -122,7 +120,7 @@ class FlowTable:
 
         Args:
             column: of the flow that ends.
-            flow: what follows.
+            flow: the next message.
             now: when the flow ends.
             since: until when all flows have carried bytes.
         """

@@ -1,4 +1,4 @@
-"""Network whose links are shared fairly by flows, on the level of flows and not of packets.
+"""Network of links that are shared fairly by flows, on the level of flows and not of packets.
 
 After its latency a message is a flow with a rate: the max-min fair share of the links of its route, or in the alpha-beta model
 of its two ports. Rates change only when a flow begins or ends, so all that happens at one instant costs one solution. Messages
@@ -23,9 +23,7 @@ from .flow_table import Flow, FlowTable
 from .platform import FACTORS, Platform
 from .routes import Route, Routes
 from .shaped import ShapedPairs
-from .sharing import Floats, max_min
-
-__all__ = ["Flows"]
+from .sharing import Floats, max_min, sum_by_link
 
 CROSS_TRAFFIC: Final = 0.05
 """Share of a flow's rate that its acknowledgements take on the way back."""
@@ -39,8 +37,8 @@ Pair = tuple[int, int]
 class Flows:
     """Network of links that are shared fairly.
 
-    A flow that shares none of its links has all of its bound, so its end is an event; only those that share some are in the
-    table, whose rates are solved.
+    A flow that shares none of its links has all of its bound, so its end is an event; only the rates of those that share some
+    are solved, in the table.
 
     Args:
         platform: with ports `fair`.
@@ -137,7 +135,7 @@ class Flows:
         return sorted(Usage(link.name, size, size / link.bandwidth) for link, size in used if size)
 
     def _begin(self, now: float, flow: Flow) -> None:
-        """Let a message whose latency has passed follow those of its connection, or become a flow."""
+        """Let a message follow those of its connection, or become a flow: its latency has passed."""
         pair = flow.source, flow.target
         if pair in self._lines:
             line = self._lines[pair]
@@ -242,10 +240,10 @@ class Flows:
             else:
                 gone.append(column)
         if gone:
-            ended, levels = [table.flows[column] for column in gone], self._levels()[gone]
+            ended, levels = [table.flows[column] for column in gone], self._levels(gone)
             self._follow(now, ended)
             for flow, level in zip(ended, levels, strict=True):
-                if any(self._shares[link] for link in self._links(flow)):  # what it had is for others now
+                if any(self._shares[link] for link in self._links(flow)):  # which have more from now on
                     self._settled_below = min(self._settled_below, float(level))
                     self._elapse(now)
             table.remove(gone)
@@ -290,9 +288,9 @@ class Flows:
             if flow.pair in pairs:
                 self._table.bounds[column] = self._bound(flow)
 
-    def _levels(self) -> Floats:
-        """Return the level of each flow: its rate before the factor, by its weight."""
-        return self._table.rates / self._factors.bandwidth / self._table.weights
+    def _levels(self, columns: list[int]) -> Floats:
+        """Return the levels of flows: their rates before the factor, by their weights."""
+        return self._table.rates[columns] / self._factors.bandwidth / self._table.weights[columns]
 
     def _capacity(self) -> Floats:
         """Return the bytes per second of each link, with its number of flows; that of number 0 is infinite."""
@@ -316,16 +314,16 @@ class Flows:
             paths = np.concatenate([paths, table.backs])
             takes = np.concatenate([takes, np.full(len(table.backs), CROSS_TRAFFIC)])
         rates, weights, bounds = table.rates / self._factors.bandwidth, table.weights, table.bounds
-        new = np.flatnonzero(rates == 0.0)
+        new = (rates == 0.0).nonzero()[0]
         below = 0.0 if self._platform.fading else self._settled_below
         if below and len(new):
-            load = np.bincount(paths.ravel(), (takes[:, None] * weights).ravel(), len(capacity))
-            at_least = np.minimum((capacity[paths[:, new]] / load[paths[:, new]]).min(axis=0), bounds[new] / weights[new])
+            load, ways = sum_by_link(paths, takes, weights, len(capacity)), paths[:, new]
+            at_least = np.minimum(np.minimum.reduce(capacity[ways] / load[ways]), bounds[new] / weights[new])
             below = min(below, float(at_least.min()))
-        keeps = (rates > 0.0) & (rates / weights < below * _BELOW)
+        keeps = (rates > 0.0) & (rates < below * _BELOW * weights)
         kept, again = keeps.nonzero()[0], (~keeps).nonzero()[0]
         if len(kept):
-            capacity = capacity - np.bincount(paths[:, kept].ravel(), (takes[:, None] * rates[kept]).ravel(), len(capacity))
+            capacity = capacity - sum_by_link(paths[:, kept], takes, rates[kept], len(capacity))
         rates[again] = max_min(paths[:, again], takes, weights[again], bounds[again], capacity)
         table.set_rates(rates * self._factors.bandwidth, self._now)
         self._settled_below, self._rates_hold = math.inf, True

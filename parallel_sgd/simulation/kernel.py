@@ -11,7 +11,7 @@ import hashlib
 import math
 import struct
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import Context, copy_context
 from heapq import heappop, heappush, heapreplace
@@ -26,7 +26,7 @@ from network.wire import Kind, Sent, as_bytes, pack
 
 from ..codec.interfaces import Codec
 from ..engine.accounts import check_conserved
-from ..engine.channel import Key, Wait
+from ..engine.channel import Key, Others, Wait
 from ..engine.exchange import Participant
 from .cores import Cores
 from .immediate import Immediate, Link, reliable
@@ -75,15 +75,18 @@ class MemoryChannel:
         seat: the place of the node in the kernel, which is told of looks at the peers.
     """
 
-    __slots__ = ("_kernel", "_seat", "node_id")
+    __slots__ = ("_kernel", "_others", "_seat", "node_id")
 
     def __init__(self, kernel: Kernel, node_id: int, seat: Seat) -> None:
         self._kernel, self.node_id, self._seat = kernel, node_id, seat
+        self._others = Others(kernel.here, node_id)
 
-    def peers(self) -> Collection[int]:
-        """Return all other nodes that have not left."""
+    def peers(self) -> Others:
+        """Return all other nodes that have not left: the same object as long as they are the same."""
         self._seat.looks_at_peers = True
-        return Others(self._kernel.here, self.node_id)
+        if self._others.nodes is not self._kernel.here:
+            self._others = Others(self._kernel.here, self.node_id)
+        return self._others
 
     def transport(self, _peer: int) -> str:
         """Return the transport that the packets are counted for."""
@@ -109,30 +112,6 @@ class MemoryChannel:
     def flushed(self) -> bool:
         """Return True: each posted packet has been copied."""
         return True
-
-
-class Others(Collection[int]):
-    """All of `nodes` but `one`, without a copy of them.
-
-    Args:
-        nodes: the nodes, in their order.
-        one: the node that is left out; it need not be among them.
-    """
-
-    __slots__ = ("nodes", "one")
-
-    def __init__(self, nodes: Mapping[int, None], one: int) -> None:
-        self.nodes, self.one = nodes, one
-
-    def __iter__(self) -> Iterator[int]:
-        one = self.one
-        return (node for node in self.nodes if node != one)
-
-    def __contains__(self, node: object) -> bool:
-        return node != self.one and node in self.nodes
-
-    def __len__(self) -> int:
-        return len(self.nodes) - (self.one in self.nodes)
 
 
 Build = Callable[[MemoryChannel], Participant]

@@ -1,7 +1,7 @@
 """Networks of a simulation: when bytes that leave a node now arrive at another.
 
-`network_of` makes the one that a platform names: `queues.Queues`, whose ports are first in, first out, or `flows.Flows`, whose
-links are shared fairly.
+`network_of` makes the one that a platform names: `queues.Queues` of links that are first in, first out, or `flows.Flows` of
+links that are shared fairly.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .flows import Flows
 from .platform import FAIR, Platform
 from .queues import Queues
 
-__all__ = ["Arrival", "LinkNetwork", "Network", "Usage", "network_of"]
+__all__ = ["Arrival", "LinkNetwork", "Usage", "network_of"]
 
 
 class Network(Protocol):
@@ -52,7 +52,7 @@ class Network(Protocol):
 
 
 class LinkNetwork(Network, Protocol):
-    """Network whose links can have faults."""
+    """Network with links that can have faults."""
 
     def inject(self, now: float, fault: LinkFault) -> None:
         """Let a fault of a link begin, which ends after its seconds.

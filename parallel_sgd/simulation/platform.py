@@ -75,7 +75,7 @@ class Platform:
         local_bandwidth: bytes per second between nodes of a host; None: without limit.
         local_latency: seconds between nodes of a host.
         speeds: relative speed of computing of each node; empty: 1.
-        transport: whose frames are counted, one of `TRANSPORTS`.
+        transport: frames of which kind of connection are counted, one of `TRANSPORTS`.
         note: where the figures come from, such as a calibration's date.
 
     Raises:

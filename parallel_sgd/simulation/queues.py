@@ -1,4 +1,4 @@
-"""Network whose links take messages first in, first out.
+"""Network of links that take messages first in, first out.
 
 Alpha-beta: a message keeps the first link of its route for size / bandwidth; its first byte is at the last link a latency after
 it began there, and keeps that one for size / bandwidth, too, if it is another. A lone message takes latency + size / bandwidth.
@@ -7,6 +7,7 @@ Store-and-forward: each link of the route takes the message whole, for size / ba
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from heapq import heappop, heappush, heapreplace
 from typing import Any, Final
@@ -17,8 +18,6 @@ from .arrivals import Arrival, Usage
 from .platform import ALPHA_BETA, STORE_AND_FORWARD, Platform
 from .routes import Routes
 from .shaped import ShapedPairs
-
-__all__ = ["Queues"]
 
 _ARRIVE: Final = -1
 _LIFT: Final = -2
@@ -47,7 +46,7 @@ class Queues:
         self._bandwidth: list[float] = []  # bytes per second,
         self._after: list[float] = []  # seconds from its end to the next link,
         self._sizes: list[float] = []  # and bytes until now
-        self._pair_free: dict[Pair, float] = {}  # the same of nodes on one host, and of throttled pairs
+        self._pair_free: dict[Pair, float] = {}  # when one within a host, or slower than its ports, takes the next message
         self._shaped = ShapedPairs(seed)
         self._held: dict[Pair, list[tuple[float, object]]] = {}  # messages that wait for the end of a stall
         # (moment, sequence, link that it is at, or _ARRIVE or _LIFT, size, source, target, item, links behind that one)
@@ -86,29 +85,27 @@ class Queues:
         self._widen()
         for link in links:
             self._sizes[link] += size
-        start, first = now, links[0] if links else None
-        if first is None:
-            start = max(now, self._pair_free.get((source, target), 0.0))
-            self._pair_free[source, target] = start + size / slowest
-        elif not self._forwards:
-            start = max(now, self._free[first])
-            self._free[first] = start + size / self._bandwidth[first]
-        moment = start if self._forwards and links else start + latency
+        stores = self._forwards and bool(links)
+        moment, pace = now, math.inf if stores else slowest
+        if not stores:
+            if links:
+                moment = max(now, self._free[links[0]])
+                self._free[links[0]] = moment + size / self._bandwidth[links[0]]
+            moment += latency
         if pair is not None:
             moment = pair.reach(moment)
-            if pair.rate is not None:
-                moment = max(moment, pair.free)
-                pair.free = moment + size / pair.rate
-                slowest = min(slowest, pair.rate)
-        if self._forwards and first is not None:
-            if pair is not None and pair.rate is not None:
-                moment += size / pair.rate
-            self._push(moment, first, message, links[1:])
+            pace = min(pace, math.inf if pair.rate is None else pair.rate)
+        if pair is not None or not links or pace < self._bandwidth[links[-1]]:
+            # no port keeps the messages of the pair in order there
+            moment = max(moment, self._pair_free.get((source, target), 0.0))
+            self._pair_free[source, target] = moment + size / pace
+        if stores:
+            self._push(moment + size / pace, links[0], message, links[1:])
         elif len(links) < 2:
-            self._push(moment + size / slowest, _ARRIVE, message)
+            self._push(moment + size / pace, _ARRIVE, message)
         else:
-            behind = size / slowest - size / self._bandwidth[links[-1]]
-            self._push(moment + max(0.0, behind), links[-1], message)
+            behind = max(0.0, size / pace - size / self._bandwidth[links[-1]])
+            self._push(moment + behind, links[-1], message)
 
     def _push(self, moment: float, link: int, message: tuple[int, int, float, Any], rest: tuple[int, ...] = ()) -> None:
         source, target, size, item = message

@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 from .platform import ALPHA_BETA, FAT_TREE, HALF, MATRIX, MESH, RING, TWO_SITES, Platform
 
-__all__ = ["Link", "Route", "Routes", "Star"]
-
 
 class Link(NamedTuple):
     """Link in one direction, or of a half duplex platform in both.

@@ -12,8 +12,6 @@ from typing import Final
 from network.faults.fault import LinkFault
 from network.faults.stream import Shape
 
-__all__ = ["ShapedPair", "ShapedPairs"]
-
 KINDS: Final = ("delay", "throttle", "lose", "swallow")
 
 
@@ -23,13 +21,12 @@ class ShapedPair:
     Args:
         seed: of the draws of its jitter.
 
-    Attributes: `shape` (its faults now), `latest` (no message arrives before: those of a pair stay in order), and `free` (when
-    a throttle in a network of queues takes the next message).
+    Attributes: `shape` (its faults now), and `latest` (no message arrives before: those of a pair stay in order).
     """
 
     def __init__(self, seed: str) -> None:
         self.shape = Shape()
-        self.latest = self.free = 0.0
+        self.latest = 0.0
         self._random = random.Random(seed)  # noqa: S311 - the draws are to be the same again
 
     @property

@@ -11,8 +11,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Floats", "Integers", "max_min"]
-
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
 
@@ -31,24 +29,33 @@ def max_min(paths: Integers, takes: Floats, weights: Floats, bounds: Floats, cap
     """
     rates = np.zeros(len(weights))
     left, count = capacity.copy(), len(capacity)
-    active = np.flatnonzero(bounds > 0.0)
+    active = (bounds > 0.0).nonzero()[0]
     paths, weights = paths[:, active], weights[active]
     bounds = bounds[active] / weights
-    while len(active):
-        flat = paths.ravel()
-        load = np.bincount(flat, (takes[:, None] * weights).ravel(), count)
+    while True:
+        load = sum_by_link(paths, takes, weights, count)
         level = np.full(count, np.inf)
         np.divide(left, load, out=level, where=load > 0.0)
         along = level[paths]
-        reached = np.minimum(along.min(axis=0), bounds)
+        reached = np.minimum(np.minimum.reduce(along), bounds)
         least = np.full(count, np.inf)
         for links in paths:
             np.minimum.at(least, links, reached)
-        settled = (reached == bounds) | (least[paths] >= along).any(axis=0)
-        chosen, rest = settled.nonzero()[0], (~settled).nonzero()[0]
-        rates[active[chosen]] = amount = reached[chosen] * weights[chosen]
+        settled = np.logical_or.reduce(least[paths] >= along)
+        settled |= reached == bounds
+        rest = (~settled).nonzero()[0]
         if not len(rest):
-            break
-        left -= np.bincount(paths[:, chosen].ravel(), (takes[:, None] * amount).ravel(), count)
+            rates[active] = reached * weights
+            return rates
+        chosen = settled.nonzero()[0]
+        rates[active[chosen]] = amount = reached[chosen] * weights[chosen]
+        left -= sum_by_link(paths[:, chosen], takes, amount, count)
         active, paths, weights, bounds = active[rest], paths[:, rest], weights[rest], bounds[rest]
-    return rates
+
+
+def sum_by_link(paths: Integers, takes: Floats, amounts: Floats, count: int) -> Floats:
+    """Return for each link the sum of the amounts of the flows that pass it, times their takes."""
+    total = np.zeros(count)
+    for links, take in zip(paths, takes, strict=True):
+        total += np.bincount(links, amounts if take == 1.0 else take * amounts, count)
+    return total

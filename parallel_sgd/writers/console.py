@@ -106,7 +106,8 @@ class JobConsole:
         """
         # of the tables, as in the report: the seconds behind the last epoch are no part of training
         tables = [path for paths in result.files.values() for path in paths if path.name.startswith("TI-")]
-        effort, best = effort_of(times_of(read_columns(path)) for path in tables), best_epoch(result.history)
+        effort = effort_of((times_of(read_columns(path)) for path in tables), self._spec.options.redundancy)
+        best = best_epoch(result.history)
         restarts = f", {result.restarts} restart{'s' * (result.restarts != 1)}" if result.restarts else ""
         shares = "" if effort is None else f": {effort.shares}"
         _log.info("done in %s%s%s", seconds(monotonic() - self._began), restarts, shares, extra=PLAIN)

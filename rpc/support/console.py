@@ -26,6 +26,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TextIO
 
+from .interrupts import interrupts_put_off
+
 STDIN, STDOUT, STDERR = 0, 1, 2
 EXIT_NOT_SHOWN: Final = 74  # EX_IOERR: done, but the result could not be printed
 UNREAD: Final = "nobody reads it"
@@ -435,12 +437,13 @@ def run_program(main: Callable[[], int]) -> int:
     """
     open_descriptors()
     guard_streams()
-    try:
-        return _settled(main())
-    except SystemExit as ended:  # --help, for one
-        if ended.code not in (0, None):
-            raise
-        raise SystemExit(_settled(0)) from None
+    with interrupts_put_off():
+        try:
+            return _settled(main())
+        except SystemExit as ended:  # --help, for one
+            if ended.code not in (0, None):
+                raise
+            raise SystemExit(_settled(0)) from None
 
 
 def _settled(code: int) -> int:

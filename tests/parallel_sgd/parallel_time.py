@@ -11,7 +11,6 @@ from network.frames import Message
 from network.testing import VirtualClock
 from network.wire import Sent
 from nn.model import Model
-from parallel_sgd.engine import accounts
 from parallel_sgd.engine.channel import Key, Wait
 from parallel_sgd.engine.plan import WorkerPlan
 from parallel_sgd.engine.training import Hooks, Samples
@@ -36,7 +35,6 @@ class Cluster:
         folder: Path,
         link: Callable[[int, int], float],
         begins: Callable[[int, int, int], None],
-        patch: Callable[[object, str, object], None],
     ) -> None:
         self.nodes = list(plan.assignment.nodes)
         self.clocks = {node: VirtualClock() for node in self.nodes}
@@ -48,8 +46,6 @@ class Cluster:
         self._contexts: dict[int, Context] = {}
         self._waits: dict[int, Wait | None] = {}
         self._reports: dict[int, TrainingReport] = {}
-        patch(accounts.Stopwatch.__init__, "__defaults__", (lambda: self.clocks[self.running].monotonic(),))
-        patch(accounts.time, "time", lambda: self.clocks[self.running].time())
         for node in self.nodes:
             self.running = node
             inside = folder / f"Node-{node}-Retrieve"
@@ -64,7 +60,9 @@ class Cluster:
             hooks = Hooks(report, faults=faults)
             clock = self.clocks[node].monotonic
             copy = Model.from_bytes(model.to_bytes())
-            self._workers[node] = context.run(build_worker, plan, copy, data, _Channel(self, node), clock, hooks)
+            self._workers[node] = context.run(
+                build_worker, plan, copy, data, _Channel(self, node), clock, hooks, watch=self.clocks[node]
+            )
 
     def run(self) -> None:
         for node in self.nodes:

@@ -24,7 +24,7 @@ from parallel_sgd.batch_sync import SynchronizedSGD
 from parallel_sgd.codec import GlobalSettings, Plain
 from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.settings import JobSettings
-from parallel_sgd.engine.accounts import Entry, Times
+from parallel_sgd.engine.accounts import BatchPackets, Entry, Times
 from parallel_sgd.engine.batches import FIXED, ORDERS, SHUFFLED, SHUFFLED_IN_BLOCKS, Batches, BlockFeeder
 from parallel_sgd.engine.channel import Key, Wait
 from parallel_sgd.engine.exchange import BlockExchange
@@ -366,6 +366,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> FullDisk:
 def fill(report: TrainingReport, disk: FullDisk, epochs: Sequence[int]) -> None:
     """Three epochs of two steps; there is no room in `epochs`."""
     ledger = report.ledger([0], History())
+    report.traffic(lambda last: [] if last is None else [BatchPackets("Plain", last[0] + 1, last[1] + 1, *[1] * 6)])
     for epoch in (1, 2, 3):
         disk.full = epoch in epochs
         for batch in (1, 2):

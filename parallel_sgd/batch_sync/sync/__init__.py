@@ -36,23 +36,15 @@ __all__ = [
 
 # For editors and type checkers; the readers take other texts, too: `stale:5`, `module.Class`, `file.py:Class`.
 SyncName: TypeAlias = Literal[
-    "ssgd",
-    "asgd",
-    "stale:0",
-    "stale:1",
-    "stale:2",
-    "stale:3",
-    "stale:4",
-    "stale:8",
-    "stale:16",
-    "stale:inf",
-    "first:1",
-    "first:2",
-    "first:3",
-    "first:4",
-    "first:8",
-    "first:16",
-]
+    "ssgd", "asgd", "stale:0", "stale:1", "stale:2", "stale:3", "stale:4", "stale:5", "stale:6", "stale:7", "stale:8",
+    "stale:9", "stale:10", "stale:11", "stale:12", "stale:13", "stale:14", "stale:15", "stale:16", "stale:17",
+    "stale:18", "stale:19", "stale:20", "stale:21", "stale:22", "stale:23", "stale:24", "stale:25", "stale:26",
+    "stale:27", "stale:28", "stale:29", "stale:30", "stale:31", "stale:32", "stale:inf", "first:1", "first:2",
+    "first:3", "first:4", "first:5", "first:6", "first:7", "first:8", "first:9", "first:10", "first:11", "first:12",
+    "first:13", "first:14", "first:15", "first:16", "first:17", "first:18", "first:19", "first:20", "first:21",
+    "first:22", "first:23", "first:24", "first:25", "first:26", "first:27", "first:28", "first:29", "first:30",
+    "first:31", "first:32",
+]  # fmt: skip
 
 __getattr__, __dir__ = lazily(
     __name__,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,7 +58,7 @@ class Batch:
     step: tuple[int, int]
     dense: bool
     number: int = 0
-    sent: list[tuple[list[int], Packet]] = field(default_factory=list)
+    sent: list[tuple[Collection[int], Packet]] = field(default_factory=list)
     collectors: dict[int, Collector] = field(default_factory=dict)
     vectors: dict[int, Assembly] = field(default_factory=dict)
     closed: set[int] = field(default_factory=set)
@@ -256,12 +256,12 @@ class Composed(CheckingPackets, Remembering, TakingLate, Tracking):
     def receive_late(self, content: Any) -> list[netEncapsulation] | None:
         return self.receive_blocks(content)
 
-    def post(self, targets: list[int], packet: Packet) -> None:
+    def post(self, targets: Collection[int], packet: Packet) -> None:
         """Have a packet leave for the nodes `targets` when the present call ends."""
         if targets:
             self._outbox.append(netEncapsulation(targets, tuple(packet)))
 
-    def send(self, batch: Batch, targets: list[int], packet: Packet) -> None:
+    def send(self, batch: Batch, targets: Collection[int], packet: Packet) -> None:
         """Post a packet, and keep it for nodes that ask again.
 
         Args:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from parallel_sgd.codec.interfaces import Array
 from parallel_sgd.codec.pipeline.stage import Draw, State, room_for
+from parallel_sgd.engine.channel import Others
 from parallel_sgd.engine.merge import BlockMean, BlockTree, Span, TreeSum, block_tree
 from parallel_sgd.profiles.blockassignment.abstract import ISetting
 
@@ -47,10 +48,12 @@ class Units:
             return False
         return unit == node if self.workers else node in self._assignment.block_2_node[unit]
 
-    def lacking(self, span: Span) -> list[int]:
-        """Return the workers that cannot make the sum over a span out of their own blocks."""
+    def lacking(self, span: Span) -> Collection[int]:
+        """Return the workers that cannot make the sum over a span out of their own blocks, in the order of their ids."""
         if self.workers:
-            return [node for node in self._assignment.nodes if node != span[0]]
+            return Others(self._assignment.nodes, span[0])
+        if span[1] == span[0] + 1 and len(holders := self._assignment.block_2_node[span[0]]) == 1:
+            return Others(self._assignment.nodes, holders[0])
         return sorted({node for block in range(*span) for node in self._assignment.get_adversary(block)})
 
     def blocks(self, units: list[int]) -> list[int]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -69,7 +71,8 @@ class Reducing(Composed):
             shards = self.composition.exchange.shards(value.size, self.job.assignment, self.variable)
             assembly = batch.vectors[round_] = Assembly(shards)
         lacking = self.units.lacking(span)
-        for number, (start, stop, owner) in enumerate(assembly.shards):
+        for number in self._order(assembly.shards):
+            start, stop, owner = assembly.shards[number]
             part, place = value[start:stop], round_ * ROUND + number
             targets = lacking if owner is None else [owner] if owner in lacking or owner == Parameter_Server else []
             payload: Array | None = part
@@ -82,6 +85,13 @@ class Reducing(Composed):
             self.send(batch, targets, packet)
             if owner is None or owner == self.node_id:
                 self._collect(batch, packet)
+
+    def _order(self, shards: Sequence[Shard]) -> Iterable[int]:
+        """Return the numbers of shards in the order in which they leave: first those of the next nodes, as `from_neighbour`."""
+        first = next(
+            (number for number, shard in enumerate(shards) if shard.owner is not None and shard.owner > self.node_id), 0
+        )
+        return chain(range(first, len(shards)), range(first))
 
     def _draw_up(self, batch: Batch, contributor: int, shard: int) -> Draw:
         return self.draw(batch.step, contributor + shard * self.units.count)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from benchmarks.simulation.schedules import number as number_of
@@ -79,6 +79,10 @@ def ends(platform: Platform, schedule: Sequence[Sent]) -> list[float]:
 
 
 @given(PLATFORMS, SCHEDULES)
+@example(  # a small message would overtake a large one on a thin link
+    parse_platform("two sites 8Mbit/s 2ms, thin link 800kbit/s 20ms, alpha-beta, fifo"),
+    [Sent(0.0, 0, 3, 109.0), Sent(1 / 1024, 0, 3, 0.0)],
+)
 def test_each_message_arrives_once_and_those_of_a_pair_in_order(platform: Platform, schedule: list[Sent]) -> None:
     found = arrivals(platform, schedule)
     assert Counter((source, target, number) for _, source, target, number in found) == Counter(

@@ -137,6 +137,16 @@ def test_messages_that_wait_for_the_end_of_a_stall_leave_in_their_order() -> Non
 
 
 @pytest.mark.parametrize("ports", PORTS)
+def test_a_message_behind_a_throttled_one_does_not_overtake_it(ports: str) -> None:
+    """The throttle has ended when the second leaves, but the first, which left before, has not arrived."""
+    found = network(ports, "throttle 0>1 2mbit for 1s")
+    found.send(0.0, 0, 1, MEGA, "first")
+    assert found.advance(1.5) == []
+    found.send(1.5, 0, 1, 1000.0, "second")
+    assert [item for _, _, _, item in rest(found)] == ["first", "second"]
+
+
+@pytest.mark.parametrize("ports", PORTS)
 @pytest.mark.parametrize("text", ["cut 0>1", "duplicate 0>1", "reorder 0-1"])
 def test_other_faults_are_refused(ports: str, text: str) -> None:
     with pytest.raises(ValueError, match=f"must be one of delay, throttle, lose, swallow, got '{text}'"):
