@@ -65,7 +65,7 @@ class Law(Protocol):
 
 
 @dataclass(frozen=True)
-class Constant:
+class Constant(Law):
     """Law of equal seconds for each block step.
 
     Args:
@@ -87,7 +87,7 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class Exponential:
+class Exponential(Law):
     """Law Delta + X, X exponential: P(X > t) = exp(-t / mean). (Lee et al., "Speeding up distributed machine learning using
     codes", 2018.)
 
@@ -113,7 +113,7 @@ class Exponential:
 
 
 @dataclass(frozen=True)
-class Pareto:
+class Pareto(Law):
     """Law of Pareto: P(X > t) = (least / t) ** shape for t >= least.
 
     Args:
@@ -138,7 +138,7 @@ class Pareto:
 
 
 @dataclass(frozen=True)
-class LogNormal:
+class LogNormal(Law):
     """Law median * exp(sigma Z), Z standard normal.
 
     Args:
@@ -168,7 +168,7 @@ class LogNormal:
 
 
 @dataclass(frozen=True)
-class Trace:
+class Trace(Law):
     """Seconds from a file, used in the order of the block steps of each node.
 
     Args:

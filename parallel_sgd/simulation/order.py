@@ -53,10 +53,10 @@ class Order(Protocol):
         """
 
     def resumed(self, node: int) -> None:
-        """Note that a node goes on with what it has got."""
+        """Note that a node goes on with the packets that it has got."""
 
 
-class Recorder:
+class Recorder(Order):
     """Order that keeps all arrivals as they are.
 
     Args:
@@ -83,7 +83,7 @@ class Recorder:
         return Arrivals({node: tuple(turns) for node, turns in self._turns.items()})
 
 
-class Replayer:
+class Replayer(Order):
     """Order that holds packets back until their turn.
 
     Args:

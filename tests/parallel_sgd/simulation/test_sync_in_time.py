@@ -12,7 +12,7 @@ import pytest
 import parallel_sgd
 from nn.optimizer import GradientAveragingOptimizer, ParameterAveragingOptimizer
 from parallel_sgd.batch_sync import FirstK, StaleSynchronous
-from parallel_sgd.codec import AsyncPS, LocalSGD, Plain
+from parallel_sgd.codec import ADPSGD, AsyncPS, Plain
 from parallel_sgd.profiles import DuplicateAssignment
 from parallel_sgd.record.run import JobResult
 from parallel_sgd.simulation.order import Arrivals
@@ -67,18 +67,18 @@ def test_the_first_k_set_the_pace_and_copies_of_a_block_stand_for_each_other(tmp
     compute = {0: 0.001, 1: 0.002, 2: 0.003, 3: 0.02}
     first = train(nodes(compute, count=4), Plain, tmp_path / "k", steps=6, sync_type=FirstK(3))
     assert computed(first, 0) == pytest.approx([0.003 * batch + 0.001 for batch in range(6)], abs=2e-6)
-    # workers 0 and 1 compute the same block, as 2 and 3 do: 1 ms and 3 ms are the first copies
-    twice: Any = DuplicateAssignment(4, 2)
+    # workers 0 and 1 compute one of two blocks, 2 and 3 the other: 1 ms and 3 ms are the first copies, and stand for all four
+    twice: Any = {"assignment_type": DuplicateAssignment, "redundancy": 2}
     copies = {0: 0.001, 1: 0.02, 2: 0.003, 3: 0.02}
-    both = train(nodes(copies, count=4), Plain, tmp_path / "r", steps=6, block_assignment=twice, sync_type=FirstK(2))
-    assert computed(both, 0) == pytest.approx([0.003 * batch + 0.001 for batch in range(6)], abs=2e-6)
+    both = train(nodes(copies, count=4), Plain, tmp_path / "r", steps=6, sync_type=FirstK(3), **twice)
+    assert computed(both, 0) == pytest.approx([0.003 * batch + 0.001 for batch in range(12)], abs=2e-6)
 
 
 @covers("SIM-7")
 @pytest.mark.parametrize("kind", ["server", "peers"])
 def test_a_job_that_follows_the_order_of_another_has_its_bits_at_any_speed(kind: str, tmp_path: Path) -> None:
     """Workers that await answers of a server, and workers that go on with what has come from the others by then."""
-    codec: Any = AsyncPS if kind == "server" else LocalSGD
+    codec: Any = AsyncPS if kind == "server" else ADPSGD
     given = ASYNC if kind == "server" else {"sync_type": "asgd", "op_type": ParameterAveragingOptimizer}
     ps, star = kind == "server", "star 1Gbit/s 300us"
 
