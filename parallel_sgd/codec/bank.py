@@ -84,7 +84,7 @@ class CodecBank:
         attempt: the number of the job's attempt, first in the key of every packet; packets of another one are refused.
         cork: bytes that may wait for one peer.
         joined: the variables of each vector; empty: every variable is a vector by itself.
-        clock: tells the seconds of the node, for its accounts.
+        clock: tells the seconds of the node, for its accounts; None: that of the channel, if it has one, else the machine's.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class CodecBank:
         attempt: int,
         cork: int = 1 << 16,
         joined: Sequence[Joined] = (),
-        clock: Clock = PERFORMANCE,
+        clock: Clock | None = None,
     ) -> None:
         # before any codec is made: constructors read them
         GlobalSettings.install(settings)
@@ -104,7 +104,13 @@ class CodecBank:
         self.node_id = channel.node_id
         self.assignment: ISetting = settings.assignment
         self._names = [kind.__name__ for kind in kinds]
-        self.accounts = Accounts(channel.node_id, [*self._names, "sync type", "checkpoint"], channel.transport, joined, clock)
+        self.accounts = Accounts(
+            channel.node_id,
+            [*self._names, "sync type", "checkpoint"],
+            channel.transport,
+            joined,
+            clock or getattr(channel, "clock", PERFORMANCE),
+        )
         self._joined = [self.accounts.joined(place) for place in range(len(kinds))]
         self._ids = [each.variables.start for each in self._joined]
         self._watch = self.accounts.watch

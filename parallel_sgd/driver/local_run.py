@@ -112,7 +112,6 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
                 evaluation=execution.evaluation(node, plan),
             ),
             Checkpointing(resumption, keeper(node, folder), server_keeps, job_id),
-            execution.watch,
         )
         return workers[node]
 
@@ -139,7 +138,6 @@ def _run_in(run: RunFolder, spec: JobSpec, arrays: Samples, job_id: str, followe
             execution.monotonic,
             START_SECONDS,
             has_buffers=bool(spec.model.store.buffers),
-            watch=execution.watch,
             checkpointing=Checkpointing(resumption, keeper(Parameter_Server, folder) if server_keeps else None),
         )
         earlier = None if resumption is None else resumption.earlier()

@@ -8,14 +8,13 @@ from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from network.clock import Clock
 from network.message import Content, Message, unpacked
 
 from ..checkpoint.keeper import MARK, NO_CHECKPOINTS, Checkpointing, ServerKeeper
 from ..checkpoint.state import restore_codecs
 from ..codec.bank import CodecBank
 from ..codec.interfaces import Answering
-from .accounts import PERFORMANCE, BatchPackets
+from .accounts import BatchPackets
 from .channel import Channel, Key, Wait, await_verdict, until
 from .plan import WorkerPlan, server_codecs
 from .progress import Position
@@ -194,7 +193,6 @@ def build_server(
     has_buffers: bool = False,
     checkpointing: Checkpointing = NO_CHECKPOINTS,
     faults: Faults | None = None,
-    watch: Clock = PERFORMANCE,
 ) -> Server:
     """Build the parameter server `channel.node_id` for a model like this (`likes_of`).
 
@@ -209,14 +207,13 @@ def build_server(
         has_buffers: whether the last of `likes` is that of the buffers.
         checkpointing: checkpoints are taken when the workers take theirs, if the server's codecs remember anything.
         faults: called whenever the first packet of a later batch has come.
-        watch: clock of its accounts.
 
     Raises: ValueError or TypeError when codecs and model do not fit, CheckpointError for a `resumption` of something else; each
     error of a codec's constructor.
     """
     resumption, keeper = checkpointing.resumption, checkpointing.keeper
     kinds = server_codecs(plan, len(likes) - has_buffers, has_buffers)
-    bank = CodecBank(kinds, plan.settings(), channel, plan.attempt, clock=watch)
+    bank = CodecBank(kinds, plan.settings(), channel, plan.attempt)
     bank.expect(likes)
     if resumption is not None and resumption.whole:
         restore_codecs(bank, resumption.snapshot)

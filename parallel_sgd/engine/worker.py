@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from network.clock import Clock
 from nn.model import Model
 from nn.optimizer import IOptimizer
 from rpc.support.logs import get_logger
@@ -32,7 +31,7 @@ from ..codec.bank import CodecBank
 from ..codec.choice import choose_codecs
 from ..codec.interfaces import Codec
 from ..record.block_history import Recorder
-from .accounts import PERFORMANCE, Accounts, Joined
+from .accounts import Accounts, Joined
 from .batches import Batches
 from .callbacks import JobCallbacks
 from .channel import Channel, Parameter_Server
@@ -76,7 +75,6 @@ def build_worker(
     clock: Callable[[], float],
     hooks: Hooks | None = None,
     checkpointing: Checkpointing = NO_CHECKPOINTS,
-    watch: Clock = PERFORMANCE,
 ) -> Worker:
     """Build the worker `channel.node_id`; it trains `model`, which is set up, from its current weights or from a checkpoint.
 
@@ -90,7 +88,6 @@ def build_worker(
         clock: returns monotonic seconds.
         hooks: receivers of its events; default none.
         checkpointing: where the state is saved and from where training goes on; default neither.
-        watch: clock of its accounts.
 
     Raises: ValueError or TypeError when plan, model and data do not fit, CheckpointError (a ValueError) for a `resumption` of
     something else; each error of a codec's constructor.
@@ -122,7 +119,7 @@ def build_worker(
         kinds.append(buffers_codec(kinds, plan.default_codec, options.sync_type))
         names += (BUFFERS,)
     settings = plan.settings(values)
-    bank = CodecBank(kinds, settings, channel, plan.attempt, joined=vectors, clock=watch)
+    bank = CodecBank(kinds, settings, channel, plan.attempt, joined=vectors)
     # a packet of another worker may come before the first own block
     bank.expect(sharded_exchange.shard_likes(settings) if options.op_type.by_shard else likes_of(model.store, joined))
     spoken = [" to ".join(dict.fromkeys((names[each[0]], names[each[-1]]))) for each in joined]

@@ -12,13 +12,12 @@ from typing import Final
 
 from tqdm import tqdm
 
-from network.clock import Clock
 from nn.model import Model
 from nn.model.batches import as_type
 from rpc.support.logs import is_quiet
 
 from ..codec.choice import choose_codecs, choose_server_codecs
-from ..engine.accounts import PERFORMANCE, Figures
+from ..engine.accounts import Figures
 from ..engine.batches import Batches, BlockFeeder
 from ..engine.plan import WorkerPlan
 from ..engine.training import Samples
@@ -58,14 +57,12 @@ class Execution:
 
     Attributes:
         monotonic: returns the seconds of the clock.
-        watch: clock of the accounts.
         simulated: the times, once the job has run on simulated nodes; else None.
     """
 
     def __init__(self, shared: bool = False) -> None:
         self._clock = SkippingClock()
         self.monotonic: Callable[[], float] = self._clock.monotonic
-        self.watch: Clock = PERFORMANCE
         self.simulated: Simulated | None = None
         self.shared = shared
         self._evaluated: tuple[int, Figures] = (-1, {})
@@ -117,7 +114,7 @@ class SimulatedExecution(Execution):
 
     def __init__(self, nodes: SimulatedNodes, plan: WorkerPlan, model: Model, samples: Samples) -> None:
         super().__init__(is_shared(nodes, plan, model))
-        self.watch = self._timeline = Timeline(wall=time.time())
+        self._timeline = Timeline(wall=time.time())
         self.monotonic = self._timeline.monotonic
         self._platform = nodes.platform
         self._ids = [*nodes.worker_ids, *[node for node, _ in nodes.items() if node < 0]]

@@ -20,12 +20,13 @@ from typing import Any, Final, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from network.clock import Clock
 from network.frames import FrameReader
 from network.message import Undecoded
 from network.wire import Kind, Sent, as_bytes, pack
 
 from ..codec.interfaces import Codec
-from ..engine.accounts import check_conserved
+from ..engine.accounts import PERFORMANCE, check_conserved
 from ..engine.channel import Key, Others, Wait
 from ..engine.exchange import Participant
 from .cores import Cores
@@ -75,11 +76,12 @@ class MemoryChannel:
         seat: the place of the node in the kernel, which is told of looks at the peers.
     """
 
-    __slots__ = ("_kernel", "_others", "_seat", "node_id")
+    __slots__ = ("_kernel", "_others", "_seat", "clock", "node_id")
 
     def __init__(self, kernel: Kernel, node_id: int, seat: Seat) -> None:
         self._kernel, self.node_id, self._seat = kernel, node_id, seat
         self._others = Others(kernel.here, node_id)
+        self.clock: Clock = kernel.watch
 
     def peers(self) -> Others:
         """Return all other nodes that have not left: the same object as long as they are the same."""
@@ -162,6 +164,7 @@ class Kernel:
         events: number of the events so far.
         ended: the moment at which the last node has ended.
         digest: SHA-256 of the events so far.
+        watch: clock of the accounts of the nodes.
         costs: seconds of the calls of codecs, charged where a packet is packed and where it is handed over; None: none.
         order: keeps or sets the order of arrival; None: packets are taken as they come.
     """
@@ -184,6 +187,7 @@ class Kernel:
         self.order: Order | None = None
         self._clock = clock
         self._timeline = clock if isinstance(clock, Timeline) else None
+        self.watch: Clock = self._timeline or PERFORMANCE
         self._classes = classes
         self._seats = {node: Seat(node) for node in nodes}
         self._reader = FrameReader()

@@ -99,6 +99,7 @@ class Cluster:
 class _Channel:
     def __init__(self, cluster: Cluster, node_id: int) -> None:
         self._cluster, self.node_id = cluster, node_id
+        self.clock = cluster.clocks[node_id]
 
     def peers(self) -> Collection[int]:
         return [node for node in self._cluster.nodes if node != self.node_id]

@@ -221,13 +221,7 @@ def test_a_server_of_workers_with_exponential_times_is_as_busy_as_mm1w_says() ->
     # busy in a stretch between two answers: its services by its length
     edges = np.linspace(0, steps - steps // 20, 31).astype(int)
     served = np.array(job.served)
-<<<<<<< HEAD
-    busy = [
-        served[a:b].sum() / (moments[b - 1] - (moments[a - 1] if a else 0.0)) for a, b in pairwise(edges)
-    ]
-=======
     busy = [served[a:b].sum() / (moments[b - 1] - (moments[a - 1] if a else 0.0)) for a, b in pairwise(edges)]
->>>>>>> tb
     assert within(busy, 1 - idle)
 
 
