@@ -18,7 +18,7 @@ from nn.extension import listed
 from nn.model import Model
 from rpc import NodeBusy
 from rpc.submit import Retry, telling
-from rpc.support.interrupts import interrupts_put_off
+from rpc.support.console import interrupts_put_off
 from rpc.support.logs import SUBMIT_LOGGER, attach_console, get_logger, has_short_console, is_quiet, verbosity
 
 from .driver.remote_run import run_on_agents

@@ -104,6 +104,7 @@ class CodecBank:
         self.node_id = channel.node_id
         self.assignment: ISetting = settings.assignment
         self._names = [kind.__name__ for kind in kinds]
+        own_clock: Clock = getattr(channel, "clock", PERFORMANCE) if clock is None else clock
         self.accounts = Accounts(
             channel.node_id,
             [*self._names, "sync type", "checkpoint"],

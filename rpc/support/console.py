@@ -8,6 +8,7 @@ thread is needed, so nothing is left behind, and nothing fails where a process m
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import contextlib
 import errno
@@ -23,10 +24,8 @@ import termios
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TextIO
-
-from .interrupts import interrupts_put_off
 
 STDIN, STDOUT, STDERR = 0, 1, 2
 EXIT_NOT_SHOWN: Final = 74  # EX_IOERR: done, but the result could not be printed
@@ -38,6 +37,7 @@ LAST_SECONDS: Final = 1.0  # for text that waits when the program ends
 _MOST_CREDIT: Final = 0.25  # seconds for which a writer waits for a reader at most,
 _CREDIT: Final = 0.05  # as a share of the time that has passed
 _POLL_SECONDS: Final = 0.05
+_LATER_SECONDS: Final = 0.01  # by then the finalizer has mostly returned; if not, it is put off again
 _ATOMIC_BYTES: Final = min(select.PIPE_BUF, 4096)
 _BUFFERED: Final = 2 * io.DEFAULT_BUFFER_SIZE  # characters that a stream of Python holds back, and bytes
 
@@ -428,6 +428,37 @@ def _after_fork() -> None:
 
 os.register_at_fork(after_in_child=_after_fork)
 atexit.register(settle_all, LAST_SECONDS)
+
+
+@contextlib.contextmanager
+def interrupts_put_off() -> Iterator[None]:
+    """Raise, in the block, a Ctrl-C that comes in the finalizer of an object, or in the callback of a weak reference, a moment
+    later.
+
+    Python prints an exception of such a place ("Exception ignored in ..") and goes on, so that the program would not end, nor
+    be quiet. It does nothing outside of the main thread, the only one that Ctrl-C reaches.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = sys.unraisablehook
+
+    def put_off(told: Any) -> None:
+        if not issubclass(told.exc_type, KeyboardInterrupt):
+            before(told)
+            return
+        # not from here: Python would take it before it leaves this function
+        with contextlib.suppress(RuntimeError):  # the interpreter ends, which is all that was wanted
+            timer = threading.Timer(_LATER_SECONDS, _thread.interrupt_main)
+            timer.daemon = True
+            timer.start()
+
+    sys.unraisablehook = put_off
+    try:
+        yield
+    finally:
+        if sys.unraisablehook is put_off:
+            sys.unraisablehook = before
 
 
 def run_program(main: Callable[[], int]) -> int:

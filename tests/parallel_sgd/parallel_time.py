@@ -60,9 +60,7 @@ class Cluster:
             hooks = Hooks(report, faults=faults)
             clock = self.clocks[node].monotonic
             copy = Model.from_bytes(model.to_bytes())
-            self._workers[node] = context.run(
-                build_worker, plan, copy, data, _Channel(self, node), clock, hooks, watch=self.clocks[node]
-            )
+            self._workers[node] = context.run(build_worker, plan, copy, data, _Channel(self, node), clock, hooks)
 
     def run(self) -> None:
         for node in self.nodes:

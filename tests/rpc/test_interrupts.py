@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rpc.support.interrupts import interrupts_put_off
+from rpc.support.console import interrupts_put_off
 from tests.programs import python
 
 
