@@ -110,7 +110,7 @@ class CodecBank:
             [*self._names, "sync type", "checkpoint"],
             channel.transport,
             joined,
-            clock or getattr(channel, "clock", PERFORMANCE),
+            own_clock,
         )
         self._joined = [self.accounts.joined(place) for place in range(len(kinds))]
         self._ids = [each.variables.start for each in self._joined]

@@ -15,7 +15,7 @@ from nn.metric import Metric
 from ..engine.accounts import BATCH_COLUMNS, BATCH_LINE, BatchPackets, BatchRow, Entry, Times
 from ..engine.progress import COLUMNS, History
 from .block_history import LedgerTable
-from .files import check_title
+from .bounds import check_title
 from .identity import IDENTITY_COLUMNS, own_identity
 from .table import Earlier, Table
 from .weight_hashes import HASH_COLUMNS, Array, hash_of
