@@ -41,7 +41,7 @@ from parallel_sgd.record.job_record import MODEL_FILE, job_text
 from parallel_sgd.record.ledger import Grid, collect
 from parallel_sgd.record.outcome import read_outcome
 from parallel_sgd.record.plain import NoText, toml_of
-from parallel_sgd.record.report import _ACCOUNT_COLUMNS
+from parallel_sgd.record.report import _ACCOUNT_COLUMNS, TRAFFIC_COLUMNS
 from parallel_sgd.record.run import MANIFEST, RunManifest
 from parallel_sgd.record.tables import read_hashes, read_table
 from parallel_sgd.record.weight_hashes import HASH_COLUMNS, chain_of
@@ -95,6 +95,7 @@ _HEADS = {
     "TI": ["Epochs,Total,Compute,Encode,Send,Wait,Merge", "1,0.5,0.25,0.125,0.0,0.0,0.125", "2,0.5,0.25,0.125,0.0,0.0,0.125"],
     "AC": [",".join(_ACCOUNT_COLUMNS), "Plain,0,a/b,1,sent,tcp,4,64,80,16", "Plain,0,a/kernel,-2,received,unix,4,64,80,16"],
     "BA": [",".join(BATCH_COLUMNS), f"5.5,1,1{',0.01' * 10},1", f"5.75,1,2{',0.02' * 10},-2", f"6.0,2,1{',0.01' * 10},"],
+    "BY": [",".join(TRAFFIC_COLUMNS), "Plain,1,1,4,64,80,4,64,80", "\"a,b\",1,2,0,0,0,4,64,80", "Plain,2,1,4,64,80,0,0,0"],
     "CO": ["Codec,Variable,Name,Encode,Merge", "Plain,0,dense/kernel,0.5,0.25", 'TopK,1,"a,b",0.0,0.0'],
     "WH": [",".join(HASH_COLUMNS), f"1,dense/kernel,{_HASH}", f"1,dense/bias,{_HASH}", f"2,dense/kernel,{_HASH}"],
     "LEDGER": [",".join(COLUMNS), "1,1,0,0,1,1", "1,1,1,1,1,1", "1,2,0,0,1,1", "1,2,1,1,1,0", "2,1,0,-2,2,1"],

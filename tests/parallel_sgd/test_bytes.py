@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
@@ -152,7 +153,8 @@ def test_runs_are_compared_over_bytes() -> None:
 
 def test_a_peer_cannot_fill_the_memory_with_keys() -> None:
     """It chooses the batches in the keys of its packets: too many are counted with the batch that runs, and nothing is lost."""
-    bank = CodecBank([Plain], JobSettings(IIDBlockAssignment(2)), StubChannel(here={1}), 0)
+    settings = JobSettings(IIDBlockAssignment(2))
+    bank = copy_context().run(CodecBank, [Plain], settings, StubChannel(here={1}), 0)
     bank.begin((0, 0))
     for batch in range(5000):
         assert bank.takes(1, Message((0, 0, batch, 0), None, 10, 2))

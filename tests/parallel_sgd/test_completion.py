@@ -98,7 +98,9 @@ def test_a_job_offers_one_call_and_a_result_what_it_has(items: dict[str, Any]) -
         "history",
         "report",
         "folder",
+        "show_report",
         "signature",
+        "simulated",
     }
     assert public(items["result"]) == fields | {"get", "items", "keys", "values", "copy"}
     assert {"history", "plot", "to_frame", "columns", "rows", "workers"} <= public(items["history"])
