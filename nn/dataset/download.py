@@ -21,7 +21,7 @@ class DownloadError(OSError):
     """No mirror gave the file; the message holds one reason per mirror."""
 
 
-class _Bar(tqdm):  # type: ignore[misc]  # tqdm has no annotations
+class Bar(tqdm):  # type: ignore[misc]  # tqdm has no annotations
     """A progress bar without the thread that tqdm starts beside it."""
 
     monitor_interval = 0
@@ -58,7 +58,7 @@ def _fetch_from(url: str, timeout: float) -> bytes:
     """Return the whole file at `url`, over as many connections as it takes while each of them brings something."""
     content = bytearray()
     failure: Exception = DownloadError("the transfer broke off")
-    with _Bar(desc=url.rpartition("/")[2], unit="B", unit_scale=True, disable=None) as bar:
+    with Bar(desc=url.rpartition("/")[2], unit="B", unit_scale=True, disable=None) as bar:
         for _ in range(_ATTEMPTS):
             before = len(content)
             try:
@@ -75,7 +75,7 @@ def _fetch_from(url: str, timeout: float) -> bytes:
     raise failure
 
 
-def _continue(url: str, content: bytearray, bar: _Bar, timeout: float) -> bool:
+def _continue(url: str, content: bytearray, bar: Bar, timeout: float) -> bool:
     """Ask for the bytes that `content` still lacks, append them, and tell whether the file is complete."""
     headers = {"User-Agent": "parallel-sgd"}
     if content:

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from network.clock import Clock
 from network.errors import BadContent, ProtocolError
 from network.message import Content, Message, Undecoded, own
 from parallel_sgd.engine.accounts import MOST_STEPS, PERFORMANCE, RECEIVED, SENT, SENT_AT, Accounts, Joined
@@ -84,7 +83,6 @@ class CodecBank:
         attempt: the number of the job's attempt, first in the key of every packet; packets of another one are refused.
         cork: bytes that may wait for one peer.
         joined: the variables of each vector; empty: every variable is a vector by itself.
-        clock: tells the seconds of the node, for its accounts; None: that of the channel, if it has one, else the machine's.
     """
 
     def __init__(
@@ -95,7 +93,6 @@ class CodecBank:
         attempt: int,
         cork: int = 1 << 16,
         joined: Sequence[Joined] = (),
-        clock: Clock | None = None,
     ) -> None:
         # before any codec is made: constructors read them
         GlobalSettings.install(settings)
@@ -104,13 +101,12 @@ class CodecBank:
         self.node_id = channel.node_id
         self.assignment: ISetting = settings.assignment
         self._names = [kind.__name__ for kind in kinds]
-        own_clock: Clock = getattr(channel, "clock", PERFORMANCE) if clock is None else clock
         self.accounts = Accounts(
             channel.node_id,
             [*self._names, "sync type", "checkpoint"],
             channel.transport,
             joined,
-            own_clock,
+            getattr(channel, "clock", PERFORMANCE),
         )
         self._joined = [self.accounts.joined(place) for place in range(len(kinds))]
         self._ids = [each.variables.start for each in self._joined]

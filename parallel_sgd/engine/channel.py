@@ -12,7 +12,7 @@ Key = tuple[int, ...]  # (attempt, epoch, batch, variable), all counted from 0
 
 class Channel(Protocol):
     """Connection of one node with its peers. Nothing here blocks; packets that arrive are handed to `deliver` of the exchange
-    or server.
+    or server. A channel whose node has a clock of its own has it as `clock` (a `network.clock.Clock`), for the accounts.
     """
 
     @property

@@ -53,7 +53,9 @@ AssignmentType = Callable[[int, int], ISetting]
 @dataclass(frozen=True)
 @described(
     nodes=about(
-        "where it trains: from `parse_worker`, `local_workers` or `in_process`.", check.instance(NodeAssignment), travels=HERE
+        "where it trains: from `parse_worker`, `local_workers`, `in_process` or `simulated`.",
+        check.instance(NodeAssignment),
+        travels=HERE,
     ),
     redundancy=about(
         "workers per block.",

@@ -10,8 +10,7 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Final
 
-from tqdm import tqdm
-
+from nn.dataset.download import Bar
 from nn.model import Model
 from nn.model.batches import as_type
 from rpc.support.logs import is_quiet
@@ -39,14 +38,8 @@ _NO_LIMIT: Final = 1e15
 #: Share of a block step that is forward alone, as evaluation is: forward, and twice as much for the two gradients of backward.
 _FORWARD: Final = 1 / 3
 _STEPS: Final = 5
-#: Workers up to which each has a model, tables and files of its own.
+#: Workers up to which each has a model of its own.
 MANY: Final = 16
-
-
-class _Bar(tqdm):  # type: ignore[misc]  # tqdm has no annotations
-    """A progress bar without the thread that tqdm starts beside it."""
-
-    monitor_interval = 0
 
 
 class Execution:
@@ -181,7 +174,7 @@ class SimulatedExecution(Execution):
         kernel.order = Replayer(self._arrivals) if isinstance(self._arrivals, Arrivals) else recorder
         for nodes in self._hosts:
             kernel.share_cores(nodes, self._platform.cores)
-        with _Bar(total=self._steps, desc="simulated", unit=" block steps", leave=False, disable=is_quiet() or None) as bar:
+        with Bar(total=self._steps, desc="simulated", unit=" block steps", leave=False, disable=is_quiet() or None) as bar:
             self._bar, self._kernel = bar, kernel
             results = run_kernel(kernel, builds, at_end)
         seconds, platform = kernel.ended, self._platform.describe()

@@ -460,9 +460,9 @@ class Kernel:
         Raises: AccountError where they disagree.
         """
         with at_end("The last packets"):
-            for _, _, rest, first in self._leaving:
-                for moment, sender, target, parcel in (first, *rest):
-                    self.network.send(moment, sender, target, parcel.size.wire, parcel)
+            left = [packet for _, _, rest, first in self._leaving for packet in (first, *rest)]
+            for moment, sender, target, parcel in sorted(left, key=lambda packet: packet[0]):  # networks take no step back
+                self.network.send(moment, sender, target, parcel.size.wire, parcel)
             for arrival in self.network.advance(self._clock.monotonic()):
                 self._arrive(arrival)
         for seat in self._seats.values():

@@ -74,6 +74,8 @@ def simulated(
     check_ps(ps)
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise TypeError(f"'seed' must be an integer, got {seed!r}")
+    if shared is not None and not isinstance(shared, bool):
+        raise TypeError(f"'shared' must be True, False or None, got {shared!r}")
     here = [*range(count), Parameter_Server] if ps else [*range(count)]
     if isinstance(arrivals, Arrivals):
         arrivals.check(here)

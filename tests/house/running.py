@@ -78,12 +78,15 @@ def _place(file: str) -> str | None:
 
 
 def calls_per_batch() -> int:
-    """How many functions of the product a worker calls in one batch, forward and backward included, in most batches.
+    """How many functions of the product a worker calls in one batch, forward and backward included: the least number that a
+    tenth of the batches have, for a worker that waits longer asks its sockets more often.
 
     A generator that goes on counts as called once more.
     """
-    counts = [sum(event[0] == "call" and _place(event[1]) is not None for event in batch) for batch in observed().batches]
-    return statistics.mode(counts)
+    counts = Counter(
+        sum(event[0] == "call" and _place(event[1]) is not None for event in batch) for batch in observed().batches
+    )
+    return min(count for count, batches in counts.items() if batches * 10 >= sum(counts.values()))
 
 
 @dataclass

@@ -103,7 +103,7 @@ class SlowWire(StubChannel):
 
     def __init__(self, time: Time) -> None:
         super().__init__(here={1}, size=Sent(1 << 20, 0))
-        self.time = time
+        self.time = self.clock = time
 
     def post(self, target: int, key: Key, content: object) -> Sent | None:
         self.time.now += 1
@@ -130,7 +130,7 @@ def test_codecs_and_wire_are_told_apart() -> None:
             time.now += 10000
             return netEncapsulation(node, None)
 
-    bank = copy_context().run(CodecBank, [Slow], JobSettings(IIDBlockAssignment(2)), SlowWire(time), 0, clock=time)
+    bank = copy_context().run(CodecBank, [Slow], JobSettings(IIDBlockAssignment(2)), SlowWire(time), 0)
     watch = bank.accounts.watch
 
     def process() -> Generator[Wait, None, dict[str, float]]:

@@ -14,7 +14,7 @@ import pytest
 import nn
 import parallel_sgd
 from nn.dataset import ArrayDataset
-from nn.gradient_descent import SGDOptimizer
+from nn.gradient_descent import ADAMOptimizer, SGDOptimizer
 from parallel_sgd import codec as codecs
 from parallel_sgd.codec import Codec
 from parallel_sgd.record.run import JobResult
@@ -104,6 +104,25 @@ def test_workers_that_share_a_state_have_the_bits_of_those_that_do_not(name: str
     assert weights(apart) == weights(together) and dict(apart) == dict(together)
     assert apart.accounts == together.accounts
     assert apart.simulated and together.simulated and apart.simulated.digest == together.simulated.digest
+
+
+def test_workers_that_share_a_state_go_on_from_a_checkpoint(tmp_path: Path) -> None:
+    """Past 16 workers they share it unasked."""
+
+    def nodes() -> Any:
+        return parallel_sgd.simulated(18, STAR, compute=0.001, codec_time=0)
+
+    options = {"checkpoint_every": "epoch", "gd_type": ADAMOptimizer, "gd_params": (0.01,)}
+    whole = train(nodes(), codecs.Ring, tmp_path / "whole", 2, **options, epoch=3)
+    train(nodes(), codecs.Ring, tmp_path / "parts", 2, **options, epoch=1)
+    later = train(nodes(), codecs.Ring, tmp_path / "parts", 2, **options, epoch=3, resume="last")
+    assert weights(later) == weights(whole) and dict(later) == dict(whole)
+    assert len({id(model) for model in later.models.values()}) == 1
+
+
+def test_shared_is_no_text() -> None:
+    with pytest.raises(TypeError, match="'shared' must be True, False or None, got 'yes'"):
+        parallel_sgd.simulated(2, STAR, shared="yes")  # type: ignore[arg-type]
 
 
 def test_a_job_whose_workers_differ_cannot_share_a_state(tmp_path: Path) -> None:
