@@ -16,8 +16,10 @@ from nn import arguments
 __all__ = ["ActivationName", "InitializerName", "LossName", "MetricName", "OptimizerName", "class_of", "part"]
 
 ActivationName: TypeAlias = Literal[
-    "elu", "gelu", "htanh", "leaky_relu", "linear", "relu", "sigmoid", "silu", "softmax", "softplus", "swish", "tanh"
-]
+    "elu", "exponential", "gelu", "hard_sigmoid", "hard_silu", "hard_swish", "hard_tanh", "htanh", "leaky_relu", "linear",
+    "log_sigmoid", "log_softmax", "mish", "relu", "relu6", "selu", "sigmoid", "silu", "softmax", "softplus", "softsign",
+    "swish", "tanh",
+]  # fmt: skip
 InitializerName: TypeAlias = Literal[
     "glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "lecun_normal", "orthogonal", "truncated_normal", "uniform",
     "zeros",
@@ -37,8 +39,11 @@ OptimizerName: TypeAlias = Literal["adadelta", "adagrad", "adam", "adamw", "lamb
 _WORDS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "nn.activation": {
-            "elu": "ELU", "gelu": "GELU", "htanh": "HTanh", "leaky_relu": "LeakReLU", "linear": "Linear", "relu": "ReLU",
-            "sigmoid": "Sigmoid", "silu": "SiLU", "softmax": "Softmax", "softplus": "Softplus", "swish": "SiLU", "tanh": "Tanh",
+            "elu": "ELU", "exponential": "Exponential", "gelu": "GELU", "hard_sigmoid": "HardSigmoid",
+            "hard_silu": "HardSwish", "hard_swish": "HardSwish", "hard_tanh": "HTanh", "htanh": "HTanh",
+            "leaky_relu": "LeakReLU", "linear": "Linear", "log_sigmoid": "LogSigmoid", "log_softmax": "LogSoftmax",
+            "mish": "Mish", "relu": "ReLU", "relu6": "ReLU6", "selu": "SELU", "sigmoid": "Sigmoid", "silu": "SiLU",
+            "softmax": "Softmax", "softplus": "Softplus", "softsign": "Softsign", "swish": "SiLU", "tanh": "Tanh",
         },
         "nn.gradient_descent": {
             "adadelta": "AdaDeltaOptimizer", "adagrad": "AdaGradOptimizer", "adam": "ADAMOptimizer", "adamw": "ADAMWOptimizer",

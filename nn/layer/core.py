@@ -1,4 +1,4 @@
-"""Layers of most models: fully connected, other shapes, and vectors for numbered things."""
+"""Layers of most models: fully connected, other shapes and orders, and vectors for numbered things."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from nn.initializer import GlorotUniform, Initializer, Uniform, Zeros
 from nn.layer.layer import Layer, chosen
 from nn.names import ActivationName, InitializerName
 from nn.operation.index import Lookup
+from nn.operation.shape import Repeat
 from nn.value.value import Value
 
 
@@ -96,6 +97,54 @@ class Reshape(Layer, configured=True):
         if size % known or (BATCH not in self.shape and size != known):
             raise ValueError(f"samples of shape {x.shape[1:]} do not fit into shape {self.shape}")
         return x.reshape(BATCH, *(size // known if axis == BATCH else axis for axis in self.shape))
+
+
+class Permute(Layer, configured=True):
+    """The axes of each sample in another order: (batch, a, b) becomes (batch, b, a) with `dims` (2, 1).
+
+    Args:
+        dims: number of the axis that stands in each place, from 1; the batch, axis 0, stays in front.
+        name: name of the layer; default: its class and a number.
+
+    Raises TypeError or ValueError where `dims` does not name every axis once.
+
+    >>> nn.layer.Permute((2, 1))(nn.Placeholder([-1, 10, 64])).shape
+    (-1, 64, 10)
+    """
+
+    def __init__(self, dims: Sequence[int], name: str | None = None) -> None:
+        super().__init__(name)
+        self.dims = arguments.shape(self, "dims", dims)
+        if sorted(self.dims) != list(range(1, len(self.dims) + 1)):
+            raise ValueError(f"Permute 'dims' must name the axes 1 to {len(self.dims)} once each, got {dims!r}")
+
+    def call(self, x: Value) -> Value:
+        if len(x.shape) != len(self.dims) + 1:
+            raise ValueError(f"'dims' {self.dims} fits inputs of {len(self.dims)} axes after the batch, got shape {x.shape}")
+        return x.transpose(0, *self.dims)
+
+
+class RepeatVector(Layer, configured=True):
+    """Each sample `n` times, as a sequence: (batch, features) becomes (batch, n, features).
+
+    Args:
+        n: number of steps.
+        name: name of the layer; default: its class and a number.
+
+    Raises TypeError or ValueError for another `n` and for inputs of another rank.
+
+    >>> nn.layer.RepeatVector(10)(nn.Placeholder([-1, 64])).shape
+    (-1, 10, 64)
+    """
+
+    def __init__(self, n: int, name: str | None = None) -> None:
+        super().__init__(name)
+        self.n = arguments.integer(self, "n", n, minimum=1)
+
+    def call(self, x: Value) -> Value:
+        if len(x.shape) != 2 or x.shape[1] == BATCH:
+            raise ValueError(f"expected inputs of shape (batch, features), got {x.shape}")
+        return x.reshape(BATCH, 1, x.shape[1]).apply(Repeat((self.n,)))
 
 
 class Embedding(Layer, configured=True):

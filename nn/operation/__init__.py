@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from nn.operation.operation import Mode, Operation, batch_leads
     from nn.operation.pooling import PoolAverage, PoolMax
     from nn.operation.reduction import Max, Mean, Min, Reduction, Sum
-    from nn.operation.shape import Concatenate, Reshape, Transpose
+    from nn.operation.shape import Concatenate, Pad, Repeat, Reshape, Transpose
 
 __all__ = [
     "Absolute", "Add", "Attention", "BatchNormalize", "Broadcasting", "Compare", "Concatenate", "Divide",
     "DropoutOperation", "Elementwise", "Entry", "Exp", "Index", "LayerNormalize", "Log", "Lookup", "MatMul",
-    "Max", "Maximum", "Mean", "Min", "Minimum", "Mode", "Multiply", "Negative", "Operation", "PoolAverage", "PoolMax",
-    "Power", "Reduction", "Reshape", "Sqrt", "Square", "Subtract", "Sum", "TensorDot", "Transpose", "Where", "batch_leads",
+    "Max", "Maximum", "Mean", "Min", "Minimum", "Mode", "Multiply", "Negative", "Operation", "Pad", "PoolAverage", "PoolMax",
+    "Power", "Reduction", "Repeat", "Reshape", "Sqrt", "Square", "Subtract", "Sum", "TensorDot", "Transpose", "Where",
+    "batch_leads",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, {
     "arithmetic": "Add Compare Divide Maximum Minimum Multiply Power Subtract Where", "attention": "Attention",
@@ -32,5 +33,5 @@ __getattr__, __dir__ = lazily(__name__, {
     "elementwise": "Absolute DropoutOperation Elementwise Exp Log Negative Sqrt Square", "index": "Entry Index Lookup",
     "matmul": "MatMul TensorDot", "normalization": "BatchNormalize LayerNormalize",
     "operation": "Mode Operation batch_leads", "pooling": "PoolAverage PoolMax",
-    "reduction": "Max Mean Min Reduction Sum", "shape": "Concatenate Reshape Transpose",
+    "reduction": "Max Mean Min Reduction Sum", "shape": "Concatenate Pad Repeat Reshape Transpose",
 })  # fmt: skip
