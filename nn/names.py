@@ -21,8 +21,8 @@ ActivationName: TypeAlias = Literal[
     "swish", "tanh",
 ]  # fmt: skip
 InitializerName: TypeAlias = Literal[
-    "glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "lecun_normal", "orthogonal", "truncated_normal", "uniform",
-    "zeros",
+    "glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "identity", "lecun_normal", "lecun_uniform", "normal", "ones",
+    "orthogonal", "random_normal", "random_uniform", "truncated_normal", "uniform", "variance_scaling", "zeros",
 ]  # fmt: skip
 LossName: TypeAlias = Literal[
     "binary_crossentropy", "binary_crossentropy_with_sigmoid", "categorical_crossentropy", "crossentropy",
@@ -52,8 +52,10 @@ _WORDS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
         "nn.initializer": {
             "glorot_normal": "GlorotNormal", "glorot_uniform": "GlorotUniform", "he_normal": "HeNormal",
-            "he_uniform": "HeUniform", "lecun_normal": "LecunNormal", "orthogonal": "Orthogonal",
-            "truncated_normal": "TruncatedNormal", "uniform": "Uniform", "zeros": "Zeros",
+            "he_uniform": "HeUniform", "identity": "Identity", "lecun_normal": "LecunNormal", "lecun_uniform": "LecunUniform",
+            "normal": "Normal", "ones": "Ones", "orthogonal": "Orthogonal", "random_normal": "Normal",
+            "random_uniform": "Uniform", "truncated_normal": "TruncatedNormal", "uniform": "Uniform",
+            "variance_scaling": "VarianceScaling", "zeros": "Zeros",
         },
         "nn.loss": {
             "binary_crossentropy": "Binary_Cross_Entropy_Of_Probabilities",

@@ -14,6 +14,8 @@ from nn.operation.convolution import window
 from nn.operation.shape import Pad, Repeat
 from nn.value.value import Value, as_value
 
+_MOST_WEIGHTS = 1 << 24
+
 Sides = int | Sequence[int] | Sequence[Sequence[int]]
 """Cells on each side: a number for all; a pair, of sequences before and behind, of images those of height and of width; or
 for images a pair of pairs, ((top, bottom), (left, right))."""
@@ -146,6 +148,11 @@ def _interpolated(x: Value, axis: int, times: int) -> Value:
     if times == 1:
         return x
     before, length, after = x.shape[1:axis], x.shape[axis], x.shape[axis + 1 :]
+    if length * length * times > _MOST_WEIGHTS:
+        raise ValueError(
+            f"'bilinear' takes at most {_MOST_WEIGHTS} weights along an axis, length * length * size, got length {length} and "
+            f"size {times}"
+        )
     behind = int(np.prod(after))
     stacked = x.reshape(-1, length, behind)
     return (as_value(_mixing(length, times)) @ stacked).reshape(-1, *before, length * times, *after)

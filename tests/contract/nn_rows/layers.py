@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 
-from nn import activation, initializer, layer
+from nn import activation, function, initializer, layer
 from nn.arrays import Array
 from tests.contract.nn_rows.graph_row import GraphRow, softmax
 from tests.contract.nn_rows.operations import normalized, row_numbers
@@ -26,6 +26,12 @@ def between(x: Array, axis: int, times: int) -> Array:
     """Return `times` as many cells along an axis, on the lines between the centres of the old ones."""
     old, new = np.arange(x.shape[axis]), (np.arange(x.shape[axis] * times) + 0.5) / times - 0.5
     return np.apply_along_axis(lambda line: np.interp(new, old, line), axis, x)
+
+
+def grouped(x: Array, groups: int) -> Array:
+    """Return x normalised over the places and channels of each group of a sample."""
+    apart = x.reshape(len(x), -1, groups, x.shape[-1] // groups)
+    return normalized(apart, (1, 3)).reshape(x.shape)
 
 
 LAYERS = [
@@ -65,6 +71,18 @@ LAYERS = [
     GraphRow(layer.BatchNorm, layer.BatchNorm, (3, 4), None),
     GraphRow(layer.BatchNorm, lambda: layer.BatchNorm(0.9, 0.01), (4,), None, label="rows"),
     GraphRow(layer.LayerNorm, lambda: layer.LayerNorm(0.01), (3, 4), lambda x, gamma, beta: normalized(x, (2,)) * gamma + beta),
+    GraphRow(layer.RMSNorm, layer.RMSNorm, (3, 4), lambda x, w: w * x / np.sqrt((x**2).mean(axis=2, keepdims=True) + 1e-6)),
+    GraphRow(layer.GroupNorm, lambda: layer.GroupNorm(2, 0.01), (3, 2, 6), lambda x, a, b: grouped(x, 2) * a + b),
+    GraphRow(layer.GroupNorm, lambda: layer.GroupNorm(-1, 0.01), (5, 3), lambda x, a, b: grouped(x, 3) * a + b,
+             label="instance"),
+    GraphRow(layer.SpatialDropout, lambda: layer.SpatialDropout(0.4), (3, 5), None),
+    GraphRow(layer.GaussianDropout, lambda: layer.GaussianDropout(0.4), (7,), None),
+    GraphRow(layer.GaussianNoise, lambda: layer.GaussianNoise(0.4), (7,), None),
+    GraphRow(layer.TimeDistributed, lambda: layer.TimeDistributed(layer.Dense(3, "tanh")), (4, 2),
+             lambda x, w, b: np.tanh(x @ w + b)),
+    GraphRow(layer.TimeDistributed, lambda: layer.TimeDistributed(layer.GlobalAveragePool()), (2, 3, 2),
+             lambda x: x.mean(axis=2), label="another shape"),
+    GraphRow(layer.Lambda, lambda: layer.Lambda(function.square), (3,), lambda x: x * x),
     GraphRow(layer.Embedding, lambda: layer.Embedding(6, 3), (4,), lambda x, w: w[(x > -0.5).astype(int) + (x > 0.5)],
              ahead=row_numbers),
     GraphRow(layer.MultiHeadAttention, lambda: layer.MultiHeadAttention(2, 3), (5, 4), attended),
