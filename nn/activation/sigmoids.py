@@ -242,8 +242,8 @@ class Mish(Activation):
         np.multiply(gradient, slope, out=out)
 
     def _prepare(self, x: Array) -> None:
-        """Compute e, n + 2 and n / (n + 2); from 20 on the last one is 1 in every digit."""
-        np.clip(x, -_FAR, 20, out=self._near)
+        """Compute e, n + 2 and n / (n + 2); from 22 on the last one and the slope are 1 in every digit."""
+        np.clip(x, -_FAR, 22, out=self._near)
         np.exp(self._near, out=self._power)
         np.add(self._power, 2, out=self._both)
         np.multiply(self._both, self._power, out=self._share)
