@@ -40,8 +40,13 @@ __getattr__, __dir__ = lazily(__name__, {
     "metrics": "nn.metric", "models": "nn.model", "optimizers": "nn.gradient_descent",
     "EarlyStopping": "nn.callback.EarlyStopping", "Model": "nn.model.Model", "ModelCheckpoint": "nn.callback.ModelCheckpoint",
     **{name: f"nn.layer.{name}" for name in (
-        "Add", "AveragePool", "BatchNorm", "Concatenate", "Conv1D", "Conv2D", "Dense", "Dropout", "Embedding", "Flatten", "GRU",
-        "GlobalAveragePool", "LSTM", "Layer", "LayerNorm", "MaxPool", "MultiHeadAttention", "Recurrent", "Reshape", "SimpleRNN",
+        "Activation", "Add", "Average", "AveragePool", "BatchNorm", "Bidirectional", "Concatenate", "Conv1D",
+        "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Cropping", "Dense", "DepthwiseConv1D", "DepthwiseConv2D",
+        "Dropout", "Embedding", "Flatten", "GLU", "GRU", "GaussianDropout", "GaussianNoise", "GlobalAveragePool",
+        "GlobalMaxPool", "GroupNorm", "LSTM", "Lambda", "Layer", "LayerNorm", "MaxPool", "Maximum", "Minimum",
+        "MultiHeadAttention", "Multiply", "PReLU", "Permute", "RMSNorm", "Recurrent", "RepeatVector", "Rescaling",
+        "Reshape", "SeparableConv1D", "SeparableConv2D", "SimpleRNN", "SpatialDropout", "Subtract", "TimeDistributed",
+        "UpSampling", "ZeroPadding",
     )},
     "BatchNormalization": "nn.layer.BatchNorm", "LayerNormalization": "nn.layer.LayerNorm", "MaxPooling2D": "nn.layer.MaxPool",
 })  # fmt: skip

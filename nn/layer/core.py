@@ -147,6 +147,38 @@ class RepeatVector(Layer, configured=True):
         return x.reshape(BATCH, 1, x.shape[1]).apply(Repeat((self.n,)))
 
 
+class Rescaling(Layer, configured=True):
+    """x * scale + offset, such as pixels of 0 to 255 as numbers of 0 to 1.
+
+    Args:
+        scale: factor, a number or one for each feature of the last axis.
+        offset: added to the product, a number or one for each feature.
+        name: name of the layer; default: its class and a number.
+
+    Raises TypeError or ValueError for what is no finite number, and for lists that do not fit the features.
+
+    >>> nn.layer.Rescaling(1 / 255)(nn.Placeholder([-1, 32, 32, 3])).shape
+    (-1, 32, 32, 3)
+    """
+
+    def __init__(self, scale: float | Sequence[float], offset: float | Sequence[float] = 0.0, name: str | None = None) -> None:
+        super().__init__(name)
+        self.scale = self._numbers("scale", scale)
+        self.offset = self._numbers("offset", offset)
+
+    def call(self, x: Value) -> Value:
+        for name, given in (("scale", self.scale), ("offset", self.offset)):
+            if isinstance(given, list) and x.shape[-1:] != (len(given),):
+                raise ValueError(f"'{name}' has {len(given)} numbers, expected one or one for each feature of shape {x.shape}")
+        scaled = x * self.scale
+        return scaled if self.offset == 0 else scaled + self.offset
+
+    def _numbers(self, name: str, given: float | Sequence[float]) -> float | list[float]:
+        if isinstance(given, (list, tuple)):
+            return [arguments.number(self, name, each, -math.inf) for each in given]
+        return arguments.number(self, name, given, -math.inf)
+
+
 class Embedding(Layer, configured=True):
     """A trained vector for each of `input_dim` numbered things, such as words or characters.
 

@@ -39,10 +39,10 @@ class Noise(Elementwise):
     def begin(self, mode: Mode, position: int) -> None:
         self._active = mode.training and self.strength > 0
         if self._active:
-            self.draw(mode.key, position)
+            self._draw(mode.key, position)
 
     @abstractmethod
-    def draw(self, key: tuple[int, ...], position: int) -> None:
+    def _draw(self, key: tuple[int, ...], position: int) -> None:
         """Draw `_draws`, and make `_noise` of them."""
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
@@ -61,7 +61,7 @@ class Noise(Elementwise):
 class DropoutOperation(Noise):
     """x * mask, where the mask is 0 with probability `strength`, else 1 / (1 - strength)."""
 
-    def draw(self, key: tuple[int, ...], position: int) -> None:
+    def _draw(self, key: tuple[int, ...], position: int) -> None:
         seed, *counters = key
         keyed(seed, "dropout", *counters, position).random(dtype=np.float32, out=self._draws)
         np.greater_equal(self._draws, self.strength, out=self._noise)
@@ -71,7 +71,7 @@ class DropoutOperation(Noise):
 class GaussianDropoutOperation(Noise):
     """x * n for normal n of mean 1 and variance strength / (1 - strength), as `DropoutOperation` has."""
 
-    def draw(self, key: tuple[int, ...], position: int) -> None:
+    def _draw(self, key: tuple[int, ...], position: int) -> None:
         seed, *counters = key
         keyed(seed, "noise", *counters, position).standard_normal(dtype=np.float32, out=self._draws)
         np.multiply(self._draws, math.sqrt(self.strength / (1 - self.strength)), out=self._noise)
@@ -81,7 +81,7 @@ class GaussianDropoutOperation(Noise):
 class GaussianNoiseOperation(Noise):
     """x + n for normal n of mean 0 and standard deviation `strength`."""
 
-    def draw(self, key: tuple[int, ...], position: int) -> None:
+    def _draw(self, key: tuple[int, ...], position: int) -> None:
         seed, *counters = key
         keyed(seed, "noise", *counters, position).standard_normal(dtype=np.float32, out=self._draws)
         np.multiply(self._draws, self.strength, out=self._noise)

@@ -54,6 +54,8 @@ LAYERS = [
     GraphRow(layer.GLU, layer.GLU, (3, 4), lambda x: x[..., :2] / (1 + np.exp(-x[..., 2:]))),
     GraphRow(layer.GLU, lambda: layer.GLU(1), (4, 3), lambda x: x[:, :2] / (1 + np.exp(-x[:, 2:])), label="axis"),
     GraphRow(layer.Permute, lambda: layer.Permute((3, 1, 2)), (2, 3, 4), lambda x: x.transpose(0, 3, 1, 2)),
+    GraphRow(layer.Rescaling, lambda: layer.Rescaling(0.5), (2, 3), lambda x: x / 2),
+    GraphRow(layer.Rescaling, lambda: layer.Rescaling([1, 2, 3], -1.0), (2, 3), lambda x: x * [1, 2, 3] - 1, label="features"),
     GraphRow(layer.RepeatVector, lambda: layer.RepeatVector(3), (4,), lambda x: np.stack([x, x, x], axis=1)),
     GraphRow(layer.ZeroPadding, layer.ZeroPadding, (2, 3, 2), lambda x: np.pad(x, [(0, 0), (1, 1), (1, 1), (0, 0)])),
     GraphRow(layer.ZeroPadding, lambda: layer.ZeroPadding(((0, 2), (1, 0))), (2, 3, 2),

@@ -139,6 +139,7 @@ def test_wrapped_layers_are_frozen_named_and_counted_with_their_wrapper() -> Non
         (layer.Cropping(2), (4, 6, 1), "'cropping' must leave cells of axis 1, got 2 and 2 of 4"),
         (layer.Permute((2, 1)), (4,), r"'dims' \(2, 1\) fits inputs of 2 axes after the batch, got shape \(-1, 4\)"),
         (layer.RepeatVector(2), (4, 3), r"expected inputs of shape \(batch, features\), got \(-1, 4, 3\)"),
+        (layer.Rescaling([1, 2]), (4, 3), r"'scale' has 2 numbers, expected one or one for each feature of shape \(-1, 4, 3\)"),
         (layer.UpSampling(2), (4,), "expected inputs of shape"),
         (layer.UpSampling(10**9, "bilinear"), (4, 2), "'bilinear' takes at most 16777216 weights along an axis"),
         (layer.GroupNorm(3), (4, 4), "'groups' must divide the 4 channels of the inputs, got 3"),
