@@ -13,13 +13,17 @@ from typing import Any, Literal, TypeAlias
 
 from nn import arguments
 
-__all__ = ["ActivationName", "InitializerName", "LossName", "MetricName", "OptimizerName", "class_of", "part"]
+__all__ = [
+    "ActivationName", "ConstraintName", "InitializerName", "LossName", "MetricName", "OptimizerName", "RegularizerName",
+    "class_of", "part",
+]  # fmt: skip
 
 ActivationName: TypeAlias = Literal[
     "elu", "exponential", "gelu", "hard_sigmoid", "hard_silu", "hard_swish", "hard_tanh", "htanh", "leaky_relu", "linear",
     "log_sigmoid", "log_softmax", "mish", "relu", "relu6", "selu", "sigmoid", "silu", "softmax", "softplus", "softsign",
     "swish", "tanh",
 ]  # fmt: skip
+ConstraintName: TypeAlias = Literal["max_norm", "min_max_norm", "non_neg", "unit_norm"]
 InitializerName: TypeAlias = Literal[
     "glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "identity", "lecun_normal", "lecun_uniform", "normal", "ones",
     "orthogonal", "random_normal", "random_uniform", "truncated_normal", "uniform", "variance_scaling", "zeros",
@@ -35,6 +39,7 @@ MetricName: TypeAlias = Literal[
     "relative_mse", "top_k_accuracy", "true_negative", "true_positive",
 ]  # fmt: skip
 OptimizerName: TypeAlias = Literal["adadelta", "adagrad", "adam", "adamw", "lamb", "momentum", "nesterov", "rmsprop", "sgd"]
+RegularizerName: TypeAlias = Literal["l1", "l1_l2", "l2"]
 
 _WORDS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
@@ -44,6 +49,9 @@ _WORDS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "leaky_relu": "LeakReLU", "linear": "Linear", "log_sigmoid": "LogSigmoid", "log_softmax": "LogSoftmax",
             "mish": "Mish", "relu": "ReLU", "relu6": "ReLU6", "selu": "SELU", "sigmoid": "Sigmoid", "silu": "SiLU",
             "softmax": "Softmax", "softplus": "Softplus", "softsign": "Softsign", "swish": "SiLU", "tanh": "Tanh",
+        },
+        "nn.constraint": {
+            "max_norm": "MaxNorm", "min_max_norm": "MinMaxNorm", "non_neg": "NonNeg", "unit_norm": "UnitNorm",
         },
         "nn.gradient_descent": {
             "adadelta": "AdaDeltaOptimizer", "adagrad": "AdaGradOptimizer", "adam": "ADAMOptimizer", "adamw": "ADAMWOptimizer",
@@ -73,6 +81,7 @@ _WORDS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "relative_error": "RelativeError", "relative_mse": "RelativeMeanSquareError", "top_k_accuracy": "TopKAccuracy",
             "true_negative": "TrueNegative", "true_positive": "TruePositive",
         },
+        "nn.regularizer": {"l1": "L1", "l1_l2": "L1L2", "l2": "L2"},
     }
 )  # fmt: skip
 

@@ -29,12 +29,14 @@ _FUNCTIONS = "nn.function"
 _KINDS: Mapping[str, tuple[str, str]] = types.MappingProxyType(
     {
         "activation": ("nn.activation", "Activation"),
+        "constraint": ("nn.constraint", "Constraint"),
         "gradient_descent": ("nn.gradient_descent", "IGradientDescent"),
         "initializer": ("nn.initializer", "Initializer"),
         "layer": ("nn.layer", "Layer"),
         "loss": ("nn.loss", "Loss"),
         "metric": ("nn.metric", "Metric"),
         "optimizer": ("nn.optimizer", "IOptimizer"),
+        "regularizer": ("nn.regularizer", "Regularizer"),
         "schedule": ("nn.gradient_descent.schedule", "Schedule"),
     }
 )

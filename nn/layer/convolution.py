@@ -11,12 +11,12 @@ from nn.activation.activation import Activation, Linear
 from nn.activation.rectifiers import ReLU
 from nn.arrays import BATCH, Shape
 from nn.initializer import GlorotUniform, Initializer, Zeros
-from nn.layer.layer import Layer, chosen, direct
-from nn.names import ActivationName, InitializerName
+from nn.layer.layer import Layer, bounds, chosen, direct, penalty
+from nn.names import ActivationName, ConstraintName, InitializerName, RegularizerName
 from nn.operation.convolution import window
 from nn.operation.convolution.operation import Convolution, RectifiedConvolution
 from nn.operation.convolution.window import Padding
-from nn.value.value import Value
+from nn.value.value import Constraint, Regularizer, Value
 
 
 class ConvolutionLayer(Layer, ABC, configured=True):
@@ -37,6 +37,10 @@ class ConvolutionLayer(Layer, ABC, configured=True):
         name: str | None = None,
         *,
         dilation: int | Sequence[int] = 1,
+        kernel_regularizer: Regularizer | RegularizerName | None = None,
+        bias_regularizer: Regularizer | RegularizerName | None = None,
+        kernel_constraint: Constraint | ConstraintName | None = None,
+        bias_constraint: Constraint | ConstraintName | None = None,
     ) -> None:
         super().__init__(name)
         self.filters = arguments.integer(self, "kernel", kernel, minimum=1)
@@ -51,6 +55,10 @@ class ConvolutionLayer(Layer, ABC, configured=True):
         self.use_bias = bool(arguments.instance(self, "use_bias", use_bias, bool))
         self.kernel_initializer = chosen(self, "kernel_initializer", kernel_initializer, GlorotUniform())
         self.bias_initializer = chosen(self, "bias_initializer", bias_initializer, Zeros())
+        self.kernel_regularizer = penalty(self, "kernel_regularizer", kernel_regularizer)
+        self.bias_regularizer = penalty(self, "bias_regularizer", bias_regularizer)
+        self.kernel_constraint = bounds(self, "kernel_constraint", kernel_constraint)
+        self.bias_constraint = bounds(self, "bias_constraint", bias_constraint)
 
     @property
     @abstractmethod
@@ -96,7 +104,7 @@ class Conv2D(ConvolutionLayer):
     height' = ceil(height / stride), where they are odd in number one more below and to the right, as TensorFlow does; a number
     adds as many zeros on all four sides, as torch does. `groups` cuts channels and filters into groups that see only each
     other; as many groups as channels make a depthwise convolution. With `dilation` d the cells of a kernel lie d cells of the
-    image apart.
+    image apart. Regularisers and constraints are as for `Dense`.
 
     >>> layer = nn.layer.Conv2D(64, kernel_size=[3, 3], padding="same", activation=nn.activation.ReLU())
     >>> layer(nn.Placeholder([-1, 32, 32, 3])).shape

@@ -10,11 +10,11 @@ from nn import arguments
 from nn.activation.activation import Activation, Linear
 from nn.arrays import BATCH, Shape
 from nn.initializer import GlorotUniform, Initializer, Uniform, Zeros
-from nn.layer.layer import Layer, chosen
-from nn.names import ActivationName, InitializerName
+from nn.layer.layer import Layer, bounds, chosen, penalty
+from nn.names import ActivationName, ConstraintName, InitializerName, RegularizerName
 from nn.operation.index import Lookup
 from nn.operation.shape import Repeat
-from nn.value.value import Value
+from nn.value.value import Constraint, Regularizer, Value
 
 
 class Dense(Layer, configured=True):
@@ -29,6 +29,10 @@ class Dense(Layer, configured=True):
         kernel_initializer: of the kernel, an object or its word; default: `GlorotUniform`.
         bias_initializer: of the bias; default: `Zeros`.
         name: name of the layer; default: its class and a number.
+        kernel_regularizer: penalty of the kernel, an object or its word, part of the loss; default: none.
+        bias_regularizer: that of the bias.
+        kernel_constraint: set to which each update of the kernel is brought back, an object or its word; default: none.
+        bias_constraint: that of the bias.
 
     >>> nn.layer.Dense(128, activation=nn.activation.Tanh())(nn.Placeholder([-1, 784])).shape
     (-1, 128)
@@ -42,6 +46,11 @@ class Dense(Layer, configured=True):
         kernel_initializer: Initializer | InitializerName | None = None,
         bias_initializer: Initializer | InitializerName | None = None,
         name: str | None = None,
+        *,
+        kernel_regularizer: Regularizer | RegularizerName | None = None,
+        bias_regularizer: Regularizer | RegularizerName | None = None,
+        kernel_constraint: Constraint | ConstraintName | None = None,
+        bias_constraint: Constraint | ConstraintName | None = None,
     ) -> None:
         super().__init__(name)
         self.units = arguments.integer(self, "units", units, minimum=1)
@@ -49,6 +58,10 @@ class Dense(Layer, configured=True):
         self.use_bias = bool(arguments.instance(self, "use_bias", use_bias, bool))
         self.kernel_initializer = chosen(self, "kernel_initializer", kernel_initializer, GlorotUniform())
         self.bias_initializer = chosen(self, "bias_initializer", bias_initializer, Zeros())
+        self.kernel_regularizer = penalty(self, "kernel_regularizer", kernel_regularizer)
+        self.bias_regularizer = penalty(self, "bias_regularizer", bias_regularizer)
+        self.kernel_constraint = bounds(self, "kernel_constraint", kernel_constraint)
+        self.bias_constraint = bounds(self, "bias_constraint", bias_constraint)
 
     def build(self, input_shape: Shape) -> None:
         if len(input_shape) < 2 or input_shape[-1] == BATCH:
@@ -185,7 +198,8 @@ class Embedding(Layer, configured=True):
     Shapes: ids (batch, ...) from 0 to input_dim - 1, embeddings (input_dim, output_dim), output (batch, ..., output_dim).
     Vectors start uniform in [-0.05, 0.05], as in Keras. Raises ValueError for an id that is no whole number or out of range,
     naming layer, id, and limit. The ids come as numbers of the model's type: a float32 model refuses, when it is first run,
-    an `input_dim` above 2**24, up to which it tells all whole numbers apart.
+    an `input_dim` above 2**24, up to which it tells all whole numbers apart. `embeddings_regularizer` and
+    `embeddings_constraint` are as those of the kernel of `Dense`.
 
     >>> nn.layer.Embedding(1000, 32)(nn.Placeholder([-1, 20])).shape
     (-1, 20, 32)
@@ -193,12 +207,21 @@ class Embedding(Layer, configured=True):
 
     @arguments.also(embeddings_initializer="initializer")
     def __init__(
-        self, input_dim: int, output_dim: int, initializer: Initializer | InitializerName | None = None, name: str | None = None
+        self,
+        input_dim: int,
+        output_dim: int,
+        initializer: Initializer | InitializerName | None = None,
+        name: str | None = None,
+        *,
+        embeddings_regularizer: Regularizer | RegularizerName | None = None,
+        embeddings_constraint: Constraint | ConstraintName | None = None,
     ) -> None:
         super().__init__(name)
         self.input_dim = arguments.integer(self, "input_dim", input_dim, minimum=1)
         self.output_dim = arguments.integer(self, "output_dim", output_dim, minimum=1)
         self.initializer = chosen(self, "initializer", initializer, Uniform(-0.05, 0.05))
+        self.embeddings_regularizer = penalty(self, "embeddings_regularizer", embeddings_regularizer)
+        self.embeddings_constraint = bounds(self, "embeddings_constraint", embeddings_constraint)
 
     def build(self, input_shape: Any) -> None:
         self.embeddings = self.add_variable("embeddings", (self.input_dim, self.output_dim), self.initializer)

@@ -52,7 +52,7 @@ def test_a_layer_keeps_the_arguments_that_its_model_was_built_from() -> None:
         model.layers[1].kernel = None
     with pytest.raises(AttributeError, match="did you mean 'trainable'"):
         model.layers[1].trainabel = False
-    with pytest.raises(AttributeError, match="has no attribute 'kernel_regularizer'"):
+    with pytest.raises(AttributeError, match="Dense 'kernel_regularizer' is an argument of the constructor"):
         model.layers[1].kernel_regularizer = "l2"
     assert loads_equal(model)
 
@@ -204,7 +204,8 @@ def packages() -> list[types.ModuleType]:
 
 
 KINDS = (
-    "activation", "callback", "dataset", "gradient_descent", "initializer", "layer", "loss", "metric", "model", "optimizer",
+    "activation", "callback", "constraint", "dataset", "gradient_descent", "initializer", "layer", "loss", "metric", "model",
+    "optimizer", "regularizer",
 )  # fmt: skip
 
 
