@@ -100,9 +100,10 @@ def check_ending(graph: Graph, loss: Loss) -> None:
     shape = graph.output.shape
     end = _end(graph)
     if end is not None and isinstance(end.operation, (Softmax, LogSoftmax)) and _last(graph)[0].shape[-1] == 1:
+        always = 1 if isinstance(end.operation, Softmax) else 0
         raise ValueError(
-            f"the model ends in {end.name} of one output, which is always {1 if isinstance(end.operation, Softmax) else 0}, so it "
-            "cannot learn; for yes or no take Dense(1, 'sigmoid') with the loss 'binary_crossentropy', for classes one output each"
+            f"the model ends in {end.name} of one output, which is always {always}, so it cannot learn; for yes or no take "
+            "Dense(1, 'sigmoid') with the loss 'binary_crossentropy', for classes one output each"
         )
     if isinstance(loss, (Cross_Entropy, Cross_Entropy_With_Softmax)) and shape[-1:] == (1,):
         raise ValueError(

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nn.arrays import BATCH, Array, Shape
+from nn.operation.convolution.depthwise import Depthwise
 from nn.operation.convolution.im2col import Im2Col
 from nn.operation.convolution.problem import Method, Problem
 from nn.operation.convolution.window import Padding, Window, place
@@ -30,7 +31,8 @@ class Convolution(Operation):
         dilations: cells of x from one cell of the kernel to the next, along each axis; default: 1.
 
     It adds the bias while the numbers are in the cache. Kernels of 2 to 5 cells each way that move by 1 over at least 16
-    channels, to at least 16 filters, are computed by `Winograd`, all others by `Im2Col`: the shapes decide, not the data.
+    channels, to at least 16 filters, are computed by `Winograd`, other kernels of one channel and one filter by `Depthwise`,
+    and all else by `Im2Col`: the shapes decide, not the data.
     """
 
     multiplies: ClassVar[bool] = True
@@ -70,7 +72,8 @@ class Convolution(Operation):
         problem = Problem(
             shapes[0][0], rows, columns, shapes[0][-1], output[-1], self.groups, len(shapes) > 2, self.rectified, dtype
         )
-        self._method: Method = (Winograd if Winograd.suits(problem) else Im2Col)(problem, self.scratch)
+        kind = next((each for each in (Winograd, Depthwise) if each.suits(problem)), Im2Col)
+        self._method: Method = kind(problem, self.scratch)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         x, kernel = inputs[:2]
